@@ -1,0 +1,31 @@
+"""Statistics of success counts: intervals, verdicts and power. Pure, and plain Python."""
+
+from __future__ import annotations
+
+from pytest_cpg.stats.intervals import (
+    Interval,
+    agresti_caffo_interval,
+    bonett_price_interval,
+    wilson_interval,
+)
+from pytest_cpg.stats.power import (
+    episodes_to_prove_margin,
+    episodes_to_resolve,
+    smallest_decisive_episodes,
+    smallest_detectable_gap,
+)
+from pytest_cpg.stats.verdicts import Verdict, judge_gap, parse_verdict
+
+__all__ = [
+    "Interval",
+    "Verdict",
+    "agresti_caffo_interval",
+    "bonett_price_interval",
+    "episodes_to_prove_margin",
+    "episodes_to_resolve",
+    "judge_gap",
+    "parse_verdict",
+    "smallest_decisive_episodes",
+    "smallest_detectable_gap",
+    "wilson_interval",
+]

@@ -1,0 +1,55 @@
+"""Counts of episodes and real settings: what the statistics accept, and what they say otherwise."""
+
+from __future__ import annotations
+
+import math
+import operator
+from numbers import Real
+from typing import SupportsIndex
+
+
+def check_count(name: str, value: SupportsIndex, *, least: int = 0) -> int:
+    """Return ``value`` as an int; a bool or a float is no count.
+
+    Raises
+    ------
+    ValueError
+        When it is not a whole number of at least ``least``.
+    """
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, bool) or count < least:
+        raise ValueError(f"need {name} to be a whole number of at least {least}, got {value!r}")
+    return count
+
+
+def check_arm(
+    successes: SupportsIndex, episodes: SupportsIndex, *, prefix: str = ""
+) -> tuple[int, int]:
+    """Return an arm's successes and episodes as ints, ``0 <= successes <= episodes``.
+
+    Parameters
+    ----------
+    prefix : str
+        Put before both names in the message, such as ``"oracle_"``.
+
+    Raises
+    ------
+    ValueError
+        When there is no episode, or when there are more successes than episodes.
+    """
+    n = check_count(f"{prefix}episodes", episodes, least=1)
+    s = check_count(f"{prefix}successes", successes)
+    if s > n:
+        raise ValueError(f"need {prefix}successes <= {prefix}episodes, got {s} of {n}")
+    return s, n
+
+
+def real_or_nan(value: object) -> float:
+    """Return a real number as a float, and NaN for anything else.
+
+    NaN fails every comparison, so the caller's own range check refuses strings and bools as well.
+    """
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan

@@ -1,0 +1,97 @@
+"""Exact operating characteristics: every outcome is enumerated, nothing is simulated."""
+
+import numpy as np
+import pytest
+
+from pytest_cpg.stats import agresti_caffo_interval, bonett_price_interval, episodes_to_resolve
+
+pytestmark = pytest.mark.slow
+
+RATES = np.linspace(0, 1, 101)
+INNER = slice(5, -5)  # rates from 0.05 to 0.95
+
+
+def outcomes(n, rates):
+    """Return the binomial probabilities [rate, successes]."""
+    binom = pytest.importorskip("scipy.stats").binom
+    return binom.pmf(np.arange(n + 1), n, np.asarray(rates)[:, None])
+
+
+def agresti_caffo_table(n, level=0.95):
+    """Return the bounds [oracle successes, learned successes] as two arrays."""
+    table = [
+        [agresti_caffo_interval(s, n, t, n, level=level) for t in range(n + 1)]
+        for s in range(n + 1)
+    ]
+    low = np.array([[ci.low for ci in row] for row in table])
+    high = np.array([[ci.high for ci in row] for row in table])
+    return low, high
+
+
+@pytest.mark.parametrize("n", [10, 20, 50])
+def test_agresti_caffo_covers_the_gap_of_independent_arms(n):
+    low, high = agresti_caffo_table(n)
+    chances = outcomes(n, RATES)
+    coverage = np.empty((len(RATES), len(RATES)))
+    for i, oracle in enumerate(RATES):
+        for j, learned in enumerate(RATES):
+            gap = oracle - learned
+            coverage[i, j] = chances[i] @ ((low <= gap) & (gap <= high)) @ chances[j]
+    assert coverage.min() > 0.90
+    assert coverage[INNER, INNER].min() > 0.925
+    assert 0.95 < coverage[1:-1, 1:-1].mean() < 0.96
+
+
+@pytest.mark.parametrize("n", [10, 20, 50])
+def test_agresti_caffo_false_alarms_stay_near_the_nominal_share(n):
+    low, _ = agresti_caffo_table(n)
+    chances = outcomes(n, RATES)
+    alarms = chances @ (low > 0) @ chances.T
+    equal = np.diag(alarms)
+    assert equal.max() < 0.03
+    # Among oracles that are no better than the model, equal rates raise the most alarms.
+    assert (np.triu(alarms) <= equal[:, None] + 1e-12).all()
+
+
+def paired_alarms(n, discordance):
+    """Return P(low > 0) without a gap, by the share of starts only one arm solves.
+
+    Whether the other starts are solved by both arms or by neither does not enter the interval.
+    """
+    alarm_given_discordant = np.zeros(n + 1)
+    for discordant in range(n + 1):
+        flags = [
+            bonett_price_interval(
+                both=n - discordant,
+                oracle_only=wins,
+                learned_only=discordant - wins,
+                neither=0,
+            ).low
+            > 0
+            for wins in range(discordant + 1)
+        ]
+        alarm_given_discordant[discordant] = outcomes(discordant, [0.5])[0] @ flags
+    return outcomes(n, discordance) @ alarm_given_discordant
+
+
+@pytest.mark.parametrize("n", [10, 20, 40, 50, 100, 150])
+def test_bonett_price_false_alarms_stay_near_nominal_unless_arms_are_negatively_correlated(n):
+    # Two arms of one rate p disagree on 2 p (1 - p) <= 1/2 of the starts when independent, and on
+    # fewer when a start that is hard for one is hard for the other.
+    assert paired_alarms(n, np.linspace(0, 0.5, 251)).max() < 0.0265
+
+
+def test_bonett_price_false_alarms_double_when_every_one_of_few_starts_splits_the_arms():
+    assert 0.05 < paired_alarms(10, [1.0])[0] < 0.055
+    assert paired_alarms(50, np.linspace(0.5, 1, 251)).max() < 0.033
+
+
+@pytest.mark.parametrize(
+    "counts", [(3, 10, 0, 10), (47, 50, 43, 50), (9, 10, 7, 10), (10, 10, 8, 10), (2, 20, 0, 20)]
+)
+def test_about_half_of_the_runs_of_the_promised_size_are_resolved(counts):
+    s, n, t, m = counts
+    size = episodes_to_resolve(*counts)
+    low, _ = agresti_caffo_table(size)
+    oracle, learned = outcomes(size, [s / n, t / m])
+    assert 0.4 < oracle @ (low > 0) @ learned < 0.65

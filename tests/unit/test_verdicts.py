@@ -1,0 +1,178 @@
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg.stats import Verdict, agresti_caffo_interval, judge_gap, parse_verdict
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+
+@st.composite
+def arms(draw, most=120):
+    episodes = draw(st.integers(1, most))
+    return draw(st.integers(0, episodes)), episodes
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict"),
+    [
+        ((27, 30, 6, 30), Verdict.MODEL_BOTTLENECK),
+        ((3, 3, 0, 3), Verdict.MODEL_BOTTLENECK),
+        ((6, 30, 27, 30), Verdict.LEARNED_OUTPERFORMS_ORACLE),
+        ((0, 50, 0, 50), Verdict.PLANNER_BOTTLENECK),
+        ((1, 20, 0, 20), Verdict.PLANNER_BOTTLENECK),
+        ((2, 20, 0, 20), Verdict.INCONCLUSIVE),
+        ((50, 50, 50, 50), Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        ((19, 20, 20, 20), Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        ((18, 20, 20, 20), Verdict.INCONCLUSIVE),
+        ((15, 30, 16, 30), Verdict.INCONCLUSIVE),
+        ((20, 20, 0, 1), Verdict.MODEL_BOTTLENECK),
+    ],
+)
+def test_each_branch_is_reached(counts, verdict):
+    assert judge_gap(*counts) is verdict
+
+
+@pytest.mark.parametrize("successes", [0, 9])
+def test_fewer_than_ten_episodes_call_nothing_alike(successes):
+    assert judge_gap(successes, 9, successes, 9) is Verdict.INCONCLUSIVE
+
+
+def test_ten_episodes_in_both_arms_are_enough_to_call_them_alike():
+    assert judge_gap(10, 10, 10, 10) is Verdict.MODEL_AS_GOOD_AS_ORACLE
+    assert judge_gap(0, 10, 0, 10) is Verdict.PLANNER_BOTTLENECK
+    assert judge_gap(10, 10, 9, 9) is Verdict.INCONCLUSIVE
+    assert judge_gap(0, 9, 0, 500) is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("n", [3, 9, 10, 19, 20, 40])
+def test_every_outcome_follows_the_table_of_five_branches(n):
+    for s in range(n + 1):
+        for t in range(n + 1):
+            ci = agresti_caffo_interval(s, n, t, n)
+            # A tolerance of 0.05 is one in twenty, in whole numbers.
+            planner = n >= 10 and 20 * s <= n and 20 * t <= n
+            alike = n >= 10 and 20 * (n - s) <= n and 20 * (n - t) <= n
+            expected = (
+                "MODEL BOTTLENECK" if ci.low > 0
+                else "LEARNED OUTPERFORMS ORACLE" if ci.high < 0
+                else "PLANNER BOTTLENECK" if planner
+                else "MODEL AS GOOD AS ORACLE" if alike
+                else "INCONCLUSIVE"
+            )  # fmt: skip
+            assert judge_gap(s, n, t, n) == expected, (s, t)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "successes", "episodes"),
+    [(0.05, 1, 20), (0.1, 3, 30), (0.15, 3, 20), (0.3, 3, 10), (1 / 3, 10, 30), (0.07, 7, 100)],
+)
+@pytest.mark.parametrize("convert", [float, np.float64, Fraction])
+def test_a_rate_exactly_at_the_tolerance_counts(tolerance, successes, episodes, convert):
+    share = convert(tolerance)
+    low = judge_gap(successes, episodes, successes, episodes, tolerance=share)
+    failures = episodes - successes
+    high = judge_gap(failures, episodes, failures, episodes, tolerance=share)
+    assert (low, high) == (Verdict.PLANNER_BOTTLENECK, Verdict.MODEL_AS_GOOD_AS_ORACLE)
+
+
+def test_a_rate_one_episode_past_the_tolerance_does_not_count():
+    assert judge_gap(51, 1000, 51, 1000) is Verdict.INCONCLUSIVE
+    assert judge_gap(949, 1000, 949, 1000) is Verdict.INCONCLUSIVE
+    assert judge_gap(1, 1000, 1, 1000, tolerance=0) is Verdict.INCONCLUSIVE
+    assert judge_gap(0, 1000, 0, 1000, tolerance=0) is Verdict.PLANNER_BOTTLENECK
+
+
+@unhurried
+@given(oracle=arms(), learned=arms(), tolerance=st.floats(0, 0.5))
+def test_swapping_the_arms_swaps_who_is_better_and_nothing_else(oracle, learned, tolerance):
+    swap = {
+        Verdict.MODEL_BOTTLENECK: Verdict.LEARNED_OUTPERFORMS_ORACLE,
+        Verdict.LEARNED_OUTPERFORMS_ORACLE: Verdict.MODEL_BOTTLENECK,
+    }
+    verdict = judge_gap(*oracle, *learned, tolerance=tolerance)
+    swapped = judge_gap(*learned, *oracle, tolerance=tolerance)
+    assert swapped is swap.get(verdict, verdict)
+
+
+@unhurried
+@given(oracle=arms(), learned=arms())
+def test_a_learned_success_more_never_makes_the_model_the_bottleneck(oracle, learned):
+    successes, episodes = learned
+    if successes < episodes and judge_gap(*oracle, *learned) is not Verdict.MODEL_BOTTLENECK:
+        more = judge_gap(*oracle, successes + 1, episodes)
+        assert more is not Verdict.MODEL_BOTTLENECK
+
+
+@unhurried
+@given(oracle=arms(), learned=arms())
+def test_a_wider_tolerance_only_turns_inconclusive_into_alike(oracle, learned):
+    narrow = judge_gap(*oracle, *learned, tolerance=0.05)
+    wide = judge_gap(*oracle, *learned, tolerance=0.2)
+    assert wide is narrow or narrow is Verdict.INCONCLUSIVE
+
+
+def test_the_level_decides_between_a_finding_and_none():
+    assert judge_gap(3, 10, 0, 10, level=0.8) is Verdict.MODEL_BOTTLENECK
+    assert judge_gap(3, 10, 0, 10, level=0.95) is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("tolerance", [-0.01, 0.51, 5, float("nan"), True, "0.05", None])
+def test_an_impossible_tolerance_is_refused_with_its_value(tolerance):
+    with pytest.raises(ValueError, match=f"need a tolerance from 0 to 0.5.*got {tolerance!r}"):
+        judge_gap(0, 10, 0, 10, tolerance=tolerance)
+
+
+def test_impossible_counts_and_levels_are_refused():
+    with pytest.raises(ValueError, match="need learned_successes <= learned_episodes, got 11 of"):
+        judge_gap(0, 10, 11, 10)
+    with pytest.raises(ValueError, match="need a level between 0 and 1"):
+        judge_gap(0, 10, 0, 10, level=95)
+
+
+def test_severity_runs_from_the_two_best_to_model_bottleneck():
+    order = ["LEARNED OUTPERFORMS ORACLE", "INCONCLUSIVE", "PLANNER BOTTLENECK", "MODEL BOTTLENECK"]
+    assert [Verdict(name).severity for name in order] == [0, 1, 2, 3]
+    assert Verdict.MODEL_AS_GOOD_AS_ORACLE.severity == 0
+    assert len(Verdict) == 5
+
+
+def test_a_verdict_prints_and_serialises_as_its_name():
+    verdict = Verdict.MODEL_AS_GOOD_AS_ORACLE
+    assert (str(verdict), f"{verdict:>25}") == ("MODEL AS GOOD AS ORACLE", f"{verdict.value:>25}")
+    assert json.loads(json.dumps(verdict)) == "MODEL AS GOOD AS ORACLE" == verdict
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_verdict_is_parsed_in_any_case_with_dashes_or_underscores(verdict):
+    for name in (verdict, verdict.name, verdict.lower(), verdict.title().replace(" ", "-")):
+        assert parse_verdict(name) is verdict
+    assert parse_verdict(f"  {verdict} ".replace(" ", "  ")) is verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("MODEL BOTLENECK", "MODEL BOTTLENECK"),
+        ("inconclusiv", "INCONCLUSIVE"),
+        ("as-good-as-oracle", "MODEL AS GOOD AS ORACLE"),
+        ("outperforms oracle", "LEARNED OUTPERFORMS ORACLE"),
+    ],
+)
+def test_an_unknown_verdict_names_the_nearest_one(name, nearest):
+    with pytest.raises(ValueError, match=f"no verdict named '{name}'. Did you mean '{nearest}'?"):
+        parse_verdict(name)
+
+
+@pytest.mark.parametrize("name", ["fail", "", None, 3])
+def test_an_unknown_verdict_like_none_lists_them_all(name):
+    with pytest.raises(
+        ValueError, match=f"no verdict named {name!r}. Known: MODEL AS GOOD"
+    ) as info:
+        parse_verdict(name)
+    assert all(verdict in str(info.value) for verdict in Verdict)
