@@ -1,0 +1,63 @@
+"""Candidate plans: imagining them, and cutting each at its best step."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel
+
+Ties: TypeAlias = Literal["earliest", "published"]
+
+
+def score_plans(world_model: PlanningModel, latents: FloatArray, plans: FloatArray) -> FloatArray:
+    """Imagine every candidate: latents [N, Z], plans [N, K, H, A] to scores [N, K, H]."""
+    episodes, candidates, horizon, size = plans.shape
+    imagined = world_model.rollout(
+        np.repeat(latents, candidates, axis=0),
+        plans.reshape(episodes * candidates, horizon, size),
+    )
+    return world_model.score(imagined).reshape(episodes, candidates, horizon)
+
+
+def cut_at_best(
+    scores: FloatArray, remaining: IntArray, *, ties: Ties = "earliest"
+) -> tuple[FloatArray, IntArray]:
+    """Return the best score of each candidate [N, K] and the steps that lead there [N, K].
+
+    Parameters
+    ----------
+    scores : array [N, K, H]
+        Lower is better.
+    remaining : array [N], int
+        Steps past an episode's budget do not count.
+    ties : "earliest" or "published"
+        Of several best steps, the earliest is taken. The published rule starts from the last
+        step's score and looks for a strictly better one, so the last step wins its ties.
+    """
+    horizon = scores.shape[-1]
+    cap = np.minimum(remaining, horizon)
+    if (cap < horizon).any():
+        scores = np.where(np.arange(horizon) < cap[:, None, None], scores, np.inf)
+    step = scores.argmin(axis=-1)
+    best = np.take_along_axis(scores, step[..., None], axis=-1)[..., 0]
+    lengths = step + 1
+    if ties == "published":
+        last = np.broadcast_to((cap - 1)[:, None, None], (*scores.shape[:2], 1))
+        wins = np.take_along_axis(scores, last, axis=-1)[..., 0] == best
+        lengths = np.where(wins, cap[:, None], lengths)
+    return best, lengths
+
+
+def check_ties(ties: str) -> None:
+    """Raise ValueError unless ``ties`` names a rule."""
+    if ties not in get_args(Ties):
+        raise ValueError(f"ties must be one of {get_args(Ties)}, got {ties!r}")
+
+
+def check_counts(**counts: int) -> None:
+    """Raise ValueError unless every count is a whole number of at least 1."""
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")

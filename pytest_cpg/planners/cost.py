@@ -1,0 +1,29 @@
+"""The cost of one plan, in imagined model steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
+
+
+def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: int) -> int:
+    """Count the model steps that one plan imagines, by asking for one in an empty world."""
+    world = _EmptyWorld(actions)
+    planner.plan(world, np.zeros((1, 1)), [np.random.default_rng(0)], np.array([budget]))
+    return world.steps
+
+
+class _EmptyWorld:
+    """A planning model in which nothing happens."""
+
+    def __init__(self, actions: ActionSpace) -> None:
+        self.actions = actions
+        self.steps = 0
+
+    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        self.steps += actions.shape[0] * actions.shape[1]
+        return np.zeros((*actions.shape[:2], latents.shape[1]))
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        return np.zeros(latents.shape[:2])

@@ -1,0 +1,59 @@
+"""Random shooting: imagine random plans, execute the best one up to its best step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
+from pytest_cpg.planners.candidates import (
+    Ties,
+    check_counts,
+    check_ties,
+    cut_at_best,
+    score_plans,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomShooting:
+    """Uniform random plans, the best one executed up to its earliest best step.
+
+    Defaults are those of the published acrobot-swingup experiment (50 candidates of 15 steps).
+
+    Attributes
+    ----------
+    candidates : int
+        Plans imagined per decision, ``K``.
+    horizon : int
+        Steps per plan, ``H``.
+    ties : "earliest" or "published"
+        See `cut_at_best`.
+    """
+
+    candidates: int = 50
+    horizon: int = 15
+    ties: Ties = "earliest"
+    name: ClassVar[str] = "random-shooting"
+
+    def __post_init__(self) -> None:
+        check_counts(candidates=self.candidates, horizon=self.horizon)
+        check_ties(self.ties)
+
+    def plan(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        rngs: Sequence[np.random.Generator],
+        remaining: IntArray,
+    ) -> Plans:
+        """Plan for ``N`` episodes; see `Planner.plan`."""
+        plans = world_model.actions.sample(rngs, (self.candidates, self.horizon))
+        scores = score_plans(world_model, latents, plans)
+        best, lengths = cut_at_best(scores, remaining, ties=self.ties)
+        episodes = np.arange(len(plans))
+        chosen = best.argmin(axis=1)
+        return Plans(plans[episodes, chosen], lengths[episodes, chosen])
