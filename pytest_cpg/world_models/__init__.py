@@ -1,0 +1,65 @@
+"""World models: the oracle, learned ones, and what binds either to a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pytest_cpg.contracts import Task, WorldModelFactory
+from pytest_cpg.world_models.binding import BoundModel, bind
+from pytest_cpg.world_models.oracle import OracleDynamics
+from pytest_cpg.world_models.torch_state import inference
+from pytest_cpg.world_models.transitions import Transitions, collect_transitions
+
+if TYPE_CHECKING:
+    from pytest_cpg.world_models.mlp import MLP
+    from pytest_cpg.world_models.training import train_mlp
+
+__all__ = [
+    "MLP",
+    "WORLD_MODELS",
+    "BoundModel",
+    "OracleDynamics",
+    "Transitions",
+    "bind",
+    "collect_transitions",
+    "inference",
+    "train_mlp",
+]
+
+# Transitions and seed of the models below; the published experiment's middle rung.
+_COUNT, _SEED = 2000, 0
+
+
+def _mlp(task: Task) -> MLP:
+    """Train the default MLP on 2000 random transitions of the task."""
+    from pytest_cpg.world_models.training import train_mlp
+
+    return train_mlp(collect_transitions(task, count=_COUNT, seed=_SEED), seed=_SEED)
+
+
+def _mlp_plain(task: Task) -> MLP:
+    """Train the published plain MLP on 2000 random transitions of the task."""
+    from pytest_cpg.world_models.training import train_mlp
+
+    transitions = collect_transitions(task, count=_COUNT, seed=_SEED)
+    return train_mlp(transitions, seed=_SEED, variant="plain")
+
+
+WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
+    {"mlp": _mlp, "mlp-plain": _mlp_plain}
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch when it is first asked for."""
+    if name == "MLP":
+        from pytest_cpg.world_models.mlp import MLP
+
+        return MLP
+    if name == "train_mlp":
+        from pytest_cpg.world_models.training import train_mlp
+
+        return train_mlp
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

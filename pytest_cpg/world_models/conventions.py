@@ -1,0 +1,179 @@
+"""Calling conventions: how arrays travel to a user's function and back.
+
+A torch module is given tensors of its own dtype and device. Anything else is first given float64
+numpy arrays and, when it cannot use them and torch is loaded, float32 tensors. It always gets
+copies, so it may write to them, and what it returns is copied, so it may use its buffers again.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, WorldModelError
+
+ArrayFunction: TypeAlias = Callable[..., FloatArray]
+# The shape that must come back, given the arguments; None stands for any size.
+ShapeRule: TypeAlias = Callable[..., tuple[int | None, ...]]
+
+# What a function raises when it is called with the wrong kind or shape of array. Anything else
+# (a missing file, an interrupt) is no answer to that question and goes on unchanged.
+_REFUSALS = (
+    TypeError,
+    AttributeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    RuntimeError,
+    AssertionError,
+)
+# Relative to a column's largest number. float32 products differ by about 1e-6 between batch sizes;
+# a control step of 1 ms changes an observation by 1e-4 and more of its size.
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """One way to call a function.
+
+    Attributes
+    ----------
+    label : str
+        What the function is given, as printed in errors.
+    call : callable
+        Maps float64 arrays to a float64 array that nobody else holds.
+    tolerance : float
+        Difference between batch sizes that is mere rounding, relative to a column's largest number.
+    """
+
+    label: str
+    call: ArrayFunction
+    tolerance: float = TOLERANCE
+
+    def checked(self, shape: ShapeRule) -> ArrayFunction:
+        """Return the call, raising WorldModelError when another shape comes back."""
+
+        def call(*arrays: FloatArray) -> FloatArray:
+            result = self.call(*arrays)
+            expected = shape(*arrays)
+            sizes = zip(result.shape, expected, strict=False)
+            if len(result.shape) != len(expected) or any(e not in (None, s) for s, e in sizes):
+                wanted = ", ".join("any" if size is None else str(size) for size in expected)
+                raise WorldModelError(
+                    f"shape {list(result.shape)} came back for {shapes(*arrays)}, "
+                    f"expected [{wanted}]"
+                )
+            return result
+
+        return call
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call was of no use."""
+
+    reason: str
+    error: Exception
+
+    @property
+    def answered(self) -> bool:
+        """Whether the function took what it was given, and only gave the wrong thing back."""
+        return isinstance(self.error, WorldModelError)
+
+    def of(self, call: str) -> Failure:
+        """Return the same failure, saying which call it was."""
+        return Failure(f"given {call}: {self.reason}", self.error)
+
+
+def conventions(function: Callable[..., Any]) -> list[Convention]:
+    """Return the conventions worth trying, best first."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return [_with_arrays(function)]
+    for owner in (function, getattr(function, "__self__", None)):
+        if isinstance(owner, torch.nn.Module):
+            own = [*owner.parameters(), *owner.buffers()]
+            own = [tensor for tensor in own if tensor.is_floating_point()]
+            dtype, device = (own[0].dtype, own[0].device) if own else (torch.float32, "cpu")
+            return [_with_tensors(torch, function, dtype, device)]
+    return [_with_arrays(function), _with_tensors(torch, function, torch.float32, "cpu")]
+
+
+def attempt(call: ArrayFunction, *arrays: FloatArray) -> FloatArray | Failure:
+    """Return what the call gives, or why it gives nothing of use.
+
+    Its warnings are about our trying, not about the user's work, and are not shown.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return call(*arrays)
+    except WorldModelError as error:
+        return Failure(str(error), error)
+    except _REFUSALS as error:
+        return Failure(f"{type(error).__name__}: {error}", error)
+
+
+def refusal(what: str, failures: Sequence[Failure]) -> WorldModelError:
+    """Return an error chained from the function's own exceptions, each shown once, last first."""
+    own = [failure.error for failure in reversed(failures) if not failure.answered]
+    distinct = list({f"{type(error)}: {error}": error for error in own}.values())
+    for later, earlier in pairwise(distinct):
+        later.__context__ = later.__context__ or earlier
+    error = WorldModelError("\n".join([f"{what}.", *(f"  {f.reason}" for f in failures)]))
+    error.__cause__ = distinct[0] if distinct else None
+    return error
+
+
+def describe(value: object) -> str:
+    """Return what a person would call a function or object."""
+    return repr(getattr(value, "__qualname__", None) or f"{type(value).__name__} object")
+
+
+def shapes(*arrays: FloatArray) -> str:
+    """Return the shapes of arguments, as printed in errors."""
+    return " and ".join(str(list(array.shape)) for array in arrays)
+
+
+def _with_arrays(function: Callable[..., Any]) -> Convention:
+    def call(*arrays: FloatArray) -> FloatArray:
+        copies = (np.array(array, dtype=np.float64, order="C") for array in arrays)
+        return _floats(function(*copies))
+
+    return Convention("numpy arrays", call)
+
+
+def _with_tensors(torch: Any, function: Callable[..., Any], dtype: Any, device: Any) -> Convention:
+    def call(*arrays: FloatArray) -> FloatArray:
+        # Memory of torch's own is aligned, numpy's need not be, and kernels may round accordingly.
+        return _floats(function(*(torch.tensor(a, dtype=dtype, device=device) for a in arrays)))
+
+    label = f"{str(dtype).removeprefix('torch.')} tensors"
+    return Convention(label, call, max(TOLERANCE, 8 * torch.finfo(dtype).eps))
+
+
+def _floats(result: object) -> FloatArray:
+    """Return what a function gave as a float64 array of our own."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(result, torch.Tensor):
+        tensor = result.detach().cpu()
+        # numpy has no bfloat16; float32 holds each of its numbers exactly.
+        values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    else:
+        try:
+            values = np.asarray(result)
+        except ValueError as error:
+            raise WorldModelError(
+                f"a {type(result).__name__} came back that is no array ({error}); return one array"
+            ) from error
+    if values.dtype.kind not in "fiu":
+        raise WorldModelError(
+            f"a {type(result).__name__} of dtype {values.dtype} came back; return floats"
+        )
+    return np.array(values, dtype=np.float64)

@@ -1,0 +1,105 @@
+"""Torch state: what torch is kept in while a gate runs, without importing torch."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+# How far from the model a network is looked for, and the longest container that is looked into:
+# far enough for a closure over a wrapper that holds an ensemble in a list.
+_DEPTH = 4
+_LONGEST = 64
+
+
+@contextmanager
+def inference(*models: object) -> Iterator[None]:
+    """Keep torch in inference mode, on one thread, and the models' networks in eval mode.
+
+    Everything is put back on leaving, also each submodule's own training flag. Networks are found
+    in the models themselves, in their attributes, closures and partial arguments. Without torch,
+    nothing happens.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    networks = _networks(models, torch.nn.Module)
+    modes = [(part, part.training) for network in networks for part in network.modules()]
+    try:
+        for network in networks:
+            network.eval()
+        with one_torch_thread(), torch.inference_mode():
+            yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Run torch on one thread.
+
+    Networks this small gain little from a second one (1.7x at best), and on cores that somebody
+    else uses too, waiting for it made them five times slower.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _networks(models: Iterable[object], kind: type) -> list[Any]:
+    """Return the networks that can be reached from the models, each once."""
+    found: list[Any] = []
+    seen: set[int] = set()
+    level = list(models)
+    for _ in range(_DEPTH):
+        fresh = [value for value in level if id(value) not in seen]
+        seen.update(id(value) for value in fresh)
+        found += [
+            value
+            for value in {id(value): value for value in fresh}.values()
+            if isinstance(value, kind)
+        ]
+        level = [part for value in fresh for part in _parts(value)]
+    return found
+
+
+def _parts(value: object) -> list[object]:
+    """Return what a value holds: a model is often a closure or an object around its network."""
+    if isinstance(value, type | ModuleType):
+        return []
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, MethodType):
+        return [value.__self__, value.__func__]
+    if isinstance(value, FunctionType):
+        names = (value.__globals__.get(name) for name in value.__code__.co_names)
+        return [*names, *_cells(value)]
+    if isinstance(value, dict):
+        return list(value.values())[:_LONGEST]
+    if isinstance(value, list | tuple):
+        return list(value[:_LONGEST])
+    slots = (getattr(value, name, None) for name in getattr(type(value), "__slots__", ()))
+    return [*slots, *getattr(value, "__dict__", {}).values()]
+
+
+def _cells(function: FunctionType) -> list[object]:
+    """Return what a function's closure holds; a cell may still be empty."""
+    cells = []
+    for cell in function.__closure__ or ():
+        try:
+            cells.append(cell.cell_contents)
+        except ValueError:
+            continue
+    return cells

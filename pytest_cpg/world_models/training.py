@@ -1,0 +1,198 @@
+"""Training: fitting the MLP world model to transitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.world_models.mlp import MLP, Scaling, Tensor, Variant, float32, forward, torch
+from pytest_cpg.world_models.torch_state import one_torch_thread
+from pytest_cpg.world_models.transitions import Transitions
+
+# Relative spread below which a column counts as constant: rounding of float32.
+_CONSTANT = 1e-7
+
+Schedule: TypeAlias = Literal["constant", "one-cycle"]
+
+# Weights and biases, one of each a layer.
+_Network: TypeAlias = tuple[list[Tensor], list[Tensor]]
+
+
+def train_mlp(
+    transitions: Transitions,
+    *,
+    seed: int,
+    hidden: int = 64,
+    layers: int = 2,
+    epochs: int = 200,
+    steps: int | None = None,
+    batch_size: int = 256,
+    learning_rate: float = 1e-3,
+    schedule: Schedule = "constant",
+    validation_share: float = 0.1,
+    variant: Variant = "normalised-delta",
+) -> MLP:
+    """Return an MLP fitted with Adam to the transitions; defaults are the published ones.
+
+    The weights of the epoch with the lowest validation loss are kept, the earliest on a tie.
+
+    Parameters
+    ----------
+    seed : int
+        Decides initial weights, the validation rows and the order of training, all from a
+        generator of its own.
+    hidden, layers : int
+        Width and number of hidden layers.
+    epochs : int
+        Passes over the training rows.
+    steps : int, optional
+        Most gradient steps, whatever ``epochs`` says.
+    schedule : "constant" or "one-cycle"
+        Keep the learning rate, or let it rise to ``learning_rate`` and fall to nearly zero (Smith
+        and Topin 2019): fewer steps to a finer fit.
+    validation_share : float
+        Share of the rows in (0, 1) that is kept from training.
+    variant : "normalised-delta" or "plain"
+        Predict the change of the observation, inputs and targets normalised; or, as published,
+        the next observation from what was observed, neither normalised.
+    """
+    if variant not in get_args(Variant):
+        raise ValueError(f"variant must be one of {get_args(Variant)}, got {variant!r}")
+    if schedule not in get_args(Schedule):
+        raise ValueError(f"schedule must be one of {get_args(Schedule)}, got {schedule!r}")
+    if min(hidden, layers, epochs, batch_size) < 1 or (steps is not None and steps < 1):
+        raise ValueError("hidden, layers, epochs, steps and batch_size must be at least 1")
+    if not 0 < validation_share < 1 or len(transitions) < 2:
+        raise ValueError(
+            f"need validation_share in (0, 1) and at least 2 transitions, got "
+            f"{validation_share!r} and {len(transitions)}"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    with one_torch_thread(), torch.inference_mode(mode=False), torch.enable_grad():
+        rows, scaling = _prepare(transitions, validation_share, variant, generator)
+        units = torch.where(scaling.target_scale > 0, scaling.target_scale, 1.0)
+        network = _initial(rows, hidden, layers, generator)
+        kept = network
+        left = epochs * math.ceil(len(rows.inputs) / batch_size)
+        left = left if steps is None else min(left, steps)
+        lowest = float("inf")
+        optimiser = torch.optim.Adam([*network[0], *network[1]], lr=learning_rate, fused=True)
+        pace = _pace(optimiser, schedule, learning_rate, left)
+        for _ in range(epochs):
+            batches = rows.shuffled(batch_size, generator)[:left]
+            for batch in batches:
+                optimiser.zero_grad()
+                errors = forward(*network, rows.inputs[batch]) - rows.targets[batch]
+                torch.autograd.backward(errors.square().mean())
+                optimiser.step()
+                pace.step()
+            held_out = float((rows.held_errors(*network, scaling) / units).square().mean())
+            if held_out < lowest:
+                lowest, kept = held_out, _copies(*network)
+            left -= len(batches)
+            if not left:
+                break
+        validation_error = float(rows.held_errors(*kept, scaling).square().mean())
+    if lowest == float("inf"):
+        raise WorldModelError(
+            f"training diverged: no epoch had a finite validation loss. Lower learning_rate, "
+            f"{learning_rate!r}, or use variant='normalised-delta' on data of large numbers."
+        )
+    return MLP(*kept, scaling, variant=variant, validation_error=validation_error)
+
+
+def _pace(
+    optimiser: torch.optim.Optimizer, schedule: Schedule, learning_rate: float, steps: int
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """Return what sets the learning rate of each of so many steps."""
+    if schedule == "constant":
+        return torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
+    return torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=learning_rate, total_steps=steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Rows:
+    """Rows as a network reads and predicts them; held targets are in the task's units."""
+
+    inputs: Tensor
+    targets: Tensor
+    held_inputs: Tensor
+    held_targets: Tensor
+
+    def shuffled(self, batch_size: int, generator: torch.Generator) -> Sequence[Tensor]:
+        """Return the indices of one epoch's batches; the last may be smaller."""
+        order = torch.randperm(len(self.inputs), generator=generator)
+        return torch.split(order, batch_size)
+
+    def held_errors(
+        self, weights: Sequence[Tensor], biases: Sequence[Tensor], scaling: Scaling
+    ) -> Tensor:
+        """Return prediction errors on the rows that are held out, in the task's units."""
+        with torch.no_grad():
+            predicted = forward(weights, biases, self.held_inputs)
+            return predicted * scaling.target_scale + scaling.target_mean - self.held_targets
+
+
+def _prepare(
+    transitions: Transitions, validation_share: float, variant: Variant, generator: torch.Generator
+) -> tuple[_Rows, Scaling]:
+    """Split and scale the transitions; only training rows decide the scaling."""
+    inputs = np.concatenate([transitions.observations, transitions.actions], axis=1)
+    targets = transitions.next_observations
+    if variant == "normalised-delta":
+        targets = targets - transitions.observations
+    order = torch.randperm(len(inputs), generator=generator).numpy()
+    held = max(1, min(len(inputs) - 1, round(validation_share * len(inputs))))
+    held_out, training = order[:held], order[held:]
+    input_mean, input_spread = _moments(inputs[training], variant)
+    target_mean, target_scale = _moments(targets[training], variant)
+    # A constant input must not be blown up when it changes after all; a constant target keeps its
+    # scale of zero and is predicted exactly, or the error of a fit would add up over a rollout.
+    input_scale = np.where(input_spread > 0, input_spread, 1.0)
+    read = (inputs - input_mean) / input_scale
+    predicted = (targets - target_mean) / np.where(target_scale > 0, target_scale, 1.0)
+    rows = _Rows(
+        inputs=float32(read[training]),
+        targets=float32(predicted[training]),
+        held_inputs=float32(read[held_out]),
+        held_targets=float32(targets[held_out]),
+    )
+    scaling = Scaling(
+        input_mean=float32(input_mean),
+        input_scale=float32(input_scale),
+        target_mean=float32(target_mean),
+        target_scale=float32(target_scale),
+    )
+    return rows, scaling
+
+
+def _moments(values: FloatArray, variant: Variant) -> tuple[FloatArray, FloatArray]:
+    """Return each column's mean and deviation, the latter 0 where the column is constant."""
+    if variant == "plain":
+        return np.zeros(values.shape[1]), np.ones(values.shape[1])
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    is_constant = deviation <= _CONSTANT * np.maximum(1.0, np.abs(mean))
+    return mean, np.where(is_constant, 0.0, deviation)
+
+
+def _initial(rows: _Rows, hidden: int, layers: int, generator: torch.Generator) -> _Network:
+    """Draw weights and biases as `torch.nn.Linear` does, but from our own generator."""
+    sizes = [rows.inputs.shape[1], *[hidden] * layers, rows.targets.shape[1]]
+    weights: list[Tensor] = []
+    biases: list[Tensor] = []
+    for size_in, size_out in pairwise(sizes):
+        bound = size_in**-0.5
+        for parts, shape in ((weights, (size_out, size_in)), (biases, (size_out,))):
+            part = torch.empty(shape).uniform_(-bound, bound, generator=generator)
+            parts.append(part.requires_grad_())
+    return weights, biases
+
+
+def _copies(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> _Network:
+    return ([part.detach().clone() for part in weights], [part.detach().clone() for part in biases])

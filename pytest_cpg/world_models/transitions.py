@@ -1,0 +1,112 @@
+"""Transitions: what a world model is trained on, collected by random actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task, TaskError
+
+# First spawn key of the collector's streams. Gates use small numbers as first keys, so that no
+# seed lets a model train on the starts or the noise it is judged on.
+COLLECTION_STREAM = 0x7472616E
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transitions:
+    """Observed steps of a task.
+
+    Attributes
+    ----------
+    observations : array [T, O]
+    actions : array [T, A]
+        In the simulator's own units.
+    next_observations : array [T, O]
+    """
+
+    observations: FloatArray
+    actions: FloatArray
+    next_observations: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("observations", "actions", "next_observations"):
+            values = np.array(getattr(self, name), dtype=np.float64)
+            if values.ndim != 2 or len(values) != len(self.observations):
+                raise ValueError(
+                    f"{name} must have shape [T, size] with T = {len(self.observations)}, "
+                    f"got shape {values.shape}"
+                )
+            if not np.isfinite(values).all():
+                row = np.argwhere(~np.isfinite(values))[0, 0]
+                raise ValueError(f"{name} must be finite, row {row} is {values[row]}")
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+        if self.observations.shape != self.next_observations.shape:
+            raise ValueError(
+                f"observations {self.observations.shape} and next_observations "
+                f"{self.next_observations.shape} must have the same shape"
+            )
+
+    def __len__(self) -> int:
+        return len(self.observations)
+
+
+def collect_transitions(
+    task: Task, *, count: int, seed: int, episode_steps: int = 200, hold: int = 1
+) -> Transitions:
+    """Return transitions of uniform random actions from the task's own starts.
+
+    Episodes are not cut at success: what lies behind the goal is part of the world. The rows of an
+    episode are neighbours, in order, and the first rows are the same for every larger ``count``.
+
+    Parameters
+    ----------
+    count : int
+        Rows, ``T``; the last episode is cut to it.
+    seed : int
+        Decides starts and actions. Both are apart from those of any gate, whatever its seed.
+    episode_steps : int
+        Steps after which a new start is sampled.
+    hold : int
+        Steps that each random action is kept for. Pushes that last reach speeds and joint limits
+        that a planner will visit and actions drawn anew at every step seldom do.
+
+    Raises
+    ------
+    TaskError
+        When the simulator diverges.
+    """
+    if min(count, episode_steps, hold) < 1:
+        raise ValueError(
+            f"count, episode_steps and hold must be at least 1, got {count!r}, {episode_steps!r} "
+            f"and {hold!r}"
+        )
+    streams = [
+        np.random.SeedSequence(seed, spawn_key=(COLLECTION_STREAM, episode)).spawn(2)
+        for episode in range(-(-count // episode_steps))
+    ]
+    starts = task.reset(np.array([start.generate_state(1)[0] for start, _ in streams], np.int64))
+    drawn = task.actions.sample(
+        [np.random.default_rng(noise) for _, noise in streams], (-(-episode_steps // hold),)
+    )
+    actions = np.repeat(drawn, hold, axis=1)[:, :episode_steps]
+    after = task.observe(task.rollout(starts, actions))
+    _check_diverged(task, after)
+    before = np.concatenate([task.observe(starts)[:, None], after[:, :-1]], axis=1)
+    rows = (-1, after.shape[-1])
+    return Transitions(
+        observations=before.reshape(rows)[:count],
+        actions=actions.reshape(-1, task.actions.size)[:count],
+        next_observations=after.reshape(rows)[:count],
+    )
+
+
+def _check_diverged(task: Task, observations: FloatArray) -> None:
+    """Raise TaskError unless all observations [N, H, O] are finite."""
+    broken = np.argwhere(~np.isfinite(observations).all(axis=-1))
+    if len(broken):
+        raise TaskError(
+            f"{task.name}: the simulator diverged under random actions in episode {broken[0, 0]} "
+            f"at step {broken[0, 1] + 1}. Reduce the simulator's time step or the actions' range."
+        )
