@@ -1,0 +1,181 @@
+"""Grids: small worlds of cells and walls that need nothing but numpy.
+
+A state is the observation: the coordinates (x, y) of a cell, x to the right and y down from the top
+left corner of the map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
+
+CharArray: TypeAlias = npt.NDArray[np.str_]
+
+_NEIGHBOURS = ((1, 0), (0, 1), (-1, 0), (0, -1))
+_MOVES = FiniteActions(np.array(_NEIGHBOURS))
+
+# "#" is a wall, "G" the goal; episodes start at "." and never at ":".
+_MAZE = """
+###############
+#.....#.....#G#
+#.###.#.###.#.#
+#.#...#...#...#
+#.#.#####.#####
+#.#.....#.....#
+#.#####.#.###.#
+#.....#.......#
+###############
+"""
+_TWO_ROOM = """
+###############
+#......#::::::#
+#......#::::::#
+#......#::::::#
+#......:::::::#
+#......#::::::#
+#......#:::::G#
+###############
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridTask:
+    """Walk to the goal, one cell a step; see `Task`.
+
+    Attributes
+    ----------
+    name : str
+    layout : str
+        The map: a rectangle enclosed by walls ``#``, with one goal ``G``, cells ``.`` where
+        episodes start and cells ``:`` where none does.
+    budget : int
+        Steps after which an episode has failed.
+    """
+
+    name: str
+    layout: str
+    budget: int
+    _distances: IntArray = field(init=False, repr=False, compare=False)
+    _starts: FloatArray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
+        cells = _parse(self.layout)
+        starts = np.argwhere(cells == ".")[:, ::-1]
+        object.__setattr__(self, "_distances", _distances_to_goal(cells))
+        object.__setattr__(self, "_starts", starts.astype(np.float64))
+
+    @property
+    def actions(self) -> FiniteActions:
+        """Four moves (dx, dy) by one cell; a move into a wall stays."""
+        return _MOVES
+
+    @property
+    def observation_size(self) -> int:
+        """Two coordinates."""
+        return 2
+
+    @property
+    def control_period(self) -> float:
+        """One second per step."""
+        return 1.0
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """The version of numpy, which draws the starts."""
+        return MappingProxyType({"numpy": np.__version__})
+
+    def reset(self, seeds: IntArray) -> FloatArray:
+        """Draw the start of each seed [N], uniform over the map's start cells: states [N, 2]."""
+        chosen = [np.random.default_rng(int(seed)).integers(len(self._starts)) for seed in seeds]
+        return self._starts[np.array(chosen, dtype=np.int64)]
+
+    def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, 2] and actions [B, 2] to next states [B, 2]."""
+        moved = np.rint(states + actions)
+        blocked = self.score(moved) == self._distances.max()
+        return np.where(blocked[:, None], states, moved)
+
+    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, 2] and actions [B, H, 2] to the states after each action [B, H, 2]."""
+        after = np.empty((*actions.shape[:2], 2))
+        for t in range(actions.shape[1]):
+            states = self.step(states, actions[:, t])
+            after[:, t] = states
+        return after
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """Copy states [..., 2]: all is seen."""
+        return np.array(states, dtype=np.float64)
+
+    def score(self, observations: FloatArray) -> FloatArray:
+        """Count the steps from the nearest cell [..., 2] to the goal [...].
+
+        Walls and what lies outside rate one step worse than the farthest cell.
+        """
+        lost = np.isnan(observations).any(axis=-1)
+        corner = np.array(self._distances.shape[::-1]) - 1
+        # The map's edge is wall, so clipping keeps what is outside out.
+        x, y = np.moveaxis(np.rint(np.clip(np.nan_to_num(observations), 0, corner)), -1, 0)
+        return np.where(lost, np.nan, self._distances[y.astype(np.intp), x.astype(np.intp)])
+
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Give 1 for states [..., 2] at the goal, else 0."""
+        del actions
+        return np.where(self.score(states) == 0, 1.0, 0.0)
+
+    def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
+        """Say whether states [..., 2] are at the goal."""
+        return np.asarray(self.reward(states, actions) == 1)
+
+
+def maze(*, budget: int = 100) -> GridTask:
+    """Return a maze of corridors with dead ends; a random walk mostly does not get out."""
+    return GridTask(name="maze", layout=_MAZE, budget=budget)
+
+
+def two_room(*, budget: int = 60) -> GridTask:
+    """Return two rooms with one door; the goal is in the room where no episode starts."""
+    return GridTask(name="two-room", layout=_TWO_ROOM, budget=budget)
+
+
+def _parse(layout: str) -> CharArray:
+    """Return the map's characters [rows, columns], or say what is wrong with it."""
+    lines = layout.split()
+    if len({len(line) for line in lines}) != 1:
+        raise ValueError("a layout needs one or more rows of one length")
+    cells = np.array([list(line) for line in lines])
+    unknown = sorted(set(cells.flat) - set("#.:G"))
+    if unknown:
+        raise ValueError(f"a layout is made of '#', '.', ':' and 'G', got {str(unknown[0])!r}")
+    edge = np.concatenate([cells[0], cells[-1], cells[:, 0], cells[:, -1]])
+    if (edge != "#").any():
+        raise ValueError("a layout must be enclosed by '#'")
+    if (cells == "G").sum() != 1 or not (cells == ".").any():
+        raise ValueError("a layout needs one goal 'G' and at least one start '.'")
+    return cells
+
+
+def _distances_to_goal(cells: CharArray) -> IntArray:
+    """Return steps to the goal [rows, columns] by breadth-first search; walls are farthest."""
+    distances = np.full(cells.shape, -1)
+    frontier = [(int(row), int(column)) for row, column in np.argwhere(cells == "G")]
+    steps = 0
+    while frontier:
+        for cell in frontier:
+            distances[cell] = steps
+        around = {(row + dy, column + dx) for row, column in frontier for dx, dy in _NEIGHBOURS}
+        frontier = [cell for cell in around if cells[cell] != "#" and distances[cell] < 0]
+        steps += 1
+    if ((distances < 0) & (cells != "#")).any():
+        raise ValueError("a layout must not have cells that are cut off from the goal")
+    distances[distances < 0] = steps
+    return distances

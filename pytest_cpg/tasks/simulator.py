@@ -1,0 +1,297 @@
+"""Simulator: exact batched MuJoCo, a pure function of full physics states and controls."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import mujoco
+import numpy as np
+from mujoco.rollout import Rollout
+
+from pytest_cpg.contracts import BoolArray, FloatArray
+
+_PHYSICS = int(mujoco.mjtState.mjSTATE_FULLPHYSICS)
+_WARMSTART = int(mujoco.mjtState.mjSTATE_WARMSTART)
+_CONTROL = int(mujoco.mjtState.mjSTATE_CTRL)
+# MuJoCo resets a simulation with a larger position, velocity or acceleration (mjMAXVAL).
+_LARGEST = 1e10
+# Every simulation starts at this time, in seconds: a reset takes it back to 0, which a simulation
+# that truly starts at 0 could not be told from.
+_EPOCH = 1.0
+
+
+class Simulator:
+    """One MuJoCo model, advanced for ``B`` states at once.
+
+    A state ``[S]`` is MuJoCo's full physics state (time, positions, velocities, activations), the
+    solver's warm start, and any context of the episode, which is carried along. Rows do not know of
+    each other: their bits depend neither on ``B`` nor on their order nor on the threads.
+
+    Parameters
+    ----------
+    model : mujoco.MjModel
+        Its forces must not depend on the time of day or of the simulation.
+    threads : int
+        Threads of `rollout`, at least 1; they start with the first one.
+    """
+
+    def __init__(self, model: mujoco.MjModel, *, threads: int) -> None:
+        if threads < 1:
+            raise ValueError(f"need at least 1 thread, got {threads!r}")
+        if model.npluginstate:
+            # Their state follows the controls in MuJoCo's order: the columns would be others.
+            raise ValueError("a model with stateful plugins cannot be simulated in batches")
+        self.model = model
+        self.threads = threads
+        self._physics = mujoco.mj_stateSize(model, _PHYSICS)
+        self._own = self._physics + model.nv
+        self._workers: _Workers | None = None
+
+    def step(self, states: FloatArray, controls: FloatArray) -> FloatArray:
+        """Map states [B, S] and controls [B, A] to next states [B, S]; a diverged row is NaN."""
+        self._check(states, controls[:, None])
+        inputs = np.concatenate([states[:, : self._own], controls], axis=1, dtype=np.float64)
+        inputs[:, 0] = _EPOCH
+        after = np.array(states, dtype=np.float64)
+        numbers = np.empty((len(states), self._own))
+        workers = self._workforce()
+        model, data = self.model, workers.datas[0]
+        with workers.lock, without_clock():
+            for row, result in zip(inputs, numbers, strict=True):
+                mujoco.mj_setState(model, data, row, _PHYSICS | _WARMSTART | _CONTROL)
+                mujoco.mj_step(model, data)
+                mujoco.mj_getState(model, data, result, _PHYSICS | _WARMSTART)
+        after[:, : self._own] = numbers
+        self._finish(after[:, None], states[:, 0])
+        return after
+
+    def rollout(self, states: FloatArray, controls: FloatArray) -> FloatArray:
+        """Map states [B, S] and controls [B, H, A] to the states after each control [B, H, S].
+
+        Physics and context equal repeated `step` bit for bit. The warm start is NaN, as MuJoCo does
+        not tell it: do not step from the result. A diverged row is NaN from that step on.
+        """
+        self._check(states, controls)
+        batch, horizon = controls.shape[:2]
+        after = np.empty((batch, horizon, states.shape[1]))
+        if not after.size:
+            return after
+        initial = np.array(states[:, : self._physics], dtype=np.float64, order="C")
+        initial[:, 0] = _EPOCH
+        physics = np.empty((batch, horizon, self._physics))
+        workers = self._workforce()
+        with workers.lock, without_clock():
+            workers.pool.rollout(
+                workers.models(batch),
+                workers.datas,
+                initial,
+                np.ascontiguousarray(controls, dtype=np.float64),
+                nstep=horizon,
+                initial_warmstart=np.array(
+                    states[:, self._physics : self._own], dtype=np.float64, order="C"
+                ),
+                state=physics,
+                skip_checks=True,
+            )
+        after[..., : self._physics] = physics
+        after[..., self._physics : self._own] = np.nan
+        after[..., self._own :] = states[:, None, self._own :]
+        self._finish(after, states[:, 0])
+        return after
+
+    def close(self) -> None:
+        """Stop the threads; the next rollout starts them again."""
+        if self._workers is not None:
+            self._workers.stop()
+            self._workers = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a simulator cannot be pickled or copied: send the task's name and build it there"
+        )
+
+    def _workforce(self) -> _Workers:
+        """Return this process's threads; those of a parent do not survive a fork."""
+        if self._workers is None or self._workers.process != os.getpid():
+            self._workers = _Workers(self.model, self.threads)
+        return self._workers
+
+    def _check(self, states: FloatArray, controls: FloatArray) -> None:
+        if states.ndim != 2 or states.shape[1] < self._own:
+            raise ValueError(
+                f"need states of shape [B, {self._own} or more], got shape {states.shape}"
+            )
+        if controls.ndim != 3 or controls.shape[::2] != (len(states), self.model.nu):
+            raise ValueError(
+                f"need {self.model.nu} controls for each of {len(states)} states, got shape "
+                f"{controls.shape}"
+            )
+        # MuJoCo takes NaN for zero and goes on.
+        if np.isnan(controls).any():
+            raise ValueError("controls must not be NaN")
+
+    def _finish(self, after: FloatArray, begun: FloatArray) -> None:
+        """Set the true time of ``after`` [B, H, S] in place, and NaN from a divergence on.
+
+        MuJoCo resets a diverged simulation, which then looks healthy but for its time; one that
+        diverges in its very last step is not reset.
+        """
+        batch, horizon = after.shape[:2]
+        period = self.model.opt.timestep
+        due = _EPOCH + period * np.arange(1, horizon + 1)
+        diverged = np.flatnonzero(~self._is_healthy(after[:, -1], due[-1]))
+        healthy = np.logical_and.accumulate(self._is_healthy(after[diverged], due), axis=1)
+        times = np.full((batch, horizon + 1), period)
+        times[:, 0] = begun
+        # Adds one period after the other, as MuJoCo does.
+        after[..., 0] = np.add.accumulate(times, axis=1)[:, 1:]
+        after[diverged] = np.where(healthy[..., None], after[diverged], np.nan)
+
+    def _is_healthy(self, states: FloatArray, due: FloatArray) -> BoolArray:
+        """Say whether states [..., S] are at the time due and within MuJoCo's bounds."""
+        on_time = np.abs(states[..., 0] - due) < self.model.opt.timestep / 2
+        bounded = np.abs(states[..., : self._physics]) <= _LARGEST
+        healthy: BoolArray = on_time & bounded.all(axis=-1)
+        return healthy
+
+
+class _Workers:
+    """Threads and their scratch memory, of use in the process that made them."""
+
+    def __init__(self, model: mujoco.MjModel, threads: int) -> None:
+        self.process = os.getpid()
+        self.lock = threading.Lock()
+        self.datas = [mujoco.MjData(model) for _ in range(threads)]
+        # Without a pool the calling thread does the work itself.
+        self.pool = Rollout(nthread=threads if threads > 1 else 0)
+        self.stop = weakref.finalize(self, _stop, self.pool, self.process)
+        self._models = [model]
+
+    def models(self, batch: int) -> list[mujoco.MjModel]:
+        """Return the model once per row, as MuJoCo wants it."""
+        if len(self._models) < batch:
+            self._models = self._models[:1] * batch
+        return self._models[:batch]
+
+
+def _stop(pool: Rollout, process: int) -> None:
+    """Join the threads, unless this is a fork, which has none to wait for."""
+    if process == os.getpid():
+        pool.close()
+    else:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
+
+
+class _Clock:
+    """MuJoCo's C global ``mjcb_time``, which ``mujoco.set_mjcb_time(None)`` does not clear."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._saved: int | None = None
+        # Looking through the bindings finds the library that they use; there may be others.
+        library = "mujoco.dll" if sys.platform == "win32" else mujoco._functions.__file__
+        try:
+            self._pointer = ctypes.c_void_p.in_dll(ctypes.CDLL(library), "mjcb_time")
+        except (OSError, ValueError):
+            self._pointer = ctypes.c_void_p()
+
+    def remove(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._saved, self._pointer.value = self._pointer.value, None
+            self._users += 1
+
+    def restore(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._pointer.value = self._saved
+
+
+_CLOCK = _Clock()
+
+
+@contextmanager
+def without_clock() -> Iterator[None]:
+    """Switch MuJoCo's profiling clock off, in the whole process, while the context lasts.
+
+    Its Python package installs one that takes nearly half of a small model's step. Nothing else
+    changes. Contexts may be nested; where the clock cannot be found it stays on.
+    """
+    _CLOCK.remove()
+    try:
+        yield
+    finally:
+        _CLOCK.restore()
+
+
+def snapshot(model: mujoco.MjModel, data: mujoco.MjData) -> FloatArray:
+    """Return physics state and warm start of a simulation, as `Simulator` takes them."""
+    state = np.empty(mujoco.mj_stateSize(model, _PHYSICS | _WARMSTART))
+    mujoco.mj_getState(model, data, state, _PHYSICS | _WARMSTART)
+    return state
+
+
+def strip_visuals(model: mujoco.MjModel, xml: str, includes: Mapping[str, bytes]) -> mujoco.MjModel:
+    """Return a faster model with the same motion to the last bit, or the model itself.
+
+    What is only seen, and geoms where nothing can touch, cost a quarter of a small model's step.
+
+    Parameters
+    ----------
+    xml : str
+        What the model was compiled from.
+    includes : mapping
+        Content of the files that the XML includes, by name.
+    """
+    untouchable = mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    if not model.opt.disableflags & untouchable:
+        return model
+    try:
+        lean = _compile_lean(model, xml, includes)
+    except (ValueError, TypeError, KeyError, AttributeError, mujoco.FatalError):
+        return model
+    return lean if _moves_alike(model, lean) else model
+
+
+def _compile_lean(model: mujoco.MjModel, xml: str, includes: Mapping[str, bytes]) -> mujoco.MjModel:
+    spec: Any = mujoco.MjSpec.from_string(xml, include=dict(includes))
+    for body in spec.bodies[1:]:
+        index = model.body(body.name).id
+        body.explicitinertial = True
+        body.mass, body.inertia = model.body_mass[index], model.body_inertia[index]
+        body.ipos, body.iquat = model.body_ipos[index], model.body_iquat[index]
+        body.fullinertia = np.full(6, np.nan)
+    for elements in (spec.lights, spec.cameras, spec.sites, spec.geoms):
+        for element in list(elements):
+            spec.delete(element)
+    lean = spec.compile()
+    lean.opt.disableflags = model.opt.disableflags
+    # The energy is only reported.
+    lean.opt.enableflags = model.opt.enableflags & ~int(mujoco.mjtEnableBit.mjENBL_ENERGY)
+    return lean
+
+
+def _moves_alike(model: mujoco.MjModel, other: mujoco.MjModel) -> bool:
+    """Compare two models bit for bit from random states, many of them beyond joint limits."""
+    sizes = [(m.nq, m.nv, m.na, m.nu, m.npluginstate, m.opt.timestep) for m in (model, other)]
+    if sizes[0] != sizes[1] or model.npluginstate:
+        return False
+    rng = np.random.default_rng(0)
+    states = np.zeros((8, mujoco.mj_stateSize(model, _PHYSICS | _WARMSTART)))
+    states[:, 1:] = rng.uniform(-np.pi, np.pi, (len(states), states.shape[1] - 1))
+    simulators = [Simulator(m, threads=1) for m in (model, other)]
+    for _ in range(25):
+        controls = rng.uniform(-1.5, 1.5, (len(states), model.nu))
+        states, others = (simulator.step(states, controls) for simulator in simulators)
+        if not np.array_equal(states, others):
+            return False
+    return True

@@ -1,0 +1,239 @@
+"""Control tasks: bit for bit the DeepMind Control suite."""
+
+import importlib
+import pickle
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dm_control")
+
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.tasks import control
+
+TASKS = {
+    "acrobot-swingup": (control.acrobot_swingup, 0.6, 1, 5, 0.01),
+    "cartpole-swingup": (control.cartpole_swingup, 0.6, 1, 5, 0.01),
+    "reacher-easy": (control.reacher_easy, 0.5, 2, 9, 0.02),
+}
+EPISODES, STEPS = 20, 500
+# Columns of a state that are physics: time, two positions, two velocities.
+PHYSICS = slice(0, 5)
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def task(name):
+    return TASKS[name][0](threads=2)
+
+
+class Recording:
+    """What dm_control itself did: starts, then states, observations and rewards of each step."""
+
+    def __init__(self, name):
+        # Imported here, after a task was made: on its own it would look for a display.
+        suite = importlib.import_module("dm_control.suite")
+        random = np.random.RandomState(0)
+        environment = suite.load(*name.split("-"), task_kwargs={"random": random})
+        physics = environment.physics
+        size = environment.action_spec().shape[0]
+        rng = np.random.default_rng(0)
+        self.actions = rng.uniform(-1.5, 1.5, (EPISODES, STEPS, size))
+        levels = np.array([-1, -0.5, 0, 0.5, 1])
+        self.actions[::2] = rng.choice(levels, (EPISODES // 2, STEPS, size))
+        self.states, self.observations, self.rewards = [], [], []
+        for seed, plan in enumerate(self.actions):
+            random.seed(seed)
+            steps = [environment.reset()]
+            states = [self._state(physics)]
+            for action in plan:
+                steps.append(environment.step(action))
+                states.append(self._state(physics))
+            self.states.append(states)
+            self.observations.append(
+                [np.concatenate([np.ravel(v) for v in s.observation.values()]) for s in steps]
+            )
+            self.rewards.append([step.reward for step in steps[1:]])
+        self.states = np.array(self.states)
+        self.observations = np.array(self.observations)
+        self.rewards = np.array(self.rewards)
+
+    @staticmethod
+    def _state(physics):
+        data, own = physics.data, [[physics.data.time], physics.data.qpos, physics.data.qvel]
+        if "target" in physics.named.model.geom_pos.axes.row.names:
+            own += [data.qacc_warmstart, physics.named.model.geom_pos["target", :2]]
+        else:
+            own += [data.qacc_warmstart]
+        return np.concatenate(own)
+
+
+@pytest.fixture(scope="module")
+def recorded(task, name):
+    return Recording(name)
+
+
+def test_repeated_steps_are_the_environment_bit_for_bit(task, recorded):
+    states = task.reset(np.arange(EPISODES))
+    np.testing.assert_array_equal(states, recorded.states[:, 0])
+    for t in range(STEPS):
+        states = task.step(states, recorded.actions[:, t])
+        np.testing.assert_array_equal(states, recorded.states[:, t + 1])
+
+
+def test_a_rollout_is_the_environment_bit_for_bit(task, recorded):
+    ahead = task.rollout(recorded.states[:, 0], recorded.actions)
+    np.testing.assert_array_equal(ahead[..., PHYSICS], recorded.states[:, 1:, PHYSICS])
+
+
+def test_a_rollout_from_the_middle_keeps_the_solvers_warm_start(task, recorded):
+    ahead = task.rollout(recorded.states[:, 250], recorded.actions[:, 250:300])
+    np.testing.assert_array_equal(ahead[..., PHYSICS], recorded.states[:, 251:301, PHYSICS])
+
+
+def test_observations_are_those_of_dm_control(task, recorded):
+    observed = task.observe(recorded.states)
+    assert observed.shape[-1] == task.observation_size
+    np.testing.assert_allclose(observed, recorded.observations, rtol=1e-12, atol=1e-12)
+
+
+def test_rewards_are_those_of_dm_control(task, recorded):
+    rewards = task.reward(recorded.states[:, 1:], recorded.actions)
+    np.testing.assert_allclose(rewards, recorded.rewards, rtol=0, atol=1e-12)
+
+
+def test_success_is_the_reward_that_the_task_asks_for(task, name, recorded):
+    success = task.success(recorded.states[:, 1:], recorded.actions)
+    np.testing.assert_array_equal(success, recorded.rewards >= TASKS[name][1])
+
+
+def test_scores_follow_their_definition(task, name, recorded):
+    first, second = recorded.states[..., 1], recorded.states[..., 2]
+    expected = {
+        "acrobot-swingup": -(np.cos(first) + np.cos(first + second)),
+        "cartpole-swingup": -np.cos(second),
+        "reacher-easy": np.linalg.norm(recorded.observations[..., 2:4], axis=-1),
+    }[name]
+    scores = task.score(recorded.observations)
+    np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
+def test_a_start_is_that_of_a_fresh_environment(task, name, seed):
+    suite = importlib.import_module("dm_control.suite")
+    environment = suite.load(*name.split("-"), task_kwargs={"random": seed})
+    environment.reset()
+    task.reset(np.array([1, 2]))
+    fresh = Recording._state(environment.physics)
+    np.testing.assert_array_equal(task.reset(np.array([seed])), fresh[None])
+
+
+def test_bits_do_not_depend_on_the_threads(task, name, recorded):
+    states, actions = recorded.states[:, 100], recorded.actions[:, 100:110]
+    single = TASKS[name][0](threads=1)
+    assert task.rollout(states, actions).tobytes() == single.rollout(states, actions).tobytes()
+
+
+def test_the_simulated_model_is_stripped(task):
+    assert task.suite.model.ngeom > 0
+    assert task.simulator.model.ngeom == 0
+
+
+def test_actions_periods_and_versions_are_stated(task, name):
+    _, _, size, count, period = TASKS[name]
+    assert task.actions.values.shape == (count, size)
+    assert abs(task.actions.values).max() == 1
+    assert task.control_period == period
+    assert task.budget == 500
+    assert set(task.versions) == {"mujoco", "dm-control"}
+
+
+def test_a_budget_is_replaced_without_compiling_again(task):
+    shorter = replace(task, budget=9)
+    assert shorter.budget == 9
+    assert shorter.simulator is task.simulator
+
+
+def test_a_task_is_not_pickled(task):
+    with pytest.raises(TypeError, match="send the task's name"):
+        pickle.dumps(task)
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(None, 6), ("1", 6), ("4", 1), ("8", 1)])
+def test_threads_are_shared_with_other_xdist_workers(monkeypatch, workers, threads):
+    monkeypatch.setattr(control.os, "sched_getaffinity", lambda _: range(6), raising=False)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
+    if workers:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", workers)
+    assert control.acrobot_swingup().simulator.threads == threads
+
+
+@pytest.mark.parametrize("package", ["dm_control", "mujoco"])
+def test_a_missing_package_names_the_extra(monkeypatch, package):
+    def missing(name):
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    monkeypatch.setattr(control.importlib, "import_module", missing)
+    with pytest.raises(ComponentError, match=rf'{package}.*pip install "pytest-cpg\[control\]"'):
+        control.acrobot_swingup()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AttributeError("module 'mujoco' has no attribute\n 'mjtGone'"),
+        ImportError("cannot import name 'gone'"),
+        ModuleNotFoundError("No module named 'mujoco.gone'", name="mujoco.gone"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_packages_that_do_not_fit_are_named_in_one_line(monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    versions = {"mujoco": "4.0.0", "dm-control": "1.0.50"}
+    monkeypatch.setattr(control, "version", versions.__getitem__)
+    monkeypatch.setattr("dm_control.suite.load", fail)
+    with pytest.raises(ComponentError) as raised:
+        control.reacher_easy()
+    message = str(raised.value)
+    assert "\n" not in message
+    assert "dm-control 1.0.50 does not work with mujoco 4.0.0" in message
+    assert 'pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"' in message
+
+
+def test_nothing_looks_for_a_display_until_something_is_rendered(tmp_path):
+    script = """
+        import os, sys
+
+        os.environ.pop("MUJOCO_GL", None)
+        before = dict(os.environ)
+        from pytest_cpg.tasks import TASKS
+        assert not {"mujoco", "dm_control", "torch"} & set(sys.modules)
+        task = TASKS["acrobot-swingup"]()
+        task.step(task.reset([0]), task.actions.values[:1])
+        assert not any(module.startswith("OpenGL") for module in sys.modules)
+        assert dict(os.environ) == before
+        # Somebody else's rendering finds the backend that it would have found alone.
+        import dm_control._render as rendering
+        os.environ["MUJOCO_GL"] = "off"
+        try:
+            rendering.Renderer(64, 64)
+        except RuntimeError as error:
+            assert "No OpenGL rendering backend" in str(error)
+        else:
+            sys.exit("the backend was not looked for")
+    """
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
+    result = subprocess.run(
+        command, timeout=60, cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
