@@ -1,0 +1,49 @@
+"""pytest-cpg: fail a merge when a learned world model got worse for planning."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_cpg.contracts import Dynamics, Planner, Task, WorldModel
+    from pytest_cpg.gates.result import GateResult
+    from pytest_cpg.metrics import Arm
+    from pytest_cpg.stats import Interval, Verdict
+
+__all__ = [
+    "Arm",
+    "Dynamics",
+    "GateResult",
+    "Interval",
+    "Planner",
+    "Task",
+    "Verdict",
+    "WorldModel",
+]
+
+_HOMES = {
+    "Arm": "pytest_cpg.metrics",
+    "Dynamics": "pytest_cpg.contracts",
+    "GateResult": "pytest_cpg.gates.result",
+    "Interval": "pytest_cpg.stats",
+    "Planner": "pytest_cpg.contracts",
+    "Task": "pytest_cpg.contracts",
+    "Verdict": "pytest_cpg.stats",
+    "WorldModel": "pytest_cpg.contracts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for (PEP 562): start-up stays light."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("pytest-cpg")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,68 @@
+"""Benchmark: the comparison that a test asks for, with everything but the models decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pytest_cpg.gates.planning_gap import Design, measure_gap
+from pytest_cpg.gates.result import GateResult
+from pytest_cpg.world_models import OracleDynamics
+
+__tracebackhide__ = True
+
+
+class Watcher(Protocol):
+    """Somebody who is told how a comparison goes on."""
+
+    def __call__(self, arm: str, done: int, count: int) -> None:
+        """Hear that so many of an arm's episodes are done."""
+        ...
+
+    def clear(self) -> None:
+        """Hear that the comparison is over, finished or not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """The value of the fixture `benchmark_runner`.
+
+    Attributes
+    ----------
+    design : Design
+        Task, planner, episodes and statistics, from the marker and the options.
+    on_result : callable
+        Told every result; the gate is applied to it after the test's body.
+    watch : Watcher
+    """
+
+    design: Design
+    on_result: Callable[[GateResult], None]
+    watch: Watcher
+
+    def compare(self, *, learned: Any, oracle: Any = None) -> GateResult:
+        """Run the oracle, learned and chance arms on the same starts.
+
+        Parameters
+        ----------
+        learned : dynamics callable, torch module or world model
+            See `pytest_cpg.world_models.bind`.
+        oracle : optional
+            What stands for the true dynamics; by default the task's own, which is what the
+            fixture `oracle_dynamics` gives.
+
+        Returns
+        -------
+        GateResult
+            Judged by the marker once the test's body has ended.
+        """
+        if oracle is None:
+            oracle = OracleDynamics(self.design.task)
+        try:
+            result = measure_gap(self.design, oracle=oracle, learned=learned, progress=self.watch)
+        finally:
+            self.watch.clear()
+        self.on_result(result)
+        return result

@@ -1,0 +1,228 @@
+"""The planning gap: both arms on the same starts, the verdict, and whether a test may pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Planner, Task
+from pytest_cpg.episodes import Starts, run_arm, sample_starts
+from pytest_cpg.gates.result import GateResult
+from pytest_cpg.metrics import Arm
+from pytest_cpg.planners import Chance, rollout_steps_per_plan
+from pytest_cpg.stats import Verdict, agresti_caffo_interval, bonett_price_interval, judge_gap
+from pytest_cpg.world_models import BoundModel, bind, inference
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+StartMode: TypeAlias = Literal["sampled", "fixed"]
+ArmProgress: TypeAlias = Callable[[str, int, int], None]
+
+ARMS = ("oracle", "learned", "chance")
+
+# Streams of the probe that checks a model before it is trusted; episodes use 0 and 1.
+_PROBE_STREAM = 2
+_PROBES = 8
+# Chance this near to the oracle leaves little of the oracle's success to planning.
+_CHANCE_SHARE = 0.5
+
+
+class LoopFallbackWarning(UserWarning):
+    """A world model that takes one row at a time makes its gate slow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """Everything but the dynamics: what both arms of a gate share.
+
+    Attributes
+    ----------
+    episodes : int
+        Episodes per arm.
+    seed : int
+        Decides starts and planner noise.
+    starts : "sampled" or "fixed"
+        From the task's own distribution, or all from one state.
+    level : float
+        Coverage of the intervals, in (0, 1).
+    tolerance : float
+        How near to 0 or 1 a rate counts as such, in [0, 0.5].
+    min_oracle : float or None
+        Oracle success rate below which the planner is the bottleneck, whatever the interval says.
+    """
+
+    task: Task
+    planner: Planner
+    episodes: int
+    seed: int
+    starts: StartMode
+    level: float
+    tolerance: float
+    min_oracle: float | None = None
+
+
+def measure_gap(
+    design: Design, *, oracle: Any, learned: Any, progress: ArmProgress | None = None
+) -> GateResult:
+    """Run the oracle, learned and chance arms on the same starts and judge the gap.
+
+    Parameters
+    ----------
+    oracle, learned : OracleDynamics, world model or dynamics callable
+        See `pytest_cpg.world_models.bind`.
+    progress : callable, optional
+        Told the arm's name, the episodes done and their number: when an arm begins, and after
+        every planning round.
+
+    Raises
+    ------
+    WorldModelError
+        When a model breaks its contract; what a model raises itself goes on unchanged.
+    """
+    task, planner = design.task, design.planner
+    with inference(oracle, learned):
+        starts = sample_starts(
+            task, design.episodes, seed=design.seed, fixed=design.starts == "fixed"
+        )
+        probe = _probe(task, starts, design.seed)
+        models = {
+            "oracle": bind(oracle, task, probe_states=probe[0], probe_actions=probe[1]),
+            "learned": bind(learned, task, probe_states=probe[0], probe_actions=probe[1]),
+        }
+        _warn_of_loops(models["learned"], design)
+
+        def arm(name: str, planner: Planner) -> Arm:
+            if progress:
+                progress(name, 0, design.episodes)
+            return run_arm(
+                name,
+                task,
+                planner,
+                models.get(name, models["oracle"]),
+                starts,
+                seed=design.seed,
+                level=design.level,
+                progress=progress and (lambda done, count: progress(name, done, count)),
+            )
+
+        arms = {
+            "oracle": arm("oracle", planner),
+            "learned": arm("learned", planner),
+            "chance": arm("chance", Chance()),
+        }
+    return judge(design, models["learned"], starts, **arms)
+
+
+def judge(
+    design: Design, model: BoundModel, starts: Starts, *, oracle: Arm, learned: Arm, chance: Arm
+) -> GateResult:
+    """Return the result of three finished arms."""
+    counts = (oracle.success_count, oracle.episodes, learned.success_count, learned.episodes)
+    verdict = judge_gap(*counts, level=design.level, tolerance=design.tolerance)
+    if design.min_oracle is not None and oracle.success_rate < design.min_oracle:
+        verdict = Verdict.PLANNER_BOTTLENECK
+    both = int((oracle.successes & learned.successes).sum())
+    oracle_only, learned_only = oracle.success_count - both, learned.success_count - both
+    return GateResult(
+        verdict=verdict,
+        interval=agresti_caffo_interval(*counts, level=design.level),
+        paired_interval=bonett_price_interval(
+            both=both,
+            oracle_only=oracle_only,
+            learned_only=learned_only,
+            neither=oracle.episodes - both - oracle_only - learned_only,
+            level=design.level,
+        ),
+        oracle=oracle,
+        learned=learned,
+        chance=chance,
+        task=design.task.name,
+        planner=repr(design.planner),
+        starts=design.starts,
+        budget=design.task.budget,
+        horizon=design.planner.horizon,
+        control_period=design.task.control_period,
+        level=design.level,
+        tolerance=design.tolerance,
+        min_oracle=design.min_oracle,
+        seed=design.seed,
+        starts_skipped=starts.skipped,
+        start_seeds=tuple(int(seed) for seed in starts.seeds),
+        swapped=model.swapped,
+        versions=dict(design.task.versions),
+        notes=tuple(_notes(design, model, oracle, chance)),
+        faults=tuple(_faults(model)),
+    )
+
+
+def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
+    """Say in one line why a test that accepts ``max_verdict`` fails; None when it passes."""
+    if result.verdict.severity > max_verdict.severity:
+        return f"{result.verdict} is worse than max_verdict {max_verdict}"
+    if result.faults:
+        return result.faults[0]
+    return None
+
+
+def _notes(design: Design, model: BoundModel, oracle: Arm, chance: Arm) -> list[str]:
+    notes = []
+    if design.starts == "fixed":
+        notes.append(
+            'starts="fixed": every episode begins in one state, so the gap is about that state '
+            "and not about the task"
+        )
+    if oracle.success_count and chance.success_rate >= _CHANCE_SHARE * oracle.success_rate:
+        notes.append(
+            f"random actions succeed in {chance.success_count}/{chance.episodes} episodes: "
+            f"success on this task is weak evidence of planning"
+        )
+    extra = [part for part in model.swapped if part != "dynamics"]
+    if extra:
+        notes.append(
+            f"the learned arm also swaps {', '.join(extra)}: the gap is not about dynamics alone"
+        )
+    return notes
+
+
+def _faults(model: BoundModel) -> list[str]:
+    if not model.ignores_action:
+        return []
+    return [
+        "the learned dynamics ignores the action: different actions from the same states gave "
+        "identical predictions, so every plan looks the same to the planner"
+    ]
+
+
+def _probe(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return states [P, S] a few random steps from the starts, and an action [P, A] for each."""
+    rngs = [
+        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PROBE_STREAM, row)))
+        for row in range(_PROBES)
+    ]
+    states = starts.states[np.arange(_PROBES) % len(starts.states)]
+    actions = task.actions.sample(rngs, (3,))
+    for step in range(2):
+        states = task.step(states, actions[:, step])
+    return states, actions[:, 2]
+
+
+def _warn_of_loops(model: BoundModel, design: Design) -> None:
+    """Warn once, with measured costs, of a model that is called row by row."""
+    if model.seconds_per_row is None:
+        return
+    steps = rollout_steps_per_plan(design.planner, design.task.actions, budget=design.task.budget)
+    per_plan = steps * model.seconds_per_row
+    most = per_plan * design.episodes * design.task.budget
+    warnings.warn(
+        f"the learned dynamics takes one row at a time: {1e6 * model.seconds_per_row:.1f} us per "
+        f"model step, {1e3 * per_plan:.0f} ms per plan of {steps} steps, up to {most:.0f} s for "
+        f"the learned arm if every step is planned anew. Accept observations [B, O] and actions "
+        f"[B, A] at once to make this gate fast.",
+        LoopFallbackWarning,
+        stacklevel=3,
+    )

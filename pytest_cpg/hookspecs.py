@@ -1,0 +1,36 @@
+"""Extension points: how a conftest or a plugin contributes tasks, planners and world models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
+
+
+@pytest.hookspec
+def pytest_cpg_tasks() -> Mapping[str, TaskFactory] | None:
+    """Return the tasks you contribute, by the name used in markers.
+
+    A factory is called with ``budget=`` (steps per episode) when the marker gives one, and
+    returns a `Task`.
+    """
+
+
+@pytest.hookspec
+def pytest_cpg_planners() -> Mapping[str, PlannerFactory] | None:
+    """Return the planners you contribute, by the name used in markers.
+
+    A factory is called with ``horizon=`` when the marker gives one, and returns a `Planner`.
+    """
+
+
+@pytest.hookspec
+def pytest_cpg_world_models() -> Mapping[str, WorldModelFactory] | None:
+    """Return the world models you contribute, by the name used in ``model=`` of a marker.
+
+    A factory is called with the task, and returns what a `learned_dynamics` fixture may return.
+    """

@@ -1,0 +1,47 @@
+"""Registry: from the name in a marker to the component it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from pytest_cpg.contracts import ComponentError
+
+T = TypeVar("T")
+
+
+def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[str, T]:
+    """Return one table of all contributions; two components of one name are an error."""
+    table: dict[str, T] = {}
+    for contribution in contributions:
+        for name, factory in (contribution or {}).items():
+            if name in table:
+                raise ComponentError(
+                    f"two {kind}s are named {name!r}. Rename yours in its pytest_cpg_"
+                    f"{hook_suffix(kind)} hook."
+                )
+            table[name] = factory
+    return table
+
+
+def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """Return ``table[name]``, or say what to type instead."""
+    if name in table:
+        return table[name]
+    raise ComponentError(
+        f"no {kind} named {name!r}. {did_you_mean(name, table)} To add one, return it from the "
+        f"pytest_cpg_{hook_suffix(kind)} hook."
+    )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that names the nearest known name, or all of them."""
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
+
+
+def hook_suffix(kind: str) -> str:
+    """Return the last part of the hook's name: ``"world model"`` to ``"world_models"``."""
+    return f"{kind.replace(' ', '_')}s"

@@ -1,0 +1,1 @@
+"""Rendering: records to text, without any input or output of its own."""

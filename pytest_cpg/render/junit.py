@@ -1,0 +1,23 @@
+"""JUnit: a gate's numbers as properties of its test case."""
+
+from __future__ import annotations
+
+from pytest_cpg.gates.result import GateResult
+
+
+def properties(result: GateResult) -> list[tuple[str, str | float]]:
+    """Return names and plain values, for ``user_properties``."""
+    return [
+        ("cpg_verdict", result.verdict.value),
+        ("cpg_gap", result.gap),
+        ("cpg_low", result.interval.low),
+        ("cpg_high", result.interval.high),
+        ("cpg_level", result.level),
+        ("cpg_oracle_rate", result.oracle.success_rate),
+        ("cpg_learned_rate", result.learned.success_rate),
+        ("cpg_chance_rate", result.chance.success_rate),
+        ("cpg_episodes", result.oracle.episodes),
+        ("cpg_seed", result.seed),
+        ("cpg_task", result.task),
+        ("cpg_planner", result.planner),
+    ]

@@ -1,0 +1,60 @@
+"""Finished arms and results without running anything, for tests of what comes after."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from pytest_cpg.episodes import Starts
+from pytest_cpg.gates.planning_gap import Design, judge
+from pytest_cpg.metrics import Arm, Latency
+from pytest_cpg.planners import RandomShooting
+
+
+def arm(name, outcomes):
+    return Arm(
+        name=name,
+        successes=np.array(outcomes, dtype=bool),
+        steps=np.full(len(outcomes), 100),
+        level=0.95,
+        decisions=len(outcomes),
+        rollout_steps=750.0,
+        latency_ms=Latency(1.0, 2.0),
+        cpu_ms=Latency(1.0, 2.0),
+        seconds=1.0,
+    )
+
+
+def first(successes, episodes):
+    return [i < successes for i in range(episodes)]
+
+
+def result_of(oracle, learned, chance=None, *, ignores_action=False, swapped=("dynamics",), **more):
+    episodes = len(oracle)
+    task = SimpleNamespace(name="track", budget=500, control_period=0.01, versions={"track": "1"})
+    design = Design(
+        **{
+            "task": task,
+            "planner": RandomShooting(),
+            "episodes": episodes,
+            "seed": 4,
+            "starts": "sampled",
+            "level": 0.95,
+            "tolerance": 0.05,
+            **more,
+        }
+    )
+    starts = Starts(
+        episodes=np.arange(episodes),
+        states=np.zeros((episodes, 1)),
+        seeds=np.arange(episodes) + 7,
+        skipped=2,
+    )
+    model = SimpleNamespace(swapped=swapped, ignores_action=ignores_action)
+    return judge(
+        design,
+        model,
+        starts,
+        oracle=arm("oracle", oracle),
+        learned=arm("learned", learned),
+        chance=arm("chance", chance or first(0, episodes)),
+    )

@@ -1,0 +1,54 @@
+"""The examples do what the README says, run as a user would run them."""
+
+import pytest
+
+
+@pytest.fixture
+def example(pytester, monkeypatch):
+    """Copies an example and runs it in a process of its own."""
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "CI"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(name, *arguments):
+        pytester.copy_example(name)
+        return pytester.runpytest_subprocess("-p", "no:hypothesispytest", *arguments)
+
+    return run
+
+
+def test_the_maze_gates_its_models_with_numpy_alone(example):
+    result = example("maze")
+    result.assert_outcomes(passed=2, xfailed=1)
+    result.stdout.fnmatch_lines(
+        ["*cpg: 3 gates, all passed*", " x test_fr*  1.00 *MODEL BOTTLENECK"]
+    )
+
+
+def test_a_planner_of_ones_own_is_used_by_name(example):
+    example("custom_planner").assert_outcomes(passed=1, xfailed=1)
+
+
+def test_the_control_gates_tell_a_good_model_from_a_bad_one(example):
+    pytest.importorskip("dm_control")
+    pytest.importorskip("torch")
+    result = example("dmc_gates", "-k", "cartpole or reacher", "--cpg-episodes=12")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [" F test_cartpole *MODEL BOTTLENECK", " . test_reacher *AS GOOD AS ORACLE"]
+    )
+
+
+@pytest.mark.slow
+def test_the_demo_shows_the_four_verdicts(example):
+    pytest.importorskip("dm_control")
+    pytest.importorskip("torch")
+    result = example("dmc_gates", "-v")
+    result.assert_outcomes(passed=1, failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            " F test_acr*_start *MODEL BOTTLENECK",
+            " F test_cartpole *MODEL BOTTLENECK",
+            " F test_acr*starts *PLANNER BOTTLENECK",
+            " . test_reacher *AS GOOD AS ORACLE",
+        ]
+    )

@@ -1,0 +1,337 @@
+"""The gate as a user meets it: verdict, failure section, summary, exit code."""
+
+import pytest
+
+GATE = """
+    import pytest
+
+    @pytest.mark.cpg(task={task!r}, model={model!r}{more})
+    def test_gate(cpg):
+        pass
+"""
+
+
+def gate(task="track", model="right", more=""):
+    return GATE.format(task=task, model=model, more=more)
+
+
+def test_a_good_model_passes_and_is_listed(repository):
+    repository.makepyfile(gate(more=", max_verdict='MODEL AS GOOD AS ORACLE'"))
+    result = repository.runpytest()
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "test_a_good_model_passes_and_is_listed.py .*",
+            "*- cpg: 1 gate, all passed -*",
+            " gate *oracle learned *gap *95% CI *n *verdict",
+            " . test_gate *1.00 *1.00 *+0.00 [[]-0.*,+0.*] *20 *AS GOOD AS ORACLE",
+        ]
+    )
+
+
+def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
+    repository.makepyfile(gate(model="mirrored"))
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "MODEL BOTTLENECK gap +1.00 [[]+0.79,+1.00] > max INCONCLUSIVE  n=20/arm",
+            "  arm *success *rate *95% CI *0 *0.5 *1",
+            "  oracle *20/20 *1.00 *[[]0.84, 1.00]*o",
+            "  learned *0/20 *0.00 *[[]0.00, 0.16]*o*",
+            "  chance *",
+            "  gap *+1.00 *(Agresti-Caffo 95%: *paired *",
+            "  same starts *both 0 | oracle only 20 | learned only 0 | neither 0",
+            "  lost *episodes 0 1 2 *",
+            "  planner *RandomShooting(candidates=50, horizon=15, ties='earliest')",
+            "  swapped *dynamics (mirrored)",
+            "  Rerun this gate exactly:",
+            "      pytest *::test_gate --cpg-seed=0 --cpg-episodes=20",
+            " F test_gate *MODEL BOTTLENECK",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_every_line_of_a_failure_fits_eighty_columns(repository, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    repository.makepyfile(test_m=gate(model="mirrored"), test_p=gate(task="unreachable"))
+    result = repository.runpytest("-v", "--color=no")
+    result.assert_outcomes(failed=2)
+    allowed = ("      pytest ", "FAILED", "rootdir", "plugins", "platform", "cachedir")
+    assert [
+        line for line in result.outlines if len(line) > 80 and not line.startswith(allowed)
+    ] == []
+
+
+def test_an_unreachable_goal_blames_the_gate_and_says_how_to_mend_it(repository):
+    repository.makepyfile(gate(task="unreachable"))
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "PLANNER BOTTLENECK gap +0.00 *> max INCONCLUSIVE  n=20/arm",
+            "*The gate is at fault, not the model*",
+            "*horizon, now 15*",
+        ]
+    )
+
+
+def test_a_gate_may_accept_a_planner_bottleneck_by_name(repository):
+    repository.makepyfile(gate(task="unreachable", more=", max_verdict='planner bottleneck'"))
+    result = repository.runpytest()
+    result.assert_outcomes(passed=1)
+
+
+def test_min_oracle_makes_a_weak_oracle_a_planner_bottleneck(repository):
+    repository.makepyfile(gate(more=", min_oracle=0.9, budget=2"))
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["PLANNER BOTTLENECK*", "*min_oracle asks for a rate of 0.9*"])
+
+
+def test_an_inconclusive_gate_passes_with_a_question_mark_and_a_way_out(repository):
+    repository.makepyfile(gate(more=", episodes=5"))
+    result = repository.runpytest("--color=no")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["test_an_inconclusive*.py [?]*", " [?] test_gate *INCONCLUSIVE", "*resolve: *"]
+    )
+    verbose = repository.runpytest("-v", "--color=no")
+    verbose.stdout.fnmatch_lines(["INCONCLUSIVE*"])
+
+
+def test_an_inconclusive_gate_is_yellow(repository):
+    repository.makepyfile(gate(more=", episodes=5"))
+    result = repository.runpytest("--color=yes")
+    assert "\x1b[33m?\x1b[0m" in result.stdout.str()
+
+
+def test_assertions_of_the_body_come_on_top_of_the_gate(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_more(cpg):
+            assert cpg.learned.success_rate == 1.0
+            assert cpg.oracle.episodes == 20
+            assert cpg.verdict == "MODEL AS GOOD AS ORACLE"
+            assert cpg.gap == 0
+            assert cpg.learned.steps.mean() < 3, "too slow"
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *too slow*", " F test_more *AS GOOD AS ORACLE"])
+
+
+def test_compare_applies_the_gate_after_the_body(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def my_model():
+            return lambda observations, actions: observations - actions
+
+        @pytest.mark.cpg(task="track", max_verdict="INCONCLUSIVE")
+        def test_explicit(benchmark_runner, oracle_dynamics, my_model):
+            result = benchmark_runner.compare(oracle=oracle_dynamics, learned=my_model)
+            assert result.verdict == "MODEL BOTTLENECK"
+            print("the body has ended")
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK gap*", "*the body has ended*"])
+
+
+def test_every_comparison_of_a_test_is_gated(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="track")
+        def test_two(benchmark_runner):
+            benchmark_runner.compare(learned=lambda o, a: o - a)
+            benchmark_runner.compare(learned=lambda o, a: o + a)
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([" F test_two *MODEL BOTTLENECK", " . #2 *AS GOOD AS ORACLE"])
+
+
+def test_the_oracle_against_itself_has_no_gap(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="track")
+        def test_same(benchmark_runner, oracle_dynamics):
+            result = benchmark_runner.compare(oracle=oracle_dynamics, learned=oracle_dynamics)
+            assert result.swapped == ()
+            assert (result.oracle.steps == result.learned.steps).all()
+        """
+    )
+    repository.runpytest().assert_outcomes(passed=1)
+
+
+def test_the_users_own_learned_dynamics_is_used(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def learned_dynamics():
+            return lambda observations, actions: observations + actions
+
+        @pytest.mark.cpg(task="track")
+        def test_gate(cpg):
+            assert cpg.learned.success_rate == 1
+        """
+    )
+    repository.runpytest().assert_outcomes(passed=1)
+
+
+def test_markers_of_class_and_module_fill_the_gaps_and_the_closest_wins(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.cpg(task="track", model="right", episodes=7, seed=5)
+
+        @pytest.mark.cpg(episodes=9)
+        class TestGates:
+            @pytest.mark.cpg(seed=4)
+            def test_gate(self, cpg):
+                assert (cpg.oracle.episodes, cpg.seed, cpg.task) == (9, 4, "track")
+        """
+    )
+    repository.runpytest().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "marker", "expected"),
+    [
+        ([], {}, "", 20),
+        ([], {}, ", episodes=11", 11),
+        ([], {"PYTEST_CPG_EPISODES": "12"}, ", episodes=11", 12),
+        (["--cpg-episodes=13"], {"PYTEST_CPG_EPISODES": "12"}, ", episodes=11", 13),
+    ],
+    ids=["ini", "marker over ini", "environment over marker", "command line over all"],
+)
+def test_a_setting_comes_from_the_nearest_place(
+    repository, monkeypatch, arguments, environment, marker, expected
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    repository.makepyfile(
+        gate(more=marker).replace("pass", f"assert cpg.oracle.episodes == {expected}")
+    )
+    repository.runpytest(*arguments).assert_outcomes(passed=1)
+
+
+def test_xfail_and_skip_keep_their_meaning(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.cpg(task="track", model="mirrored")
+        def test_expected(cpg):
+            pass
+
+        @pytest.mark.skip(reason="no simulator here")
+        @pytest.mark.cpg(task="track", model="right")
+        def test_skipped(cpg):
+            pass
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(xfailed=1, skipped=1)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [" x test_expected *MODEL BOTTLENECK", " s test_skipped *-- skipped --"]
+    )
+
+
+def test_junit_carries_the_numbers_and_the_first_line(repository):
+    repository.makepyfile(gate(model="mirrored"))
+    repository.runpytest("--junit-xml=out.xml")
+    xml = (repository.path / "out.xml").read_text()
+    assert '<property name="cpg_verdict" value="MODEL BOTTLENECK"' in xml
+    assert '<property name="cpg_gap" value="1.0"' in xml
+    assert 'message="Failed: MODEL BOTTLENECK gap +1.00' in xml
+
+
+def test_no_summary_hides_the_table_and_keeps_the_failure(repository):
+    repository.makepyfile(gate(model="mirrored"))
+    result = repository.runpytest("--no-summary")
+    assert result.ret == 1
+    result.stdout.no_fnmatch_line("*cpg: 1 gate*")
+
+
+def test_quiet_lists_only_what_needs_attention(repository):
+    repository.makepyfile(test_a=gate(), test_b=gate(model="mirrored"))
+    result = repository.runpytest("-q")
+    result.stdout.fnmatch_lines([" F *MODEL BOTTLENECK"])
+    result.stdout.no_fnmatch_line(" . *")
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK gap*"])
+
+
+def test_collecting_only_runs_and_prints_nothing(repository):
+    repository.makepyfile(gate(model="mirrored"))
+    result = repository.runpytest("--co")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*cpg: *gate*")
+
+
+def test_a_verbose_log_has_one_line_per_arm(repository):
+    repository.makepyfile(gate())
+    result = repository.runpytest("-v")
+    result.stdout.fnmatch_lines(
+        [
+            "  cpg: arm 1/3 oracle  20/20 episodes, * s",
+            "  cpg: arm 2/3 learned  20/20 episodes, * s",
+            "  cpg: arm 3/3 chance  20/20 episodes, * s",
+            "PASSED*",
+        ]
+    )
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_the_summary_is_the_same_under_xdist(repository, workers):
+    pytest.importorskip("xdist")
+    repository.makepyfile(
+        test_a=gate(), test_b=gate(model="mirrored"), test_c=gate(more=", episodes=5")
+    )
+    alone = repository.runpytest("-p", "no:xdist", "-p", "no:randomly")
+    spread = repository.runpytest("-n", workers)
+    spread.assert_outcomes(failed=1, passed=2)
+
+    def table(result):
+        begin = next(i for i, line in enumerate(result.outlines) if "- cpg: 3 gates" in line)
+        return result.outlines[begin : begin + 6]
+
+    assert sorted(table(spread)) == sorted(table(alone))
+    assert spread.ret == 1
+
+
+def test_a_result_travels_as_json_and_comes_back_whole(repository):
+    repository.makepyfile(
+        gate().replace(
+            "pass",
+            """
+        from pytest_cpg import GateResult
+        again = GateResult.from_json(cpg.to_json())
+        assert again.to_json() == cpg.to_json()
+        assert again.verdict is cpg.verdict
+        assert (again.learned.steps == cpg.learned.steps).all()
+""",
+        )
+    )
+    repository.runpytest().assert_outcomes(passed=1)

@@ -1,0 +1,319 @@
+"""Every mistake gets a message that says what to type instead, and never a green run."""
+
+import pytest
+
+MARKED = """
+    import pytest
+
+    @pytest.mark.cpg({marker})
+    def test_gate(cpg):
+        pass
+"""
+
+MARKER_MISTAKES = {
+    'task="acrobot-swngup"': "Did you mean 'acrobot-swingup'?",
+    'task="track", planner="random-shoting"': "Did you mean 'random-shooting'?",
+    'task="track", model="mirored"': "Did you mean 'mirrored'?",
+    'task="track", max_verdict="INCONCLUSIV"': "Did you mean 'INCONCLUSIVE'?",
+    'task="track", max_verdict=3': "3",
+    'task="track", epsiodes=5': "Did you mean 'episodes'?",
+    '"track"': "keyword arguments only, got 'track'",
+    "": 'the marker names no task. Write @pytest.mark.cpg(task="acrobot-swingup")',
+    "task=7": "need the name of a task or a Task, got 7",
+    'task="track", planner=7': "need the name of a planner or a Planner, got 7",
+    'task="track", episodes=0': "episodes: need a whole number of at least 1, got 0",
+    'task="track", episodes=True': "episodes: need a whole number of at least 1, got True",
+    'task="track", episodes=2': "can never fail at confidence 0.95",
+    'task="track", seed=-1': "seed: need a whole number of at least 0, got -1",
+    'task="track", confidence=95': "confidence: need a number between 0 and 1",
+    'task="track", tolerance=0.6': "tolerance: need a number between 0 and 0.5",
+    'task="track", starts="same"': 'need "sampled" or "fixed", got \'same\'',
+    'task="track", horizon=0': "horizon: need a whole number of at least 1, got 0",
+    'task="track", budget="long"': "budget: need a whole number of at least 1, got 'long'",
+    'task="track", min_oracle=2': "min_oracle: need a number between 0 and 1",
+    'task="track", id=3': "id: need a name, got 3",
+}
+
+
+@pytest.mark.parametrize("how", ["alone", "--co", "-n2"])
+@pytest.mark.parametrize("marker", MARKER_MISTAKES)
+def test_a_bad_marker_is_a_clean_collection_error(repository, marker, how):
+    if how == "-n2":
+        pytest.importorskip("xdist")
+        if marker not in list(MARKER_MISTAKES)[:3]:
+            pytest.skip("three of them are enough under xdist")
+    repository.makepyfile(MARKED.format(marker=marker))
+    result = repository.runpytest(*([] if how == "alone" else [how]))
+    assert result.ret not in (0, 5)
+    text = result.stdout.str() + result.stderr.str()
+    assert MARKER_MISTAKES[marker] in text
+    assert "INTERNALERROR" not in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--cpg-episodes=0", "need a whole number of at least 1, got '0'"),
+        ("--cpg-episodes=many", "need a whole number of at least 1, got 'many'"),
+        ("--cpg-confidence=1", "need a number between 0 and 1 (both excluded), got '1'"),
+        ("--cpg-seed=x", "need a whole number of at least 0, got 'x'"),
+    ],
+)
+def test_a_bad_option_is_a_usage_error(repository, argument, message):
+    repository.makepyfile(MARKED.format(marker='task="track", model="right"'))
+    result = repository.runpytest(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in result.stderr.str()
+
+
+def test_a_bad_ini_value_names_the_file_and_the_setting(repository):
+    repository.makeini("[pytest]\ncpg_episodes = lots\n")
+    result = repository.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: cpg_episodes in *tox.ini: *'lots'. Give episodes per arm*"]
+    )
+
+
+def test_a_bad_environment_value_names_the_variable(repository, monkeypatch):
+    monkeypatch.setenv("PYTEST_CPG_SEED", "one")
+    result = repository.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: PYTEST_CPG_SEED: need a whole number*'one'"])
+
+
+def test_a_number_in_a_toml_configuration_is_read(repository):
+    (repository.path / "tox.ini").unlink()
+    (repository.path / "pytest.toml").write_text("[pytest]\ncpg_episodes = 11\n")
+    repository.makepyfile(
+        MARKED.format(marker='task="track", model="right"').replace(
+            "pass", "assert cpg.oracle.episodes == 11"
+        )
+    )
+    repository.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_missing_model_shows_the_fixture_to_write(repository):
+    repository.makepyfile(MARKED.format(marker='task="track"'))
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            '    @pytest.fixture(scope="session")',
+            "    def learned_dynamics():",
+            "        return my_model *",
+            " E test_gate *-- error in setup*",
+        ]
+    )
+
+
+def test_a_marked_test_that_runs_no_gate_fails(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="track")
+        def test_gate():
+            pass
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["this test is marked cpg but ran no gate. Take the `cpg`*"])
+
+
+def test_a_marked_method_of_a_testcase_fails_rather_than_passing_silently(repository):
+    repository.makepyfile(
+        """
+        import unittest
+
+        import pytest
+
+        class GateTest(unittest.TestCase):
+            @pytest.mark.cpg(task="track")
+            def test_gate(self):
+                pass
+        """
+    )
+    result = repository.runpytest()
+    assert result.ret == 1
+
+
+def test_a_fixture_without_a_marker_says_what_to_write(repository):
+    repository.makepyfile("def test_gate(cpg): pass")
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(['*Write @pytest.mark.cpg(task="acrobot-swingup") above it.'])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("diverging", "learned arm: rollout gave nan in episode * at step *"),
+        ("raising", "E *RuntimeError: my own bug"),
+    ],
+)
+def test_a_broken_model_is_an_error_and_no_verdict(repository, model, message):
+    repository.makepyfile(MARKED.format(marker=f'task="track", model={model!r}'))
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([message])
+    result.stdout.no_fnmatch_line("*BOTTLENECK*")
+
+
+def test_a_model_that_raises_shows_its_own_frames_and_the_episode(repository):
+    repository.makepyfile(MARKED.format(marker='task="track", model="raising"'))
+    result = repository.runpytest()
+    result.stdout.fnmatch_lines(
+        [
+            '*raise RuntimeError("my own bug")',
+            "E *pytest-cpg: raised by rollout in the learned arm, episode * at step *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*pytest_cpg*episodes.py:*")
+
+
+def test_a_model_that_ignores_actions_fails_even_when_the_verdict_would_pass(repository):
+    repository.makepyfile(
+        MARKED.format(marker='task="track", model="deaf", max_verdict="MODEL BOTTLENECK"')
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*model fault*", "*the learned dynamics ignores the action*"])
+
+
+def test_two_gates_of_one_id_are_refused(repository):
+    repository.makepyfile(
+        test_a=MARKED.format(marker='task="track", model="right", id="x"'),
+        test_b=MARKED.format(marker='task="track", model="right", id="x"'),
+    )
+    result = repository.runpytest()
+    assert result.ret != 0
+    assert "two gates have the id 'x'" in result.stdout.str() + result.stderr.str()
+
+
+def test_a_bad_marker_on_a_parameter_is_an_error_of_that_test(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("n", [
+            pytest.param(1, marks=pytest.mark.cpg(task="track", model="right")),
+            pytest.param(2, marks=pytest.mark.cpg(task="trak", model="right")),
+        ])
+        def test_gate(n, cpg):
+            pass
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*Did you mean 'track'?*"])
+
+
+def test_an_interrupted_session_says_what_was_running(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        def impatient(observations, actions):
+            if observations.min() < -3.5:
+                raise KeyboardInterrupt
+            return observations + actions
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_first(cpg):
+            pass
+
+        @pytest.mark.cpg(task="track")
+        def test_second(benchmark_runner):
+            benchmark_runner.compare(learned=impatient)
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_third(cpg):
+            pass
+        """
+    )
+    result = repository.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        [
+            "*- cpg: 3 gates, 2 not reported -*",
+            " . test_first *",
+            " ! test_second *-- interrupted in arm * --",
+            " ! test_third *-- did not report --",
+            " 1 of 3 planned gates reported",
+        ]
+    )
+
+
+def test_a_planned_gate_that_vanishes_fails_the_session(repository):
+    repository.makeconftest(
+        (repository.path / "conftest.py").read_text()
+        + """
+def pytest_runtest_protocol(item):
+    return True if "lost" in item.name else None
+"""
+    )
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_kept(cpg):
+            pass
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_lost(cpg):
+            pass
+        """
+    )
+    result = repository.runpytest()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([" ! test_lost *-- did not report --", " 1 of 2 planned gates*"])
+
+
+def test_a_crashed_worker_leaves_its_gate_named_and_the_exit_code_red(repository):
+    pytest.importorskip("xdist")
+    repository.makepyfile(
+        """
+        import os
+
+        import pytest
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_kept(cpg):
+            pass
+
+        @pytest.mark.cpg(task="track")
+        def test_lost(benchmark_runner):
+            os._exit(1)
+        """
+    )
+    result = repository.runpytest("-n", "2")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([" ! test_lost *-- did not report --"])
+
+
+def test_a_slow_scalar_model_warns_once_with_its_cost(repository):
+    repository.makeini("[pytest]\ncpg_episodes = 20\nfilterwarnings = default\n")
+    repository.makepyfile(
+        """
+        import pytest
+
+        def scalar(observation, action):
+            assert observation.ndim == 1
+            return [observation[0] + action[0]]
+
+        @pytest.mark.cpg(task="track")
+        def test_gate(benchmark_runner):
+            benchmark_runner.compare(learned=scalar)
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        ["*LoopFallbackWarning: the learned dynamics takes one row at a time: * us per model step*"]
+    )

@@ -1,0 +1,52 @@
+"""An installed but unused plugin costs next to nothing; the time itself is in benchmarks/."""
+
+import subprocess
+import sys
+
+WATCHED = """
+import sys
+
+started = []
+sys.addaudithook(
+    lambda event, _: started.append(event)
+    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.system")
+    else None
+)
+import pytest
+
+pytest.main([{arguments}, "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest"])
+heavy = {{"numpy", "scipy", "torch", "mujoco", "dm_control"}} & set(sys.modules)
+print("HEAVY", sorted(heavy), "STARTED", started, "PLUGIN", "pytest_cpg.plugin" in sys.modules)
+"""
+
+
+def watch(folder, arguments):
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    result = subprocess.run(
+        [sys.executable, "-c", WATCHED.format(arguments=arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return result.stdout
+
+
+def test_a_session_without_gates_imports_nothing_heavy_and_starts_no_process(tmp_path):
+    (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n")
+    for arguments in ('"--co", "-q"', '"-q"'):
+        output = watch(tmp_path, arguments)
+        assert "HEAVY [] STARTED [] PLUGIN True" in output
+
+
+def test_collecting_a_gate_loads_no_simulator_and_no_torch(tmp_path):
+    (tmp_path / "test_gate.py").write_text(
+        "import pytest\n"
+        '@pytest.mark.cpg(task="acrobot-swingup", planner="cem")\n'
+        "def test_gate(cpg):\n"
+        "    pass\n"
+    )
+    output = watch(tmp_path, '"--co", "-q"')
+    assert "1 test collected" in output
+    for package in ("torch", "mujoco", "dm_control", "scipy"):
+        assert f"'{package}'" not in output

@@ -1,0 +1,231 @@
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
+from pytest_cpg.episodes import run_arm, sample_starts
+from pytest_cpg.planners import CEM, Chance, RandomShooting
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Track:
+    """A cart on a line that must come near 0; it starts anywhere in [-far, far]."""
+
+    budget: int = 30
+    far: float = 6.0
+    breaks_at: float = np.inf
+    name: str = "track"
+    observation_size: int = 1
+    control_period: float = 0.1
+    versions: dict[str, str] = field(default_factory=dict)
+    actions = FiniteActions(np.array([[-1.0], [-0.25], [0.25], [1.0]]))
+
+    def reset(self, seeds):
+        return np.array([[np.random.default_rng(s).uniform(-self.far, self.far)] for s in seeds])
+
+    def step(self, states, actions):
+        after = states + actions
+        after[np.abs(after) > self.breaks_at] = np.nan
+        return after
+
+    def rollout(self, states, actions):
+        return states[:, None] + np.cumsum(actions, axis=1)
+
+    def observe(self, states):
+        return states
+
+    def score(self, observations):
+        return np.abs(observations[..., 0])
+
+    def reward(self, states, actions):
+        return (np.abs(states[..., 0]) < 0.3).astype(float)
+
+    def success(self, states, actions):
+        return self.reward(states, actions) > 0.5
+
+
+class TrueModel:
+    def __init__(self, task):
+        self.task = task
+
+    def encode(self, states):
+        return states
+
+    def rollout(self, latents, actions):
+        return self.task.rollout(latents, actions)
+
+    def score(self, latents):
+        return self.task.score(latents)
+
+
+class Mirrored(TrueModel):
+    """A model that believes that actions push the other way."""
+
+    def rollout(self, latents, actions):
+        return self.task.rollout(latents, -actions)
+
+
+def run(planner=None, model=None, *, task=None, starts=None, name="learned", **options):
+    task = task or Track()
+    starts = starts or sample_starts(task, 20, seed=3)
+    planner = planner or RandomShooting(candidates=10, horizon=6)
+    model = model or TrueModel(task)
+    return run_arm(name, task, planner, model, starts, seed=3, level=LEVEL, **options)
+
+
+def test_the_fake_task_meets_the_protocol():
+    assert isinstance(Track(), Task)
+
+
+def test_a_planner_with_the_true_model_succeeds_and_one_with_a_wrong_model_fails():
+    assert run().success_rate == 1.0
+    assert run(model=Mirrored(Track())).success_rate < 0.5
+
+
+def test_steps_count_to_success_or_to_the_end_of_the_budget():
+    arm = run(model=Mirrored(Track()))
+    assert (arm.steps[~arm.successes] == Track().budget).all()
+    assert (arm.steps[arm.successes] <= Track().budget).all()
+    assert (arm.steps >= 1).all()
+
+
+@pytest.mark.parametrize("planner", [RandomShooting(), CEM(), Chance()], ids=lambda p: p.name)
+@pytest.mark.parametrize("batch", [1, 7, 20])
+def test_an_episode_ends_the_same_in_any_batch_and_order(planner, batch):
+    starts = sample_starts(Track(), 20, seed=3)
+
+    def trace(rows):
+        done = {int(e): [] for e in starts.episodes[rows]}
+        arm = run(
+            planner,
+            starts=starts.take(rows),
+            on_step=lambda episodes, actions: [
+                done[int(e)].append(float(a[0])) for e, a in zip(episodes, actions, strict=True)
+            ],
+        )
+        outcome = zip(starts.episodes[rows], arm.successes, arm.steps, strict=True)
+        return {int(e): (bool(s), int(n), tuple(done[int(e)])) for e, s, n in outcome}
+
+    rows = np.arange(20)
+    together = trace(rows)
+    in_batches = {}
+    for begin in range(0, 20, batch):
+        in_batches |= trace(rows[::-1][begin : begin + batch])
+    assert in_batches == together
+    assert all(len(actions) == steps for _, steps, actions in together.values())
+
+
+def test_starts_depend_on_seed_and_index_only():
+    few, many = sample_starts(Track(), 5, seed=1), sample_starts(Track(), 50, seed=1)
+    assert np.array_equal(few.states, many.states[:5])
+    assert not np.array_equal(few.states, sample_starts(Track(), 5, seed=2).states)
+
+
+def test_solved_starts_are_replaced_and_counted():
+    task = Track()
+    starts = sample_starts(task, 300, seed=0)
+    idle = np.full((300, 1), -0.25)
+    assert not task.success(task.step(starts.states, idle), idle).any()
+    assert 1 <= starts.skipped <= 60
+
+
+def test_fixed_starts_are_all_the_same():
+    starts = sample_starts(Track(), 4, seed=9, fixed=True)
+    assert len(np.unique(starts.states)) == 1
+
+
+def test_a_task_that_starts_at_its_goal_is_an_error():
+    with pytest.raises(TaskError, match="episode 0 found 100 starts in a row"):
+        sample_starts(Track(far=1e-9), 3, seed=0)
+
+
+def test_a_diverged_simulator_names_the_episode_and_step():
+    task = Track(breaks_at=8.0)
+    with pytest.raises(TaskError, match=r"diverged in episode \d+ at step \d+"):
+        run(model=Mirrored(task), task=task)
+
+
+class NotFinite(TrueModel):
+    def rollout(self, latents, actions):
+        after = super().rollout(latents, actions).copy()
+        after[latents[:, 0] > 2, 3] = np.inf
+        return after
+
+
+def test_predictions_that_are_not_finite_name_the_episode_and_step():
+    starts = sample_starts(Track(), 20, seed=3)
+    first = int(np.flatnonzero(starts.states[:, 0] > 2)[0])
+    with pytest.raises(
+        WorldModelError,
+        match=rf"learned arm: rollout gave inf in episode {first} at step 0, 4 steps ahead",
+    ):
+        run(model=NotFinite(Track()), starts=starts)
+
+
+class Raising(TrueModel):
+    def rollout(self, latents, actions):
+        if (latents[:, 0] > 2).any():
+            raise ZeroDivisionError("my own bug")
+        return super().rollout(latents, actions)
+
+
+def test_a_model_that_raises_keeps_its_exception_and_gets_a_note_with_the_episode():
+    starts = sample_starts(Track(), 20, seed=3)
+    first = int(np.flatnonzero(starts.states[:, 0] > 2)[0])
+    with pytest.raises(ZeroDivisionError, match="my own bug") as caught:
+        run(model=Raising(Track()), starts=starts)
+    note = f"raised by rollout in the learned arm, episode {first} at step 0"
+    assert re.search(note, caught.value.__notes__[0])
+
+
+@dataclass(frozen=True)
+class BadPlanner:
+    actions_shape: tuple[int, ...] = (2, 1)
+    length: int = 1
+    fill: float = 0.25
+    name: str = "bad"
+    horizon: int = 2
+
+    def plan(self, world_model, latents, rngs, remaining):
+        n = len(latents)
+        return Plans(np.full((n, *self.actions_shape), self.fill), np.full(n, self.length))
+
+
+@pytest.mark.parametrize(
+    ("planner", "message"),
+    [
+        (BadPlanner(actions_shape=(3, 1)), r"returned actions \(20, 3, 1\)"),
+        (BadPlanner(length=0), r"returned lengths \[0\]"),
+        (BadPlanner(length=3), r"returned lengths \[3\]"),
+        (BadPlanner(fill=np.nan), "returned actions that are not finite"),
+    ],
+)
+def test_a_planner_that_breaks_its_contract_is_named(planner, message):
+    with pytest.raises(CpgError, match=f"planner 'bad' {message}"):
+        run(planner)
+
+
+def test_the_arm_counts_what_it_cost():
+    arm = run(RandomShooting(candidates=10, horizon=6))
+    assert arm.rollout_steps == 60
+    assert arm.decisions >= arm.episodes
+    assert arm.latency_ms.p95 >= arm.latency_ms.median > 0
+    assert arm.seconds > 0
+
+
+def test_progress_ends_with_all_episodes_done():
+    heard = []
+    run(progress=lambda done, count: heard.append((done, count)))
+    assert heard[-1] == (20, 20)
+    assert heard == sorted(heard)
+
+
+def test_starts_are_not_changed_by_running_them():
+    starts = sample_starts(Track(), 20, seed=3)
+    before = starts.states.copy()
+    run(starts=starts)
+    assert np.array_equal(starts.states, before)

@@ -1,0 +1,60 @@
+import json
+
+import numpy as np
+import pytest
+
+from pytest_cpg import Arm
+from pytest_cpg.metrics import Latency
+
+
+def arm(successes, steps, **changes):
+    values = {
+        "name": "learned",
+        "successes": successes,
+        "steps": steps,
+        "level": 0.95,
+        "decisions": 9,
+        "rollout_steps": 750.0,
+        "latency_ms": Latency(1.0, 2.0),
+        "cpu_ms": Latency(1.5, 2.5),
+        "seconds": 3.0,
+    }
+    return Arm(**{**values, **changes})
+
+
+def test_an_arm_counts_its_episodes():
+    some = arm([True, False, True, False], [10, 500, 30, 500])
+    assert (some.episodes, some.success_count, some.success_rate) == (4, 2, 0.5)
+    assert some.mean_steps_to_success == 20
+    assert some.interval.estimate == 0.5
+    assert some.interval.low < 0.5 < some.interval.high
+
+
+def test_without_success_there_is_no_mean_of_steps():
+    assert arm([False], [500]).mean_steps_to_success is None
+
+
+def test_outcomes_are_copies_that_cannot_be_written_to():
+    steps = np.array([10, 20])
+    some = arm([True, True], steps)
+    steps[0] = 99
+    assert some.steps.tolist() == [10, 20]
+    with pytest.raises(ValueError, match="read-only"):
+        some.successes[0] = False
+
+
+def test_outcomes_of_unequal_length_are_refused():
+    with pytest.raises(ValueError, match=r"got shapes \(2,\) and \(1,\)"):
+        arm([True, False], [3])
+
+
+def test_an_arm_survives_json():
+    some = arm([True, False], [10, 500])
+    again = Arm.from_dict(json.loads(json.dumps(some.to_dict())))
+    assert again.to_dict() == some.to_dict()
+    assert again.latency_ms == some.latency_ms
+
+
+def test_latency_of_no_decision_is_zero():
+    assert Latency.of(np.array([])) == Latency(0.0, 0.0)
+    assert Latency.of(np.array([1.0, 3.0])).median == 2.0

@@ -1,0 +1,97 @@
+import json
+
+import pytest
+from fakes import first, result_of
+
+from pytest_cpg import GateResult, Verdict
+from pytest_cpg.gates.planning_gap import failure_reason
+
+
+@pytest.mark.parametrize(
+    ("oracle", "learned", "episodes", "line"),
+    [
+        (3, 0, 10, "INCONCLUSIVE +0.300 -0.059 +0.559"),
+        (40, 0, 150, "MODEL BOTTLENECK +0.267 +0.191 +0.335"),
+    ],
+)
+def test_published_points_come_out_as_published(oracle, learned, episodes, line):
+    result = result_of(first(oracle, episodes), first(learned, episodes))
+    interval = result.interval
+    assert f"{result.verdict} {result.gap:+.3f} {interval.low:+.3f} {interval.high:+.3f}" == line
+
+
+def test_the_paired_table_counts_every_episode_once():
+    result = result_of([1, 1, 1, 0, 0, 1], [1, 0, 0, 1, 0, 1])
+    pairs = result.pairs
+    assert (pairs.both, pairs.oracle_only, pairs.learned_only, pairs.neither) == (2, 2, 1, 1)
+    assert result.lost_episodes == (1, 2)
+    assert result.paired_interval.estimate == pytest.approx(result.gap)
+
+
+def test_the_gap_is_normalised_to_what_the_oracle_adds_to_chance():
+    result = result_of(first(10, 20), first(5, 20), first(5, 20))
+    assert result.normalised_gap == pytest.approx(1.0)
+    assert result_of(first(5, 20), first(5, 20), first(5, 20)).normalised_gap is None
+
+
+def test_a_weak_oracle_is_a_planner_bottleneck_when_min_oracle_says_so():
+    outcomes = first(8, 20), first(0, 20)
+    assert result_of(*outcomes).verdict is Verdict.MODEL_BOTTLENECK
+    assert result_of(*outcomes, min_oracle=0.5).verdict is Verdict.PLANNER_BOTTLENECK
+    assert result_of(*outcomes, min_oracle=0.4).verdict is Verdict.MODEL_BOTTLENECK
+
+
+@pytest.mark.parametrize("max_verdict", Verdict)
+def test_a_test_fails_exactly_when_the_verdict_is_worse_than_it_accepts(max_verdict):
+    for outcomes in (
+        (first(20, 20), first(20, 20)),
+        (first(20, 20), first(0, 20)),
+        (first(0, 20), first(20, 20)),
+        (first(0, 20), first(0, 20)),
+        (first(10, 20), first(9, 20)),
+    ):
+        result = result_of(*outcomes)
+        fails = failure_reason(result, max_verdict) is not None
+        assert fails == (result.verdict.severity > max_verdict.severity)
+
+
+def test_a_model_that_ignores_actions_is_never_accepted():
+    result = result_of(first(20, 20), first(20, 20), ignores_action=True)
+    assert "ignores the action" in failure_reason(result, Verdict.MODEL_BOTTLENECK)
+
+
+@pytest.mark.parametrize(
+    ("more", "note"),
+    [
+        ({"starts": "fixed"}, 'starts="fixed"'),
+        ({"chance": first(11, 20)}, "random actions succeed in 11/20 episodes"),
+        ({"swapped": ("dynamics", "score")}, "also swaps score"),
+    ],
+)
+def test_what_weakens_a_verdict_is_noted(more, note):
+    assert not result_of(first(20, 20), first(20, 20)).notes
+    assert note in result_of(first(20, 20), first(20, 20), **more).notes[0]
+
+
+def test_a_result_survives_json():
+    result = result_of(first(8, 20), first(3, 20), starts="fixed", min_oracle=0.1)
+    again = GateResult.from_json(result.to_json())
+    assert again.to_json() == result.to_json()
+    assert (again.verdict, again.interval, again.notes) == (
+        result.verdict,
+        result.interval,
+        result.notes,
+    )
+    assert again.start_seeds == tuple(range(7, 27))
+    assert json.loads(result.to_json())["gap"] == 0.25
+
+
+def test_a_result_of_another_schema_says_what_to_do():
+    text = result_of(first(8, 20), first(3, 20)).to_json().replace('"schema": 1', '"schema": 99')
+    with pytest.raises(ValueError, match="schema 99, and this pytest-cpg reads 1"):
+        GateResult.from_json(text)
+
+
+def test_json_never_holds_a_number_that_is_none():
+    with pytest.raises(ValueError, match="Out of range float"):
+        result_of(first(8, 20), first(3, 20), min_oracle=float("nan")).to_json()

@@ -1,0 +1,26 @@
+import pytest
+
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.registry import did_you_mean, lookup, merge
+
+
+def test_contributions_are_merged_and_empty_ones_ignored():
+    assert merge("task", [{"a": 1}, None, {}, {"b": 2}]) == {"a": 1, "b": 2}
+
+
+def test_two_components_of_one_name_are_refused():
+    with pytest.raises(ComponentError, match="two world models are named 'mlp'"):
+        merge("world model", [{"mlp": 1}, {"mlp": 2}])
+
+
+def test_an_unknown_name_gets_the_nearest_one_and_the_hook():
+    with pytest.raises(ComponentError) as caught:
+        lookup("planner", "cemm", {"cem": 1, "random-shooting": 2})
+    assert str(caught.value) == (
+        "no planner named 'cemm'. Did you mean 'cem'? To add one, return it from the "
+        "pytest_cpg_planners hook."
+    )
+
+
+def test_a_name_like_no_other_gets_the_whole_list():
+    assert did_you_mean("zzz", ["b", "a"]) == "Known: a, b."

@@ -1,0 +1,149 @@
+"""Failure section, summary and progress, on results that a run seldom gives."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import first, result_of
+
+from pytest_cpg import Verdict
+from pytest_cpg.gates.planning_gap import failure_reason
+from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
+from pytest_cpg.render.failure import failure_text, headline
+from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
+from pytest_cpg.render.summary import summary_lines, title
+
+BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
+OPEN = result_of(first(47, 50), first(43, 50))
+EVEN = result_of(first(25, 50), first(25, 50))
+GOOD = result_of(first(50, 50), first(50, 50))
+
+
+def text_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE):
+    return failure_text(
+        result,
+        reason=failure_reason(result, max_verdict),
+        max_verdict=max_verdict,
+        model="",
+        nodeid="tests/test_wm.py::test_gate[a b]",
+    )
+
+
+@pytest.mark.parametrize("result", [BAD, OPEN, EVEN], ids=["bad", "open", "even"])
+def test_the_section_fits_eighty_columns_but_for_the_command(result):
+    lines = text_of(result).splitlines()
+    assert [line for line in lines if len(line) > 80 and "pytest" not in line] == []
+
+
+@pytest.mark.parametrize("max_verdict", Verdict)
+@pytest.mark.parametrize("verdict", Verdict)
+def test_the_headline_fits_eighty_columns_for_every_pair_of_verdicts(verdict, max_verdict):
+    if verdict.severity > max_verdict.severity:
+        assert len(headline(replace(BAD, verdict=verdict), max_verdict, fault=False)) <= 80
+
+
+def test_the_command_can_be_pasted_into_a_shell():
+    assert (
+        "      pytest 'tests/test_wm.py::test_gate[a b]' --cpg-seed=4 --cpg-episodes=150"
+        in text_of(BAD)
+    )
+
+
+def test_a_long_list_of_lost_episodes_is_cut():
+    assert "38 39 and 110 more" in " ".join(text_of(BAD).split())
+
+
+def test_an_open_gate_says_how_many_episodes_would_resolve_it():
+    assert "about 65 more episodes per arm at these rates -> --cpg-episodes=115" in " ".join(
+        text_of(OPEN).split()
+    )
+    assert "they are equal" in " ".join(text_of(EVEN).split())
+
+
+def ledger_of(**gates):
+    ledger = Ledger()
+    ledger.plan(gates)
+    for gate, (outcome, *results) in gates.items():
+        if outcome:
+            judgements = tuple(
+                Judgement(result=r.to_json(), reason="bad" if outcome == "failed" else None)
+                for r in results
+            )
+            ledger.report(gate, Entry(outcome=outcome, judgements=judgements))
+    return ledger
+
+
+def shown(ledger, **options):
+    return [line.text for line in summary_lines(ledger, **{"width": 80, **options})]
+
+
+def test_the_summary_has_one_row_per_gate_in_order():
+    ledger = ledger_of(b=("passed", GOOD), a=("failed", BAD), c=("passed", OPEN))
+    assert [line[1:4].strip() for line in shown(ledger)[1:4]] == [". b", "F a", "? c"]
+
+
+def test_a_gate_that_did_not_report_is_named_and_counted():
+    ledger = ledger_of(a=("passed", GOOD), b=("",))
+    assert shown(ledger)[2:] == [" ! b  -- did not report --", " 1 of 2 planned gates reported"]
+    assert title(ledger) == "cpg: 2 gates, 1 not reported"
+
+
+def test_rows_fit_the_terminal_and_long_names_lose_their_middle():
+    name = "tests/test_world_models.py::test_planning_gap[cheetah-run-cem-horizon-12]"
+    for result, outcome in ((BAD, "failed"), (GOOD, "passed"), (OPEN, "passed")):
+        lines = shown(ledger_of(**{name: (outcome, result)}))
+        assert all(len(line) <= 80 for line in lines)
+        assert "test_pl..izon-12]" in lines[1]
+    assert (
+        "test_planning_gap[cheetah-run-cem-horizon-12]"
+        in shown(ledger_of(**{name: ("failed", BAD)}), width=160)[1]
+    )
+
+
+def test_gates_of_one_name_show_their_files():
+    lines = shown(ledger_of(**{"a.py::test_x": ("passed", GOOD), "b.py::test_x": ("passed", GOOD)}))
+    assert "a.py::test_x" in lines[1]
+    assert "b.py::test_x" in lines[2]
+
+
+def test_the_heading_counts_what_is_not_green():
+    assert title(ledger_of(a=("passed", GOOD))) == "cpg: 1 gate, all passed"
+    mixed = ledger_of(a=("failed", BAD), b=("error",), c=("skipped",), d=("passed", GOOD))
+    assert title(mixed) == "cpg: 4 gates, 1 failed, 1 in error, 1 skipped"
+
+
+def test_the_worst_phase_of_a_test_decides_and_keeps_the_measurement():
+    ledger = ledger_of(a=("passed", GOOD))
+    ledger.report("a", Entry(outcome="error", detail="error in teardown: boom"))
+    assert ledger.entries["a"].outcome == "error"
+    assert ledger.entries["a"].judgements[0].read().verdict is GOOD.verdict
+
+
+def test_judgements_survive_the_way_from_a_worker():
+    judgements = (Judgement(result=BAD.to_json(), reason="worse"),)
+    assert load(dump(judgements)) == judgements
+
+
+def test_live_progress_leaves_the_cursor_where_it_was_and_stays_within_the_line():
+    written = []
+    line = LiveLine(written.append, lambda: 30)
+    line("learned", 31, 50)
+    assert written == ["\x1b7 arm 2/3 learned  31/50 episod\x1b[K\x1b8"]
+    line("learned", 32, 50)
+    assert len(written) == 1, "at most ten times a second"
+    line.clear()
+    assert written[-1] == "\x1b[K"
+
+
+def test_live_progress_keeps_quiet_where_there_is_no_room():
+    written = []
+    LiveLine(written.append, lambda: 10)("learned", 31, 50)
+    assert written == []
+
+
+def test_a_log_gets_a_line_when_an_arm_is_done_and_not_before():
+    written = []
+    log = LogLines(written.append)
+    for done in (0, 49, 50):
+        log("oracle", done, 50)
+    assert len(written) == 1
+    assert progress_text("oracle", 50, 50) in written[0]
