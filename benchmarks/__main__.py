@@ -1,0 +1,31 @@
+"""`make bench`: every speed that the project promises, with both sides of each ratio.
+
+Ratios are measured side by side in one run and in processor time, because wall times on a shared
+machine say more about its other users.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import version
+
+from benchmarks import arms, startup, wall
+
+
+def main() -> None:
+    """Print the table, row by row as it is measured."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "mujoco", "torch"))
+    print(f"python {platform.python_version()}, {packages}, {len(os.sched_getaffinity(0))} cores")
+    print(f"load average {os.getloadavg()[0]:.2f} at the start")
+    print()
+    print(f"{'what':50s} {'ours':>18s} {'compared with':>22s} {'result':>10s}   bar")
+    for measure in (arms.oracle, arms.learned, wall.acrobot, startup.added):
+        row = measure()
+        print(f"{row.what:50s} {row.ours:>18s} {row.other:>22s} {row.result:>10s}   {row.bar}")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
