@@ -54,8 +54,8 @@ def train_mlp(
     steps : int, optional
         Most gradient steps, whatever ``epochs`` says.
     schedule : "constant" or "one-cycle"
-        Keep the learning rate, or let it rise to ``learning_rate`` and fall to nearly zero (Smith
-        and Topin 2019): fewer steps to a finer fit.
+        Keep the learning rate, or let it rise to ``learning_rate`` and fall to nearly zero over
+        all steps (Smith and Topin 2019).
     validation_share : float
         Share of the rows in (0, 1) that is kept from training.
     variant : "normalised-delta" or "plain"

@@ -218,22 +218,18 @@ def test_registered_models_are_trained_on_the_task(name):
     assert model.variant in VARIANTS
 
 
-def test_a_learning_rate_that_is_let_down_fits_a_smooth_world_finer_in_the_same_steps():
+@pytest.mark.parametrize("schedule", ["constant", "one-cycle"])
+def test_every_schedule_fits_a_smooth_world_in_so_many_steps(schedule):
     observations = np.random.default_rng(2).uniform(-2, 2, size=(2000, 1))
     transitions = Transitions(
         observations=observations,
         actions=np.zeros((2000, 1)),
         next_observations=observations + np.sin(3 * observations),
     )
-    errors = {
-        schedule: train_mlp(
-            transitions, seed=0, steps=800, learning_rate=1e-2, schedule=schedule
-        ).validation_error
-        for schedule in ("constant", "one-cycle")
-    }
-    assert errors["one-cycle"] < 0.5 * errors["constant"]
+    model = train_mlp(transitions, seed=0, steps=800, learning_rate=1e-2, schedule=schedule)
+    assert model.validation_error < 0.01
 
 
 def test_an_unknown_schedule_is_refused_by_name():
-    with pytest.raises(ValueError, match="schedule must be one of .*, got 'cosine'"):
+    with pytest.raises(ValueError, match=r"schedule must be one of .*, got 'cosine'"):
         trained(schedule="cosine")
