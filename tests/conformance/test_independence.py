@@ -1,0 +1,99 @@
+"""An episode ends the same alone, reversed, in any batch and with any number of threads."""
+
+import numpy as np
+import pytest
+
+from pytest_cpg.episodes import run_arm, sample_starts
+from pytest_cpg.planners import CEM, RandomShooting
+from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
+
+EPISODES = 50
+PLANNERS = {
+    "random-shooting": RandomShooting(candidates=20, horizon=10),
+    "cem": CEM(iterations=2, samples=12, elites=4, horizon=10),
+}
+
+
+def batches(size):
+    return [np.arange(first, min(first + size, EPISODES)) for first in range(0, EPISODES, size)]
+
+
+ORDERS = {
+    "reversed": [np.arange(EPISODES)[::-1]],
+    "one by one": batches(1),
+    "by seven": batches(7),
+}
+
+
+def outcomes(task, planner, model, starts, orders):
+    """Success, steps and every action of each episode, run in these batches."""
+    bound = bind(
+        model,
+        task,
+        probe_states=starts.states[:8],
+        probe_actions=task.actions.sample([np.random.default_rng(0)], (8,))[0],
+    )
+    actions = {episode: [] for episode in range(EPISODES)}
+
+    def note(episodes, taken):
+        for episode, action in zip(episodes, taken, strict=True):
+            actions[int(episode)].append(action.tobytes())
+
+    ended = {}
+    with inference(model):
+        for rows in orders:
+            arm = run_arm(
+                "oracle", task, planner, bound, starts.take(rows), seed=1, level=0.95, on_step=note
+            )
+            for row, success, steps in zip(rows, arm.successes, arm.steps, strict=True):
+                ended[int(row)] = (bool(success), int(steps))
+    return {episode: (ended[episode], actions[episode]) for episode in range(EPISODES)}
+
+
+def check(make_task, planner, make_model):
+    task = make_task(threads=1)
+    model = make_model(task)
+    starts = sample_starts(task, EPISODES, seed=1)
+    together = outcomes(task, planner, model, starts, [np.arange(EPISODES)])
+    for orders in ORDERS.values():
+        assert outcomes(task, planner, model, starts, orders) == together
+    two = make_task(threads=2)
+    model = OracleDynamics(two) if isinstance(model, OracleDynamics) else model
+    assert outcomes(two, planner, model, starts, [np.arange(EPISODES)]) == together
+
+
+def published_mlp(task):
+    pytest.importorskip("torch")
+    from pytest_cpg.world_models import train_mlp
+
+    return train_mlp(collect_transitions(task, count=500, seed=0), seed=0, epochs=5)
+
+
+MODELS = {"oracle": OracleDynamics, "mlp": published_mlp}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("task", ["acrobot_swingup", "cartpole_swingup", "reacher_easy"])
+def test_episodes_do_not_feel_each_other(task, planner, model):
+    pytest.importorskip("dm_control")
+    from pytest_cpg.tasks import control
+
+    check(
+        lambda threads: getattr(control, task)(budget=12, threads=threads),
+        PLANNERS[planner],
+        MODELS[model],
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_whole_episodes_of_acrobot_do_not_feel_each_other(model):
+    pytest.importorskip("dm_control")
+    from pytest_cpg.tasks.control import acrobot_swingup
+
+    check(
+        lambda threads: acrobot_swingup(budget=150, threads=threads),
+        RandomShooting(),
+        MODELS[model],
+    )
