@@ -187,7 +187,7 @@ def _rebudgeted(task: Task, budget: int | None) -> Task:
 
 def _planner(marked: Mapping[str, Any], planners: Mapping[str, PlannerFactory]) -> Planner:
     from pytest_cpg.contracts import Planner
-    from pytest_cpg.registry import lookup
+    from pytest_cpg.registry import check_complete, lookup
 
     given = marked.get("planner", "random-shooting")
     horizon = marked.get("horizon")
@@ -195,7 +195,8 @@ def _planner(marked: Mapping[str, Any], planners: Mapping[str, PlannerFactory]) 
         _checked("horizon", whole(1), horizon)
     if isinstance(given, str):
         factory = lookup("planner", given, planners)
-        return factory() if horizon is None else factory(horizon=horizon)
+        planner = factory() if horizon is None else factory(horizon=horizon)
+        return check_complete("planner", given, planner, Planner)
     if isinstance(given, type) or not isinstance(given, Planner):
         raise ValueError(f"planner: need the name of a planner or a Planner, got {given!r}")
     return _replaced("planner", given, "horizon", horizon)

@@ -147,10 +147,14 @@ class GateSession:
 
     def task(self, spec: GateSpec) -> Task:
         """Return a gate's task; simulators are built once per session."""
+        from pytest_cpg.contracts import Task
+        from pytest_cpg.registry import check_complete
+
         key = (spec.task, spec.make_task, spec.budget)
         if key not in self._tasks:
             budget = {} if spec.budget is None else {"budget": spec.budget}
-            self._tasks[key] = spec.make_task(**budget)
+            task = spec.make_task(**budget)
+            self._tasks[key] = check_complete("task", spec.task, task, Task)
         return self._tasks[key]
 
     def benchmark(self, node: pytest.Item) -> Benchmark:

@@ -15,6 +15,11 @@ def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[st
     """Return one table of all contributions; two components of one name are an error."""
     table: dict[str, T] = {}
     for contribution in contributions:
+        if contribution is not None and not isinstance(contribution, Mapping):
+            raise ComponentError(
+                f"a pytest_cpg_{hook_suffix(kind)} hook returned {contribution!r}. "
+                f"Return a dict from names to factories."
+            )
         for name, factory in (contribution or {}).items():
             if name in table:
                 raise ComponentError(
@@ -23,6 +28,18 @@ def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[st
                 )
             table[name] = factory
     return table
+
+
+def check_complete(kind: str, name: str, component: T, protocol: type) -> T:
+    """Return a component that has every member of its protocol, or say what it lacks."""
+    members = (member for member in dir(protocol) if not member.startswith("_"))
+    missing = [member for member in members if not hasattr(component, member)]
+    if not missing:
+        return component
+    raise ComponentError(
+        f"{kind} {name!r} is {component!r}, which lacks {', '.join(missing)}. "
+        f"Give it every member of pytest_cpg.{protocol.__name__}."
+    )
 
 
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:

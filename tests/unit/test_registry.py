@@ -1,7 +1,8 @@
 import pytest
 
+from pytest_cpg import Planner
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.registry import did_you_mean, lookup, merge
+from pytest_cpg.registry import check_complete, did_you_mean, lookup, merge
 
 
 def test_contributions_are_merged_and_empty_ones_ignored():
@@ -24,3 +25,19 @@ def test_an_unknown_name_gets_the_nearest_one_and_the_hook():
 
 def test_a_name_like_no_other_gets_the_whole_list():
     assert did_you_mean("zzz", ["b", "a"]) == "Known: a, b."
+
+
+def test_a_hook_that_returns_no_mapping_is_told_so():
+    with pytest.raises(ComponentError, match="a pytest_cpg_tasks hook returned \\['maze'\\]"):
+        merge("task", [["maze"]])
+
+
+def test_a_component_that_is_no_such_thing_is_told_what_it_lacks():
+    class Half:
+        name = "half"
+
+        def plan(self):
+            pass
+
+    with pytest.raises(ComponentError, match=r"planner 'half' is .* which lacks horizon. Give it"):
+        check_complete("planner", "half", Half(), Planner)
