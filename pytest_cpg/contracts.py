@@ -65,6 +65,10 @@ class FiniteActions:
         nearest = int(np.argmin((self.values**2).sum(axis=1)))
         return np.array(self.values[nearest])
 
+    def contains(self, actions: FloatArray) -> BoolArray:
+        """Say which of the actions [..., A] are in the set, exactly: [...]."""
+        return np.asarray((actions[..., None, :] == self.values).all(axis=-1).any(axis=-1))
+
     def sample(self, rngs: Sequence[np.random.Generator], shape: tuple[int, ...]) -> FloatArray:
         """Draw uniform actions [N, *shape, A], the row of an episode from its own stream."""
         return self.values[np.stack([rng.integers(len(self.values), size=shape) for rng in rngs])]
@@ -102,6 +106,10 @@ class BoxActions:
     def idle(self) -> FloatArray:
         """The action nearest to zero, [A]."""
         return np.clip(np.zeros_like(self.low), self.low, self.high)
+
+    def contains(self, actions: FloatArray) -> BoolArray:
+        """Say which of the actions [..., A] lie within the bounds: [...]."""
+        return np.asarray(((actions >= self.low) & (actions <= self.high)).all(axis=-1))
 
     def sample(self, rngs: Sequence[np.random.Generator], shape: tuple[int, ...]) -> FloatArray:
         """Draw uniform actions [N, *shape, A], the row of an episode from its own stream."""

@@ -245,10 +245,14 @@ def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining
             f"planner {planner.name!r} returned actions {np.shape(plans.actions)} and lengths "
             f"{np.shape(plans.lengths)}; return actions {expected} and lengths {expected[:1]}."
         )
-    if not np.isfinite(plans.actions).all():
-        raise CpgError(f"planner {planner.name!r} returned actions that are not finite.")
+    if not actions.contains(plans.actions).all():
+        raise CpgError(
+            f"planner {planner.name!r} returned actions outside the task's: {actions}. Take them "
+            f"from world_model.actions."
+        )
     upper = np.minimum(remaining, planner.horizon)
-    if ((plans.lengths < 1) | (plans.lengths > upper)).any():
+    is_whole = np.issubdtype(np.asarray(plans.lengths).dtype, np.integer)
+    if not is_whole or ((plans.lengths < 1) | (plans.lengths > upper)).any():
         raise CpgError(
             f"planner {planner.name!r} returned lengths {np.unique(plans.lengths)}; return whole "
             f"numbers from 1 to min(horizon, remaining)."
@@ -297,8 +301,10 @@ class _Imagination:
         """Call the model; its own exception goes on, with a note that says where it happened."""
         try:
             answer = method(*arguments)
-        except CpgError:
-            raise
+        except WorldModelError as error:
+            where = self._where(method, arguments)
+            raise WorldModelError(f"{where}: {what}: {error}") from error.__cause__
+        # Whatever a user's model raises goes on unchanged, once it is said where that was.
         except Exception as error:
             error.add_note(f"pytest-cpg: raised by {what} in {self._where(method, arguments)}.")
             raise

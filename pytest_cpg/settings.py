@@ -20,8 +20,10 @@ def whole(least: int) -> Callable[[Any], int]:
     """Return a parser of whole numbers of at least ``least``."""
 
     def parse(value: Any) -> int:
-        is_typed = isinstance(value, str) and value.strip().lstrip("-").isdecimal()
-        number = int(value) if is_typed else value
+        try:
+            number = int(value) if isinstance(value, str) else value
+        except ValueError:
+            number = None
         if isinstance(number, bool) or not isinstance(number, int) or number < least:
             raise ArgumentTypeError(f"need a whole number of at least {least}, got {value!r}")
         return number

@@ -50,9 +50,10 @@ def result_of(oracle, learned, chance=None, *, ignores_action=False, swapped=("d
         skipped=2,
     )
     model = SimpleNamespace(swapped=swapped, ignores_action=ignores_action)
+    oracle_model = SimpleNamespace(swapped=(), ignores_action=False)
     return judge(
         design,
-        model,
+        {"oracle": oracle_model, "learned": model},
         starts,
         oracle=arm("oracle", oracle),
         learned=arm("learned", learned),

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Planner, Task
+from pytest_cpg.contracts import FloatArray, Planner, Task, WorldModelError
 from pytest_cpg.episodes import Starts, run_arm, sample_starts
-from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.result import GateResult, Pairs
 from pytest_cpg.metrics import Arm
 from pytest_cpg.planners import Chance, rollout_steps_per_plan
-from pytest_cpg.stats import Verdict, agresti_caffo_interval, bonett_price_interval, judge_gap
-from pytest_cpg.world_models import BoundModel, bind, inference
+from pytest_cpg.stats import (
+    Verdict,
+    agresti_caffo_interval,
+    bonett_price_interval,
+    judge_gap,
+    smallest_detectable_gap,
+)
+from pytest_cpg.world_models import BoundModel, OracleDynamics, bind, inference
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -84,6 +90,7 @@ def measure_gap(
     WorldModelError
         When a model breaks its contract; what a model raises itself goes on unchanged.
     """
+    _check_roles(oracle, learned)
     task, planner = design.task, design.planner
     with inference(oracle, learned):
         starts = sample_starts(
@@ -115,62 +122,94 @@ def measure_gap(
             "learned": arm("learned", planner),
             "chance": arm("chance", Chance()),
         }
-    return judge(design, models["learned"], starts, **arms)
+    return judge(design, models, starts, **arms)
 
 
 def judge(
-    design: Design, model: BoundModel, starts: Starts, *, oracle: Arm, learned: Arm, chance: Arm
+    design: Design,
+    models: Mapping[str, BoundModel],
+    starts: Starts,
+    *,
+    oracle: Arm,
+    learned: Arm,
+    chance: Arm,
 ) -> GateResult:
-    """Return the result of three finished arms."""
+    """Return the result of three finished arms; ``models`` are those of oracle and learned."""
     counts = (oracle.success_count, oracle.episodes, learned.success_count, learned.episodes)
     verdict = judge_gap(*counts, level=design.level, tolerance=design.tolerance)
     if design.min_oracle is not None and oracle.success_rate < design.min_oracle:
         verdict = Verdict.PLANNER_BOTTLENECK
-    both = int((oracle.successes & learned.successes).sum())
-    oracle_only, learned_only = oracle.success_count - both, learned.success_count - both
     return GateResult(
         verdict=verdict,
         interval=agresti_caffo_interval(*counts, level=design.level),
         paired_interval=bonett_price_interval(
-            both=both,
-            oracle_only=oracle_only,
-            learned_only=learned_only,
-            neither=oracle.episodes - both - oracle_only - learned_only,
-            level=design.level,
+            **asdict(Pairs.of(oracle, learned)), level=design.level
         ),
         oracle=oracle,
         learned=learned,
         chance=chance,
-        task=design.task.name,
+        # Tasks and planners of users may give numpy's numbers, which JSON does not know.
+        task=str(design.task.name),
         planner=repr(design.planner),
         starts=design.starts,
-        budget=design.task.budget,
-        horizon=design.planner.horizon,
-        control_period=design.task.control_period,
+        budget=int(design.task.budget),
+        horizon=int(design.planner.horizon),
+        control_period=float(design.task.control_period),
         level=design.level,
         tolerance=design.tolerance,
         min_oracle=design.min_oracle,
         seed=design.seed,
         starts_skipped=starts.skipped,
         start_seeds=tuple(int(seed) for seed in starts.seeds),
-        swapped=model.swapped,
-        versions=dict(design.task.versions),
-        notes=tuple(_notes(design, model, oracle, chance)),
-        faults=tuple(_faults(model)),
+        swapped=models["learned"].swapped,
+        versions={str(name): str(found) for name, found in design.task.versions.items()},
+        notes=tuple(_notes(design, models, oracle, chance)),
+        faults=tuple(_faults(models["learned"])),
     )
 
 
 def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
     """Say in one line why a test that accepts ``max_verdict`` fails; None when it passes."""
+    if result.is_oracle_too_weak:
+        return (
+            f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, and "
+            f"min_oracle asks for a rate of {result.min_oracle:g}"
+        )
     if result.verdict.severity > max_verdict.severity:
-        return f"{result.verdict} is worse than max_verdict {max_verdict}"
+        return f"the verdict is worse than {max_verdict}"
     if result.faults:
         return result.faults[0]
     return None
 
 
-def _notes(design: Design, model: BoundModel, oracle: Arm, chance: Arm) -> list[str]:
+def _check_roles(oracle: Any, learned: Any) -> None:
+    """Raise WorldModelError for models that cannot have been meant as these two arms."""
+    if isinstance(oracle, OracleDynamics):
+        return
+    if isinstance(learned, OracleDynamics):
+        raise WorldModelError(
+            "the learned arm was given the true dynamics and the oracle arm something else. Write "
+            "compare(oracle=oracle_dynamics, learned=my_model)."
+        )
+    if oracle is learned:
+        raise WorldModelError(
+            "both arms were given the same model, which has no gap to itself. Leave oracle= out, "
+            "and the task's true dynamics are taken."
+        )
+
+
+def _notes(design: Design, models: Mapping[str, BoundModel], oracle: Arm, chance: Arm) -> list[str]:
     notes = []
+    if models["oracle"].swapped:
+        notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")
+    if not models["learned"].swapped:
+        notes.append("the learned arm was run with the true dynamics: nothing was judged")
+    drop = smallest_detectable_gap(oracle.success_count, oracle.episodes, level=design.level)
+    if drop is None and oracle.success_rate > design.tolerance:
+        notes.append(
+            f"the oracle solves only {oracle.success_count}/{oracle.episodes}: no model could fail "
+            f"this gate; use a stronger planner, more episodes, or min_oracle="
+        )
     if design.starts == "fixed":
         notes.append(
             'starts="fixed": every episode begins in one state, so the gap is about that state '
@@ -181,7 +220,7 @@ def _notes(design: Design, model: BoundModel, oracle: Arm, chance: Arm) -> list[
             f"random actions succeed in {chance.success_count}/{chance.episodes} episodes: "
             f"success on this task is weak evidence of planning"
         )
-    extra = [part for part in model.swapped if part != "dynamics"]
+    extra = [part for part in models["learned"].swapped if part != "dynamics"]
     if extra:
         notes.append(
             f"the learned arm also swaps {', '.join(extra)}: the gap is not about dynamics alone"

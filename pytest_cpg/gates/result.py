@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,18 @@ class Pairs:
     oracle_only: int
     learned_only: int
     neither: int
+
+    @classmethod
+    def of(cls, oracle: Arm, learned: Arm) -> Pairs:
+        """Count two arms whose episodes began at the same starts."""
+        both = int((oracle.successes & learned.successes).sum())
+        either = int((oracle.successes | learned.successes).sum())
+        return cls(
+            both=both,
+            oracle_only=oracle.success_count - both,
+            learned_only=learned.success_count - both,
+            neither=oracle.episodes - either,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,13 +110,12 @@ class GateResult:
     @property
     def pairs(self) -> Pairs:
         """The paired table of the two arms."""
-        oracle, learned = self.oracle.successes, self.learned.successes
-        return Pairs(
-            both=int((oracle & learned).sum()),
-            oracle_only=int((oracle & ~learned).sum()),
-            learned_only=int((~oracle & learned).sum()),
-            neither=int((~oracle & ~learned).sum()),
-        )
+        return Pairs.of(self.oracle, self.learned)
+
+    @property
+    def is_oracle_too_weak(self) -> bool:
+        """Whether the oracle solves less than ``min_oracle`` asks for."""
+        return self.min_oracle is not None and self.oracle.success_rate < self.min_oracle
 
     @property
     def lost_episodes(self) -> tuple[int, ...]:
@@ -118,8 +129,7 @@ class GateResult:
         for name in ("oracle", "learned", "chance"):
             values[name] = values[name].to_dict()
         for name in ("interval", "paired_interval"):
-            interval = values[name]
-            values[name] = {field.name: getattr(interval, field.name) for field in fields(Interval)}
+            values[name] = asdict(values[name])
         values["verdict"] = self.verdict.value
         values["versions"] = dict(self.versions)
         values["gap"] = self.gap

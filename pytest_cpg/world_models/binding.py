@@ -103,6 +103,11 @@ def bind(
         episode loop can say where they occur.
     """
     if isinstance(learned, OracleDynamics):
+        if learned.task.name != task.name:
+            raise WorldModelError(
+                f"these are the true dynamics of {learned.task.name!r}, and the gate is about "
+                f"{task.name!r}. Take the fixture oracle_dynamics of this test."
+            )
         return BoundModel(
             actions=task.actions,
             methods=Methods(lambda states: states, learned.rollout, learned.score),

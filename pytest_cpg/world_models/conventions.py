@@ -67,7 +67,7 @@ class Convention:
                 wanted = ", ".join("any" if size is None else str(size) for size in expected)
                 raise WorldModelError(
                     f"shape {list(result.shape)} came back for {shapes(*arrays)}, "
-                    f"expected [{wanted}]"
+                    f"expected [{wanted}]: return one row for each that is given"
                 )
             return result
 

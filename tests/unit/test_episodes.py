@@ -201,7 +201,9 @@ class BadPlanner:
         (BadPlanner(actions_shape=(3, 1)), r"returned actions \(20, 3, 1\)"),
         (BadPlanner(length=0), r"returned lengths \[0\]"),
         (BadPlanner(length=3), r"returned lengths \[3\]"),
-        (BadPlanner(fill=np.nan), "returned actions that are not finite"),
+        (BadPlanner(fill=np.nan), "returned actions outside the task's"),
+        (BadPlanner(fill=0.3), "returned actions outside the task's"),
+        (BadPlanner(length=1.0), r"returned lengths \[1.\]"),
     ],
 )
 def test_a_planner_that_breaks_its_contract_is_named(planner, message):
