@@ -7,12 +7,45 @@ that it survives the way from an xdist worker; nothing else crosses that border.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.result import GateResult
+
+
+class Report(Protocol):
+    """A test report of pytest, as far as it is read here."""
+
+    longrepr: Any
+
+    @property
+    def when(self) -> str | None:
+        """The phase: ``"setup"``, ``"call"`` or ``"teardown"``."""
+        ...
+
+    @property
+    def passed(self) -> bool:
+        """Whether this phase passed."""
+        ...
+
+    @property
+    def failed(self) -> bool:
+        """Whether this phase failed."""
+        ...
+
+    @property
+    def skipped(self) -> bool:
+        """Whether this phase was skipped, or failed as expected."""
+        ...
+
+    @property
+    def longreprtext(self) -> str:
+        """The failure as text."""
+        ...
+
 
 Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped", "xfailed"]
 
@@ -58,6 +91,30 @@ class Entry:
     detail: str = ""
 
 
+def entry_of(report: Report) -> Entry | None:
+    """Return what this phase of a gate's test says about the gate, if anything."""
+    judgements = load(getattr(report, "pytest_cpg_judgements", "[]"))
+    if report.skipped:
+        return Entry(
+            outcome="xfailed" if hasattr(report, "wasxfail") else "skipped", judgements=judgements
+        )
+    if report.when == "call":
+        return Entry(outcome="passed" if report.passed else "failed", judgements=judgements)
+    if report.failed:
+        return Entry(outcome="error", detail=f"error in {report.when}: {_first_line(report)}")
+    return None
+
+
+def _first_line(report: Report) -> str:
+    """Return what went wrong, as pytest's own short summary would say it."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = (crash.message if crash else report.longreprtext).strip().splitlines()
+    # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".
+    return (
+        re.sub(r"^(?:[\w.]*\.)?(\w+: )", r"\1", lines[0]).removeprefix("Failed: ") if lines else ""
+    )
+
+
 @dataclass(slots=True)
 class Ledger:
     """Every gate of the session, in the order of collection.
@@ -66,18 +123,23 @@ class Ledger:
     ----------
     planned : dict
         Gate id of every collected gate; the order counts, values are unused.
+    clashes : set
+        Gate ids that two collected tests share.
     entries : dict
         What was reported, by gate id.
-    running : str
-        What the gate that runs now is doing; shown when the session is interrupted.
+    running : dict
+        What a gate that has begun is doing, by gate id; shown when the session is interrupted.
     """
 
     planned: dict[str, None] = field(default_factory=dict)
+    clashes: set[str] = field(default_factory=set)
     entries: dict[str, Entry] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
 
     def plan(self, gates: Iterable[str]) -> None:
         """Note gates that the session has to report on."""
+        gates = list(gates)
+        self.clashes.update(gate for gate in gates if gates.count(gate) > 1)
         self.planned.update(dict.fromkeys(gates))
 
     def report(self, gate: str, entry: Entry) -> None:
@@ -86,11 +148,7 @@ class Ledger:
         if before is None:
             self.entries[gate] = entry
         elif entry.outcome in ("failed", "error"):
-            self.entries[gate] = Entry(
-                outcome=entry.outcome,
-                judgements=entry.judgements or before.judgements,
-                detail=entry.detail,
-            )
+            self.entries[gate] = replace(entry, judgements=entry.judgements or before.judgements)
         self.running.pop(gate, None)
 
     @property

@@ -75,6 +75,9 @@ class Arm:
                 f"{self.successes.shape} and {self.steps.shape}"
             )
 
+    def __repr__(self) -> str:
+        return f"Arm({self.name}: {self.success_count}/{self.episodes} episodes succeeded)"
+
     @property
     def episodes(self) -> int:
         """Number of episodes, ``N``."""

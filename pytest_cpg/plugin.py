@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.benchmark import Benchmark
     from pytest_cpg.gates.result import GateResult
-    from pytest_cpg.ledger import Entry, Judgement, Ledger
+    from pytest_cpg.ledger import Judgement, Ledger
     from pytest_cpg.marker import Components, GateSpec
     from pytest_cpg.render.progress import LiveLine, LogLines, Watch
     from pytest_cpg.world_models import OracleDynamics
@@ -86,7 +86,8 @@ def learned_dynamics(request: pytest.FixtureRequest) -> Any:
     gates = _gates(request)
     spec = gates.spec(request.node)
     if spec.make_model is None:
-        pytest.fail(_NO_MODEL, pytrace=False)
+        _fail(_NO_MODEL)
+    request.node.stash[_NAMED_MODEL] = True
     return spec.make_model(gates.task(spec))
 
 
@@ -114,6 +115,17 @@ this gate has no learned world model. Write the fixture, for example in conftest
 
 or name a registered model in the marker: @pytest.mark.cpg(..., model="mlp")."""
 
+_TWO_MODELS = (
+    "the marker names model={model!r}, and this test judged another one: its own learned_dynamics "
+    "fixture hides the named model, or compare(learned=...) was given something else. Drop one of "
+    "the two."
+)
+
+_CLASH = (
+    "two gates have the id {id!r}, and one would hide the other. Give each its own: "
+    "@pytest.mark.cpg(..., id=...)."
+)
+
 _NO_GATE = (
     "this test is marked cpg but ran no gate. Take the `cpg` fixture as an argument, or call "
     "benchmark_runner.compare(learned=...) in the test."
@@ -126,7 +138,6 @@ class GateSession:
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
-        self._components: Components | None = None
         self._ledger: Ledger | None = None
         self._tasks: dict[tuple[Any, ...], Task] = {}
 
@@ -160,7 +171,8 @@ class GateSession:
     def benchmark(self, node: pytest.Item) -> Benchmark:
         """Return what compares models for this test."""
         from pytest_cpg.gates.benchmark import Benchmark
-        from pytest_cpg.gates.planning_gap import Design
+        from pytest_cpg.gates.planning_gap import Design, failure_reason
+        from pytest_cpg.ledger import Judgement
 
         spec = self.spec(node)
         design = Design(
@@ -173,8 +185,13 @@ class GateSession:
             tolerance=spec.tolerance,
             min_oracle=spec.min_oracle,
         )
-        results = node.stash.setdefault(_RESULTS, [])
-        return Benchmark(design=design, on_result=results.append, watch=self._watch(spec.id))
+        measured = node.stash.setdefault(_RESULTS, [])
+
+        def judge(result: GateResult) -> None:
+            reason = failure_reason(result, spec.max_verdict)
+            measured.append((result, Judgement(result=result.to_json(), reason=reason)))
+
+        return Benchmark(design=design, on_result=judge, watch=self._watch(node))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
@@ -184,35 +201,41 @@ class GateSession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note the gates that will run."""
         gates = [_gate_id(item) for item in session.items if item.get_closest_marker(_MARKER)]
-        twice = {gate for gate in gates if gates.count(gate) > 1}
-        if twice:
-            raise pytest.UsageError(
-                f"two gates have the id {min(twice)!r}, and one would hide the other. "
-                f"Give each its own: @pytest.mark.cpg(..., id=...)."
-            )
-        if gates and not self._config.option.collectonly:
+        option = self._config.option
+        if gates and not (option.collectonly or option.setuponly or option.setupplan):
             self.ledger.plan(gates)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
         """Check markers that were not seen while collecting; show our own errors without frames."""
+        __tracebackhide__ = True
         with _clean_errors():
             if item.get_closest_marker(_MARKER):
                 self.spec(item)
+                if _gate_id(item) in self.ledger.clashes:
+                    _fail(_CLASH.format(id=_gate_id(item)))
             yield
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Apply the gate to what the test measured, once its body has passed."""
+        __tracebackhide__ = True
         with _clean_errors():
-            yield
+            try:
+                yield
+            except pytest.skip.Exception:
+                # Skipping what was not measured is fine; what was measured counts.
+                if not item.stash.get(_RESULTS, []):
+                    raise
             if not item.get_closest_marker(_MARKER):
                 return
             if not item.stash.get(_RESULTS, []):
-                pytest.fail(_NO_GATE, pytrace=False)
-            failures = self._judge(item)
+                _fail(_NO_GATE)
+            if self.spec(item).model and not item.stash.get(_NAMED_MODEL, False):
+                _fail(_TWO_MODELS.format(model=self.spec(item).model))
+            failures = self._failures(item)
             if failures:
-                pytest.fail("\n\n".join(failures), pytrace=False)
+                _fail("\n\n".join(failures))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -225,29 +248,34 @@ class GateSession:
             if call.when == "call":
                 from pytest_cpg.ledger import dump
 
-                report.pytest_cpg_judgements = dump(  # type: ignore[attr-defined]  # ours to add
-                    self._judgements(item)
-                )
+                measured = [judgement for _, judgement in item.stash.get(_RESULTS, [])]
+                report.pytest_cpg_judgements = dump(measured)  # type: ignore[attr-defined]  # ours
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker."""
         gate = getattr(report, "pytest_cpg_gate", None)
-        entry = gate and _entry(report)
-        if gate and entry:
+        # The report of a subtest is a copy of its test's, which is still to come.
+        if gate is None or hasattr(report, "context"):
+            return
+        from pytest_cpg.ledger import entry_of
+
+        entry = entry_of(report)
+        if entry:
             self.ledger.report(gate, entry)
 
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
         """Show a passed gate whose verdict is INCONCLUSIVE as a yellow question mark."""
-        if not report.passed or not hasattr(report, "pytest_cpg_judgements"):
+        judgements = getattr(report, "pytest_cpg_judgements", None)
+        if not judgements or not report.passed or hasattr(report, "wasxfail"):
             return None
         from pytest_cpg.ledger import load
         from pytest_cpg.stats import Verdict
 
-        verdicts = [judgement.read().verdict for judgement in load(report.pytest_cpg_judgements)]
-        if report.when != "call" or Verdict.INCONCLUSIVE not in verdicts:
+        verdicts = [judgement.read().verdict for judgement in load(judgements)]
+        if Verdict.INCONCLUSIVE not in verdicts:
             return None
         return "passed", "?", ("INCONCLUSIVE", {"yellow": True})
 
@@ -291,50 +319,23 @@ class GateSession:
 
         markers = list(node.iter_markers(_MARKER))
         if not markers:
-            pytest.fail(
+            _fail(
                 "the fixtures of pytest-cpg need a marked test. Write "
-                '@pytest.mark.cpg(task="acrobot-swingup") above it.',
-                pytrace=False,
+                '@pytest.mark.cpg(task="acrobot-swingup") above it.'
             )
         try:
-            return parse_gate(markers, self._settings, self._known(), nodeid=node.nodeid)
+            return parse_gate(markers, self._settings, _components(node), nodeid=node.nodeid)
         except (ValueError, ComponentError) as error:
-            pytest.fail(f"{node.nodeid}: {error}", pytrace=False)
+            _fail(f"{node.nodeid}: {error}")
 
-    def _known(self) -> Components:
-        if self._components is None:
-            from pytest_cpg.marker import Components
-            from pytest_cpg.registry import merge
-
-            hook = self._config.hook
-            self._components = Components(
-                tasks=merge("task", hook.pytest_cpg_tasks()),
-                planners=merge("planner", hook.pytest_cpg_planners()),
-                world_models=merge("world model", hook.pytest_cpg_world_models()),
-            )
-        return self._components
-
-    def _judgements(self, item: pytest.Item) -> list[Judgement]:
-        from pytest_cpg.gates.planning_gap import failure_reason
-        from pytest_cpg.ledger import Judgement
-
-        return [
-            Judgement(
-                result=result.to_json(),
-                reason=failure_reason(result, self.spec(item).max_verdict),
-            )
-            for result in item.stash.get(_RESULTS, [])
-        ]
-
-    def _judge(self, item: pytest.Item) -> list[str]:
-        """Return the failure section of every result the marker does not accept."""
+    def _failures(self, item: pytest.Item) -> list[str]:
+        """Return the failure section of every result that the marker does not accept."""
         from pytest_cpg.render.failure import failure_text
         from pytest_cpg.render.junit import properties
 
         spec = self.spec(item)
         failures = []
-        results = item.stash[_RESULTS]
-        for result, judgement in zip(results, self._judgements(item), strict=True):
+        for result, judgement in item.stash[_RESULTS]:
             item.user_properties.extend(properties(result))
             if judgement.reason is not None:
                 failures.append(
@@ -348,7 +349,7 @@ class GateSession:
                 )
         return failures
 
-    def _watch(self, gate: str) -> Watch:
+    def _watch(self, item: pytest.Item) -> Watch:
         """Return what shows a running gate: live on a terminal, line by line in a verbose log."""
         from pytest_cpg.render.progress import LiveLine, LogLines, Watch
 
@@ -358,7 +359,7 @@ class GateSession:
             show = LiveLine(self._write_raw, self._free_columns)
         elif reporter is not None and self._config.get_verbosity() > 0:
             show = LogLines(self._write_line)
-        running = self.ledger.running
+        gate, running = _gate_id(item), self.ledger.running
         running[gate] = "interrupted before its first arm"
         return Watch(lambda text: running.update({gate: f"interrupted in {text}"}), show)
 
@@ -381,9 +382,10 @@ class GateSession:
         return capture.global_and_fixture_disabled() if capture else nullcontext()
 
 
-_SESSION = pytest.StashKey[GateSession]()
-_SPEC = pytest.StashKey["GateSpec"]()
-_RESULTS = pytest.StashKey["list[GateResult]"]()
+_SESSION: pytest.StashKey[GateSession] = pytest.StashKey()
+_SPEC: pytest.StashKey[GateSpec] = pytest.StashKey()
+_NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
+_RESULTS: pytest.StashKey[list[tuple[GateResult, Judgement]]] = pytest.StashKey()
 
 
 def _gates(request: pytest.FixtureRequest) -> GateSession:
@@ -391,45 +393,50 @@ def _gates(request: pytest.FixtureRequest) -> GateSession:
 
 
 def _gate_id(item: pytest.Item) -> str:
-    """Return the marker's ``id`` as written, even of a marker that is wrong elsewhere."""
+    """Return the marker's ``id`` as written, even of a marker that is wrong elsewhere.
+
+    A parametrised test has one gate for each set of parameters.
+    """
     for marker in item.iter_markers(_MARKER):
-        if isinstance(marker.kwargs.get("id"), str):
-            return str(marker.kwargs["id"])
+        given = marker.kwargs.get("id")
+        if isinstance(given, str):
+            parameters = getattr(item, "callspec", None)
+            return f"{given}[{parameters.id}]" if parameters else given
     return item.nodeid
+
+
+def _components(node: pytest.Item) -> Components:
+    """Return what the hooks contribute that are in reach of this test."""
+    from pytest_cpg.marker import Components
+    from pytest_cpg.registry import merge
+
+    return Components(
+        tasks=merge("task", node.ihook.pytest_cpg_tasks()),
+        planners=merge("planner", node.ihook.pytest_cpg_planners()),
+        world_models=merge("world model", node.ihook.pytest_cpg_world_models()),
+    )
+
+
+def _fail(message: str) -> NoReturn:
+    """Fail a test or its collection with a message alone.
+
+    This frame must stay visible: where all are hidden, pytest says so below the message.
+    """
+    raise pytest.fail.Exception(message, pytrace=False) from None
 
 
 @contextmanager
 def _clean_errors() -> Iterator[None]:
     """Fail with the message alone of an error that names its own cure."""
+    __tracebackhide__ = True
     try:
         yield
     except Exception as error:
         # Not imported here: a test that has nothing to do with gates may fail, too.
         contracts = sys.modules.get("pytest_cpg.contracts")
-        # An error with a cause is about the user's code: its traceback is what helps.
-        if contracts and isinstance(error, contracts.CpgError) and error.__cause__ is None:
-            pytest.fail(str(error), pytrace=False)
-        raise
-
-
-def _entry(report: pytest.TestReport) -> Entry | None:
-    """Return what this phase of a gate's test says about the gate, if anything."""
-    from pytest_cpg.ledger import Entry, load
-
-    judgements = load(getattr(report, "pytest_cpg_judgements", "[]"))
-    if report.skipped:
-        return Entry(
-            outcome="xfailed" if hasattr(report, "wasxfail") else "skipped", judgements=judgements
-        )
-    if report.when == "call":
-        return Entry(outcome="passed" if report.passed else "failed", judgements=judgements)
-    if report.failed:
-        return Entry(outcome="error", detail=f"error in {report.when}: {_first_line(report)}")
-    return None
-
-
-def _first_line(report: pytest.TestReport) -> str:
-    """Return what went wrong, as pytest's own short summary would say it."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    lines = (crash.message if crash else report.longreprtext).strip().splitlines()
-    return lines[0] if lines else report.outcome
+        if contracts is None or not isinstance(error, contracts.CpgError):
+            raise
+        # This one came from the user's model, whose traceback is what helps.
+        if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
+            raise
+        _fail(str(error))

@@ -42,6 +42,9 @@ class Benchmark:
     on_result: Callable[[GateResult], None]
     watch: Watcher
 
+    def __repr__(self) -> str:
+        return f"Benchmark({self.design.task.name}, {self.design.planner!r})"
+
     def compare(self, *, learned: Any, oracle: Any = None) -> GateResult:
         """Run the oracle, learned and chance arms on the same starts.
 

@@ -117,11 +117,17 @@ def measure_gap(
                 progress=progress and (lambda done, count: progress(name, done, count)),
             )
 
+        answer = _imagined(models["learned"], probe)
         arms = {
             "oracle": arm("oracle", planner),
             "learned": arm("learned", planner),
             "chance": arm("chance", Chance()),
         }
+        if not np.array_equal(answer, _imagined(models["learned"], probe), equal_nan=True):
+            raise WorldModelError(
+                "the learned model answers otherwise than before its arm was run, so no verdict on "
+                "it could be repeated. Keep no state between calls."
+            )
     return judge(design, models, starts, **arms)
 
 
@@ -163,7 +169,7 @@ def judge(
         start_seeds=tuple(int(seed) for seed in starts.seeds),
         swapped=models["learned"].swapped,
         versions={str(name): str(found) for name, found in design.task.versions.items()},
-        notes=tuple(_notes(design, models, oracle, chance)),
+        notes=tuple(_notes(design, models, verdict, oracle, chance)),
         faults=tuple(_faults(models["learned"])),
     )
 
@@ -198,17 +204,24 @@ def _check_roles(oracle: Any, learned: Any) -> None:
         )
 
 
-def _notes(design: Design, models: Mapping[str, BoundModel], oracle: Arm, chance: Arm) -> list[str]:
+def _notes(
+    design: Design, models: Mapping[str, BoundModel], verdict: Verdict, oracle: Arm, chance: Arm
+) -> list[str]:
     notes = []
     if models["oracle"].swapped:
         notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")
     if not models["learned"].swapped:
         notes.append("the learned arm was run with the true dynamics: nothing was judged")
     drop = smallest_detectable_gap(oracle.success_count, oracle.episodes, level=design.level)
-    if drop is None and oracle.success_rate > design.tolerance:
+    if drop is None and verdict is not Verdict.PLANNER_BOTTLENECK:
         notes.append(
             f"the oracle solves only {oracle.success_count}/{oracle.episodes}: no model could fail "
             f"this gate; use a stronger planner, more episodes, or min_oracle="
+        )
+    if design.planner.horizon > design.task.budget:
+        notes.append(
+            f"plans look {design.planner.horizon} steps ahead, and an episode has only "
+            f"{design.task.budget}"
         )
     if design.starts == "fixed":
         notes.append(
@@ -250,6 +263,12 @@ def _probe(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArra
     return states, actions[:, 2]
 
 
+def _imagined(model: BoundModel, probe: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """Return what a model imagines one step ahead of the probe."""
+    states, actions = probe
+    return model.rollout(model.encode(states), actions[:, None])
+
+
 def _warn_of_loops(model: BoundModel, design: Design) -> None:
     """Warn once, with measured costs, of a model that is called row by row."""
     if model.seconds_per_row is None:
@@ -263,5 +282,5 @@ def _warn_of_loops(model: BoundModel, design: Design) -> None:
         f"the learned arm if every step is planned anew. Accept observations [B, O] and actions "
         f"[B, A] at once to make this gate fast.",
         LoopFallbackWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

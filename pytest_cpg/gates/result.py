@@ -96,6 +96,12 @@ class GateResult:
     notes: tuple[str, ...]
     faults: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return (
+            f"GateResult({self.verdict}, gap {self.gap:+.2f} [{self.interval.low:+.2f}, "
+            f"{self.interval.high:+.2f}], {self.oracle!r}, {self.learned!r})"
+        )
+
     @property
     def gap(self) -> float:
         """Counterfactual Planning Gap: oracle minus learned success rate, in [-1, 1]."""

@@ -17,6 +17,9 @@ from pytest_cpg.planners.candidates import (
     score_plans,
 )
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomShooting:

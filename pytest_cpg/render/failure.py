@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.metrics import Arm
 from pytest_cpg.stats import (
+    FEWEST_EPISODES_TO_CALL_ALIKE,
     Interval,
     Verdict,
     episodes_to_resolve,
@@ -19,13 +20,17 @@ _SHORT = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
     Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
 }
+# The options' defaults, which need not be typed; a test holds them to settings.py.
+USUAL_LEVEL, USUAL_TOLERANCE = 0.95, 0.05
 _WIDTH = 80
 _BAR = 23
 
 
 def headline(result: GateResult, max_verdict: Verdict, *, fault: bool) -> str:
     """Return the first line: verdict, gap, interval and n within 80 columns."""
-    against = "model fault, see below" if fault else f"> max {short_name(max_verdict)}"
+    against = "model fault" if fault else f"> max {short_name(max_verdict)}"
+    if result.is_oracle_too_weak:
+        against = "weak oracle"
     return (
         f"{result.verdict} gap {result.gap:+.2f} {bracket(result.interval)} {against}  "
         f"n={result.oracle.episodes}/arm"
@@ -62,17 +67,19 @@ def failure_text(
     parts.append("")
     parts += _facts(result, model)
     parts.append("")
-    parts += [_wrapped(text, "  ") for text in (*_explanation(result, fault=fault),)]
+    parts += [_wrapped(text, "  ") for text in _explanation(result, fault=fault)]
     parts += ["", "  Rerun this gate exactly:", f"      {rerun_command(result, nodeid)}"]
     return "\n".join(parts)
 
 
 def rerun_command(result: GateResult, nodeid: str) -> str:
     """Return the command line that repeats this gate with the same seed and episodes."""
-    return (
-        f"pytest {shlex.quote(nodeid)} --cpg-seed={result.seed} "
-        f"--cpg-episodes={result.oracle.episodes}"
-    )
+    options = [f"--cpg-seed={result.seed}", f"--cpg-episodes={result.oracle.episodes}"]
+    if result.level != USUAL_LEVEL:
+        options.append(f"--cpg-confidence={result.level:g}")
+    if result.tolerance != USUAL_TOLERANCE:
+        options.append(f"--cpg-tolerance={result.tolerance:g}")
+    return " ".join(["pytest", shlex.quote(nodeid), *options])
 
 
 def _table(result: GateResult) -> list[str]:
@@ -184,7 +191,9 @@ def _listed(episodes: Sequence[int], most: int = 40) -> str:
 def _explanation(result: GateResult, *, fault: bool) -> list[str]:
     """Return paragraphs: what the verdict means, what to do, what to know."""
     paragraphs = list(result.faults) if result.faults else []
-    if not fault:
+    if result.is_oracle_too_weak:
+        paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
+    elif not fault:
         paragraphs.append(_MEANING[result.verdict].format(**_numbers(result)))
     if result.verdict is Verdict.INCONCLUSIVE:
         paragraphs.append(resolve_hint(result))
@@ -194,6 +203,12 @@ def _explanation(result: GateResult, *, fault: bool) -> list[str]:
 
 def resolve_hint(result: GateResult) -> str:
     """Say how many more episodes would resolve an INCONCLUSIVE gate at these rates."""
+    episodes = result.oracle.episodes
+    if episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
+        return (
+            f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
+            f"alike -> --cpg-episodes=50"
+        )
     needed = episodes_to_resolve(
         result.oracle.success_count,
         result.oracle.episodes,
@@ -201,9 +216,11 @@ def resolve_hint(result: GateResult) -> str:
         result.learned.episodes,
         level=result.level,
     )
+    if needed is None and result.gap == 0:
+        return "resolve: the rates are equal; no number of episodes would tell them apart"
     if needed is None:
-        return "resolve: no number of episodes would at these rates; they are equal"
-    more = needed - result.oracle.episodes
+        return "resolve: at these rates more than 100000 episodes per arm would be needed"
+    more = needed - episodes
     return f"resolve: about {more} more episodes per arm at these rates -> --cpg-episodes={needed}"
 
 
@@ -213,14 +230,19 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "learned": f"{result.learned.success_count}/{result.learned.episodes}",
         "lost": str(result.pairs.oracle_only),
         "horizon": str(result.horizon),
-        "below": (
-            f" (min_oracle asks for a rate of {result.min_oracle:g})"
-            if result.min_oracle is not None and result.oracle.success_rate < result.min_oracle
-            else ""
-        ),
+        "wanted": f"{result.min_oracle:g}" if result.min_oracle is not None else "",
     }
 
 
+_MEND = (
+    "Fix the gate: look farther ahead (horizon, now {horizon}), use a stronger planner "
+    '(planner="cem", or more candidates), give more steps (budget), or choose an easier task. '
+)
+_TOO_WEAK = (
+    "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "
+    "starts, and min_oracle asks for a rate of {wanted}. A planner this weak hides what a model "
+    "gets wrong. " + _MEND
+)
 _MEANING = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner solves {oracle} starts, with the learned ones "
@@ -231,10 +253,9 @@ _MEANING = {
     ),
     Verdict.PLANNER_BOTTLENECK: (
         "The gate is at fault, not the model: even with the true dynamics this planner solves only "
-        "{oracle} starts{below}, so no model could do better and a broken one would look the same. "
-        "Fix the gate: look farther ahead (horizon, now {horizon}), use a stronger planner "
-        '(planner="cem", or more candidates), give more steps (budget), or choose an easier task. '
-        'To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
+        "{oracle} starts, so no model could do better and a broken one would look the same. "
+        + _MEND
+        + 'To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
     ),
     Verdict.INCONCLUSIVE: (
         "The interval contains zero and the rates are neither both near 0 nor both near 1 (oracle "

@@ -58,15 +58,14 @@ class LogLines:
         self._written = False
 
     def __call__(self, arm: str, done: int, count: int) -> None:
-        """Write the line once all episodes are done."""
-        if done == count:
-            now = time.monotonic()
+        """Write the line once all episodes are done, with the seconds since none were."""
+        if done == 0:
+            self._begun = time.monotonic()
+        elif done == count:
             lead = "" if self._written else "\n"
-            self._write(
-                f"{lead}  cpg: {progress_text(arm, done, count)}, {now - self._begun:.1f} s"
-            )
+            seconds = time.monotonic() - self._begun
+            self._write(f"{lead}  cpg: {progress_text(arm, done, count)}, {seconds:.1f} s")
             self._written = True
-            self._begun = now
 
     def clear(self) -> None:
         """Leave what is written: a log keeps its lines."""

@@ -35,11 +35,19 @@ def title(ledger: Ledger) -> str:
             ("failed", outcomes.count("failed")),
             ("in error", outcomes.count("error")),
             ("not reported", len(ledger.missing)),
+            ("failed as expected", outcomes.count("xfailed")),
             ("skipped", outcomes.count("skipped")),
+            ("inconclusive", sum(map(_is_open, ledger.entries.values()))),
         )
         if number
     ]
     return f"cpg: {len(gates)} gate{'s'[: len(gates) != 1]}, {', '.join(counts) or 'all passed'}"
+
+
+def _is_open(entry: Entry) -> bool:
+    """Say whether a gate passed because its episodes do not tell the arms apart."""
+    verdicts = (judgement.read().verdict for judgement in entry.judgements)
+    return entry.outcome == "passed" and Verdict.INCONCLUSIVE in verdicts
 
 
 def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Line]:
@@ -117,8 +125,9 @@ def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int
 def _without_numbers(
     mark: str, name: str, why: str, markup: Mapping[str, bool], width: int
 ) -> Line:
-    room = width - len(name) - 10
-    return Line(f" {mark} {name}  -- {textwrap.shorten(why, room, placeholder='...')} --", markup)
+    room = max(width - len(name) - 10, len("..."))
+    shown = why if len(why) <= room else f"{why[: room - 3]}..."
+    return Line(f" {mark} {name}  -- {shown} --", markup)
 
 
 def _comparison_lines(
@@ -134,7 +143,7 @@ def _comparison_lines(
         f"{short_name(result.verdict)}",
         markup,
     )
-    remarks = [f"note: {note}" for note in result.notes] if verbosity > 0 else []
+    remarks = [f"note: {note}" for note in result.notes] if verbosity >= 0 else []
     if result.verdict is Verdict.INCONCLUSIVE and verbosity >= 0:
         remarks.append(resolve_hint(result))
     for remark in remarks:
@@ -156,6 +165,7 @@ def _mark(entry: Entry, result: GateResult, *, failed: bool) -> tuple[str, Mappi
     """Return the letter and colour of one comparison of a gate."""
     if entry.outcome == "passed" and result.verdict is Verdict.INCONCLUSIVE:
         return "?", _YELLOW
-    if entry.outcome == "failed" and not failed and len(entry.judgements) > 1:
+    is_about_another = any(judgement.reason is not None for judgement in entry.judgements)
+    if entry.outcome == "failed" and not failed and is_about_another:
         return _MARKS["passed"]
     return _MARKS[entry.outcome]

@@ -9,19 +9,23 @@ from pytest_cpg.stats.intervals import (
     wilson_interval,
 )
 from pytest_cpg.stats.power import (
-    episodes_to_prove_margin,
     episodes_to_resolve,
     smallest_decisive_episodes,
     smallest_detectable_gap,
 )
-from pytest_cpg.stats.verdicts import Verdict, judge_gap, parse_verdict
+from pytest_cpg.stats.verdicts import (
+    FEWEST_EPISODES_TO_CALL_ALIKE,
+    Verdict,
+    judge_gap,
+    parse_verdict,
+)
 
 __all__ = [
+    "FEWEST_EPISODES_TO_CALL_ALIKE",
     "Interval",
     "Verdict",
     "agresti_caffo_interval",
     "bonett_price_interval",
-    "episodes_to_prove_margin",
     "episodes_to_resolve",
     "judge_gap",
     "parse_verdict",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from pytest_cpg.stats.counts import check_arm, check_count, real_or_nan
+from pytest_cpg.stats.counts import check_arm, check_count
 from pytest_cpg.stats.intervals import agresti_caffo_bounds, critical_value
 
 
@@ -26,8 +26,10 @@ def smallest_decisive_episodes(*, level: float) -> int:
     3
     """
     z = critical_value(level)
-    # low > 0 means n^2 (n + 2) > 2 z^2 (n + 1), which n > sqrt(2) z is enough for.
-    return _smallest(lambda n: agresti_caffo_bounds(n, n, 0, n, z=z)[0] > 0, most=_root_two(z, 1))
+    # low > 0 means n^2 (n + 2) > 2 z^2 (n + 1), which n > 2 z is enough for.
+    return _smallest(
+        lambda n: agresti_caffo_bounds(n, n, 0, n, z=z)[0] > 0, most=math.floor(2 * z) + 1
+    )
 
 
 def smallest_detectable_gap(oracle_successes: int, episodes: int, *, level: float) -> float | None:
@@ -112,44 +114,6 @@ def episodes_to_resolve(
         return low > 0 or high < 0
 
     return _smallest(resolved, most=most) if resolved(most) else None
-
-
-def episodes_to_prove_margin(margin: float, *, level: float) -> int:
-    """Return the fewest episodes per arm at which a perfect pair proves a gap below ``margin``.
-
-    Both arms succeed always; the Agresti-Caffo interval then ends below ``margin`` at this size and
-    at every larger one. A pair with failures needs more.
-
-    Parameters
-    ----------
-    margin : float
-        The gap to rule out, in (0, 1].
-    level : float
-        Coverage of the interval, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        When the margin or the level are impossible.
-
-    Examples
-    --------
-    >>> episodes_to_prove_margin(0.1, level=0.95)
-    26
-    """
-    gap = real_or_nan(margin)
-    if not 0 < gap <= 1:
-        raise ValueError(f"need a margin above 0 and at most 1, such as 0.1, got {margin!r}")
-    z = critical_value(level)
-    # high = z sqrt(2 (n + 1) / (n + 2)^3) stays below sqrt(2) z / n.
-    return _smallest(
-        lambda n: agresti_caffo_bounds(n, n, n, n, z=z)[1] < gap, most=_root_two(z, gap)
-    )
-
-
-def _root_two(z: float, gap: float) -> int:
-    """Return a whole number above ``sqrt(2) z / gap``."""
-    return math.floor(math.sqrt(2) * z / gap) + 1
 
 
 def _smallest(holds: Callable[[int], bool], *, most: int) -> int:

@@ -20,6 +20,9 @@ from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.oracle import OracleDynamics
 from pytest_cpg.world_models.torch_state import inference
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 # Rows per call of a learned model. On the default MLP, 2500 rows in such tiles cost a quarter more
 # CPU time than in one piece; in tiles of 50 rows they cost 2.7 times as much.
 TILE = 512

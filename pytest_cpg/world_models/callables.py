@@ -43,6 +43,9 @@ from pytest_cpg.world_models.conventions import (
     shapes,
 )
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 # Rows compared in a verification, and calls in the measurement of a loop.
 _ROWS, _CALLS = 8, 32
 # Numbers inside a network are of order one, even where what it predicts is nearly zero.

@@ -18,6 +18,9 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 ArrayFunction: TypeAlias = Callable[..., FloatArray]
 # The shape that must come back, given the arguments; None stands for any size.
 ShapeRule: TypeAlias = Callable[..., tuple[int | None, ...]]

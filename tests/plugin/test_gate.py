@@ -1,5 +1,10 @@
 """The gate as a user meets it: verdict, failure section, summary, exit code."""
 
+import contextlib
+import os
+import subprocess
+import sys
+
 import pytest
 
 GATE = """
@@ -89,7 +94,7 @@ def test_min_oracle_makes_a_weak_oracle_a_planner_bottleneck(repository):
     repository.makepyfile(gate(more=", min_oracle=0.9, budget=2"))
     result = repository.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["PLANNER BOTTLENECK*", "*min_oracle asks for a rate of 0.9*"])
+    result.stdout.fnmatch_lines(["PLANNER BOTTLENECK*", "*min_oracle asks for a rate of*"])
 
 
 def test_an_inconclusive_gate_passes_with_a_question_mark_and_a_way_out(repository):
@@ -293,6 +298,8 @@ def test_collecting_only_runs_and_prints_nothing(repository):
 def test_a_verbose_log_has_one_line_per_arm(repository):
     repository.makepyfile(gate())
     result = repository.runpytest("-v")
+    seconds = [line.split()[-2] for line in result.outlines if line.startswith("  cpg: arm")]
+    assert all(float(number) < 60 for number in seconds)
     result.stdout.fnmatch_lines(
         [
             "  cpg: arm 1/3 oracle  20/20 episodes, * s",
@@ -335,3 +342,82 @@ def test_a_result_travels_as_json_and_comes_back_whole(repository):
         )
     )
     repository.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_subtest_does_not_stand_for_its_gate(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_gate(subtests, benchmark_runner, learned_dynamics):
+            with subtests.test("before"):
+                pass
+            benchmark_runner.compare(learned=learned_dynamics)
+        """
+    )
+    result = repository.runpytest()
+    if "fixture 'subtests' not found" in result.stdout.str():
+        pytest.skip("this pytest has no subtests")
+    result.stdout.fnmatch_lines([" . test_gate *AS GOOD AS ORACLE"])
+
+
+def test_an_accepted_comparison_is_not_shown_as_the_failed_one(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="track")
+        def test_two(benchmark_runner):
+            benchmark_runner.compare(learned=lambda o, a: o + a)
+            benchmark_runner.compare(learned=lambda o, a: o + a)
+            assert 0
+        """
+    )
+    result = repository.runpytest("-q")
+    result.stdout.fnmatch_lines([" F test_two *", " F #2 *"])
+
+
+def test_planning_the_fixtures_only_reports_no_gate_as_missing(repository):
+    repository.makepyfile(gate())
+    assert repository.runpytest("--setup-plan").ret == 0
+
+
+def test_an_unexpected_pass_stays_one(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.xfail
+        @pytest.mark.cpg(task="track", model="right", episodes=5)
+        def test_gate(cpg):
+            pass
+        """
+    )
+    repository.runpytest().assert_outcomes(xpassed=1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
+    import pty
+
+    repository.makepyfile(test_x=gate())
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest"],
+        cwd=repository.path,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as run:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other side is closed
+            while part := os.read(ours, 4096):
+                shown += part
+    os.close(ours)
+    text = shown.decode()
+    assert run.returncode == 0, text
+    assert "\x1b7 arm 1/3 oracle  0/20 episodes\x1b[K\x1b8" in text
+    assert "\x1b[K" in text.rpartition("\x1b8")[2], "the line is wiped at the end"

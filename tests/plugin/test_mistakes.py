@@ -1,5 +1,7 @@
 """Every mistake gets a message that says what to type instead, and never a green run."""
 
+import textwrap
+
 import pytest
 
 MARKED = """
@@ -185,14 +187,34 @@ def test_a_model_that_ignores_actions_fails_even_when_the_verdict_would_pass(rep
     result.stdout.fnmatch_lines(["*model fault*", "*the learned dynamics ignores the action*"])
 
 
-def test_two_gates_of_one_id_are_refused(repository):
+@pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["alone", "-n2"])
+def test_two_gates_of_one_id_are_refused(repository, arguments):
+    if arguments:
+        pytest.importorskip("xdist")
     repository.makepyfile(
         test_a=MARKED.format(marker='task="track", model="right", id="x"'),
         test_b=MARKED.format(marker='task="track", model="right", id="x"'),
     )
+    result = repository.runpytest(*arguments)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["two gates have the id 'x'*", " E x *-- error in setup*"])
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_the_parameters_of_a_test_belong_to_its_gates_id(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("seed", [1, 2])
+        @pytest.mark.cpg(task="track", model="right", id="mine")
+        def test_gate(cpg, seed):
+            pass
+        """
+    )
     result = repository.runpytest()
-    assert result.ret != 0
-    assert "two gates have the id 'x'" in result.stdout.str() + result.stderr.str()
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines([" . mine[[]1] *", " . mine[[]2] *"])
 
 
 def test_a_bad_marker_on_a_parameter_is_an_error_of_that_test(repository):
@@ -317,3 +339,205 @@ def test_a_slow_scalar_model_warns_once_with_its_cost(repository):
     result.stdout.fnmatch_lines(
         ["*LoopFallbackWarning: the learned dynamics takes one row at a time: * us per model step*"]
     )
+
+
+@pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["alone", "-n2"])
+def test_a_task_with_numbers_that_json_does_not_know_works_all_the_same(repository, arguments):
+    repository.makepyfile(
+        """
+        import numpy as np
+        import pytest
+        from conftest import Track
+
+        class Odd(Track):
+            control_period = np.float32(0.1)
+            versions = {"odd": np.int64(3)}
+
+        @pytest.mark.cpg(task=Odd(budget=np.int64(30)), model="right")
+        def test_gate(cpg):
+            assert '"odd": "3"' in cpg.to_json()
+        """
+    )
+    repository.runpytest(*arguments).assert_outcomes(passed=1)
+
+
+def test_a_task_with_an_impossible_number_fails_its_own_test_only(repository):
+    repository.makepyfile(
+        """
+        import pytest
+        from conftest import Track
+
+        class Odd(Track):
+            control_period = float("nan")
+
+        @pytest.mark.cpg(task=Odd(), model="right")
+        def test_gate(cpg):
+            pass
+
+        def test_other():
+            pass
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1, passed=1)
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_a_planner_of_a_nested_conftest_is_found(repository):
+    for folder in ("a", "b"):
+        (repository.path / folder).mkdir()
+    marked = MARKED.format(marker='task="track", model="right"')
+    (repository.path / "a" / "test_a.py").write_text(textwrap.dedent(marked))
+    own = MARKED.format(marker='task="track", model="right", planner="mine"')
+    (repository.path / "b" / "test_b.py").write_text(textwrap.dedent(own))
+    (repository.path / "b" / "conftest.py").write_text(
+        "from pytest_cpg.planners import RandomShooting\n"
+        "def pytest_cpg_planners():\n"
+        "    return {'mine': RandomShooting}\n"
+    )
+    repository.runpytest().assert_outcomes(passed=2)
+
+
+def test_arms_that_cannot_have_been_meant_are_refused(repository):
+    repository.makepyfile(
+        """
+        import pytest
+        from conftest import mirrored
+
+        @pytest.mark.cpg(task="track")
+        def test_swapped(benchmark_runner, oracle_dynamics):
+            benchmark_runner.compare(oracle=mirrored, learned=oracle_dynamics)
+
+        @pytest.mark.cpg(task="track")
+        def test_itself(benchmark_runner):
+            benchmark_runner.compare(oracle=mirrored, learned=mirrored)
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*Write compare(oracle=oracle_dynamics, learned=my_model).*"])
+    result.stdout.fnmatch_lines(["*Leave oracle= out*"])
+
+
+def test_an_oracle_in_the_learned_arm_is_noted_in_the_summary(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def learned_dynamics(oracle_dynamics):
+            return oracle_dynamics
+
+        @pytest.mark.cpg(task="track")
+        def test_gate(cpg):
+            pass
+        """
+    )
+    result = repository.runpytest()
+    result.stdout.fnmatch_lines(["*note: the learned arm was run with the true dynamics*"])
+
+
+def test_min_oracle_fails_whatever_verdict_is_accepted(repository):
+    repository.makepyfile(
+        MARKED.format(
+            marker='task="track", model="mirrored", budget=8, min_oracle=0.99, '
+            'max_verdict="MODEL BOTTLENECK"'
+        )
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["PLANNER BOTTLENECK gap * weak oracle  n=20/arm"])
+
+
+def test_skipping_after_the_measurement_does_not_hide_a_bad_model(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="track", model="mirrored")
+        def test_bad(cpg):
+            pytest.skip("later")
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_before(benchmark_runner):
+            pytest.skip("no model yet")
+        """
+    )
+    repository.runpytest().assert_outcomes(failed=1, skipped=1)
+
+
+def test_a_missing_extra_is_one_clean_message(repository, monkeypatch):
+    repository.makepyfile(
+        """
+        import sys
+
+        import pytest
+
+        sys.modules["dm_control"] = sys.modules["mujoco"] = None
+
+        @pytest.mark.cpg(task="reacher-easy")
+        def test_gate(cpg):
+            pass
+        """
+    )
+    for arguments in ([], ["-n2"]):
+        result = repository.runpytest_subprocess(*arguments)
+        result.assert_outcomes(errors=1)
+        text = result.stdout.str()
+        assert 'pip install "pytest-cpg[control]"' in text
+        assert "Traceback" not in text
+        assert "During handling" not in text
+        assert "tasks/control.py" not in text
+
+
+def test_a_named_model_and_another_one_judged_is_an_error(repository):
+    repository.makepyfile(
+        """
+        import pytest
+        from conftest import right
+
+        @pytest.fixture
+        def learned_dynamics():
+            return right
+
+        @pytest.mark.cpg(task="track", model="mirrored")
+        def test_gate(cpg):
+            pass
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the marker names model='mirrored', and this test judged*"])
+
+
+def test_a_model_that_changes_its_answers_during_its_arm_gets_no_verdict(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        class Tiring:
+            strength = 1.0
+
+            def __call__(self, observations, actions):
+                if observations.max() > 12:
+                    self.strength = 0.9
+                return observations + self.strength * actions
+
+        @pytest.mark.cpg(task="track")
+        def test_gate(benchmark_runner):
+            benchmark_runner.compare(learned=Tiring())
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the learned model answers otherwise than before its arm*"])
+
+
+def test_an_error_of_ours_is_said_once_and_without_frames(repository):
+    repository.makepyfile(
+        MARKED.format(marker='task="trak"'),
+        test_b=MARKED.format(marker='task="track", model="diverging"'),
+    )
+    text = repository.runpytest("--continue-on-collection-errors").stdout.str()
+    assert "During handling" not in text
+    assert "pytest_cpg/" not in text

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from pytest_cpg.stats import (
     Verdict,
     agresti_caffo_interval,
-    episodes_to_prove_margin,
     episodes_to_resolve,
     judge_gap,
     smallest_decisive_episodes,
@@ -108,25 +107,6 @@ def test_the_limit_is_inclusive():
 
 def test_rates_too_near_for_the_default_limit_are_not_resolved():
     assert episodes_to_resolve(5000, 10_000, 4999, 10_000) is None
-
-
-@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
-@pytest.mark.parametrize("margin", [1, 0.5, 0.3, 0.1, 0.05])
-def test_a_perfect_pair_proves_the_margin_exactly_from_the_promised_size_on(margin, level):
-    promised = episodes_to_prove_margin(margin, level=level)
-    for n in range(1, promised + 20):
-        high = agresti_caffo_interval(n, n, n, n, level=level).high
-        assert (high < margin) == (n >= promised)
-
-
-def test_a_tiny_margin_is_answered_without_a_search_through_all_sizes():
-    assert episodes_to_prove_margin(1e-6, level=0.95) == 2_771_806
-
-
-@pytest.mark.parametrize("margin", [0, -0.1, 1.1, 10, float("nan"), True, "0.1", None])
-def test_an_impossible_margin_is_refused_with_its_value(margin):
-    with pytest.raises(ValueError, match=f"need a margin above 0 and at most 1.*got {margin!r}"):
-        episodes_to_prove_margin(margin, level=0.95)
 
 
 def test_impossible_counts_levels_and_limits_are_refused():

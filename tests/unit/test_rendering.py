@@ -8,9 +8,10 @@ from fakes import first, result_of
 from pytest_cpg import Verdict
 from pytest_cpg.gates.planning_gap import failure_reason
 from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
-from pytest_cpg.render.failure import failure_text, headline
+from pytest_cpg.render.failure import USUAL_LEVEL, USUAL_TOLERANCE, failure_text, headline
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
+from pytest_cpg.settings import OPTIONS
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
 OPEN = result_of(first(47, 50), first(43, 50))
@@ -39,6 +40,20 @@ def test_the_section_fits_eighty_columns_but_for_the_command(result):
 def test_the_headline_fits_eighty_columns_for_every_pair_of_verdicts(verdict, max_verdict):
     if verdict.severity > max_verdict.severity:
         assert len(headline(replace(BAD, verdict=verdict), max_verdict, fault=False)) <= 80
+    large = result_of(first(1000, 1000), first(0, 1000))
+    assert len(headline(replace(large, verdict=verdict), max_verdict, fault=True)) <= 80
+
+
+def test_the_command_leaves_out_what_is_the_default_and_only_that():
+    defaults = {option.name: option.default for option in OPTIONS}
+    assert (defaults["confidence"], defaults["tolerance"]) == (USUAL_LEVEL, USUAL_TOLERANCE)
+    strict = result_of(first(20, 20), first(0, 20), level=0.99, tolerance=0.1)
+    assert "--cpg-confidence=0.99 --cpg-tolerance=0.1" in text_of(strict)
+    assert "--cpg-confidence" not in text_of(BAD)
+
+
+def test_an_oracle_that_no_model_could_fail_against_is_noted():
+    assert "no model could fail this gate" in result_of(first(4, 50), first(0, 50)).notes[0]
 
 
 def test_the_command_can_be_pasted_into_a_shell():
@@ -56,7 +71,11 @@ def test_an_open_gate_says_how_many_episodes_would_resolve_it():
     assert "about 65 more episodes per arm at these rates -> --cpg-episodes=115" in " ".join(
         text_of(OPEN).split()
     )
-    assert "they are equal" in " ".join(text_of(EVEN).split())
+    assert "the rates are equal" in " ".join(text_of(EVEN).split())
+    near = result_of(first(501, 1000), first(500, 1000))
+    assert "more than 100000 episodes" in " ".join(text_of(near).split())
+    few = result_of(first(5, 5), first(5, 5))
+    assert "below 10 episodes" in " ".join(text_of(few).split())
 
 
 def ledger_of(**gates):
@@ -109,6 +128,8 @@ def test_the_heading_counts_what_is_not_green():
     assert title(ledger_of(a=("passed", GOOD))) == "cpg: 1 gate, all passed"
     mixed = ledger_of(a=("failed", BAD), b=("error",), c=("skipped",), d=("passed", GOOD))
     assert title(mixed) == "cpg: 4 gates, 1 failed, 1 in error, 1 skipped"
+    open_gate = ledger_of(a=("passed", OPEN), b=("xfailed", BAD))
+    assert title(open_gate) == "cpg: 2 gates, 1 failed as expected, 1 inconclusive"
 
 
 def test_the_worst_phase_of_a_test_decides_and_keeps_the_measurement():
