@@ -120,7 +120,7 @@ def parse_gate(
         budget=marked.get("budget"),
         make_task=make_task,
         planner=_planner(marked, components.planners),
-        model=_text("model", model),
+        model=_model(model),
         make_model=lookup("world model", model, components.world_models) if model else None,
         max_verdict=parse_verdict(marked.get("max_verdict", "INCONCLUSIVE")),
         episodes=values["episodes"],
@@ -170,6 +170,15 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
+def _model(given: Any) -> str:
+    if not isinstance(given, str):
+        raise ValueError(
+            f"model: need the name of a registered world model, got {given!r}. Return the model "
+            f"itself from a learned_dynamics fixture."
+        )
+    return given
+
+
 def _task(given: Any, tasks: Mapping[str, TaskFactory]) -> tuple[str, TaskFactory]:
     from pytest_cpg.contracts import Task
     from pytest_cpg.registry import lookup
@@ -197,7 +206,9 @@ def _planner(marked: Mapping[str, Any], planners: Mapping[str, PlannerFactory]) 
         factory = lookup("planner", given, planners)
         planner = factory() if horizon is None else factory(horizon=horizon)
         return check_complete("planner", given, planner, Planner)
-    if isinstance(given, type) or not isinstance(given, Planner):
+    if isinstance(given, type):
+        raise ValueError(f"planner: write {given.__name__}() for an object of {given!r}")
+    if not isinstance(given, Planner):
         raise ValueError(f"planner: need the name of a planner or a Planner, got {given!r}")
     return _replaced("planner", given, "horizon", horizon)
 

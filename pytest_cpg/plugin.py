@@ -198,7 +198,8 @@ class GateSession:
         if metafunc.definition.get_closest_marker(_MARKER):
             self._parsed(metafunc.definition)
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Note the gates that will run."""
         gates = [_gate_id(item) for item in session.items if item.get_closest_marker(_MARKER)]
         option = self._config.option

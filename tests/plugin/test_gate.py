@@ -380,7 +380,10 @@ def test_an_accepted_comparison_is_not_shown_as_the_failed_one(repository):
 
 def test_planning_the_fixtures_only_reports_no_gate_as_missing(repository):
     repository.makepyfile(gate())
-    assert repository.runpytest("--setup-plan").ret == 0
+    for option in ("--setup-plan", "--fixtures"):
+        result = repository.runpytest(option)
+        assert result.ret == 0
+        result.stdout.no_fnmatch_line("*did not report*")
 
 
 def test_an_unexpected_pass_stays_one(repository):
