@@ -125,9 +125,7 @@ def _facts(result: GateResult, model: str) -> list[str]:
         ("steps", _steps(result)),
     ]
     if result.normalised_gap is not None:
-        facts.append(
-            ("normalised", f"gap {result.normalised_gap:+.2f} of what the oracle adds to chance")
-        )
+        facts.append(("normalised", f"gap / (oracle - chance) = {result.normalised_gap:+.2f}"))
     facts.append(("power", _power(result)))
     if result.lost_episodes:
         facts.append(("lost", f"episodes {_listed(result.lost_episodes)}"))

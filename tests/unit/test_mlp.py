@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+torch = pytest.importorskip("torch")
+
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import (
@@ -12,8 +14,6 @@ from pytest_cpg.world_models import (
     inference,
     train_mlp,
 )
-
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(0)
 # Columns of very different size, one of them constant: what normalisation is for.
