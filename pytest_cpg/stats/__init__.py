@@ -8,6 +8,7 @@ from pytest_cpg.stats.intervals import (
     bonett_price_interval,
     wilson_interval,
 )
+from pytest_cpg.stats.paired import newcombe_paired_interval, tango_interval
 from pytest_cpg.stats.power import (
     episodes_to_resolve,
     smallest_decisive_episodes,
@@ -28,8 +29,10 @@ __all__ = [
     "bonett_price_interval",
     "episodes_to_resolve",
     "judge_gap",
+    "newcombe_paired_interval",
     "parse_verdict",
     "smallest_decisive_episodes",
     "smallest_detectable_gap",
+    "tango_interval",
     "wilson_interval",
 ]
