@@ -331,6 +331,7 @@ class _Imagination:
             own = slice(index * rows, (index + 1) * rows)
             try:
                 method(*(argument[own] for argument in arguments))
+            # Only asks whether this episode raises too; the batch's own exception goes on.
             except Exception:
                 return f"the {self._arm} arm, episode {episode} at step {self._taken[index]}"
         return f"the {self._arm} arm, episodes {self._episodes[0]} to {self._episodes[-1]} together"
