@@ -26,6 +26,11 @@ def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[st
                     f"two {kind}s are named {name!r}. Rename yours in its pytest_cpg_"
                     f"{hook_suffix(kind)} hook."
                 )
+            if not callable(factory):
+                raise ComponentError(
+                    f"the {kind} {name!r} of a pytest_cpg_{hook_suffix(kind)} hook is {factory!r}. "
+                    f"Return what makes it: a class, or `lambda **options: ...`."
+                )
             table[name] = factory
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_cpg.stats.counts import check_arm, check_count, real_or_nan
+from pytest_cpg.stats.counts import check_arm, check_table, real_or_nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +160,8 @@ def bonett_price_interval(
     >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '+0.20 [+0.051, +0.334]'
     """
-    wins = check_count("oracle_only", oracle_only)
-    losses = check_count("learned_only", learned_only)
-    n = wins + losses + check_count("both", both) + check_count("neither", neither)
-    if n == 0:
-        raise ValueError("need at least one episode, got four counts of 0")
+    agreed, wins, losses, failed = check_table(both, oracle_only, learned_only, neither)
+    n = agreed + wins + losses + failed
     p, q = (wins + 1) / (n + 2), (losses + 1) / (n + 2)
     low, high = _clipped_wald(p - q, (p + q - (p - q) ** 2) / (n + 2), critical_value(level))
     return Interval(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pytest_cpg.stats.counts import check_count
+from pytest_cpg.stats.counts import check_table
 from pytest_cpg.stats.intervals import Interval, critical_value, wilson_interval
 
 
@@ -30,7 +30,7 @@ def tango_interval(
     >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '+0.20 [+0.061, +0.345]'
     """
-    a, b, c, d = _check_table(both, oracle_only, learned_only, neither)
+    a, b, c, d = check_table(both, oracle_only, learned_only, neither)
     n = a + b + c + d
     z = critical_value(level)
     return Interval(
@@ -66,7 +66,7 @@ def newcombe_paired_interval(
     >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '+0.20 [+0.056, +0.341]'
     """
-    a, b, c, d = _check_table(both, oracle_only, learned_only, neither)
+    a, b, c, d = check_table(both, oracle_only, learned_only, neither)
     n = a + b + c + d
     gap = (b - c) / n
     phi = _corrected_phi(a, b, c, d)
@@ -82,20 +82,6 @@ def newcombe_paired_interval(
         level=float(level),
         method="Newcombe 1998",
     )
-
-
-def _check_table(
-    both: int, oracle_only: int, learned_only: int, neither: int
-) -> tuple[int, int, int, int]:
-    table = (
-        check_count("both", both),
-        check_count("oracle_only", oracle_only),
-        check_count("learned_only", learned_only),
-        check_count("neither", neither),
-    )
-    if not any(table):
-        raise ValueError("need at least one episode, got four counts of 0")
-    return table
 
 
 def _tango_low(wins: int, losses: int, n: int, z: float) -> float:
