@@ -1,38 +1,125 @@
-"""Statistics of success counts: intervals, verdicts and power. Pure, and plain Python."""
+"""Statistics of success counts and returns: intervals, verdicts, stopping, power. Pure."""
 
 from __future__ import annotations
 
+from pytest_cpg.stats.betting import (
+    anytime_interval,
+    anytime_look_sizes,
+    betting_characteristics,
+    betting_wealth,
+)
+from pytest_cpg.stats.clusters import cluster_interval
+from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
+from pytest_cpg.stats.families import family_false_alarm_chance, holm, holm_adjusted
 from pytest_cpg.stats.intervals import (
     Interval,
     agresti_caffo_interval,
     bonett_price_interval,
     wilson_interval,
 )
-from pytest_cpg.stats.paired import newcombe_paired_interval, tango_interval
-from pytest_cpg.stats.power import (
+from pytest_cpg.stats.paired import PAIRED_INTERVALS, newcombe_paired_interval, tango_interval
+from pytest_cpg.stats.pairing import PairRates, pair_rates
+from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
+from pytest_cpg.stats.rankings import Ranking, bradley_terry_strengths, rank_models
+from pytest_cpg.stats.resolution import (
+    episodes_to_prove_margin,
     episodes_to_resolve,
+    paired_episodes_to_prove_margin,
+    paired_episodes_to_resolve,
     smallest_decisive_episodes,
     smallest_detectable_gap,
 )
+from pytest_cpg.stats.returns import (
+    fieller_return_interval,
+    paired_mean_interval,
+    paired_mean_p_value,
+)
+from pytest_cpg.stats.selective import (
+    RiskCoverageCurve,
+    SelectiveRisk,
+    aurc,
+    risk_coverage_curve,
+)
+from pytest_cpg.stats.sequential import (
+    Boundary,
+    Characteristics,
+    boundary_p_value,
+    look_sizes,
+    operating_characteristics,
+    paired_statistic,
+    repeated_interval,
+    wang_tsiatis_boundary,
+)
+from pytest_cpg.stats.significance import (
+    PAIRED_P_VALUES,
+    agresti_caffo_p_value,
+    exact_mcnemar_p_value,
+)
 from pytest_cpg.stats.verdicts import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
+    Ruling,
     Verdict,
     judge_gap,
     parse_verdict,
+    rule_on_gap,
+    rule_on_returns,
 )
 
 __all__ = [
     "FEWEST_EPISODES_TO_CALL_ALIKE",
+    "PAIRED_INTERVALS",
+    "PAIRED_P_VALUES",
+    "Boundary",
+    "Characteristics",
     "Interval",
+    "PairRates",
+    "Ranking",
+    "RiskCoverageCurve",
+    "Ruling",
+    "SelectiveRisk",
     "Verdict",
     "agresti_caffo_interval",
+    "agresti_caffo_p_value",
+    "anytime_interval",
+    "anytime_look_sizes",
+    "aurc",
+    "betting_characteristics",
+    "betting_wealth",
     "bonett_price_interval",
+    "boundary_p_value",
+    "bradley_terry_strengths",
+    "cluster_interval",
+    "detectable_gap",
+    "episodes_for_gap",
+    "episodes_to_prove_margin",
     "episodes_to_resolve",
+    "exact_mcnemar_p_value",
+    "family_false_alarm_chance",
+    "fieller_return_interval",
+    "gap_power",
+    "holm",
+    "holm_adjusted",
     "judge_gap",
+    "kendall_interval",
+    "look_sizes",
     "newcombe_paired_interval",
+    "operating_characteristics",
+    "pair_rates",
+    "paired_episodes_to_prove_margin",
+    "paired_episodes_to_resolve",
+    "paired_mean_interval",
+    "paired_mean_p_value",
+    "paired_statistic",
     "parse_verdict",
+    "rank_models",
+    "repeated_interval",
+    "risk_coverage_curve",
+    "rule_on_gap",
+    "rule_on_returns",
     "smallest_decisive_episodes",
     "smallest_detectable_gap",
+    "spearman_interval",
     "tango_interval",
+    "wang_tsiatis_boundary",
     "wilson_interval",
 ]

@@ -10,12 +10,13 @@ from pytest_cpg.stats.counts import check_arm, check_table, real_or_nan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A confidence interval on a success rate or on a difference of two.
+    """A confidence interval on a success rate, on a difference, or on a correlation.
 
     Attributes
     ----------
     estimate : float
-        Raw rate in [0, 1], or raw difference in [-1, 1].
+        Raw rate in [0, 1], raw difference of rates or correlation in [-1, 1], or difference of mean
+        returns in their own units.
     low, high : float
         Bounds, in the range of ``estimate`` but not centred on it. A difference may lie outside
         them when ``level`` is far below 0.9.
@@ -162,8 +163,7 @@ def bonett_price_interval(
     """
     agreed, wins, losses, failed = check_table(both, oracle_only, learned_only, neither)
     n = agreed + wins + losses + failed
-    p, q = (wins + 1) / (n + 2), (losses + 1) / (n + 2)
-    low, high = _clipped_wald(p - q, (p + q - (p - q) ** 2) / (n + 2), critical_value(level))
+    low, high = bonett_price_bounds(wins, losses, n, z=critical_value(level))
     return Interval(
         estimate=(wins - losses) / n,
         low=low,
@@ -171,6 +171,18 @@ def bonett_price_interval(
         level=float(level),
         method="Bonett-Price 2012",
     )
+
+
+def bonett_price_bounds(wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:
+    """Return the Bonett-Price bounds in [-1, 1]; see `bonett_price_interval`.
+
+    Parameters
+    ----------
+    wins, losses : int
+        Starts that only the oracle, or only the learned arm solved, of ``pairs``. Trusted.
+    """
+    p, q = (wins + 1) / (pairs + 2), (losses + 1) / (pairs + 2)
+    return _clipped_wald(p - q, (p + q - (p - q) ** 2) / (pairs + 2), z)
 
 
 def _clipped_wald(centre: float, variance: float, z: float) -> tuple[float, float]:

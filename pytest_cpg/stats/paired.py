@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from pytest_cpg.stats.counts import check_table
-from pytest_cpg.stats.intervals import Interval, critical_value, wilson_interval
+from pytest_cpg.stats.intervals import (
+    Interval,
+    bonett_price_interval,
+    critical_value,
+    wilson_interval,
+)
 
 
 def tango_interval(
@@ -32,15 +38,22 @@ def tango_interval(
     """
     a, b, c, d = check_table(both, oracle_only, learned_only, neither)
     n = a + b + c + d
-    z = critical_value(level)
+    low, high = tango_bounds(b, c, n, z=critical_value(level))
     return Interval(
-        estimate=(b - c) / n,
-        low=_tango_low(b, c, n, z),
-        # The upper bound is the lower one of the swapped arms, so that swapping mirrors exactly.
-        high=-_tango_low(c, b, n, z),
-        level=float(level),
-        method="Tango 1998",
+        estimate=(b - c) / n, low=low, high=high, level=float(level), method="Tango 1998"
     )
+
+
+def tango_bounds(wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:
+    """Return Tango's bounds in [-1, 1]; see `tango_interval`.
+
+    Parameters
+    ----------
+    wins, losses : int
+        Starts that only the oracle, or only the learned arm solved, of ``pairs``. Trusted.
+    """
+    # The upper bound is the lower one of the swapped arms, so that swapping mirrors exactly.
+    return _tango_low(wins, losses, pairs, z), -_tango_low(losses, wins, pairs, z)
 
 
 def newcombe_paired_interval(
@@ -129,3 +142,11 @@ def _corrected_phi(a: int, b: int, c: int, d: int) -> float:
 def _joined(x: float, y: float, phi: float) -> float:
     # x**2 - 2 phi x y + y**2, written so that rounding cannot take it below 0.
     return math.sqrt((x - y) ** 2 + 2 * (1 - phi) * (x * y))
+
+
+# By the names that they have in markers and options.
+PAIRED_INTERVALS: dict[str, Callable[..., Interval]] = {
+    "bonett-price": bonett_price_interval,
+    "newcombe-paired": newcombe_paired_interval,
+    "tango": tango_interval,
+}

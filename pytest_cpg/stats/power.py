@@ -1,128 +1,269 @@
-"""Power: what a gate of a given size can show, and how many episodes a wanted finding takes."""
+"""Power: the chance that a gate of fixed size finds a gap, and what it takes to find one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pytest_cpg.stats.counts import check_arm, check_count
-from pytest_cpg.stats.intervals import agresti_caffo_bounds, critical_value
+from pytest_cpg.stats.counts import check_count, real_or_nan
+from pytest_cpg.stats.critical_regions import (
+    PAIRED_REGIONS,
+    SEES_ONLY_DISAGREEMENT,
+    PairedRegion,
+    agresti_caffo_above,
+)
+from pytest_cpg.stats.enumeration import joint_chance, likely_counts, multinomial_chance
+from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.pairing import PairRates, pair_rates
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-def smallest_decisive_episodes(*, level: float) -> int:
-    """Return the fewest episodes per arm with which a gate can say MODEL BOTTLENECK at all.
+METHODS = ("agresti-caffo", *PAIRED_REGIONS)
 
-    From there on an oracle that always succeeds beside a model that never does gives an
-    Agresti-Caffo interval above 0; with fewer episodes no outcome does.
-
-    Raises
-    ------
-    ValueError
-        When the level is impossible.
-
-    Examples
-    --------
-    >>> smallest_decisive_episodes(level=0.95)
-    3
-    """
-    z = critical_value(level)
-    # low > 0 means n^2 (n + 2) > 2 z^2 (n + 1), which n > 2 z is enough for.
-    return _smallest(
-        lambda n: agresti_caffo_bounds(n, n, 0, n, z=z)[0] > 0, most=math.floor(2 * z) + 1
-    )
+# Detectable gaps are rounded up to this part of 1.
+_GAP_STEPS = 1000
 
 
-def smallest_detectable_gap(oracle_successes: int, episodes: int, *, level: float) -> float | None:
-    """Return the smallest drop from this oracle count that reads MODEL BOTTLENECK, in (0, 1].
-
-    Every larger drop reads so too. This is what the gate could flag once it is observed, not what
-    it finds with some probability. None when even a model without any success is not flagged.
-
-    Parameters
-    ----------
-    oracle_successes, episodes : int
-        The oracle arm; the learned arm is taken to have as many episodes.
-
-    Raises
-    ------
-    ValueError
-        When the counts or the level are impossible.
-
-    Examples
-    --------
-    >>> smallest_detectable_gap(47, 50, level=0.95)
-    0.14
-    """
-    s, n = check_arm(oracle_successes, episodes, prefix="oracle_")
-    z = critical_value(level)
-
-    def flagged(drop: int) -> bool:
-        return agresti_caffo_bounds(s, n, s - drop, n, z=z)[0] > 0
-
-    # The squared condition is a convex parabola in the learned rate that is negative at no drop,
-    # so that flagged drops have no holes between them.
-    return _smallest(flagged, most=s) / n if flagged(s) else None
-
-
-def episodes_to_resolve(
-    oracle_successes: int,
-    oracle_episodes: int,
-    learned_successes: int,
-    learned_episodes: int,
+def gap_power(
+    oracle_rate: float,
+    learned_rate: float,
     *,
+    episodes: int,
+    oracle_episodes: int | None = None,
+    method: str = "agresti-caffo",
     level: float = 0.95,
-    limit: int = 100_000,
-) -> int | None:
-    """Return the fewest episodes per arm at which these two rates give an interval without 0.
+    share: float = 0.0,
+) -> float:
+    """Return the chance that a gate of fixed size says MODEL BOTTLENECK, in [0, 1].
 
-    The Agresti-Caffo interval is taken at exactly the observed rates, so at counts that need not
-    be whole; it excludes 0 at every larger size too. This is no promise about a new run: the
-    observed rates are estimates, and if they were true, the interval would exclude 0 in about half
-    of the runs of this size. It is the total per arm, not what is missing, and at most the present
-    size when the interval of two equally large arms excludes 0 already.
+    The chance that the interval lies above 0, by exact enumeration. With equal rates it is the
+    false-alarm rate.
 
     Parameters
     ----------
+    oracle_rate, learned_rate : float
+        True success rates, in [0, 1].
+    episodes : int
+        Episodes of the learned arm.
+    oracle_episodes : int, optional
+        Episodes of the oracle arm where they are more. Paired methods see the common starts only,
+        so that more of them change nothing.
+    method : str
+        The interval that judges, one of `METHODS`.
     level : float
-        Coverage of the interval, in (0, 1).
+        Its coverage, in (0, 1).
+    share : float
+        Share of the starts that decide for both arms at once, in [0, 1]; see `pair_rates`. Arms on
+        the same starts have some, but how much is seldom known before a run. The default of 0,
+        independence, is the cautious choice: a gate with a power of 3/4 or more has no less of it
+        at any other share (docs/statistics.md).
+
+    Raises
+    ------
+    ValueError
+        When an argument is impossible.
+
+    Examples
+    --------
+    >>> round(gap_power(0.9, 0.8, episodes=150), 3)
+    0.681
+    >>> round(gap_power(0.9, 0.8, episodes=150, method="tango", share=0.5), 3)
+    0.86
+    """
+    rates = pair_rates(oracle_rate, learned_rate, share=share)
+    n = check_count("episodes", episodes, least=1)
+    m = n if oracle_episodes is None else check_count("oracle_episodes", oracle_episodes, least=n)
+    z = critical_value(level)
+    if method == "agresti-caffo":
+        return _agresti_caffo_power(rates, n, m, z=z, share=share)
+    if method not in PAIRED_REGIONS:
+        raise ValueError(f"need a method among {', '.join(METHODS)}, got {method!r}")
+    if method in SEES_ONLY_DISAGREEMENT:
+        rates = replace(rates, both=0.0, neither=rates.both + rates.neither)
+    return _paired_power(PAIRED_REGIONS[method], rates, n, z=z)
+
+
+def detectable_gap(
+    oracle_rate: float,
+    episodes: int,
+    *,
+    power: float = 0.8,
+    oracle_episodes: int | None = None,
+    method: str = "agresti-caffo",
+    level: float = 0.95,
+    share: float = 0.0,
+) -> float | None:
+    """Return the smallest gap that a gate of fixed size finds with this power, in (0, 1].
+
+    Rounded up to thousandths; larger gaps are found more often. None when even a model without any
+    success is not found so often.
+
+    Parameters
+    ----------
+    oracle_rate : float
+        True success rate of the oracle arm, in [0, 1].
+    episodes, oracle_episodes, method, level, share
+        As in `gap_power`.
+    power : float
+        The chance wanted, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        When an argument is impossible.
+
+    Examples
+    --------
+    >>> detectable_gap(0.9, 150)
+    0.118
+    """
+    wanted = _check_power(power)
+    oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
+
+    def is_found(steps: int) -> bool:
+        return wanted <= gap_power(
+            oracle,
+            max(0.0, oracle - steps / _GAP_STEPS),
+            episodes=episodes,
+            oracle_episodes=oracle_episodes,
+            method=method,
+            level=level,
+            share=share,
+        )
+
+    if not is_found(_GAP_STEPS):
+        return None
+    steps = 1 + bisect_left(range(1, _GAP_STEPS), x=True, key=is_found)
+    return min(steps / _GAP_STEPS, oracle)
+
+
+def episodes_for_gap(
+    oracle_rate: float,
+    gap: float,
+    *,
+    power: float = 0.8,
+    oracle_episodes: int | None = None,
+    method: str = "agresti-caffo",
+    level: float = 0.95,
+    share: float = 0.0,
+    limit: int = 10_000,
+) -> int | None:
+    """Return the fewest episodes from which on a gate of fixed size finds a gap with this power.
+
+    Counts are whole, so that power rises with the episodes in a sawtooth and may fall back below
+    what is wanted. The size returned has the power, the one before it has not, and the next
+    ``20 + 4 sqrt(size)`` have it; power was never seen to fall back later than ``4 sqrt(size)``
+    after it was first reached (docs/statistics.md). Sizes above 1000 take seconds where both
+    successes and pairing count: with Newcombe's interval, and with Agresti and Caffo's at a share.
+
+    Parameters
+    ----------
+    oracle_rate : float
+        True success rate of the oracle arm, in [0, 1].
+    gap : float
+        True gap, in (0, 1].
+    power : float
+        The chance wanted, in (0, 1).
+    oracle_episodes : int, optional
+        Episodes that the oracle arm has at least; it has as many as the learned arm where that has
+        more.
+    method, level, share
+        As in `gap_power`.
     limit : int
         The most episodes per arm worth answering.
 
     Returns
     -------
     int or None
-        None when the rates are equal, or when more than ``limit`` episodes would be needed.
+        None when the gap is larger than the oracle's rate, or when more than ``limit`` episodes
+        would be needed.
 
     Raises
     ------
     ValueError
-        When the counts, the level or the limit are impossible.
+        When an argument is impossible.
 
     Examples
     --------
-    >>> episodes_to_resolve(3, 10, 0, 10)
-    14
+    >>> episodes_for_gap(0.9, 0.1)
+    199
     """
-    oracle = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
-    learned = check_arm(learned_successes, learned_episodes, prefix="learned_")
+    wanted = _check_power(power)
+    if not 0 < real_or_nan(gap) <= 1:
+        raise ValueError(f"need a gap above 0 and at most 1, such as 0.1, got {gap!r}")
     most = check_count("limit", limit, least=1)
-    z = critical_value(level)
+    fixed = check_count("oracle_episodes", 0 if oracle_episodes is None else oracle_episodes)
+    oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
+    if gap > oracle:
+        return None
 
-    def resolved(n: int) -> bool:
-        expected = [n * successes / episodes for successes, episodes in (oracle, learned)]
-        low, high = agresti_caffo_bounds(expected[0], n, expected[1], n, z=z)
-        return low > 0 or high < 0
+    def is_found(n: int) -> bool:
+        return wanted <= gap_power(
+            oracle,
+            oracle - gap,
+            episodes=n,
+            oracle_episodes=max(n, fixed),
+            method=method,
+            level=level,
+            share=share,
+        )
 
-    return _smallest(resolved, most=most) if resolved(most) else None
+    # From below, because a power takes the longer to enumerate the more episodes there are.
+    least, reached = 1, 1
+    while not is_found(reached):
+        if reached == most:
+            return None
+        least, reached = reached + 1, min(2 * reached, most)
+    size = n = least + bisect_left(range(least, reached), x=True, key=is_found)
+    while n < size + 20 + 4 * math.sqrt(size):
+        n += 1
+        if not is_found(n):
+            size = n + 1
+    return size if size <= most else None
 
 
-def _smallest(holds: Callable[[int], bool], *, most: int) -> int:
-    """Return the smallest number from 1 to ``most`` that ``holds``, as all above it must."""
-    least = 1
-    while least < most:
-        middle = (least + most) // 2
-        if holds(middle):
-            most = middle
-        else:
-            least = middle + 1
-    return most
+def _check_power(power: float) -> float:
+    if not 0 < real_or_nan(power) < 1:
+        raise ValueError(f"need a power between 0 and 1, such as 0.8, got {power!r}")
+    return float(power)
+
+
+def _agresti_caffo_power(rates: PairRates, n: int, m: int, *, z: float, share: float) -> float:
+    """Return the chance of the critical region for ``n`` learned and ``m`` oracle episodes."""
+    s, t = likely_counts(m, rates.oracle)[:, None], likely_counts(n, rates.learned)
+    if share == 0:
+        mass = multinomial_chance(m, (s, rates.oracle)) * multinomial_chance(n, (t, rates.learned))
+    else:
+        mass = joint_chance(rates, n, m, s, t)
+    return _sum(mass[agresti_caffo_above(s, m, t, n, z=z)])
+
+
+def _paired_power(region: PairedRegion, rates: PairRates, n: int, *, z: float) -> float:
+    """Return the chance of a paired critical region for ``n`` starts.
+
+    Given on how many starts the arms disagree and how many both solve, the region holds all numbers
+    of wins from one on (tests/calibration/test_paired_calibration.py), which is searched for.
+    """
+    import numpy as np
+    from scipy.special import bdtrc
+
+    disagree = rates.oracle_only + rates.learned_only
+    disagreed, both = likely_counts(n, disagree)[:, None], likely_counts(n, rates.both)
+    neither = np.maximum(n - disagreed - both, 0)
+    least = np.zeros_like(neither)
+    most = least + disagreed + 1
+    while (least < most).any():
+        wins = np.minimum((least + most) // 2, disagreed)
+        is_above = region(both, wins, disagreed - wins, neither, z=z)
+        least, most = np.where(is_above, least, wins + 1), np.where(is_above, wins, most)
+    tail = bdtrc(most - 1, disagreed, rates.oracle_only / disagree if disagree else 0.5)
+    return _sum(multinomial_chance(n, (disagreed, disagree), (both, rates.both)) * tail)
+
+
+def _sum(chances: NDArray[np.float64]) -> float:
+    """Return the sum of chances, which rounding keeps from leaving [0, 1]."""
+    return min(1.0, max(0.0, float(chances.sum())))

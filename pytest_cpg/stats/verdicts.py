@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from pytest_cpg.stats.counts import check_arm, real_or_nan
-from pytest_cpg.stats.intervals import agresti_caffo_interval
+from pytest_cpg.stats.intervals import Interval, agresti_caffo_interval, wilson_interval
 
 # Below this many episodes per arm no two rates may be called alike: the rule of the paper that
 # introduced the Counterfactual Planning Gap (v0.15, the five-branch verdict).
@@ -38,6 +39,23 @@ _SEVERITY = {
 }
 
 
+class Ruling(NamedTuple):
+    """A verdict, and which evidence it rests on.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    evidence : str
+        One clause that fits behind "judged by".
+    is_weak : bool
+        Whether the verdict rests on raw rates that so few episodes do not support.
+    """
+
+    verdict: Verdict
+    evidence: str
+    is_weak: bool = False
+
+
 def judge_gap(
     oracle_successes: int,
     oracle_episodes: int,
@@ -47,14 +65,7 @@ def judge_gap(
     level: float = 0.95,
     tolerance: float = 0.05,
 ) -> Verdict:
-    """Return the verdict on two arms: the first of these that holds.
-
-    - MODEL BOTTLENECK: the Agresti-Caffo interval lies above 0.
-    - LEARNED OUTPERFORMS ORACLE: it lies below 0.
-    - INCONCLUSIVE: an arm has fewer than 10 episodes.
-    - PLANNER BOTTLENECK: both raw rates are at most ``tolerance``.
-    - MODEL AS GOOD AS ORACLE: both raw rates are at least ``1 - tolerance``.
-    - INCONCLUSIVE: otherwise.
+    """Return the verdict on two arms by the Agresti-Caffo interval; see `rule_on_gap`.
 
     Parameters
     ----------
@@ -73,23 +84,130 @@ def judge_gap(
     >>> print(judge_gap(40, 150, 0, 150), "|", judge_gap(3, 10, 0, 10))
     MODEL BOTTLENECK | INCONCLUSIVE
     """
-    oracle = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
-    learned = check_arm(learned_successes, learned_episodes, prefix="learned_")
+    arms = oracle_successes, oracle_episodes, learned_successes, learned_episodes
+    interval = agresti_caffo_interval(*arms, level=level)
+    return rule_on_gap(interval, arms[:2], arms[2:], tolerance=tolerance).verdict
+
+
+def rule_on_gap(
+    interval: Interval,
+    oracle: tuple[int, int],
+    learned: tuple[int, int],
+    *,
+    tolerance: float = 0.05,
+    margin: float | None = None,
+) -> Ruling:
+    """Return the verdict on a gap of success rates: the first of these that holds.
+
+    Without a margin (the rule of the paper that introduced the gap):
+
+    - MODEL BOTTLENECK: the interval lies above 0.
+    - LEARNED OUTPERFORMS ORACLE: it lies below 0.
+    - INCONCLUSIVE: an arm has fewer than 10 episodes.
+    - PLANNER BOTTLENECK: both raw rates are at most ``tolerance``.
+    - MODEL AS GOOD AS ORACLE: both raw rates are at least ``1 - tolerance``.
+    - INCONCLUSIVE: otherwise.
+
+    With a margin every verdict is proven by an interval:
+
+    - LEARNED OUTPERFORMS ORACLE: the interval lies below 0.
+    - PLANNER BOTTLENECK: the Wilson bound above the oracle's rate is at most the margin or the
+      tolerance, whichever is larger, and the interval does not lie above the margin: losing all
+      that the oracle solves would be no loss.
+    - MODEL AS GOOD AS ORACLE: the interval ends below the margin, and the Wilson bound below the
+      oracle's rate is above it, so that a model without any success would have been seen. A gap
+      that is surely above 0 and below the margin is what was allowed.
+    - MODEL BOTTLENECK: the interval lies above 0.
+    - INCONCLUSIVE: otherwise.
+
+    Parameters
+    ----------
+    interval : Interval
+        Of the gap, by whatever method.
+    oracle, learned : (successes, episodes)
+    tolerance : float
+        How near to 0 or 1 a rate counts as such, in [0, 0.5].
+    margin : float, optional
+        The largest gap that is no loss, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        When the counts, the tolerance or the margin are impossible.
+    """
+    oracle, learned = check_arm(*oracle, prefix="oracle_"), check_arm(*learned, prefix="learned_")
     edge = real_or_nan(tolerance)
     if not 0 <= edge <= 0.5:
         raise ValueError(f"need a tolerance from 0 to 0.5, such as 0.05, got {tolerance!r}")
-    interval = agresti_caffo_interval(*oracle, *learned, level=level)
-    if interval.low > 0:
-        return Verdict.MODEL_BOTTLENECK
-    if interval.high < 0:
-        return Verdict.LEARNED_OUTPERFORMS_ORACLE
-    if min(oracle[1], learned[1]) < FEWEST_EPISODES_TO_CALL_ALIKE:
-        return Verdict.INCONCLUSIVE
-    if all(_at_most(successes, episodes, edge) for successes, episodes in (oracle, learned)):
-        return Verdict.PLANNER_BOTTLENECK
-    if all(_at_most(n - s, n, edge) for s, n in (oracle, learned)):
-        return Verdict.MODEL_AS_GOOD_AS_ORACLE
-    return Verdict.INCONCLUSIVE
+    if margin is None:
+        return _sided(interval) or _near(oracle, learned, edge, interval.level)
+    if not 0 < real_or_nan(margin) < 1:
+        raise ValueError(f"need a margin between 0 and 1, such as 0.1, got {margin!r}")
+    bound = wilson_interval(*oracle, level=interval.level)
+    sided = _sided(interval)
+    if sided is not None and sided.verdict is Verdict.LEARNED_OUTPERFORMS_ORACLE:
+        return sided
+    if bound.high <= max(margin, edge) and interval.low <= margin:
+        return Ruling(
+            Verdict.PLANNER_BOTTLENECK,
+            f"the oracle's rate, at most {bound.high:.2f}: less than the margin could be lost",
+        )
+    if interval.high < margin and bound.low > margin:
+        return Ruling(
+            Verdict.MODEL_AS_GOOD_AS_ORACLE,
+            f"the interval, which ends at {interval.high:+.3f}, below the margin {margin:g}",
+        )
+    if sided is not None:
+        return sided
+    if interval.high < margin:
+        return Ruling(
+            Verdict.INCONCLUSIVE,
+            f"the oracle's rate, possibly {bound.low:.2f}: losing all of it could go unseen at a "
+            f"margin of {margin:g}",
+        )
+    return Ruling(Verdict.INCONCLUSIVE, f"the interval, which contains 0 and the margin {margin:g}")
+
+
+def rule_on_returns(
+    interval: Interval, headroom: Interval, *, margin: float | None = None
+) -> Ruling:
+    """Return the verdict on a gap of mean returns: the first of these that holds.
+
+    - PLANNER BOTTLENECK: the oracle is not shown to gain more than the margin (or 0) over random
+      actions, and the interval does not lie above that either.
+    - MODEL AS GOOD AS ORACLE: with a margin, the interval ends below it.
+    - MODEL BOTTLENECK: the interval lies above 0.
+    - LEARNED OUTPERFORMS ORACLE: it lies below 0.
+    - INCONCLUSIVE: otherwise.
+
+    Parameters
+    ----------
+    interval : Interval
+        Of the oracle's mean return minus the learned arm's.
+    headroom : Interval
+        Of the oracle's mean return minus that of random actions.
+    margin : float, optional
+        The largest gap that is no loss, above 0, in units of return.
+
+    Raises
+    ------
+    ValueError
+        When the margin is not above 0.
+    """
+    if margin is not None and not real_or_nan(margin) > 0:
+        raise ValueError(f"need a margin above 0, in units of return, got {margin!r}")
+    allowed = margin or 0.0
+    if headroom.low <= allowed and interval.low <= allowed:
+        return Ruling(
+            Verdict.PLANNER_BOTTLENECK,
+            f"the oracle's gain over random actions, possibly only {headroom.low:.4g}",
+        )
+    if margin is not None and interval.high < margin:
+        return Ruling(
+            Verdict.MODEL_AS_GOOD_AS_ORACLE,
+            f"the interval, which ends at {interval.high:.4g}, below the margin {margin:g}",
+        )
+    return _sided(interval) or Ruling(Verdict.INCONCLUSIVE, "the interval, which contains 0")
 
 
 def parse_verdict(name: str) -> Verdict:
@@ -124,3 +242,29 @@ def _at_most(count: int, episodes: int, share: float) -> bool:
     from fractions import Fraction
 
     return Fraction(count, episodes) <= Fraction(share).limit_denominator(10**9)
+
+
+def _sided(interval: Interval) -> Ruling | None:
+    """Rule by an interval that does not contain 0."""
+    if interval.low > 0:
+        return Ruling(Verdict.MODEL_BOTTLENECK, "the interval, which lies above 0")
+    if interval.high < 0:
+        return Ruling(Verdict.LEARNED_OUTPERFORMS_ORACLE, "the interval, which lies below 0")
+    return None
+
+
+def _near(oracle: tuple[int, int], learned: tuple[int, int], edge: float, level: float) -> Ruling:
+    """Rule by raw rates that are both near 0 or both near 1, and say when that is weak."""
+    bounds = wilson_interval(*oracle, level=level), wilson_interval(*learned, level=level)
+    if min(oracle[1], learned[1]) < FEWEST_EPISODES_TO_CALL_ALIKE:
+        fewest = FEWEST_EPISODES_TO_CALL_ALIKE
+        return Ruling(Verdict.INCONCLUSIVE, f"nothing: below {fewest} episodes no rates are alike")
+    if all(_at_most(successes, episodes, edge) for successes, episodes in (oracle, learned)):
+        possible = bounds[0].high
+        weak = f" (weak: the oracle's may be {possible:.2f})" if possible > edge else ""
+        return Ruling(Verdict.PLANNER_BOTTLENECK, f"raw rates near 0{weak}", bool(weak))
+    if all(_at_most(n - s, n, edge) for s, n in (oracle, learned)):
+        possible = min(bound.low for bound in bounds)
+        weak = f" (weak: one may be {possible:.2f})" if possible < 1 - edge else ""
+        return Ruling(Verdict.MODEL_AS_GOOD_AS_ORACLE, f"raw rates near 1{weak}", bool(weak))
+    return Ruling(Verdict.INCONCLUSIVE, "the interval, which contains 0")

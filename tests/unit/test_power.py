@@ -1,118 +1,218 @@
+from functools import cache
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats import (
-    Verdict,
-    agresti_caffo_interval,
-    episodes_to_resolve,
-    judge_gap,
-    smallest_decisive_episodes,
-    smallest_detectable_gap,
-)
+from pytest_cpg.stats import agresti_caffo_interval
+from pytest_cpg.stats.paired import PAIRED_INTERVALS
+from pytest_cpg.stats.power import METHODS, detectable_gap, episodes_for_gap, gap_power
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
-levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+few = settings(deadline=None, max_examples=8)
+# Of rates nearer to 0 the binomial distribution of scipy overflows.
+rates = st.one_of(st.just(0.0), st.floats(1e-6, 1))
+every_method = pytest.mark.parametrize("method", METHODS)
 
 
-@st.composite
-def arms(draw, most=40):
-    episodes = draw(st.integers(1, most))
-    return draw(st.integers(0, episodes)), episodes
+@cache
+def tables(n):
+    """Return every paired table of ``n`` starts [table, outcome]."""
+    cuts = np.indices((n + 1, n + 1, n + 1)).reshape(3, -1).T
+    cuts = cuts[cuts.sum(axis=1) <= n]
+    return np.column_stack([cuts, n - cuts.sum(axis=1)])
 
 
-def flagged(oracle, learned, n, level):
-    return judge_gap(oracle, n, learned, n, level=level) is Verdict.MODEL_BOTTLENECK
+@cache
+def is_flagged(method, n, extra, level):
+    """Return whether the interval lies above 0 [table, successes in extra oracle episodes]."""
+
+    def low(both, oracle_only, learned_only, neither, more):
+        if method == "agresti-caffo":
+            oracle = both + oracle_only + more, n + extra
+            return agresti_caffo_interval(*oracle, both + learned_only, n, level=level).low
+        counts = {"both": both, "oracle_only": oracle_only, "learned_only": learned_only}
+        return PAIRED_INTERVALS[method](**counts, neither=neither, level=level).low
+
+    counts = tables(n).tolist()
+    return np.array([[low(*table, more) > 0 for more in range(extra + 1)] for table in counts])
 
 
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1 - 1e-9])
-def test_no_outcome_of_fewer_than_the_decisive_episodes_is_flagged(level):
-    decisive = smallest_decisive_episodes(level=level)
-    for n in range(1, decisive):
-        assert not any(flagged(s, t, n, level) for s in range(n + 1) for t in range(n + 1))
-    assert all(flagged(n, 0, n, level) for n in range(decisive, 100))
+def enumerated(p, q, n, extra, method, level, share):
+    """Return the power as a sum over all tables of starts and all extra oracle episodes."""
+    stats = pytest.importorskip("scipy.stats")
+    both = share * min(p, q) + (1 - share) * p * q
+    chances = np.clip([both, p - both, q - both, 1 - p - q + both], 0, 1)
+    by_table = stats.multinomial.pmf(tables(n), n, chances / chances.sum())
+    more = stats.binom.pmf(np.arange(extra + 1), extra, p)
+    return by_table @ is_flagged(method, n, extra, level) @ more
 
 
-def test_three_episodes_can_fail_a_gate_at_the_default_level():
-    assert smallest_decisive_episodes(level=0.95) == 3
+@settings(deadline=None, max_examples=500)
+@given(
+    p=rates,
+    q=rates,
+    share=rates,
+    n=st.sampled_from([1, 3, 4, 8]),
+    extra=st.sampled_from([0, 1, 5]),
+    method=st.sampled_from(METHODS),
+    level=st.sampled_from([0.8, 0.95]),
+)
+def test_power_is_the_sum_over_all_tables(p, q, share, n, extra, method, level):
+    arguments = {"method": method, "level": level, "share": share}
+    power = gap_power(p, q, episodes=n, oracle_episodes=n + extra, **arguments)
+    assert power == pytest.approx(enumerated(p, q, n, extra, **arguments), abs=1e-10)
+    assert 0 <= power <= 1
+
+
+@every_method
+@unhurried
+@given(p=rates, q=rates, share=rates, n=st.integers(1, 60))
+def test_counting_failures_instead_of_successes_keeps_the_power(method, p, q, share, n):
+    arguments = {"episodes": n, "method": method, "share": share}
+    power = gap_power(p, q, **arguments)
+    assert gap_power(1 - q, 1 - p, **arguments) == pytest.approx(power, abs=1e-10)
+
+
+@every_method
+@unhurried
+@given(p=rates, q=rates, more=rates, share=rates, n=st.integers(1, 60))
+def test_a_larger_gap_is_found_more_often(method, p, q, more, share, n):
+    arguments = {"episodes": n, "method": method, "share": share}
+    found = gap_power(p, q * more, **arguments)
+    assert found >= gap_power(p, q, **arguments) - 1e-10
 
 
 @unhurried
-@given(arm=arms(), level=levels)
-def test_the_smallest_detectable_gap_is_what_a_search_over_all_drops_finds(arm, level):
-    successes, n = arm
-    drops = [
-        drop for drop in range(successes + 1) if flagged(successes, successes - drop, n, level)
-    ]
-    gap = smallest_detectable_gap(successes, n, level=level)
-    assert gap == (drops[0] / n if drops else None)
-    assert drops == list(range(drops[0], successes + 1)) if drops else True
+@given(p=rates, q=rates, n=st.integers(1, 60))
+def test_arms_that_share_next_to_nothing_have_the_power_of_independent_ones(p, q, n):
+    # The first is enumerated from the characteristic function, the other arm by arm.
+    arguments = {"episodes": n, "oracle_episodes": 2 * n}
+    shared = gap_power(p, q, **arguments, share=1e-12)
+    assert shared == pytest.approx(gap_power(p, q, **arguments), abs=1e-9)
 
 
-def test_an_oracle_that_rarely_succeeds_can_flag_no_drop():
-    assert smallest_detectable_gap(0, 50, level=0.95) is None
-    assert smallest_detectable_gap(3, 10, level=0.95) is None
-    assert smallest_detectable_gap(50, 50, level=0.95) == 0.1
+@pytest.mark.parametrize(
+    ("method", "independent", "half_shared"),
+    [
+        ("agresti-caffo", 0.6806, 0.7160),
+        ("bonett-price", 0.6791, 0.8409),
+        ("newcombe-paired", 0.6797, 0.8409),
+        ("tango", 0.6835, 0.8601),
+    ],
+)
+def test_pairing_turns_correlation_into_power(method, independent, half_shared):
+    powers = [gap_power(0.9, 0.8, episodes=150, method=method, share=share) for share in (0, 0.5)]
+    assert powers == pytest.approx([independent, half_shared], abs=5e-5)
 
 
-@unhurried
-@given(arm=arms())
-def test_a_higher_level_never_makes_a_smaller_drop_detectable(arm):
-    loose = smallest_detectable_gap(*arm, level=0.9)
-    strict = smallest_detectable_gap(*arm, level=0.99)
-    assert strict is None or loose <= strict
+def test_a_larger_oracle_arm_adds_power_to_the_interval_that_sees_it():
+    sizes = {"episodes": 150, "oracle_episodes": 1500}
+    assert gap_power(0.9, 0.8, **sizes) == pytest.approx(0.9025, abs=5e-5)
+    paired = gap_power(0.9, 0.8, **sizes, method="tango")
+    assert paired == gap_power(0.9, 0.8, episodes=150, method="tango")
 
 
-@unhurried
-@given(oracle=arms(), learned=arms(), level=levels)
-def test_multiples_of_the_counts_resolve_exactly_from_the_promised_size_on(oracle, learned, level):
-    (s, n), (t, m) = oracle, learned
-    promised = episodes_to_resolve(s, n, t, m, level=level)
-    # The smallest sizes at which both rates are whole counts.
-    for factor in range(1, 9):
-        size = factor * n * m
-        ci = agresti_caffo_interval(factor * s * m, size, factor * t * n, size, level=level)
-        assert (ci.low > 0 or ci.high < 0) == (promised is not None and size >= promised)
+def test_an_oracle_that_always_succeeds_beside_a_model_that_never_does_is_always_found():
+    assert gap_power(1, 0, episodes=3) == 1
+    assert gap_power(1, 0, episodes=2) == 0
+    assert gap_power(0, 1, episodes=100) == 0
 
 
-@unhurried
-@given(oracle=arms(), learned=arms(), level=levels)
-def test_resolving_treats_both_arms_alike(oracle, learned, level):
-    forth = episodes_to_resolve(*oracle, *learned, level=level)
-    assert forth == episodes_to_resolve(*learned, *oracle, level=level)
+@every_method
+@pytest.mark.parametrize("share", [0, 0.5])
+@pytest.mark.parametrize("oracle", [0.3, 0.9, 1])
+def test_the_detectable_gap_is_the_first_thousandth_with_the_power(method, share, oracle):
+    arguments = {"method": method, "share": share}
+    gap = detectable_gap(oracle, 40, **arguments)
+    assert gap_power(oracle, oracle - gap, episodes=40, **arguments) >= 0.8
+    assert gap_power(oracle, oracle - gap + 0.001, episodes=40, **arguments) < 0.8
 
 
-def test_an_inconclusive_gate_needs_more_than_it_has():
-    assert judge_gap(47, 50, 43, 50) is Verdict.INCONCLUSIVE
-    assert episodes_to_resolve(47, 50, 43, 50) == 115
-    assert episodes_to_resolve(3, 10, 0, 10) == 14
+def test_more_power_more_confidence_or_fewer_episodes_detect_larger_gaps_only():
+    gap = detectable_gap(0.9, 50)
+    assert gap < detectable_gap(0.9, 50, power=0.9)
+    assert gap < detectable_gap(0.9, 50, level=0.99)
+    assert gap < detectable_gap(0.9, 40)
+    assert gap > detectable_gap(0.9, 50, oracle_episodes=500)
 
 
-def test_a_resolved_gate_needs_no_more_than_it_has():
-    assert episodes_to_resolve(40, 150, 0, 150) <= 150
-    assert episodes_to_resolve(1, 1, 0, 1) == smallest_decisive_episodes(level=0.95)
+def test_an_oracle_that_rarely_succeeds_detects_no_gap():
+    assert detectable_gap(0, 50) is None
+    assert detectable_gap(0.05, 50) is None
+    assert detectable_gap(0.33, 18) is None
 
 
-def test_equal_rates_are_never_resolved():
-    assert episodes_to_resolve(3, 10, 3, 10) is None
-    assert episodes_to_resolve(3, 10, 15, 50) is None
-    assert episodes_to_resolve(3, 10, 15, 50, limit=10**12) is None
+def test_a_detectable_gap_is_no_larger_than_the_rate_of_the_oracle():
+    assert detectable_gap(0.3286, 19) == 0.3286
 
 
-def test_the_limit_is_inclusive():
-    assert episodes_to_resolve(47, 50, 43, 50, limit=115) == 115
-    assert episodes_to_resolve(47, 50, 43, 50, limit=114) is None
+@every_method
+@few
+@given(
+    p=st.floats(0.6, 1), part=st.floats(0.6, 1), power=st.floats(0.5, 0.95), share=st.floats(0, 1)
+)
+def test_from_the_episodes_for_a_gap_on_the_power_is_kept(method, p, part, power, share):
+    gap = p * part
+    arguments = {"method": method, "share": share}
+    size = episodes_for_gap(p, gap, power=power, **arguments)
+    for n in range(max(1, size - 1), size + 30):
+        found = gap_power(p, p - gap, episodes=n, **arguments)
+        assert (found >= power) == (n >= size)
 
 
-def test_rates_too_near_for_the_default_limit_are_not_resolved():
-    assert episodes_to_resolve(5000, 10_000, 4999, 10_000) is None
+def test_power_that_falls_back_below_what_is_wanted_does_not_count():
+    powers = {n: gap_power(1, 0.92, episodes=n) for n in range(1, 200)}
+    reached = min(n for n, power in powers.items() if power >= 0.65)
+    lost = max(n for n, power in powers.items() if power < 0.65)
+    assert (reached, lost) == (69, 82)
+    assert episodes_for_gap(1, 0.08, power=0.65) == 83
 
 
-def test_impossible_counts_levels_and_limits_are_refused():
-    with pytest.raises(ValueError, match="need oracle_successes <= oracle_episodes, got 6 of 5"):
-        smallest_detectable_gap(6, 5, level=0.95)
-    with pytest.raises(ValueError, match="need limit to be a whole number of at least 1, got 0"):
-        episodes_to_resolve(3, 10, 0, 10, limit=0)
+def test_a_stored_oracle_arm_saves_learned_episodes():
+    assert episodes_for_gap(0.9, 0.1) == 199
+    assert episodes_for_gap(0.9, 0.1, oracle_episodes=1500) == 109
+    assert episodes_for_gap(0.9, 0.1, oracle_episodes=50) == 199
+
+
+def test_a_gap_without_room_or_beyond_the_limit_has_no_episodes():
+    assert episodes_for_gap(0.2, 0.3) is None
+    assert episodes_for_gap(0.9, 0.1, limit=199) == 199
+    assert episodes_for_gap(0.9, 0.1, limit=198) is None
+    assert episodes_for_gap(0.5, 0.001) is None
+
+
+def test_impossible_arguments_are_refused_with_their_value():
+    with pytest.raises(ValueError, match=r"need oracle_rate from 0 to 1, got 1\.5"):
+        gap_power(1.5, 0.5, episodes=10)
+    with pytest.raises(ValueError, match="need oracle_rate from 0 to 1, got '1'"):
+        detectable_gap("1", 10)
+    with pytest.raises(ValueError, match="need oracle_rate from 0 to 1, got nan"):
+        episodes_for_gap(float("nan"), 0.1)
+    with pytest.raises(ValueError, match="need episodes to be a whole number of at least 1, got 0"):
+        gap_power(0.5, 0.5, episodes=0)
+    with pytest.raises(ValueError, match=r"need oracle_episodes to be .* at least 10, got 9"):
+        gap_power(0.5, 0.5, episodes=10, oracle_episodes=9)
+    with pytest.raises(ValueError, match=r"need a method among agresti-caffo, .*, got 'wald'"):
+        gap_power(0.5, 0.5, episodes=10, method="wald")
     with pytest.raises(ValueError, match="need a level between 0 and 1"):
-        smallest_decisive_episodes(level=1)
+        gap_power(0.5, 0.5, episodes=10, level=95)
+    with pytest.raises(ValueError, match="need limit to be a whole number of at least 1, got 0"):
+        episodes_for_gap(0.5, 0.1, limit=0)
+
+
+@pytest.mark.parametrize("power", [0, 1, 80, float("nan"), "0.8", True])
+def test_an_impossible_power_is_refused_with_its_value(power):
+    message = f"need a power between 0 and 1, such as 0.8, got {power!r}"
+    with pytest.raises(ValueError, match=message):
+        detectable_gap(0.9, 50, power=power)
+    with pytest.raises(ValueError, match=message):
+        episodes_for_gap(0.9, 0.1, power=power)
+
+
+@pytest.mark.parametrize("gap", [0, -0.1, 1.1, float("nan"), "0.1", True])
+def test_an_impossible_gap_is_refused_with_its_value(gap):
+    with pytest.raises(ValueError, match=f"need a gap above 0 and at most 1, .* got {gap!r}"):
+        episodes_for_gap(0.9, gap)

@@ -1,4 +1,5 @@
 import json
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -6,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats import Verdict, agresti_caffo_interval, judge_gap, parse_verdict
+from pytest_cpg.stats import (
+    Interval,
+    Verdict,
+    agresti_caffo_interval,
+    judge_gap,
+    parse_verdict,
+    rule_on_gap,
+    rule_on_returns,
+)
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -176,3 +185,92 @@ def test_an_unknown_verdict_like_none_lists_them_all(name):
     ) as info:
         parse_verdict(name)
     assert all(verdict in str(info.value) for verdict in Verdict)
+
+
+def ruling(oracle, learned, episodes, *, oracle_episodes=None, **options):
+    arms = (oracle, oracle_episodes or episodes), (learned, episodes)
+    interval = agresti_caffo_interval(*arms[0], *arms[1])
+    return rule_on_gap(interval, *arms, **options)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "learned", "episodes", "margin", "verdict"),
+    [
+        (145, 143, 150, 0.1, Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        (75, 76, 150, 0.2, Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        (145, 143, 150, 0.03, Verdict.INCONCLUSIVE),
+        (145, 120, 150, 0.1, Verdict.MODEL_BOTTLENECK),
+        (50, 50, 50, 0.1, Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        (50, 50, 50, 0.02, Verdict.INCONCLUSIVE),
+        (0, 0, 50, 0.1, Verdict.PLANNER_BOTTLENECK),
+        (0, 0, 50, 0.02, Verdict.INCONCLUSIVE),
+        (0, 40, 50, 0.1, Verdict.LEARNED_OUTPERFORMS_ORACLE),
+        (100, 130, 150, 0.1, Verdict.LEARNED_OUTPERFORMS_ORACLE),
+        # A model without any success would be within the margin: nothing can be proven.
+        (20, 20, 150, 0.15, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_with_a_margin_every_verdict_is_proven(oracle, learned, episodes, margin, verdict):
+    assert ruling(oracle, learned, episodes, margin=margin).verdict is verdict
+
+
+def test_a_gap_that_is_sure_and_within_the_margin_is_what_was_allowed():
+    small = Interval(estimate=0.03, low=0.01, high=0.05, level=0.95, method="any")
+    arms = (950, 1000), (920, 1000)
+    assert rule_on_gap(small, *arms, margin=0.1).verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
+    assert rule_on_gap(small, *arms, margin=0.05).verdict is Verdict.MODEL_BOTTLENECK
+    assert rule_on_gap(small, *arms).verdict is Verdict.MODEL_BOTTLENECK
+
+
+@pytest.mark.parametrize("margin", [0, 1, -0.1, math.nan, "0.1"])
+def test_an_impossible_margin_is_refused(margin):
+    with pytest.raises(ValueError, match="need a margin between 0 and 1"):
+        ruling(10, 10, 20, margin=margin)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "learned", "episodes", "is_weak"),
+    [(50, 50, 50, True), (150, 150, 150, False), (0, 0, 50, True), (0, 0, 150, False)],
+)
+def test_raw_rates_that_few_episodes_do_not_prove_are_weak(oracle, learned, episodes, is_weak):
+    ruled = ruling(oracle, learned, episodes)
+    assert ruled.is_weak is is_weak
+    assert ("weak" in ruled.evidence) is is_weak
+    assert not ruling(10, 9, 20).is_weak
+
+
+def test_the_evidence_says_what_was_used():
+    assert ruling(50, 20, 50).evidence == "the interval, which lies above 0"
+    assert "below the margin 0.1" in ruling(145, 143, 150, margin=0.1).evidence
+    assert "at most 0.07" in ruling(0, 0, 50, margin=0.1).evidence
+    assert "below 10 episodes" in ruling(5, 5, 5).evidence
+
+
+def gap_of(low, high):
+    return Interval(estimate=(low + high) / 2, low=low, high=high, level=0.95, method="any")
+
+
+@pytest.mark.parametrize(
+    ("gap", "headroom", "margin", "verdict"),
+    [
+        ((10, 30), (50, 60), None, Verdict.MODEL_BOTTLENECK),
+        ((-30, -10), (50, 60), None, Verdict.LEARNED_OUTPERFORMS_ORACLE),
+        ((-3, 5), (50, 60), None, Verdict.INCONCLUSIVE),
+        ((-3, 5), (50, 60), 20.0, Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        ((1, 5), (50, 60), 20.0, Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        ((-3, 25), (50, 60), 20.0, Verdict.INCONCLUSIVE),
+        ((-3, 5), (-1, 60), None, Verdict.PLANNER_BOTTLENECK),
+        ((-3, 5), (15, 60), 20.0, Verdict.PLANNER_BOTTLENECK),
+        ((10, 30), (-1, 60), None, Verdict.MODEL_BOTTLENECK),
+    ],
+)
+def test_returns_are_ruled_by_their_interval_and_what_the_oracle_gains(
+    gap, headroom, margin, verdict
+):
+    assert rule_on_returns(gap_of(*gap), gap_of(*headroom), margin=margin).verdict is verdict
+
+
+@pytest.mark.parametrize("margin", [0, -1.0, math.nan, "5"])
+def test_an_impossible_margin_of_returns_is_refused(margin):
+    with pytest.raises(ValueError, match="need a margin above 0"):
+        rule_on_returns(gap_of(0, 1), gap_of(0, 1), margin=margin)

@@ -1,0 +1,63 @@
+"""Enumeration: which numbers of successes are likely, and how likely they are."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_cpg.stats.pairing import PairRates
+
+# Chance of all that is left out of one kind of count.
+_NEGLIGIBLE = 1e-13
+
+
+def likely_counts(n: int, rate: float) -> NDArray[np.int64]:
+    """Return the counts of ``n`` that Bernstein's inequality does not call negligible."""
+    import numpy as np
+
+    if rate in (0, 1):
+        return np.array([n * int(rate)])
+    # P(|count - mean| >= r) <= 2 exp(-r**2 / (2 variance + 2 r / 3)), solved for r.
+    third = -math.log(_NEGLIGIBLE / 2) / 3
+    reach = third + math.sqrt(third**2 + 6 * third * n * rate * (1 - rate))
+    least, most = math.floor(n * rate - reach), math.ceil(n * rate + reach)
+    return np.arange(max(0, least), min(n, most) + 1)
+
+
+def multinomial_chance(n: int, *kinds: tuple[NDArray[np.int64], float]) -> NDArray[np.float64]:
+    """Return the multinomial chance of counts of kinds of known rates, and of all the rest."""
+    import numpy as np
+    from scipy.special import gammaln, xlogy
+
+    rest = n - sum(count for count, _ in kinds)
+    rest_rate = max(0.0, 1 - sum(rate for _, rate in kinds))
+    log = gammaln(n + 1)
+    for count, rate in (*kinds, (np.maximum(rest, 0), rest_rate)):
+        log = log + xlogy(count, rate) - gammaln(count + 1)
+    chance: NDArray[np.float64] = np.where(rest >= 0, np.exp(log), 0.0)
+    return chance
+
+
+def joint_chance(
+    rates: PairRates, n: int, m: int, s: NDArray[np.int64], t: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the chance of ``s`` of ``m`` oracle and ``t`` of ``n`` learned successes.
+
+    The first ``n`` episodes of the oracle arm are paired. The inverse Fourier transform of the
+    characteristic function, on the smallest grid that holds all likely counts: counts that the grid
+    does not tell apart are too far from each other for more than one to be likely.
+    """
+    import numpy as np
+
+    rows, columns = (1 << (counts.size - 1).bit_length() for counts in (s, t))
+    x = np.exp(-2j * math.pi * np.arange(rows) / rows)[:, None]
+    # Chances are real: half of the frequencies are enough.
+    y = np.exp(-2j * math.pi * np.arange(columns // 2 + 1) / columns)
+    paired = rates.neither + rates.oracle_only * x + rates.learned_only * y + rates.both * x * y
+    unpaired = 1 - rates.oracle + rates.oracle * x
+    grid = np.fft.irfft2(paired**n * unpaired ** (m - n), (rows, columns))
+    return grid[s % rows, t % columns]

@@ -1,0 +1,76 @@
+"""Pairing: how far the two arms of a gate succeed on the same starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_cpg.stats.counts import real_or_nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRates:
+    """The chance of each outcome of one start; together they are 1.
+
+    Attributes
+    ----------
+    both, oracle_only, learned_only, neither : float
+        Which arms solve the start, each in [0, 1].
+    """
+
+    both: float
+    oracle_only: float
+    learned_only: float
+    neither: float
+
+    @property
+    def oracle(self) -> float:
+        """Success rate of the oracle arm, in [0, 1]."""
+        return min(1.0, self.both + self.oracle_only)
+
+    @property
+    def learned(self) -> float:
+        """Success rate of the learned arm, in [0, 1]."""
+        return min(1.0, self.both + self.learned_only)
+
+
+def pair_rates(oracle_rate: float, learned_rate: float, *, share: float) -> PairRates:
+    """Return the outcomes of arms with these rates when a share of the starts decides for both.
+
+    On those the arms solve as many together as their rates allow; on the others they are
+    independent. Arms of one rate then correlate by the share.
+
+    Parameters
+    ----------
+    oracle_rate, learned_rate : float
+        True success rates, in [0, 1].
+    share : float
+        Share of the starts that decide for both arms at once, in [0, 1]; 0 is independence.
+
+    Raises
+    ------
+    ValueError
+        When an argument is not in [0, 1].
+
+    Examples
+    --------
+    >>> rates = pair_rates(0.5, 0.25, share=0.5)
+    >>> rates.both, rates.oracle_only, rates.learned_only, rates.neither
+    (0.1875, 0.3125, 0.0625, 0.4375)
+    """
+    p = _check_share("oracle_rate", oracle_rate)
+    q = _check_share("learned_rate", learned_rate)
+    decided = _check_share("share", share)
+    both = decided * min(p, q) + (1 - decided) * p * q
+    # Rounding may carry a chance that is 0 past it.
+    return PairRates(
+        both=both,
+        oracle_only=max(0.0, p - both),
+        learned_only=max(0.0, q - both),
+        neither=max(0.0, 1 - p - q + both),
+    )
+
+
+def _check_share(name: str, value: float) -> float:
+    if not 0 <= real_or_nan(value) <= 1:
+        raise ValueError(f"need {name} from 0 to 1, got {value!r}")
+    return float(value)

@@ -1,0 +1,365 @@
+"""Sequential looks: where a paired gate may stop early without crying wolf more often."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pytest_cpg.stats.counts import check_count, check_table, real_or_nan
+from pytest_cpg.stats.critical_regions import bonett_price_above, tango_above
+from pytest_cpg.stats.intervals import Interval, bonett_price_bounds, critical_value
+from pytest_cpg.stats.paired import tango_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+    IntArray: TypeAlias = NDArray[np.intp]
+    BoolArray: TypeAlias = NDArray[np.bool_]
+
+FIRST_LOOK = 10
+_STEP = 25
+# More looks cost power and save little: with more episodes the steps are wider.
+_MOST_STEPS = 12
+# Shape of the boundary: between Pocock's 1/2, eager to stop, and O'Brien and Fleming's 0.
+_DELTA = 0.25
+# Constants are rounded up to hundredths, which errs on the safe side.
+_HUNDREDTHS = 100
+# What a gate of the usual size needs, so that it calibrates nothing; a test computes them again.
+_USUAL_CONSTANTS = {(50, 0.95): 2.12, (100, 0.95): 2.24, (150, 0.95): 2.22, (300, 0.95): 2.25}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """What the paired statistic must exceed at each look.
+
+    Attributes
+    ----------
+    max_episodes : int
+        Pairs at the last look.
+    level : float
+        Coverage over all looks, in (0, 1).
+    margin : float or None
+        The largest gap that is no loss. With one the intervals are Tango's, whose error at the
+        margin is held as well; without, Bonett and Price's.
+    constant : float
+        Critical value of the last look.
+    looks : tuple of int
+        Complete pairs at each look.
+    critical_values : tuple of float
+        The earlier the look, the larger.
+    """
+
+    max_episodes: int
+    level: float
+    margin: float | None
+    constant: float
+    looks: tuple[int, ...]
+    critical_values: tuple[float, ...]
+
+
+class Characteristics(NamedTuple):
+    """What a boundary does to gates of one kind, exactly.
+
+    Attributes
+    ----------
+    above, below : float
+        Chance that some look ends the gate with an interval above 0, or below 0.
+    mean_pairs : float
+        Pairs used on average.
+    """
+
+    above: float
+    below: float
+    mean_pairs: float
+
+
+def look_sizes(max_episodes: int) -> tuple[int, ...]:
+    """Return the numbers of complete pairs at which a gate may stop: 10, 25, 50, and so on.
+
+    Steps are of 25 pairs, or of a multiple of 25 where more than 12 of them would be needed.
+
+    Raises
+    ------
+    ValueError
+        When there are fewer pairs than the first look takes.
+
+    Examples
+    --------
+    >>> look_sizes(100)
+    (10, 25, 50, 75, 100)
+    """
+    most = check_count("max_episodes", max_episodes)
+    if most < FIRST_LOOK:
+        raise ValueError(
+            f"need at least {FIRST_LOOK} episodes, where the first look is, got {most}"
+        )
+    step = _STEP * -(-most // (_STEP * _MOST_STEPS))
+    sizes = {FIRST_LOOK, _STEP, *range(step, most, step)}
+    return (*sorted(size for size in sizes if size < most), most)
+
+
+@cache
+def wang_tsiatis_boundary(
+    max_episodes: int, *, level: float = 0.95, margin: float | None = None
+) -> Boundary:
+    """Return the boundary whose one-sided error over all looks is at most ``(1 - level) / 2``.
+
+    Critical values fall as ``constant * (max_episodes / pairs) ** 0.25`` (Wang and Tsiatis,
+    Biometrics 43:193-199, 1987). The constant is the smallest in hundredths that holds the error
+    for arms of equal rates, whatever the rate and however often they disagree, by exact
+    enumeration of all paths. With a margin it also holds the error of proving it where the gap is
+    the margin.
+
+    Parameters
+    ----------
+    level : float
+        Coverage over all looks, in (0, 1).
+    margin : float, optional
+        The largest gap that is no loss, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        When an argument is impossible.
+
+    Examples
+    --------
+    >>> boundary = wang_tsiatis_boundary(100)
+    >>> boundary.looks, [round(z, 2) for z in boundary.critical_values]
+    ((10, 25, 50, 75, 100), [3.98, 3.17, 2.66, 2.41, 2.24])
+    """
+    sizes = look_sizes(max_episodes)
+    z = critical_value(level)
+    if margin is not None and not 0 < real_or_nan(margin) < 1:
+        raise ValueError(f"need a margin between 0 and 1, such as 0.1, got {margin!r}")
+    known = None if margin is not None else _USUAL_CONSTANTS.get((max_episodes, float(level)))
+    constant = known or _smallest_constant(sizes, z, (1 - float(level)) / 2, margin)
+    return Boundary(
+        max_episodes=max_episodes,
+        level=float(level),
+        margin=margin,
+        constant=constant,
+        looks=sizes,
+        critical_values=_critical_values(sizes, constant),
+    )
+
+
+def repeated_interval(
+    boundary: Boundary, look: int, *, both: int, oracle_only: int, learned_only: int, neither: int
+) -> Interval:
+    """Bound the gap at one look so that the bounds of all looks hold together.
+
+    A repeated confidence interval (Jennison and Turnbull, JRSS B 51:305-361, 1989): the paired
+    interval with the critical value of the look. It excludes 0 exactly where the boundary is
+    crossed.
+
+    Parameters
+    ----------
+    look : int
+        Number of the look, from 0.
+
+    Raises
+    ------
+    ValueError
+        When the counts are impossible, or are not those of this look.
+    """
+    agreed, wins, losses, failed = check_table(both, oracle_only, learned_only, neither)
+    pairs = agreed + wins + losses + failed
+    if pairs != boundary.looks[look]:
+        raise ValueError(f"look {look} is at {boundary.looks[look]} pairs, got {pairs}")
+    bounds = bonett_price_bounds if boundary.margin is None else tango_bounds
+    low, high = bounds(wins, losses, pairs, z=boundary.critical_values[look])
+    return Interval(
+        estimate=(wins - losses) / pairs,
+        low=low,
+        high=high,
+        level=boundary.level,
+        method="Bonett-Price, sequential" if boundary.margin is None else "Tango, sequential",
+    )
+
+
+def paired_statistic(*, wins: int, losses: int, pairs: int, margin: float | None = None) -> float:
+    """Return the paired z of no gap, which a boundary is laid over.
+
+    Bonett and Price's, or McNemar's where a margin makes the intervals Tango's.
+
+    Examples
+    --------
+    >>> round(paired_statistic(wins=9, losses=0, pairs=10), 2)
+    4.37
+    """
+    if margin is not None:
+        return (wins - losses) / math.sqrt(max(wins + losses, 1))
+    difference = wins - losses
+    return difference / math.sqrt(wins + losses + 2 - difference**2 / (pairs + 2))
+
+
+def boundary_p_value(
+    max_episodes: int, statistics: Mapping[int, float], *, margin: float | None = None
+) -> float:
+    """Return the one-sided p-value of a sequential gate, in (0, 1].
+
+    The error rate whose boundary what was found at the looks would just have reached.
+
+    Parameters
+    ----------
+    statistics : mapping
+        `paired_statistic` by the number of pairs, for every look that was taken.
+    """
+    sizes = look_sizes(max_episodes)
+    reached = max(z * (pairs / max_episodes) ** _DELTA for pairs, z in statistics.items())
+    if reached <= 0:
+        return 1.0
+    return min(1.0, max(_error_at_no_gap(sizes, reached, margin), 5e-324))
+
+
+def operating_characteristics(
+    boundary: Boundary, *, oracle_only: float, learned_only: float
+) -> Characteristics:
+    """Return what a boundary does where each start is solved by one arm alone so often.
+
+    Parameters
+    ----------
+    oracle_only, learned_only : float
+        Chances that only the oracle, or only the learned arm solves a start; at most 1 together.
+    """
+    chances = (oracle_only, learned_only, 1 - oracle_only - learned_only)
+    above = below = used = 0.0
+    at_looks = zip(paired_paths(boundary.looks, chances), boundary.critical_values, strict=True)
+    for (pairs, mass, wins, losses), z in at_looks:
+        up = _is_above(wins, losses, pairs, z, boundary.margin)
+        down = _is_above(losses, wins, pairs, z, boundary.margin)
+        above, below = above + float(mass[up].sum()), below + float(mass[down].sum())
+        stopped = mass[up | down].sum() if pairs < boundary.max_episodes else mass.sum()
+        used += pairs * float(stopped)
+        mass[up | down] = 0
+    return Characteristics(above, below, used)
+
+
+def paired_paths(
+    sizes: tuple[int, ...], chances: tuple[float, float, float]
+) -> Iterator[tuple[int, FloatArray, IntArray, IntArray]]:
+    """Yield at each look its size, the mass of every [wins, losses], and both counts.
+
+    Whoever receives them sets the mass that ends there to 0. One pair is added at a time, and only
+    positive numbers are added, so that small masses keep their digits.
+
+    Parameters
+    ----------
+    chances : three floats
+        Of a win, a loss and a tie in one pair.
+    """
+    import numpy as np
+
+    win, loss, tie = chances
+    mass, done = np.ones((1, 1)), 0
+    for pairs in sizes:
+        for size in range(done + 1, pairs + 1):
+            after = np.zeros((size + 1, size + 1))
+            after[:-1, :-1] = tie * mass
+            after[1:, :-1] += win * mass
+            after[:-1, 1:] += loss * mass
+            mass = after
+        done = pairs
+        wins, losses = np.indices(mass.shape)
+        yield pairs, mass, wins, losses
+
+
+def _critical_values(sizes: tuple[int, ...], constant: float) -> tuple[float, ...]:
+    return tuple(constant * (sizes[-1] / pairs) ** _DELTA for pairs in sizes)
+
+
+def _smallest_constant(
+    sizes: tuple[int, ...], z: float, alpha: float, margin: float | None
+) -> float:
+    """Return the smallest constant in hundredths that holds the error; errors fall with it."""
+
+    def holds(hundredths: int) -> bool:
+        constant = hundredths / _HUNDREDTHS
+        if _error_at_no_gap(sizes, constant, margin) > alpha:
+            return False
+        return margin is None or _error_at_margin(sizes, constant, margin) <= alpha
+
+    # One look alone needs about z, and more looks need more.
+    least = most = int(0.9 * z * _HUNDREDTHS)
+    while not holds(most):
+        least, most = most + 1, most + _HUNDREDTHS // 5
+    while least < most:
+        middle = (least + most) // 2
+        if holds(middle):
+            most = middle
+        else:
+            least = middle + 1
+    return most / _HUNDREDTHS
+
+
+def _error_at_no_gap(sizes: tuple[int, ...], constant: float, margin: float | None) -> float:
+    """Return the chance to end above 0 without a gap, at the worst share of disagreement.
+
+    Paths are enumerated once, where wins, losses and ties are equally likely; what ends with ``D``
+    disagreements weighs ``(3 d / 2)**D (3 - 3 d)**(pairs - D)`` times as much at a share ``d``.
+    """
+    import numpy as np
+
+    shares = np.linspace(0, 1, 401)[1:]
+    error = np.zeros(len(shares))
+    paths = paired_paths(sizes, (1 / 3, 1 / 3, 1 / 3))
+    at_looks = zip(paths, _critical_values(sizes, constant), strict=True)
+    for (pairs, mass, wins, losses), z in at_looks:
+        above = _is_above(wins, losses, pairs, z, margin)
+        by_disagreement = np.bincount((wins + losses)[above], mass[above], minlength=pairs + 1)
+        disagreed = np.arange(pairs + 1)
+        with np.errstate(divide="ignore"):
+            weight = np.log(by_disagreement) + disagreed * np.log(1.5 * shares)[:, None]
+            ties = (pairs - disagreed) * np.log(np.maximum(3 - 3 * shares, 1e-300))[:, None]
+        error += np.exp(weight + ties).sum(axis=1)
+        mass[above] = 0
+    return float(error.max())
+
+
+def _error_at_margin(sizes: tuple[int, ...], constant: float, margin: float) -> float:
+    """Return the chance to prove a margin that is the gap, at the worst share of losses."""
+    import numpy as np
+
+    losing = np.linspace(0, (1 - margin) / 2, 61)
+    chances = np.stack([losing + margin, losing, np.maximum(1 - margin - 2 * losing, 0)])
+    with np.errstate(divide="ignore"):
+        weights = np.log(np.maximum(3 * chances, 1e-300))
+    error = np.zeros(len(losing))
+    paths = paired_paths(sizes, (1 / 3, 1 / 3, 1 / 3))
+    at_looks = zip(paths, _critical_values(sizes, constant), strict=True)
+    for (pairs, mass, wins, losses), z in at_looks:
+        proven = (mass > 0) & _proves_margin(wins, losses, pairs, z, margin)
+        won, lost = wins[proven], losses[proven]
+        counts = np.stack([won, lost, pairs - won - lost])
+        error += np.exp(weights.T @ counts + np.log(mass[proven])).sum(axis=1)
+        mass[proven] = 0
+    return float(error.max())
+
+
+def _is_above(
+    wins: IntArray, losses: IntArray, pairs: int, z: float, margin: float | None
+) -> BoolArray:
+    """Say where the interval of a look lies above 0, for counts [wins, losses]."""
+    import numpy as np
+
+    region = bonett_price_above if margin is None else tango_above
+    ties = pairs - wins - losses
+    return (ties >= 0) & region(np.maximum(ties, 0), wins, losses, 0, z=z)
+
+
+def _proves_margin(
+    wins: IntArray, losses: IntArray, pairs: int, z: float, margin: float
+) -> BoolArray:
+    """Say where the interval of a look lies below the margin, for counts [wins, losses]."""
+    import numpy as np
+
+    ties = pairs - wins - losses
+    # Below the margin is above the negative margin with the arms swapped.
+    return (ties >= 0) & tango_above(np.maximum(ties, 0), losses, wins, 0, gap=-margin, z=z)

@@ -1,0 +1,186 @@
+"""Exact error, power and cost of gates that may stop early."""
+
+import numpy as np
+import pytest
+
+from pytest_cpg.stats import (
+    agresti_caffo_interval,
+    anytime_look_sizes,
+    betting_characteristics,
+    betting_wealth,
+    gap_power,
+    look_sizes,
+    operating_characteristics,
+    pair_rates,
+    sequential,
+    wang_tsiatis_boundary,
+)
+
+pytestmark = pytest.mark.slow
+
+ALPHA = 0.025
+RATES = ((0.95, 0.05), (0.9, 0.6), (0.9, 0.8), (0.5, 0.3))
+PAIRINGS = {"half of the starts decide for both": 0.5, "independent": 0.0}
+
+
+@pytest.mark.parametrize("margin", [None, 0.05, 0.1, 0.2])
+def test_boundaries_hold_their_error(margin, statistics_page):
+    rows = []
+    for most, level in ((50, 0.95), (100, 0.95), (150, 0.95), (300, 0.95), (150, 0.995)):
+        boundary = wang_tsiatis_boundary(most, level=level, margin=margin)
+        alpha = (1 - level) / 2
+        at_zero = sequential._error_at_no_gap(boundary.looks, boundary.constant, margin)
+        cells = [most, f"{level:g}", f"{boundary.constant:.2f}", f"{100 * at_zero:.3f} %"]
+        assert at_zero <= alpha
+        if margin is not None:
+            at_margin = sequential._error_at_margin(boundary.looks, boundary.constant, margin)
+            cells.append(f"{100 * at_margin:.3f} %")
+            assert at_margin <= alpha
+        rows.append(cells)
+    what = "without a margin" if margin is None else f"with a margin of {margin:g}"
+    columns = ["most episodes", "level", "constant", "worst error without a gap"]
+    statistics_page.table(
+        f"Sequential boundaries {what}",
+        columns + ["worst error at the margin"] * (margin is not None),
+        rows,
+        note=(
+            "One-sided error over all looks, at the worst share of starts on which the arms "
+            "disagree (0.0025 to 1). Nominal is half of what the level leaves."
+        ),
+    )
+
+
+def test_shipped_constants_are_what_the_calibration_gives():
+    for (most, level), constant in sequential._USUAL_CONSTANTS.items():
+        z = sequential.critical_value(level)
+        sizes = look_sizes(most)
+        assert sequential._smallest_constant(sizes, z, (1 - level) / 2, None) == constant
+
+
+def anytime_error(most, shares):
+    return max(
+        betting_characteristics(most, oracle_only=share / 2, learned_only=share / 2).above
+        for share in shares
+    )
+
+
+def test_a_bet_holds_its_error_however_often_it_is_looked_at(statistics_page):
+    shares = np.linspace(0, 1, 41)[1:]
+    rows = []
+    for most in (50, 150, 300):
+        error = anytime_error(most, shares)
+        rows.append([most, len(anytime_look_sizes(most)), f"{100 * error:.3f} %"])
+        assert error <= ALPHA
+    statistics_page.table(
+        "Bets",
+        ["most episodes", "looks", "worst error without a gap"],
+        rows,
+        note='One-sided error of `stop="anytime"` at level 0.95 (nominal 2.5 %).',
+    )
+
+
+def test_stopping_early_saves_episodes_and_keeps_power(statistics_page):
+    boundary = wang_tsiatis_boundary(150)
+    rows, by_key = [], {}
+    for pairing, share in PAIRINGS.items():
+        for oracle, learned in RATES:
+            rates = pair_rates(oracle, learned, share=share)
+            chances = {"oracle_only": rates.oracle_only, "learned_only": rates.learned_only}
+            group = operating_characteristics(boundary, **chances)
+            bet = betting_characteristics(150, **chances)
+            by_key[oracle, learned, share] = group, bet
+            fixed = gap_power(oracle, learned, episodes=150, method="bonett-price", share=share)
+            rows.append(
+                [
+                    f"{oracle:g} and {learned:g}",
+                    pairing,
+                    f"{fixed:.3f}",
+                    f"{group.above:.3f}",
+                    f"{group.mean_pairs:.1f}",
+                    f"{bet.above:.3f}",
+                    f"{bet.mean_pairs:.1f}",
+                ]
+            )
+    statistics_page.table(
+        "Stopping early, at most 150 episodes per arm",
+        [
+            "rates of oracle and model",
+            "starts",
+            "power at 150, Bonett-Price",
+            "power, sequential",
+            "episodes, sequential",
+            "power, anytime",
+            "episodes, anytime",
+        ],
+        rows,
+        note="Chance of MODEL BOTTLENECK and mean episodes per arm, at level 0.95.",
+    )
+    for share in PAIRINGS.values():
+        assert by_key[0.95, 0.05, share][0].mean_pairs <= 20
+        assert by_key[0.95, 0.05, share][1].mean_pairs <= 10
+        assert by_key[0.9, 0.6, share][0].mean_pairs <= 56
+        assert by_key[0.9, 0.6, share][1].mean_pairs <= 40
+    assert by_key[0.9, 0.8, 0.5][0].above >= 0.77
+
+
+def peeking_error(step, most, rate):
+    """Return the exact chance that plain intervals of independent arms ever lie above 0."""
+    mass = np.ones((1, 1))
+    error = 0.0
+    outcomes = np.array([[(1 - rate) ** 2, rate * (1 - rate)], [rate * (1 - rate), rate**2]])
+    for pairs in range(1, most + 1):
+        after = np.zeros((pairs + 1, pairs + 1))
+        for i in (0, 1):
+            for j in (0, 1):
+                after[i : pairs + i, j : pairs + j] += outcomes[i, j] * mass
+        mass = after
+        if pairs % step == 0:
+            oracle, learned = np.indices(mass.shape)
+            gap = (oracle - learned) / (pairs + 2)
+            variance = (oracle + 1) * (pairs - oracle + 1) + (learned + 1) * (pairs - learned + 1)
+            above = gap > 1.959964 * np.sqrt(variance / (pairs + 2.0) ** 3)
+            error += mass[above].sum()
+            mass[above] = 0
+    return float(error)
+
+
+def test_looking_early_with_a_plain_interval_cries_wolf(statistics_page):
+    some = agresti_caffo_interval(30, 50, 20, 50)
+    assert (some.low > 0) == (1.959964 * np.sqrt((31 * 21 + 21 * 31) / 52.0**3) < 10 / 52)
+    rows = []
+    for step in (150, 25, 10, 1):
+        errors = [peeking_error(step, 150, rate) for rate in (0.1, 0.3, 0.5)]
+        rows.append([step, *(f"{100 * error:.1f} %" for error in errors)])
+    statistics_page.table(
+        "Looking early with a plain interval",
+        ["looks every ... episodes", "rate 0.1", "rate 0.3", "rate 0.5"],
+        rows,
+        note=(
+            "What pytest-cpg never does: chance of MODEL BOTTLENECK by 150 episodes with the "
+            "Agresti-Caffo interval at level 0.95, independent arms of equal rates; nominal 2.5 %."
+        ),
+    )
+    assert float(rows[-1][-1].split()[0]) > 12
+
+
+def test_a_simulated_sequence_agrees_with_the_enumeration():
+    rng = np.random.default_rng(0)
+    rates = pair_rates(0.9, 0.7, share=0.5)
+    chances = [rates.oracle_only, rates.learned_only, rates.both + rates.neither]
+    boundary = wang_tsiatis_boundary(100)
+    used, above = [], 0
+    for _ in range(20_000):
+        outcomes = rng.choice(3, size=100, p=chances)
+        wins, losses = np.cumsum(outcomes == 0), np.cumsum(outcomes == 1)
+        for pairs, z in zip(boundary.looks, boundary.critical_values, strict=True):
+            statistic = sequential.paired_statistic(
+                wins=int(wins[pairs - 1]), losses=int(losses[pairs - 1]), pairs=pairs
+            )
+            if abs(statistic) > z:
+                above += statistic > 0
+                break
+        used.append(pairs)
+    exact = operating_characteristics(boundary, oracle_only=chances[0], learned_only=chances[1])
+    assert above / 20_000 == pytest.approx(exact.above, abs=4 * 0.5 / np.sqrt(20_000))
+    assert np.mean(used) == pytest.approx(exact.mean_pairs, abs=4 * np.std(used) / np.sqrt(20_000))
+    assert betting_wealth(wins=0, losses=0) == 1

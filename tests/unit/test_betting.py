@@ -1,0 +1,106 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from pytest_cpg.stats.betting import (
+    _log_wealth,
+    anytime_interval,
+    anytime_look_sizes,
+    betting_wealth,
+)
+
+counts = st.integers(0, 60)
+
+
+def table(wins, losses, ties):
+    return {
+        "both": ties // 2,
+        "oracle_only": wins,
+        "learned_only": losses,
+        "neither": ties - ties // 2,
+    }
+
+
+@given(counts, counts)
+def test_wealth_is_the_integral_that_defines_it(wins, losses):
+    integral, _ = quad(
+        lambda bet: (1 + bet) ** wins * (1 - bet) ** losses, 0, 1, epsabs=0, epsrel=1e-12, limit=200
+    )
+    assert betting_wealth(wins=wins, losses=losses) == pytest.approx(integral, rel=1e-10)
+
+
+@given(counts, counts, counts, st.floats(-0.9, 0.9))
+def test_wealth_against_another_gap_is_the_integral_that_defines_it(wins, losses, ties, gap):
+    most = 1 / (1 + gap)
+
+    def bet_on(bet):
+        won = (1 + bet * (1 - gap)) ** wins * (1 - bet * gap) ** ties
+        return won * max(0.0, 1 - bet * (1 + gap)) ** losses / most
+
+    integral, _ = quad(bet_on, 0, most, epsabs=0, epsrel=1e-12, limit=400)
+    assert _log_wealth(gap, wins, losses, ties) == pytest.approx(math.log(integral), abs=1e-9)
+
+
+def test_wealth_is_exact_where_floats_would_overflow():
+    assert betting_wealth(wins=5000, losses=0) == math.inf
+    assert betting_wealth(wins=2500, losses=2500) == pytest.approx(
+        math.sqrt(math.pi / 4 / 2500), rel=1e-3
+    )
+
+
+@given(counts, counts)
+def test_expected_wealth_does_not_grow_without_a_gap(wins, losses):
+    now = betting_wealth(wins=wins, losses=losses)
+    after = (
+        betting_wealth(wins=wins + 1, losses=losses) + betting_wealth(wins=wins, losses=losses + 1)
+    ) / 2
+    assert after == pytest.approx(now, rel=1e-12)
+
+
+@given(counts, counts, counts, st.sampled_from([0.8, 0.95, 0.995]))
+def test_the_interval_excludes_zero_exactly_where_a_bet_is_won(wins, losses, ties, level):
+    ties += not wins + losses + ties
+    interval = anytime_interval(**table(wins, losses, ties), level=level)
+    stake = 2 / (1 - level)
+    assert (interval.low > 0) == (betting_wealth(wins=wins, losses=losses) >= stake)
+    assert (interval.high < 0) == (betting_wealth(wins=losses, losses=wins) >= stake)
+    assert -1 <= interval.low <= interval.estimate <= interval.high <= 1
+
+
+@given(counts, counts, counts)
+def test_swapping_the_arms_mirrors_the_interval(wins, losses, ties):
+    ties += not wins + losses + ties
+    ours = anytime_interval(**table(wins, losses, ties))
+    mirrored = anytime_interval(**table(losses, wins, ties))
+    assert (ours.low, ours.high) == (-mirrored.high, -mirrored.low)
+
+
+@given(st.integers(1, 60), counts, counts)
+def test_gaps_below_the_interval_are_refuted_and_above_are_not(wins, losses, ties):
+    interval = anytime_interval(**table(wins, losses, ties))
+    stake = math.log(2 / 0.05)
+    if -0.99 < interval.low < 0.99:
+        assert _log_wealth(interval.low - 1e-6, wins, losses, ties) >= stake - 1e-3
+        assert _log_wealth(min(interval.low + 1e-6, 1), wins, losses, ties) <= stake + 1e-3
+
+
+def test_looks_begin_where_a_bet_can_be_won_and_end_at_the_maximum():
+    assert anytime_look_sizes(150)[0] == 8
+    assert betting_wealth(wins=8, losses=0) >= 40 > betting_wealth(wins=7, losses=0)
+    assert anytime_look_sizes(8) == (8,)
+    assert anytime_look_sizes(150)[-1] == 150
+    assert anytime_look_sizes(150, level=0.995)[0] == 12
+
+
+@pytest.mark.parametrize("most", [7, 0])
+def test_fewer_episodes_than_a_bet_takes_are_refused(most):
+    with pytest.raises(ValueError, match="need at least 8 episodes"):
+        anytime_look_sizes(most)
+
+
+def test_an_impossible_level_is_refused():
+    with pytest.raises(ValueError, match="need a level between 0 and 1"):
+        anytime_interval(**table(1, 1, 1), level=1.0)

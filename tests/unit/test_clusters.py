@@ -1,0 +1,171 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg.stats import agresti_caffo_interval, judge_gap
+from pytest_cpg.stats.clusters import cluster_interval
+
+# Successes of three checkpoints of one recipe, and of their oracle arms.
+ORACLE = [(6, 10), (4, 10), (4, 10)]
+LEARNED = [(10, 10), (2, 10), (10, 10)]
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+five_hundred = settings(deadline=None, max_examples=500)
+levels = st.floats(0.5, 0.999)
+either_starts = pytest.mark.parametrize("same_starts", [False, True])
+
+
+@st.composite
+def arms(draw, most=60):
+    episodes = draw(st.integers(1, most))
+    return draw(st.integers(0, episodes)), episodes
+
+
+@st.composite
+def recipes(draw):
+    count = draw(st.integers(2, 10))
+    return [draw(arms()) for _ in range(count)], [draw(arms()) for _ in range(count)]
+
+
+def bounds(interval):
+    return interval.low, interval.high
+
+
+def reference(oracle, learned, level, same_starts):
+    """Return the bounds from scipy's t and from the widths of Agresti-Caffo intervals."""
+    stats = pytest.importorskip("scipy.stats")
+    gaps = np.array([s / n - t / m for (s, n), (t, m) in zip(oracle, learned, strict=True)])
+    z = stats.norm.ppf((1 + level) / 2)
+    rates = np.array([[(s + 1) / (n + 2) for s, n in arm] for arm in (oracle, learned)])
+    sizes = np.array([[n + 2 for _, n in arm] for arm in (oracle, learned)])
+    within = (rates * (1 - rates) / sizes).sum(axis=0).mean()
+    error = math.sqrt(max(gaps.var(ddof=1), within) / len(gaps))
+    t = stats.t.ppf((1 + level) / 2, len(gaps) - 1)
+    half = math.hypot(t * error, z * math.sqrt(within) if same_starts else 0)
+    return np.clip([gaps.mean() - half, gaps.mean() + half], -1, 1)
+
+
+@five_hundred
+@given(recipe=recipes(), level=levels, same_starts=st.booleans())
+def test_the_interval_is_put_together_from_what_scipy_has(recipe, level, same_starts):
+    ci = cluster_interval(*recipe, level=level, same_starts=same_starts)
+    assert bounds(ci) == pytest.approx(reference(*recipe, level, same_starts), abs=1e-10)
+
+
+@unhurried
+@given(recipe=recipes(), level=levels)
+def test_where_checkpoints_differ_more_than_episodes_it_is_the_t_interval_of_scipy(recipe, level):
+    stats = pytest.importorskip("scipy.stats")
+    gaps = [s / n - t / m for (s, n), (t, m) in zip(*recipe, strict=True)]
+    if stats.sem(gaps) == 0:
+        return
+    plain = np.clip(stats.ttest_1samp(gaps, 0).confidence_interval(level), -1, 1)
+    ci = cluster_interval(*recipe, level=level, same_starts=False)
+    assert ci.low <= plain[0] + 1e-10
+    assert ci.high >= plain[1] - 1e-10
+    if np.var(gaps, ddof=1) > 0.15:  # more than two arms of one episode do by chance
+        assert bounds(ci) == pytest.approx(plain, abs=1e-10)
+
+
+def test_published_checkpoints_do_not_outperform_the_oracle_as_a_recipe():
+    oracle, learned = (sum(s for s, _ in arm) for arm in (ORACLE, LEARNED))
+    assert judge_gap(oracle, 30, learned, 30) == "LEARNED OUTPERFORMS ORACLE"
+    for same_starts in (False, True):
+        ci = cluster_interval(ORACLE, LEARNED, same_starts=same_starts)
+        assert ci.low < 0 < ci.high
+        assert ci.estimate == pytest.approx(-8 / 30)
+
+
+@unhurried
+@given(recipe=recipes(), level=levels)
+def test_starts_in_common_never_narrow_the_interval(recipe, level):
+    own = cluster_interval(*recipe, level=level, same_starts=False)
+    common = cluster_interval(*recipe, level=level)
+    assert common.estimate == own.estimate
+    assert -1 <= common.low <= own.low <= own.estimate <= own.high <= common.high <= 1
+
+
+@either_starts
+@unhurried
+@given(recipe=recipes(), level=levels)
+def test_swapping_the_arms_mirrors_the_gap(same_starts, recipe, level):
+    ci = cluster_interval(*recipe, level=level, same_starts=same_starts)
+    mirrored = cluster_interval(*reversed(recipe), level=level, same_starts=same_starts)
+    assert (mirrored.estimate, *bounds(mirrored)) == (-ci.estimate, -ci.high, -ci.low)
+
+
+@either_starts
+@unhurried
+@given(recipe=recipes(), level=st.floats(0.5, 0.95))
+def test_a_higher_level_never_narrows_an_interval(same_starts, recipe, level):
+    ci = cluster_interval(*recipe, level=level, same_starts=same_starts)
+    wider = cluster_interval(*recipe, level=level + 0.04, same_starts=same_starts)
+    assert wider.low <= ci.low
+    assert wider.high >= ci.high
+
+
+@unhurried
+@given(recipe=recipes())
+def test_the_order_of_checkpoints_does_not_matter(recipe):
+    ci = cluster_interval(*recipe)
+    backwards = cluster_interval(*(arm[::-1] for arm in recipe))
+    assert bounds(backwards) == pytest.approx(bounds(ci), abs=1e-12)
+
+
+def test_a_checkpoint_counts_once_however_many_episodes_it_had():
+    ci = cluster_interval([(5, 10), (500, 1000)], [(5, 10), (0, 1000)])
+    assert ci.estimate == 0.25
+
+
+@either_starts
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize(("oracle", "learned"), [(10, 0), (0, 0), (10, 10), (5, 5)])
+def test_gaps_that_happen_to_be_equal_are_not_certain(same_starts, count, oracle, learned):
+    ci = cluster_interval([(oracle, 10)] * count, [(learned, 10)] * count, same_starts=same_starts)
+    assert ci.estimate == (oracle - learned) / 10
+    assert ci.high - ci.low > 0.1
+    assert ci.low > -1 or ci.high < 1 or count == 2
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 100])
+def test_no_number_of_checkpoints_sees_more_than_the_starts_they_share(count):
+    one = agresti_caffo_interval(30, 50, 25, 50)
+    ci = cluster_interval([(30, 50)] * count, [(25, 50)] * count)
+    assert ci.high - ci.low > one.high - one.low
+
+
+def test_many_checkpoints_that_fail_alike_are_a_bottleneck_and_two_of_few_starts_are_not():
+    assert cluster_interval([(10, 10)] * 3, [(0, 10)] * 3).low > 0.5
+    assert cluster_interval([(10, 10)] * 2, [(0, 10)] * 2).low < 0
+
+
+def test_a_single_checkpoint_says_nothing_about_its_recipe():
+    with pytest.raises(ValueError, match="need at least two checkpoints to judge a recipe, got 1"):
+        cluster_interval([(5, 10)], [(3, 10)])
+
+
+def test_a_missing_arm_is_refused():
+    with pytest.raises(ValueError, match="need both arms of each checkpoint, got 2 oracle and 1"):
+        cluster_interval([(5, 10), (6, 10)], [(3, 10)])
+
+
+def test_impossible_counts_name_the_arm_and_the_value():
+    with pytest.raises(ValueError, match="need learned_successes <= learned_episodes, got 11 of"):
+        cluster_interval([(5, 10), (6, 10)], [(3, 10), (11, 10)])
+    with pytest.raises(ValueError, match=r"need oracle_episodes to be .* at least 1, got 0"):
+        cluster_interval([(5, 10), (0, 0)], [(3, 10), (1, 10)])
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, -0.5, math.nan, "0.95", True])
+def test_an_impossible_level_is_refused_with_its_value(level):
+    with pytest.raises(ValueError, match=rf"need a level between 0 and 1.*, got {level!r}$"):
+        cluster_interval(ORACLE, LEARNED, level=level)
+
+
+def test_results_are_plain_floats():
+    ci = cluster_interval([(np.int64(5), 10), (6, 10)], [(3, 10), (1, 10)], level=np.float32(0.5))
+    assert {type(value) for value in (ci.estimate, ci.low, ci.high, ci.level)} == {float}

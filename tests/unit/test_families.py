@@ -1,0 +1,154 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg.stats.families import family_false_alarm_chance, holm, holm_adjusted
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+chances = st.floats(0, 1)
+alphas = st.floats(1e-6, 0.5)
+
+
+@st.composite
+def families(draw):
+    values = draw(st.lists(chances, min_size=1, max_size=12))
+    return {f"gate{i}": p for i, p in enumerate(values)}
+
+
+def stepped_down(p_values, alpha, family_size):
+    """Return what Holm rejects, step by step as the paper has it."""
+    rejected = set()
+    for step, name in enumerate(sorted(p_values, key=p_values.get)):
+        if p_values[name] > alpha / (family_size - step):
+            break
+        rejected.add(name)
+    return rejected
+
+
+def is_clear(p_values, alpha, size):
+    """Whether no p-value is so near to a threshold that rounding decides."""
+    thresholds = [alpha / (size - step) for step in range(size)]
+    return not any(math.isclose(p, t, rel_tol=1e-9) for p in p_values.values() for t in thresholds)
+
+
+def test_holm_agrees_with_statsmodels(monkeypatch):
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    # It collects all garbage in every call, which takes longer than everything else here.
+    monkeypatch.setattr("gc.collect", lambda: 0)
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        values = rng.beta(0.3, 2, size=rng.integers(1, 30))
+        if rng.random() < 0.3:
+            values = np.round(values, 2)  # with ties, zeros and ones
+        alpha = rng.uniform(0.001, 0.2)
+        reject, adjusted, _, _ = multitest.multipletests(values, alpha=alpha, method="holm")
+        p_values = {str(i): p for i, p in enumerate(values)}
+        found = holm_adjusted(p_values, family_size=len(values))
+        assert [found[name] for name in p_values] == pytest.approx(adjusted, abs=1e-10, rel=0)
+        if is_clear(p_values, alpha, len(values)):
+            rejected = {str(i) for i in np.flatnonzero(reject)}
+            assert set(holm(p_values, alpha=alpha, family_size=len(values))) == rejected
+
+
+@unhurried
+@given(p_values=families(), alpha=alphas, unseen=st.integers(0, 20))
+def test_holm_stops_at_the_first_gate_that_it_keeps(p_values, alpha, unseen):
+    size = len(p_values) + unseen
+    if is_clear(p_values, alpha, size):
+        rejected = holm(p_values, alpha=alpha, family_size=size)
+        assert set(rejected) == stepped_down(p_values, alpha, size)
+
+
+@unhurried
+@given(p_values=families(), alpha=alphas, unseen=st.lists(chances, max_size=8))
+def test_gates_that_were_not_observed_can_only_add_rejections(p_values, alpha, unseen):
+    size = len(p_values) + len(unseen)
+    whole = p_values | {f"unseen{i}": p for i, p in enumerate(unseen)}
+    rejected = set(holm(p_values, alpha=alpha, family_size=size))
+    assert rejected <= set(holm(whole, alpha=alpha, family_size=size))
+    worst = p_values | dict.fromkeys((f"unseen{i}" for i in range(len(unseen))), 1.0)
+    assert rejected == set(holm(worst, alpha=alpha, family_size=size))
+
+
+@unhurried
+@given(p_values=families(), alpha=alphas, unseen=st.integers(0, 8))
+def test_a_p_value_below_the_share_of_one_gate_is_rejected_whatever_the_others_say(
+    p_values, alpha, unseen
+):
+    size = len(p_values) + unseen
+    sure = {name for name, p in p_values.items() if p * size <= alpha}
+    rejected = set(holm(p_values, alpha=alpha, family_size=size))
+    assert sure <= rejected
+    if not sure:
+        assert not rejected
+
+
+@unhurried
+@given(p_values=families(), unseen=st.integers(0, 8))
+def test_adjusted_p_values_rise_in_order_and_are_at_least_the_p_values(p_values, unseen):
+    adjusted = holm_adjusted(p_values, family_size=len(p_values) + unseen)
+    assert list(adjusted.values()) == sorted(adjusted.values())
+    assert [p_values[name] for name in adjusted] == sorted(p_values.values())
+    assert all(p_values[name] <= p <= 1 for name, p in adjusted.items())
+
+
+@unhurried
+@given(p_values=families(), alpha=alphas)
+def test_the_order_in_which_gates_report_does_not_matter(p_values, alpha):
+    size = len(p_values)
+    backwards = dict(reversed(p_values.items()))
+    assert set(holm(backwards, alpha=alpha, family_size=size)) == set(
+        holm(p_values, alpha=alpha, family_size=size)
+    )
+
+
+def test_a_family_of_one_is_judged_by_its_own_p_value():
+    assert holm({"gate": 0.0249}, alpha=0.025, family_size=1) == ("gate",)
+    assert holm({"gate": 0.0251}, alpha=0.025, family_size=1) == ()
+
+
+def test_a_family_of_which_nothing_was_observed_rejects_nothing():
+    assert holm({}, alpha=0.025, family_size=3) == ()
+
+
+@unhurried
+@given(gates=st.integers(1, 200), alpha=alphas)
+def test_the_chance_of_a_false_alarm_is_that_of_independent_gates(gates, alpha):
+    chance = family_false_alarm_chance(gates, alpha=alpha)
+    assert chance == pytest.approx(1 - (1 - alpha) ** gates, abs=1e-12)
+    assert alpha * (1 - 1e-12) <= chance <= min(1, gates * alpha * (1 + 1e-12))
+
+
+def test_a_tiny_alpha_keeps_its_digits():
+    assert family_false_alarm_chance(3, alpha=1e-20) == pytest.approx(3e-20, rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, 2.5, math.nan, "0.025", True, None])
+def test_an_impossible_alpha_is_refused_with_its_value(alpha):
+    with pytest.raises(ValueError, match=rf"need an alpha between 0 and 1.*, got {alpha!r}$"):
+        holm({"gate": 0.1}, alpha=alpha, family_size=2)
+    with pytest.raises(ValueError, match=rf"need an alpha between 0 and 1.*, got {alpha!r}$"):
+        family_false_alarm_chance(3, alpha=alpha)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, math.nan, "0.1", True, None])
+def test_an_impossible_p_value_names_its_gate(p):
+    with pytest.raises(ValueError, match=rf"need a p-value from 0 to 1 for 'hopper', got {p!r}$"):
+        holm({"walker": 0.1, "hopper": p}, alpha=0.025, family_size=2)
+
+
+@pytest.mark.parametrize("gates", [0, -1, 2.0, True, None])
+def test_an_impossible_number_of_gates_is_refused_with_its_value(gates):
+    with pytest.raises(ValueError, match=rf"need gates to be a whole number .*, got {gates!r}$"):
+        family_false_alarm_chance(gates, alpha=0.025)
+    with pytest.raises(ValueError, match=rf"need family_size to be .*, got {gates!r}$"):
+        holm({}, alpha=0.025, family_size=gates)
+
+
+def test_a_family_smaller_than_what_was_observed_is_refused():
+    with pytest.raises(ValueError, match="family_size of at least the 2 gates observed, got 1"):
+        holm({"walker": 0.1, "hopper": 0.2}, alpha=0.025, family_size=1)

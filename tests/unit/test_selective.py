@@ -1,0 +1,172 @@
+import json
+import math
+from dataclasses import asdict
+from fractions import Fraction
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg.stats.selective import aurc, risk_coverage_curve
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None, max_examples=50)
+five_hundred = settings(deadline=None, max_examples=500)
+both = pytest.mark.parametrize("function", [aurc, risk_coverage_curve])
+
+
+@st.composite
+def episodes(draw, most=40, levels=8):
+    """Draw confidences, with ties, and failures."""
+    n = draw(st.integers(1, most))
+    confidences = draw(st.lists(st.integers(0, levels), min_size=n, max_size=n))
+    failures = draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    return np.array(confidences) / levels, np.array(failures)
+
+
+def area_of_one_order(failures):
+    risks = [Fraction(sum(failures[:k]), k) for k in range(1, len(failures) + 1)]
+    return sum(risks) / len(risks)
+
+
+def enumerated_area(confidences, failures):
+    """Return the mean area over all orders of the episodes that keep the confidences sorted."""
+    orders = [
+        order
+        for order in permutations(range(len(confidences)))
+        if all(confidences[i] >= confidences[j] for i, j in pairwise(order))
+    ]
+    areas = [area_of_one_order([bool(failures[i]) for i in order]) for order in orders]
+    return sum(areas) / len(areas)
+
+
+@settings(deadline=None, max_examples=100)
+@given(sample=episodes(most=6, levels=2))
+def test_aurc_is_the_mean_over_all_orders_within_ties(sample):
+    assert aurc(*sample).aurc == pytest.approx(float(enumerated_area(*sample)), abs=1e-14)
+
+
+@five_hundred
+@given(sample=episodes())
+def test_aurc_agrees_with_a_loop_over_exact_fractions(sample):
+    confidences, failures = sample
+    kept, lost, area = 0, Fraction(0), Fraction(0)
+    for confidence in sorted(set(confidences), reverse=True):
+        group = failures[confidences == confidence]
+        for _ in group:
+            kept, lost = kept + 1, lost + Fraction(int(group.sum()), len(group))
+            area += lost / kept / len(failures)
+    risk = aurc(confidences, failures)
+    assert risk.aurc == pytest.approx(float(area), abs=1e-12, rel=0)
+    perfect = area_of_one_order(sorted(failures.tolist()))
+    assert risk.excess == pytest.approx(float(area - perfect), abs=1e-12, rel=0)
+
+
+@unhurried
+@given(sample=episodes())
+def test_the_curve_is_what_each_threshold_keeps(sample):
+    confidences, failures = sample
+    curve = risk_coverage_curve(confidences, failures)
+    thresholds = sorted(set(confidences), reverse=True)
+    kept = [confidences >= threshold for threshold in thresholds]
+    assert curve.coverages == tuple(mask.mean() for mask in kept)
+    assert curve.risks == pytest.approx([failures[mask].mean() for mask in kept], abs=1e-15)
+
+
+@unhurried
+@given(sample=episodes(), shift=st.integers(-5, 5))
+@both
+def test_only_the_order_of_the_confidences_matters(function, sample, shift):
+    confidences, failures = sample
+    transformed = np.exp(3 * confidences + shift)
+    assert function(transformed, failures) == function(confidences, failures)
+
+
+@unhurried
+@given(sample=episodes(), seed=st.integers(0, 99))
+@both
+def test_the_order_of_the_episodes_does_not_matter(function, sample, seed):
+    confidences, failures = sample
+    order = np.random.default_rng(seed).permutation(len(failures))
+    assert function(confidences[order], failures[order]) == function(confidences, failures)
+
+
+@unhurried
+@given(sample=episodes(), confidence=st.floats(allow_nan=False, allow_infinity=False))
+def test_a_constant_confidence_gives_the_base_rate(sample, confidence):
+    _, failures = sample
+    constant = np.full(len(failures), confidence)
+    risk = aurc(constant, failures)
+    assert risk.base_rate == failures.mean()
+    assert risk.aurc == pytest.approx(risk.base_rate, abs=1e-15)
+    curve = risk_coverage_curve(constant, failures)
+    assert (curve.coverages, curve.risks) == ((1.0,), (risk.base_rate,))
+
+
+@unhurried
+@given(sample=episodes())
+def test_a_perfect_order_has_no_excess_and_its_reverse_has_the_most(sample):
+    confidences, failures = sample
+    risk = aurc(confidences, failures)
+    perfect, reverse = aurc(1.0 - failures, failures), aurc(failures * 1.0, failures)
+    assert perfect.excess == 0
+    assert 0 <= risk.excess <= reverse.excess + 1e-15
+    assert perfect.aurc <= risk.aurc + 1e-15
+    assert 0 <= risk.aurc <= 1
+
+
+@unhurried
+@given(sample=episodes())
+def test_the_curve_ends_at_full_coverage_and_the_base_rate(sample):
+    curve = risk_coverage_curve(*sample)
+    assert (curve.coverages[-1], curve.risks[-1]) == (1, sample[1].mean())
+    assert all(np.diff(curve.coverages) > 0)
+    assert all(0 <= risk <= 1 for risk in curve.risks)
+
+
+def test_a_random_confidence_averages_to_the_base_rate():
+    # Over all orders of distinct confidences the mean is that of one tie.
+    failures = np.array([True, False, False, True, False])
+    areas = [aurc(order, failures).aurc for order in permutations(range(5))]
+    assert math.fsum(areas) / len(areas) == pytest.approx(0.4, abs=1e-14)
+
+
+def test_one_episode_has_its_own_risk():
+    assert aurc([0.3], [True]).aurc == 1
+    assert aurc([0.3], [False]).aurc == 0
+
+
+def test_arguments_stay_untouched_and_results_are_plain_numbers():
+    confidences, failures = np.array([0.2, 0.9, 0.2]), np.array([True, False, False])
+    for array in (confidences, failures):
+        array.flags.writeable = False
+    risk, curve = aurc(confidences, failures), risk_coverage_curve(confidences, failures)
+    assert json.loads(json.dumps(asdict(risk))) == asdict(risk)
+    assert {type(value) for value in (*curve.coverages, *curve.risks)} == {float}
+    assert aurc([20, 90, 20], [True, False, False]) == risk
+
+
+@both
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_confidence_that_is_not_finite_is_refused_with_its_place(function, value):
+    with pytest.raises(ValueError, match=f"need finite confidences, got {value} at 2"):
+        function([0.1, 0.2, value, 0.3], [True, False, True, False])
+
+
+@both
+@pytest.mark.parametrize("confidences", [[], [[0.1]], ["0.1"], [True], 0.1, [None]])
+def test_confidences_that_are_no_list_of_numbers_are_refused(function, confidences):
+    with pytest.raises(ValueError, match="need one confidence for each episode, got"):
+        function(confidences, [True])
+
+
+@both
+@pytest.mark.parametrize(
+    ("failures", "got"),
+    [([1, 0], r"int64 of shape \(2,\)"), ([True], r"bool of shape \(1,\)")],
+)
+def test_failures_that_are_no_bools_of_the_same_episodes_are_refused(function, failures, got):
+    with pytest.raises(ValueError, match=rf"need bool failures \[2\], got {got}"):
+        function([0.1, 0.2], failures)

@@ -1,0 +1,174 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cpg.stats import sequential
+from pytest_cpg.stats.intervals import bonett_price_interval
+from pytest_cpg.stats.paired import tango_interval
+from pytest_cpg.stats.sequential import (
+    Boundary,
+    boundary_p_value,
+    look_sizes,
+    operating_characteristics,
+    paired_statistic,
+    repeated_interval,
+    wang_tsiatis_boundary,
+)
+
+
+def table(wins, losses, pairs):
+    rest = pairs - wins - losses
+    return {
+        "both": rest // 2,
+        "oracle_only": wins,
+        "learned_only": losses,
+        "neither": rest - rest // 2,
+    }
+
+
+def boundary_at(looks, constant, margin=None):
+    return Boundary(
+        max_episodes=looks[-1],
+        level=0.95,
+        margin=margin,
+        constant=constant,
+        looks=looks,
+        critical_values=tuple(constant * (looks[-1] / pairs) ** 0.25 for pairs in looks),
+    )
+
+
+@pytest.mark.parametrize(
+    ("most", "sizes"),
+    [
+        (10, (10,)),
+        (12, (10, 12)),
+        (25, (10, 25)),
+        (50, (10, 25, 50)),
+        (150, (10, 25, 50, 75, 100, 125, 150)),
+        (160, (10, 25, 50, 75, 100, 125, 150, 160)),
+        (400, (10, 25, 50, 100, 150, 200, 250, 300, 350, 400)),
+    ],
+)
+def test_looks_end_at_the_maximum(most, sizes):
+    assert look_sizes(most) == sizes
+
+
+@given(st.integers(10, 5000))
+def test_looks_rise_and_are_few(most):
+    sizes = look_sizes(most)
+    assert list(sizes) == sorted(set(sizes))
+    assert sizes[0] == 10
+    assert sizes[-1] == most
+    assert len(sizes) <= 14
+
+
+@pytest.mark.parametrize("most", [0, 9, -1, 10.0, True])
+def test_fewer_episodes_than_the_first_look_are_refused(most):
+    with pytest.raises(ValueError, match=r"10 episodes|whole number"):
+        look_sizes(most)
+
+
+@pytest.mark.parametrize("margin", [0, 1, -0.1, math.nan, "0.1"])
+def test_an_impossible_margin_is_refused(margin):
+    with pytest.raises(ValueError, match="need a margin between 0 and 1"):
+        wang_tsiatis_boundary(50, margin=margin)
+
+
+@pytest.mark.parametrize(("most", "constant"), [(50, 2.12), (100, 2.24)])
+def test_shipped_constants_are_what_the_calibration_gives(most, constant):
+    boundary = wang_tsiatis_boundary(most)
+    assert boundary.constant == constant
+    sizes = look_sizes(most)
+    assert sequential._smallest_constant(sizes, 1.959964, 0.025, None) == constant
+    assert sequential._error_at_no_gap(sizes, constant, None) <= 0.025
+    assert sequential._error_at_no_gap(sizes, constant - 0.01, None) > 0.025
+
+
+def test_a_stricter_level_and_a_margin_have_their_own_constants():
+    assert wang_tsiatis_boundary(50, level=0.995).constant > wang_tsiatis_boundary(50).constant
+    boundary = wang_tsiatis_boundary(50, margin=0.1)
+    sizes = boundary.looks
+    assert sequential._error_at_no_gap(sizes, boundary.constant, 0.1) <= 0.025
+    assert sequential._error_at_margin(sizes, boundary.constant, 0.1) <= 0.025
+
+
+@given(
+    st.sampled_from([None, 0.1]), st.integers(0, 25), st.integers(0, 25), st.sampled_from([0, 1, 2])
+)
+def test_the_interval_excludes_zero_exactly_where_the_boundary_is_crossed(margin, wins, losses, k):
+    boundary = wang_tsiatis_boundary(50, margin=margin)
+    pairs, z = boundary.looks[k], boundary.critical_values[k]
+    wins, losses = min(wins, pairs), min(losses, pairs - min(wins, pairs))
+    interval = repeated_interval(boundary, k, **table(wins, losses, pairs))
+    statistic = paired_statistic(wins=wins, losses=losses, pairs=pairs, margin=margin)
+    assert (interval.low > 0) == (statistic > z)
+    assert (interval.high < 0) == (statistic < -z)
+    above = sequential._is_above(np.array(wins), np.array(losses), pairs, z, margin)
+    assert bool(above) == (interval.low > 0)
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.floats(0.5, 0.999))
+def test_one_look_alone_is_the_interval_of_its_level(wins, losses, level):
+    losses = min(losses, 50 - wins)
+    z = sequential.critical_value(level)
+    for margin, interval in ((None, bonett_price_interval), (0.1, tango_interval)):
+        boundary = boundary_at((50,), z, margin)
+        ours = repeated_interval(boundary, 0, **table(wins, losses, 50))
+        fixed = interval(**table(wins, losses, 50), level=level)
+        assert (ours.low, ours.high) == pytest.approx((fixed.low, fixed.high), abs=1e-12)
+
+
+def test_counts_of_another_look_are_refused():
+    with pytest.raises(ValueError, match="look 1 is at 25 pairs, got 10"):
+        repeated_interval(wang_tsiatis_boundary(50), 1, **table(9, 0, 10))
+
+
+@pytest.mark.parametrize("margin", [None, 0.2])
+def test_characteristics_are_those_of_all_paths_counted_one_by_one(margin):
+    boundary = boundary_at((3, 5, 8), 1.3, margin)
+    win, loss = 0.5, 0.2
+    above = below = used = 0.0
+    for path in itertools.product((1, -1, 0), repeat=8):
+        chance = math.prod({1: win, -1: loss, 0: 1 - win - loss}[step] for step in path)
+        for k, pairs in enumerate(boundary.looks):
+            wins, losses = path[:pairs].count(1), path[:pairs].count(-1)
+            interval = repeated_interval(boundary, k, **table(wins, losses, pairs))
+            if interval.low > 0 or interval.high < 0 or pairs == 8:
+                above += chance * (interval.low > 0)
+                below += chance * (interval.high < 0)
+                used += chance * pairs
+                break
+    exact = operating_characteristics(boundary, oracle_only=win, learned_only=loss)
+    assert exact == pytest.approx((above, below, used), abs=1e-12)
+
+
+def test_the_error_without_a_gap_is_that_of_all_paths_at_the_worst_share():
+    boundary = boundary_at((3, 5, 7), 1.2)
+    by_disagreement = {}
+    for path in itertools.product((1, -1, 0), repeat=7):
+        for k, pairs in enumerate(boundary.looks):
+            wins, losses = path[:pairs].count(1), path[:pairs].count(-1)
+            if repeated_interval(boundary, k, **table(wins, losses, pairs)).low > 0:
+                disagreed = 7 - path.count(0)
+                by_disagreement[disagreed] = by_disagreement.get(disagreed, 0) + 1
+                break
+    errors = [
+        sum(n * (d / 2) ** k * (1 - d) ** (7 - k) for k, n in by_disagreement.items())
+        for d in np.linspace(0, 1, 401)[1:]
+    ]
+    error = sequential._error_at_no_gap(boundary.looks, boundary.constant, None)
+    assert error == pytest.approx(max(errors), abs=1e-12)
+
+
+def test_a_p_value_is_the_error_of_the_boundary_that_was_just_reached():
+    boundary = wang_tsiatis_boundary(50)
+    at_boundary = {25: boundary.critical_values[1]}
+    assert boundary_p_value(50, at_boundary) == pytest.approx(0.02476, abs=1e-5)
+    assert boundary_p_value(50, {10: 0.0, 25: -1.0}) == 1.0
+    assert 0 < boundary_p_value(50, {10: 4.5}) < boundary_p_value(50, {10: 4.4}) < 0.025
+    assert boundary_p_value(50, {10: 1.0, 25: 2.0}) == boundary_p_value(50, {25: 2.0})
+    assert 0 < boundary_p_value(50, {10: 3.2}, margin=0.1) < 1
