@@ -257,10 +257,13 @@ class Plans(NamedTuple):
     actions : array [N, H, A]
     lengths : array [N], int
         How many of an episode's actions are executed before it plans again, 1 to ``remaining``.
+    confidences : array [N], optional
+        How sure the planner is that each episode will succeed, on any scale, higher is surer.
     """
 
     actions: FloatArray
     lengths: IntArray
+    confidences: FloatArray | None = None
 
 
 @runtime_checkable

@@ -9,9 +9,9 @@ batch belong to it alone, so that it ends the same in any batch, order, thread o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from pytest_cpg.contracts import (
     Plans,
     Task,
     TaskError,
-    WorldModelError,
 )
+from pytest_cpg.imagination import ArmModel, Imagination
 from pytest_cpg.metrics import Arm, Latency
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -39,22 +39,6 @@ _MOST_SKIPS = 100
 
 Progress = Callable[[int, int], None]
 StepObserver = Callable[[IntArray, FloatArray], None]
-
-
-class ArmModel(Protocol):
-    """A world as an arm uses it: `BoundModel` is one."""
-
-    def encode(self, states: FloatArray) -> FloatArray:
-        """Map simulator states [B, S] to latents [B, Z]."""
-        ...
-
-    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
-        """Map latents [B, Z] and actions [B, H, A] to latents [B, H, Z]."""
-        ...
-
-    def score(self, latents: FloatArray) -> FloatArray:
-        """Rate latents [B, H, Z]: scores [B, H], lower is better."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,6 +111,150 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
     )
 
 
+class ArmRun:
+    """An arm in the making: its episodes are run in the order of their indices, some at a time.
+
+    How they are divided into calls of `advance` changes no outcome.
+
+    Parameters
+    ----------
+    name : str
+        Printed in reports and errors: ``"oracle"``, ``"learned"`` or ``"chance"``.
+    model : ArmModel
+        What the planner imagines with. Real steps are always the task's own.
+    starts : Starts
+        As many as the arm may have.
+    to_the_end : bool
+        Go on after a success until the budget is spent, for returns of whole episodes.
+    progress : callable, optional
+        Told after each round how many episodes are done, and of how many wanted by then.
+    on_step : callable, optional
+        Told the episodes [B] and the actions [B, A] of each real step.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        planner: Planner,
+        model: ArmModel,
+        starts: Starts,
+        *,
+        seed: int,
+        level: float,
+        to_the_end: bool = False,
+        progress: Progress | None = None,
+        on_step: StepObserver | None = None,
+    ) -> None:
+        count = len(starts.episodes)
+        self._name, self._task, self._planner = name, task, planner
+        self._episodes, self._level = starts.episodes, level
+        self._to_the_end, self._progress, self._on_step = to_the_end, progress, on_step
+        self._states, self._steps = starts.states.copy(), np.zeros(count, dtype=np.int64)
+        self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
+        self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
+        self._imagination = Imagination(name, task.actions, model)
+        self._plans = np.zeros(count, dtype=np.int64)
+        self._confidences: FloatArray | None = None
+        self._wall: list[float] = []
+        self._cpu: list[float] = []
+        self._seconds, self._done = 0.0, 0
+
+    def advance(self, until: int) -> Arm:
+        """Run the episodes up to number ``until``, and return the arm so far.
+
+        Raises
+        ------
+        WorldModelError, TaskError
+            Naming the episode and step: predictions that are not finite, a diverged simulator.
+        """
+        begun = time.perf_counter()
+        active = np.arange(self._done, until)
+        while active.size:
+            plans = self._plan(active)
+            self._execute(plans, active)
+            active = active[~self._is_over(active)]
+            if self._progress:
+                self._progress(until - active.size, until)
+        self._done = max(self._done, until)
+        self._seconds += time.perf_counter() - begun
+        return self._arm()
+
+    def _plan(self, active: IntArray) -> Plans:
+        """Plan for these rows, timed and checked."""
+        wall_start, cpu_start = time.perf_counter(), time.process_time()
+        remaining = self._task.budget - self._steps[active]
+        self._imagination.plans_for(self._episodes[active], self._steps[active])
+        latents = self._imagination.encode(self._states[active])
+        rngs = [self._rngs[row] for row in active]
+        plans = Plans(*self._planner.plan(self._imagination, latents, rngs, remaining))
+        _check_plans(self._planner, plans, self._task.actions, remaining)
+        self._wall.append((time.perf_counter() - wall_start) / active.size)
+        self._cpu.append((time.process_time() - cpu_start) / active.size)
+        self._plans[active] += 1
+        if plans.confidences is not None:
+            if self._confidences is None:
+                self._confidences = np.zeros(len(self._episodes))
+            self._confidences[active] += plans.confidences
+        return plans
+
+    def _execute(self, plans: Plans, active: IntArray) -> None:
+        """Step each active episode through its own plan, until the plan or the episode ends."""
+        task = self._task
+        for t in range(int(plans.lengths.max())):
+            running = (plans.lengths > t) & ~self._is_over(active)
+            rows, actions = active[running], plans.actions[running, t]
+            if not rows.size:
+                return
+            states = task.step(self._states[rows], actions)
+            self._states[rows] = states
+            self._steps[rows] += 1
+            rewards = task.reward(states, actions)
+            self._check_step(rows, states, rewards)
+            self._successes[rows] |= task.success(states, actions)
+            # A goal that ends an episode is one that could be kept.
+            left = np.where(self._is_over(rows), task.budget - self._steps[rows], 0)
+            self._returns[rows] += rewards * (1 + left)
+            if self._on_step:
+                self._on_step(self._episodes[rows], actions)
+
+    def _is_over(self, rows: IntArray) -> BoolArray:
+        spent = self._steps[rows] >= self._task.budget
+        return spent if self._to_the_end else spent | self._successes[rows]
+
+    def _check_step(self, rows: IntArray, states: FloatArray, rewards: FloatArray) -> None:
+        """Raise TaskError for a simulator that diverged or a reward that is no number."""
+        for values, what, cure in (
+            (states, "the simulator diverged", "Reduce its time step or the actions' range."),
+            (rewards[:, None], "the reward is not finite", "Mend the task's reward."),
+        ):
+            broken = ~np.isfinite(values).all(axis=1)
+            if broken.any():
+                row = rows[broken][0]
+                raise TaskError(
+                    f"{self._task.name}: {what} in episode {self._episodes[row]} at step "
+                    f"{self._steps[row]}. {cure}"
+                )
+
+    def _arm(self) -> Arm:
+        done, decisions = slice(self._done), int(self._plans.sum())
+        confidences = self._confidences
+        return Arm(
+            name=self._name,
+            successes=self._successes[done],
+            steps=self._steps[done],
+            indices=self._episodes[done],
+            returns=self._returns[done],
+            confidences=None if confidences is None else confidences[done] / self._plans[done],
+            level=self._level,
+            decisions=decisions,
+            rollout_steps=self._imagination.steps / decisions if decisions else 0.0,
+            latency_ms=Latency.of(1e3 * np.array(self._wall)),
+            cpu_ms=Latency.of(1e3 * np.array(self._cpu)),
+            seconds=self._seconds,
+        )
+
+
 def run_arm(
     name: str,
     task: Task,
@@ -136,60 +264,11 @@ def run_arm(
     *,
     seed: int,
     level: float,
-    progress: Progress | None = None,
-    on_step: StepObserver | None = None,
+    **options: Any,
 ) -> Arm:
-    """Run every episode to its success or the end of its budget, and return the arm.
-
-    Parameters
-    ----------
-    name : str
-        Printed in reports and errors: ``"oracle"``, ``"learned"`` or ``"chance"``.
-    model : ArmModel
-        What the planner imagines with. Real steps are always the task's own.
-    progress : callable, optional
-        Told after each round how many episodes are done, and of how many.
-    on_step : callable, optional
-        Told the episodes [B] and the actions [B, A] of each real step.
-
-    Raises
-    ------
-    WorldModelError, TaskError
-        Naming the episode and step: predictions that are not finite, a diverged simulator.
-    """
-    begun = time.perf_counter()
-    count = len(starts.episodes)
-    states, steps = starts.states.copy(), np.zeros(count, dtype=np.int64)
-    successes = np.zeros(count, dtype=bool)
-    rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
-    imagination = _Imagination(name, task.actions, model, steps)
-    wall, cpu, decisions = [], [], 0
-    active = np.arange(count)
-    while active.size:
-        wall_start, cpu_start = time.perf_counter(), time.process_time()
-        remaining = task.budget - steps[active]
-        imagination.plans_for(starts.episodes[active], steps[active])
-        latents = imagination.encode(states[active])
-        plans = planner.plan(imagination, latents, [rngs[i] for i in active], remaining)
-        _check_plans(planner, plans, task.actions, remaining)
-        wall.append((time.perf_counter() - wall_start) / active.size)
-        cpu.append((time.process_time() - cpu_start) / active.size)
-        decisions += active.size
-        _execute(task, plans, active, states, steps, successes, starts.episodes, on_step)
-        active = active[~successes[active] & (steps[active] < task.budget)]
-        if progress:
-            progress(count - active.size, count)
-    return Arm(
-        name=name,
-        successes=successes,
-        steps=steps,
-        level=level,
-        decisions=decisions,
-        rollout_steps=imagination.steps / decisions if decisions else 0.0,
-        latency_ms=Latency.of(1e3 * np.array(wall)),
-        cpu_ms=Latency.of(1e3 * np.array(cpu)),
-        seconds=time.perf_counter() - begun,
-    )
+    """Run every episode to its end, and return the arm; parameters are those of `ArmRun`."""
+    run = ArmRun(name, task, planner, model, starts, seed=seed, level=level, **options)
+    return run.advance(len(starts.episodes))
 
 
 def episode_stream(seed: int, episode: int) -> np.random.Generator:
@@ -207,36 +286,6 @@ def _is_solved(task: Task, states: FloatArray) -> BoolArray:
     return task.success(task.step(states, idle), idle)
 
 
-def _execute(
-    task: Task,
-    plans: Plans,
-    active: IntArray,
-    states: FloatArray,
-    steps: IntArray,
-    successes: BoolArray,
-    episodes: IntArray,
-    on_step: StepObserver | None,
-) -> None:
-    """Step each active episode through its own plan, until the plan or the episode ends."""
-    for t in range(int(plans.lengths.max())):
-        running = (plans.lengths > t) & ~successes[active]
-        rows, actions = active[running], plans.actions[running, t]
-        if not rows.size:
-            return
-        states[rows] = task.step(states[rows], actions)
-        steps[rows] += 1
-        diverged = ~np.isfinite(states[rows]).all(axis=1)
-        if diverged.any():
-            row = rows[diverged][0]
-            raise TaskError(
-                f"{task.name}: the simulator diverged in episode {episodes[row]} at step "
-                f"{steps[row]}. Reduce the simulator's time step or the actions' range."
-            )
-        successes[rows] = task.success(states[rows], actions)
-        if on_step:
-            on_step(episodes[rows], actions)
-
-
 def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining: IntArray) -> None:
     """Raise CpgError unless the planner returned what its contract promises."""
     expected = (len(remaining), planner.horizon, actions.size)
@@ -245,6 +294,8 @@ def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining
             f"planner {planner.name!r} returned actions {np.shape(plans.actions)} and lengths "
             f"{np.shape(plans.lengths)}; return actions {expected} and lengths {expected[:1]}."
         )
+    if plans.confidences is not None:
+        _check_confidences(planner, plans.confidences, len(remaining))
     if not actions.contains(plans.actions).all():
         raise CpgError(
             f"planner {planner.name!r} returned actions outside the task's: {actions}. Take them "
@@ -259,79 +310,9 @@ def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining
         )
 
 
-class _Imagination:
-    """The planning model given to a planner: it counts, checks, and says whose rows are whose."""
-
-    def __init__(self, arm: str, actions: ActionSpace, model: ArmModel, steps: IntArray) -> None:
-        self.actions = actions
-        self.steps = 0
-        self._arm = arm
-        self._model = model
-        self._episodes: IntArray = np.arange(0)
-        self._taken: IntArray = steps
-
-    def plans_for(self, episodes: IntArray, taken: IntArray) -> None:
-        """Begin a round for these episodes [N], which have taken so many steps [N]."""
-        self._episodes, self._taken = episodes, taken
-
-    def encode(self, states: FloatArray) -> FloatArray:
-        """Map simulator states [N, S] to latents [N, Z]."""
-        return self._ask(self._model.encode, "encode", states)
-
-    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
-        """Imagine; see `PlanningModel.rollout`."""
-        if len(actions) % len(self._episodes):
-            raise CpgError(
-                f"a planner asked for {len(actions)} rows, which is no multiple of the "
-                f"{len(self._episodes)} episodes it plans for."
-            )
-        self.steps += actions.shape[0] * actions.shape[1]
-        return self._ask(self._model.rollout, "rollout", latents, actions)
-
-    def score(self, latents: FloatArray) -> FloatArray:
-        """Rate; see `PlanningModel.score`."""
-        scores = self._ask(self._model.score, "score", latents)
-        if np.isnan(scores).any():
-            self._raise_broken("score", scores)
-        return scores
-
-    def _ask(
-        self, method: Callable[..., FloatArray], what: str, *arguments: FloatArray
-    ) -> FloatArray:
-        """Call the model; its own exception goes on, with a note that says where it happened."""
-        try:
-            answer = method(*arguments)
-        except WorldModelError as error:
-            where = self._where(method, arguments)
-            raise WorldModelError(f"{where}: {what}: {error}") from error.__cause__
-        # Whatever a user's model raises goes on unchanged, once it is said where that was.
-        except Exception as error:
-            error.add_note(f"pytest-cpg: raised by {what} in {self._where(method, arguments)}.")
-            raise
-        if self._arm == "learned" and not np.isfinite(answer).all():
-            self._raise_broken(what, answer)
-        return answer
-
-    def _raise_broken(self, what: str, answer: FloatArray) -> None:
-        """Name the first episode and step whose numbers are not finite."""
-        row, *inner = np.argwhere(~np.isfinite(answer))[0]
-        index = row // max(1, len(answer) // len(self._episodes))
-        ahead = f", {inner[0] + 1} steps ahead" if answer.ndim > 1 and what != "encode" else ""
-        raise WorldModelError(
-            f"{self._arm} arm: {what} gave {answer[(row, *inner)]} in episode "
-            f"{self._episodes[index]} at step {self._taken[index]}{ahead}. A model that predicts "
-            f"NaN or infinity cannot be planned with: look for diverged training or a missing "
-            f"normalisation."
+def _check_confidences(planner: Planner, confidences: FloatArray, episodes: int) -> None:
+    if np.shape(confidences) != (episodes,) or not np.isfinite(confidences).all():
+        raise CpgError(
+            f"planner {planner.name!r} returned confidences {confidences!r}; return one finite "
+            f"number for each of {episodes} episodes, or None."
         )
-
-    def _where(self, method: Callable[..., FloatArray], arguments: Sequence[FloatArray]) -> str:
-        """Find the first episode whose own rows raise; a batch of them if none does alone."""
-        rows = max(1, len(arguments[0]) // len(self._episodes))
-        for index, episode in enumerate(self._episodes):
-            own = slice(index * rows, (index + 1) * rows)
-            try:
-                method(*(argument[own] for argument in arguments))
-            # Only asks whether this episode raises too; the batch's own exception goes on.
-            except Exception:
-                return f"the {self._arm} arm, episode {episode} at step {self._taken[index]}"
-        return f"the {self._arm} arm, episodes {self._episodes[0]} to {self._episodes[-1]} together"

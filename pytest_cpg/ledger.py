@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from pytest_cpg.baselines import Comparison
     from pytest_cpg.gates.result import GateResult
 
 
@@ -60,10 +61,19 @@ class Judgement:
         `GateResult.to_json`.
     reason : str or None
         Why the test fails; None when the result is accepted.
+    max_verdict : str
+        The worst verdict that the test accepts.
+    attempt : int
+        How often the test had been run by then, this time included.
+    drift : str or None
+        `Comparison.to_json` with the baseline; None when nothing was compared.
     """
 
     result: str
     reason: str | None
+    max_verdict: str
+    attempt: int = 1
+    drift: str | None = None
 
     def read(self) -> GateResult:
         """Return the result."""
@@ -71,35 +81,68 @@ class Judgement:
 
         return GateResult.from_json(self.result)
 
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison with the baseline."""
+        if self.drift is None:
+            return None
+        from pytest_cpg.baselines import Comparison
+
+        return Comparison.from_json(self.drift)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One statement about several gates, or about the baseline.
+
+    Attributes
+    ----------
+    text : str
+        Of any length; wrapped where it is printed.
+    fails : bool
+        Whether the session fails for it.
+    """
+
+    text: str
+    fails: bool = False
+
+
+def comparison_name(gate: str, number: int) -> str:
+    """Return the name of a gate's comparison ``number``, counted from 1."""
+    return gate if number == 1 else f"{gate} #{number}"
+
 
 def dump(judgements: Iterable[Judgement]) -> str:
     """Return one JSON string for a report."""
-    return json.dumps([[judgement.result, judgement.reason] for judgement in judgements])
+    return json.dumps([asdict(judgement) for judgement in judgements])
 
 
 def load(text: str) -> tuple[Judgement, ...]:
     """Rebuild judgements from `dump`."""
-    return tuple(Judgement(result=result, reason=reason) for result, reason in json.loads(text))
+    return tuple(Judgement(**values) for values in json.loads(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What became of one gate."""
+    """What became of one gate: its comparisons, and rankings as text."""
 
     outcome: Outcome
     judgements: tuple[Judgement, ...] = ()
+    rankings: tuple[str, ...] = ()
     detail: str = ""
 
 
 def entry_of(report: Report) -> Entry | None:
     """Return what this phase of a gate's test says about the gate, if anything."""
-    judgements = load(getattr(report, "pytest_cpg_judgements", "[]"))
+    measured: dict[str, Any] = {
+        "judgements": load(getattr(report, "pytest_cpg_judgements", "[]")),
+        "rankings": tuple(json.loads(getattr(report, "pytest_cpg_rankings", "[]"))),
+    }
     if report.skipped:
-        return Entry(
-            outcome="xfailed" if hasattr(report, "wasxfail") else "skipped", judgements=judgements
-        )
+        outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
+        return Entry(outcome=outcome, **measured)
     if report.when == "call":
-        return Entry(outcome="passed" if report.passed else "failed", judgements=judgements)
+        return Entry(outcome="passed" if report.passed else "failed", **measured)
     if report.failed:
         return Entry(outcome="error", detail=f"error in {report.when}: {_first_line(report)}")
     return None
@@ -127,6 +170,10 @@ class Ledger:
         Gate ids that two collected tests share.
     entries : dict
         What was reported, by gate id.
+    deselected : dict
+        Gate id of every gate that was collected and not selected; values are unused.
+    findings : tuple of Finding
+        What the gates say together, once the session is over.
     running : dict
         What a gate that has begun is doing, by gate id; shown when the session is interrupted.
     """
@@ -135,6 +182,8 @@ class Ledger:
     clashes: set[str] = field(default_factory=set)
     entries: dict[str, Entry] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
+    deselected: dict[str, None] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
 
     def plan(self, gates: Iterable[str]) -> None:
         """Note gates that the session has to report on."""
@@ -148,7 +197,11 @@ class Ledger:
         if before is None:
             self.entries[gate] = entry
         elif entry.outcome in ("failed", "error"):
-            self.entries[gate] = replace(entry, judgements=entry.judgements or before.judgements)
+            self.entries[gate] = replace(
+                entry,
+                judgements=entry.judgements or before.judgements,
+                rankings=entry.rankings or before.rankings,
+            )
         self.running.pop(gate, None)
 
     @property

@@ -11,7 +11,8 @@ from pytest_cpg.settings import OPTIONS, Settings, between, whole
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Planner, PlannerFactory, Task, TaskFactory, WorldModelFactory
-    from pytest_cpg.gates.planning_gap import StartMode
+    from pytest_cpg.gates.design import Metric, StartMode
+    from pytest_cpg.gates.stopping import StopMode
     from pytest_cpg.stats import Verdict
 
 T = TypeVar("T")
@@ -47,6 +48,8 @@ class GateSpec:
         Builds the named world model for a task.
     level : float
         Coverage of the intervals, in (0, 1).
+
+    The other fields are those of `Design`.
     """
 
     id: str
@@ -63,6 +66,14 @@ class GateSpec:
     tolerance: float
     starts: StartMode
     min_oracle: float | None
+    interval: str
+    margin: float | None
+    metric: Metric
+    stop: StopMode
+    oracle_episodes: int | None
+    drift: str
+    group: str
+    family_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +93,29 @@ _MARKER_ONLY = (
     "horizon",
     "budget",
     "min_oracle",
+    "margin",
+    "metric",
+    "group",
     "model",
     "id",
 )
+_OF_GATES = tuple(option for option in OPTIONS if option.is_for_one_gate)
 
 
 def parse_gate(
-    markers: Iterable[Mark], settings: Settings, components: Components, *, nodeid: str
+    markers: Iterable[Mark],
+    settings: Settings,
+    components: Components,
+    *,
+    nodeid: str,
+    family_size: int = 1,
 ) -> GateSpec:
     """Merge a test's markers, closest first, with the settings, and check every value.
+
+    Parameters
+    ----------
+    family_size : int
+        Gates that share one error rate, this one included.
 
     Raises
     ------
@@ -111,9 +136,14 @@ def parse_gate(
     model = marked.get("model", "")
     values = {
         option.name: _checked(option.name, option.parse, settings.resolve(option.name, marked))
-        for option in OPTIONS
+        for option in _OF_GATES
     }
-    _check_can_fail(values["episodes"], values["confidence"])
+    metric = _word("metric", marked.get("metric", "success"), "success", "return")
+    margin = _margin(marked.get("margin"), metric)
+    gap_level = 1 - (1 - values["confidence"]) / family_size
+    episodes = _episodes(values, settings, metric, gap_level)
+    # A margin asks for proof, so that what is not proven must not pass.
+    strictest = "INCONCLUSIVE" if margin is None else "MODEL AS GOOD AS ORACLE"
     return GateSpec(
         id=_text("id", marked.get("id", nodeid)),
         task=task,
@@ -122,17 +152,25 @@ def parse_gate(
         planner=_planner(marked, components.planners),
         model=_model(model),
         make_model=lookup("world model", model, components.world_models) if model else None,
-        max_verdict=parse_verdict(marked.get("max_verdict", "INCONCLUSIVE")),
-        episodes=values["episodes"],
+        max_verdict=parse_verdict(marked.get("max_verdict", strictest)),
+        episodes=episodes,
         seed=values["seed"],
         level=values["confidence"],
         tolerance=values["tolerance"],
-        starts=_starts(marked.get("starts", "sampled")),
+        starts=_word("starts", marked.get("starts", "sampled"), "sampled", "fixed"),
         min_oracle=(
             _checked("min_oracle", between(0, 1), marked["min_oracle"])
             if marked.get("min_oracle") is not None
             else None
         ),
+        interval=values["interval"],
+        margin=margin,
+        metric=metric,
+        stop=values["stop"],
+        oracle_episodes=values["oracle_episodes"] or None,
+        drift=values["drift"],
+        group=_text("group", marked.get("group", "")),
+        family_size=family_size,
     )
 
 
@@ -140,7 +178,7 @@ def _merged(markers: Iterable[Mark]) -> dict[str, Any]:
     """Return the arguments of all markers; the closest marker that gives one wins."""
     from pytest_cpg.registry import did_you_mean
 
-    known = {*_MARKER_ONLY, *(option.name for option in OPTIONS)}
+    known = {*_MARKER_ONLY, *(option.name for option in _OF_GATES)}
     marked: dict[str, Any] = {}
     for marker in markers:
         if marker.args:
@@ -222,10 +260,69 @@ def _replaced(kind: str, component: T, name: str, value: Any) -> T:
     raise ValueError(f"{name}: set it on the {kind} itself, {component!r} cannot be changed")
 
 
-def _starts(given: Any) -> StartMode:
-    if given == "sampled" or given == "fixed":
-        return given  # type: ignore[no-any-return]  # narrowed by the comparison
-    raise ValueError(f'starts: need "sampled" or "fixed", got {given!r}')
+def _word(name: str, given: Any, *choices: str) -> Any:
+    if given in choices:
+        return given
+    wanted = " or ".join(f'"{choice}"' for choice in choices)
+    raise ValueError(f"{name}: need {wanted}, got {given!r}")
+
+
+def _margin(given: Any, metric: Metric) -> float | None:
+    if given is None:
+        return None
+    return _checked("margin", between(0, 1 if metric == "success" else float("inf")), given)  # type: ignore[no-any-return]  # what between returns
+
+
+def _episodes(
+    values: Mapping[str, Any], settings: Settings, metric: Metric, gap_level: float
+) -> int:
+    """Return the most episodes per arm, once all that goes with their number fits together."""
+    stop, oracle_episodes = values["stop"], values["oracle_episodes"]
+    if metric == "return" and values["interval"] != "agresti-caffo":
+        raise ValueError(
+            f'interval={values["interval"]!r} bounds success rates: metric="return" has its own '
+            f"interval (t, on paired differences). Leave interval= out."
+        )
+    if stop == "fixed":
+        if metric == "success":
+            _check_can_fail(values["episodes"], gap_level)
+        elif values["episodes"] < 2:
+            raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
+        if 0 < oracle_episodes < values["episodes"]:
+            raise ValueError(
+                f"the oracle arm is to have {oracle_episodes} episodes, fewer than the "
+                f"{values['episodes']} of the others. Use --cpg-oracle-episodes="
+                f"{values['episodes']} or more, or leave it out."
+            )
+        return int(values["episodes"])
+    if "episodes" in settings.typed and "max_episodes" not in settings.typed:
+        raise ValueError(
+            f"with --cpg-stop={stop} the limit is --cpg-max-episodes, and --cpg-episodes says "
+            f"nothing. Use --cpg-max-episodes={values['episodes']}."
+        )
+    if metric == "return":
+        raise ValueError(f'stop={stop!r} looks at successes: metric="return" needs stop="fixed"')
+    if oracle_episodes:
+        raise ValueError(
+            f"stop={stop!r} compares the arms start by start, and has no use for more oracle "
+            f"episodes. Leave --cpg-oracle-episodes out, or use --cpg-stop=fixed."
+        )
+    if values["interval"] not in ("agresti-caffo", "bonett-price"):
+        raise ValueError(
+            f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
+            f'out, or use stop="fixed".'
+        )
+    _check_first_look(stop, values["max_episodes"], gap_level)
+    return int(values["max_episodes"])
+
+
+def _check_first_look(stop: StopMode, most: int, level: float) -> None:
+    from pytest_cpg.stats import anytime_look_sizes, look_sizes
+
+    try:
+        look_sizes(most) if stop == "sequential" else anytime_look_sizes(most, level=level)
+    except ValueError as error:
+        raise ValueError(f"--cpg-max-episodes: {error}") from None
 
 
 def _check_can_fail(episodes: int, level: float) -> None:

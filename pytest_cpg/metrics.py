@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
-from pytest_cpg.stats import Interval, wilson_interval
+from pytest_cpg.stats import Interval, SelectiveRisk, aurc, wilson_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,16 @@ class Latency:
         return cls(float(np.median(milliseconds)), float(np.percentile(milliseconds, 95)))
 
 
+# Successes first: their number is what the others are held to.
+_PER_EPISODE = {
+    "successes": np.bool_,
+    "steps": np.int64,
+    "indices": np.int64,
+    "returns": np.float64,
+    "confidences": np.float64,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Arm:
     """Outcomes and cost of ``N`` episodes planned with one kind of dynamics.
@@ -42,6 +53,14 @@ class Arm:
         Whether each episode succeeded within its budget, in the order of the episodes' indices.
     steps : array [N], int
         Steps taken: to success, or the whole budget.
+    indices : array [N], int
+        Which episode of the gate each one is: equal indices began at the same start.
+    returns : array [N]
+        Sum of the task's rewards over the whole budget, in reward units. Where an episode ends at
+        its success, the reward it succeeded with counts for every step that was left.
+    confidences : array [N] or None
+        What the planner said of each episode, if it says anything: the mean over its plans, higher
+        is surer.
     level : float
         Coverage of `interval`, in (0, 1).
     decisions : int
@@ -57,23 +76,30 @@ class Arm:
     name: str
     successes: BoolArray
     steps: IntArray
+    indices: IntArray
+    returns: FloatArray
     level: float
     decisions: int
     rollout_steps: float
     latency_ms: Latency
     cpu_ms: Latency
     seconds: float
+    confidences: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        for field, dtype in (("successes", np.bool_), ("steps", np.int64)):
-            values = np.array(getattr(self, field), dtype=dtype)
+        for name, dtype in _PER_EPISODE.items():
+            if getattr(self, name) is None:
+                continue
+            values: npt.NDArray[Any] = np.array(getattr(self, name), dtype=dtype)
             values.flags.writeable = False
-            object.__setattr__(self, field, values)
-        if self.successes.ndim != 1 or self.successes.shape != self.steps.shape:
-            raise ValueError(
-                f"need one success and one step count per episode, got shapes "
-                f"{self.successes.shape} and {self.steps.shape}"
-            )
+            object.__setattr__(self, name, values)
+            if values.shape != (self.successes.size,):
+                raise ValueError(
+                    f"need one of {name} for each of {self.successes.size} episodes, got shape "
+                    f"{values.shape}"
+                )
+            if not np.isfinite(values).all():
+                raise ValueError(f"need finite {name}, got {values[~np.isfinite(values)][0]}")
 
     def __repr__(self) -> str:
         return f"Arm({self.name}: {self.success_count}/{self.episodes} episodes succeeded)"
@@ -103,12 +129,22 @@ class Arm:
         """Mean steps of the episodes that succeeded; None when none did."""
         return float(self.steps[self.successes].mean()) if self.success_count else None
 
+    @property
+    def selective_risk(self) -> SelectiveRisk | None:
+        """How well the planner's confidences tell its failures; None when it reports none."""
+        if self.confidences is None:
+            return None
+        return aurc(self.confidences, ~self.successes)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers for JSON."""
         return {
             "name": self.name,
             "successes": [int(success) for success in self.successes],
             "steps": self.steps.tolist(),
+            "indices": self.indices.tolist(),
+            "returns": self.returns.tolist(),
+            "confidences": None if self.confidences is None else self.confidences.tolist(),
             "level": self.level,
             "decisions": self.decisions,
             "rollout_steps": self.rollout_steps,
@@ -119,9 +155,12 @@ class Arm:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Arm:
-        """Rebuild an arm from `to_dict`."""
+        """Rebuild an arm from `to_dict`; before schema 2 there were no indices and no returns."""
+        episodes = len(values["successes"])
         return cls(
             **{
+                "indices": np.arange(episodes),
+                "returns": np.zeros(episodes),
                 **values,
                 "latency_ms": Latency(*values["latency_ms"]),
                 "cpu_ms": Latency(*values["cpu_ms"]),

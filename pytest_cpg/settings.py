@@ -47,47 +47,153 @@ def between(low: float, high: float) -> Callable[[Any], float]:
     return parse
 
 
+def one_of(*choices: str) -> Callable[[Any], str]:
+    """Return a parser of one of some words."""
+
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ArgumentTypeError(f"need one of {', '.join(choices)}, got {value!r}")
+        return str(value)
+
+    return parse
+
+
+def path(value: Any) -> str:
+    """Parse a path, which must not be empty."""
+    if not isinstance(value, str) or not value:
+        raise ArgumentTypeError(f"need a path, got {value!r}")
+    return value
+
+
 # Named tuples here: making a dataclass takes a millisecond of every session, with gates or without.
 class Option(NamedTuple):
-    """One option: where it may be given is the same for all of them."""
+    """One option, which may be given on the command line, in the environment and the ini file.
+
+    Attributes
+    ----------
+    kind : str
+        Type of the ini value, as pytest names it.
+    is_for_one_gate : bool
+        Whether a marker may give it, too.
+    """
 
     name: str
     parse: Callable[[Any], Any]
+    kind: Literal["int", "float", "string"]
     default: Any
     metavar: str
     help: str
+    is_for_one_gate: bool = True
+
+    @property
+    def flag(self) -> str:
+        """As typed on the command line."""
+        return f"--cpg-{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """As set in the environment."""
+        return f"PYTEST_CPG_{self.name.upper()}"
 
 
 OPTIONS = (
+    Option("episodes", whole(1), "int", 50, "N", "episodes per arm (default 50)"),
+    Option("seed", whole(0), "int", 0, "SEED", "seed of starts and planner noise (default 0)"),
     Option(
-        name="episodes",
-        parse=whole(1),
-        default=50,
-        metavar="N",
-        help="episodes per arm (default 50)",
+        "confidence",
+        between(0, 1),
+        "float",
+        0.95,
+        "LEVEL",
+        "level of every interval, in (0, 1) (default 0.95)",
     ),
     Option(
-        name="seed",
-        parse=whole(0),
-        default=0,
-        metavar="SEED",
-        help="seed of starts and planner noise (default 0)",
+        "tolerance",
+        between(0, 0.5),
+        "float",
+        0.05,
+        "RATE",
+        "how near to 0 or 1 a success rate counts as such, in (0, 0.5) (default 0.05)",
     ),
     Option(
-        name="confidence",
-        parse=between(0, 1),
-        default=0.95,
-        metavar="LEVEL",
-        help="level of every interval, in (0, 1) (default 0.95)",
+        "interval",
+        one_of("agresti-caffo", "bonett-price", "tango", "newcombe-paired"),
+        "string",
+        "agresti-caffo",
+        "METHOD",
+        "what bounds the gap and judges it: agresti-caffo (default), or the paired bonett-price, "
+        "tango or newcombe-paired",
     ),
     Option(
-        name="tolerance",
-        parse=between(0, 0.5),
-        default=0.05,
-        metavar="RATE",
-        help="how near to 0 or 1 a success rate counts as such, in (0, 0.5) (default 0.05)",
+        "stop",
+        one_of("fixed", "sequential", "anytime"),
+        "string",
+        "fixed",
+        "RULE",
+        "run all episodes (fixed, default), or stop as soon as the verdict is settled: at a few "
+        "looks with an exact boundary (sequential), or nearly anywhere (anytime)",
+    ),
+    Option(
+        "max_episodes",
+        whole(1),
+        "int",
+        150,
+        "N",
+        "the most episodes per arm of a gate that may stop early (default 150)",
+    ),
+    Option(
+        "oracle_episodes",
+        whole(0),
+        "int",
+        0,
+        "N",
+        "episodes of the oracle arm when it is to have more than the others (default: as many)",
+    ),
+    Option(
+        "drift",
+        one_of("off", "warn", "fail"),
+        "string",
+        "warn",
+        "MODE",
+        "compare with the baseline: not at all (off), in the summary (warn, default), or failing "
+        "gates that regressed or cannot be compared (fail)",
+    ),
+    Option(
+        "correction",
+        one_of("none", "holm"),
+        "string",
+        "none",
+        "METHOD",
+        "share one error rate among all gates of the family (holm), or not (none, default)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "family_size",
+        whole(0),
+        "int",
+        0,
+        "K",
+        "gates of the family, for the correction (default: those of the baseline file)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "baseline",
+        path,
+        "string",
+        ".cpg/baseline.json",
+        "PATH",
+        "the baseline file, from the root directory (default .cpg/baseline.json)",
+        is_for_one_gate=False,
     ),
 )
+
+# What is asked of one run only, and so on the command line only.
+SWITCHES = {
+    "plan": "say what every collected gate could find, and how long it takes, and run nothing",
+    "update_baseline": "accept the results of this run into the baseline file",
+    "prune_baseline": "drop gates from the baseline file that are no longer collected",
+    "force": "update the baseline although a gate failed, the tree is dirty, or this is CI",
+}
 
 
 class Settings(NamedTuple):
@@ -99,10 +205,16 @@ class Settings(NamedTuple):
         Option name to value, from the command line or the environment; these win over markers.
     project : mapping
         Option name to value, from the ini file or the defaults; markers win over these.
+    switches : frozenset of str
+        Names of what was switched on.
+    allow_reruns : bool
+        Whether a gate may be run again by a plugin that repeats failed tests.
     """
 
     typed: Mapping[str, Any]
     project: Mapping[str, Any]
+    switches: frozenset[str]
+    allow_reruns: bool
 
     def resolve(self, name: str, marked: Mapping[str, Any]) -> Any:
         """Return the value of one option for a test with these marker arguments."""
@@ -111,23 +223,35 @@ class Settings(NamedTuple):
                 return values[name]
         raise KeyError(name)
 
+    def of_session(self, name: str) -> Any:
+        """Return the value of an option that no marker gives."""
+        return self.resolve(name, {})
+
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option on the command line and in the ini file."""
     group = parser.getgroup("cpg", "gate on the planning gap of a learned world model")
     for option in OPTIONS:
-        flag = f"--cpg-{option.name}"
         group.addoption(
-            flag,
+            option.flag,
             dest=f"cpg_{option.name}",
             type=option.parse,
             default=None,
             metavar=option.metavar,
-            help=f"{option.help}; also {_variable(option)} and cpg_{option.name} in the ini file",
+            help=f"{option.help}; also {option.variable} and cpg_{option.name} in the ini file",
         )
-        kind: Literal["float", "int"] = "float" if isinstance(option.default, float) else "int"
-        help_text = f"default of {flag}: {option.help}"
-        parser.addini(f"cpg_{option.name}", help_text, type=kind, default=option.default)
+        help_text = f"default of {option.flag}: {option.help}"
+        parser.addini(f"cpg_{option.name}", help_text, type=option.kind, default=option.default)
+    for name, help_text in SWITCHES.items():
+        flag = f"--cpg-{name.replace('_', '-')}"
+        group.addoption(flag, dest=f"cpg_{name}", action="store_true", help=help_text)
+    parser.addini(
+        "cpg_allow_reruns",
+        "let plugins that repeat failed tests repeat gates; a gate that is repeated until it "
+        "passes says nothing (default false)",
+        type="bool",
+        default=False,
+    )
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -141,17 +265,14 @@ def read_settings(config: pytest.Config) -> Settings:
     typed, project = {}, {}
     for option in OPTIONS:
         given = config.getoption(f"cpg_{option.name}")
-        variable = os.environ.get(_variable(option))
+        text = os.environ.get(option.variable)
         if given is not None:
             typed[option.name] = given
-        elif variable:
-            typed[option.name] = _parsed(option, variable, _variable(option))
+        elif text:
+            typed[option.name] = _parsed(option, text, option.variable)
         project[option.name] = _ini_value(config, option)
-    return Settings(typed, project)
-
-
-def _variable(option: Option) -> str:
-    return f"PYTEST_CPG_{option.name.upper()}"
+    switches = frozenset(name for name in SWITCHES if config.getoption(f"cpg_{name}"))
+    return Settings(typed, project, switches, bool(config.getini("cpg_allow_reruns")))
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:

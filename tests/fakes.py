@@ -5,16 +5,19 @@ from types import SimpleNamespace
 import numpy as np
 
 from pytest_cpg.episodes import Starts
-from pytest_cpg.gates.planning_gap import Design, judge
+from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.planning_gap import judge
 from pytest_cpg.metrics import Arm, Latency
 from pytest_cpg.planners import RandomShooting
 
 
-def arm(name, outcomes):
+def arm(name, outcomes, returns=None):
     return Arm(
         name=name,
         successes=np.array(outcomes, dtype=bool),
         steps=np.full(len(outcomes), 100),
+        indices=np.arange(len(outcomes)),
+        returns=np.asarray(outcomes if returns is None else returns, dtype=float),
         level=0.95,
         decisions=len(outcomes),
         rollout_steps=750.0,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pytest_cpg.gates.planning_gap import Design, measure_gap
+from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.gates.ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.world_models import OracleDynamics
 
@@ -35,11 +37,14 @@ class Benchmark:
         Task, planner, episodes and statistics, from the marker and the options.
     on_result : callable
         Told every result; the gate is applied to it after the test's body.
+    on_ranking : callable
+        Told every ranking, for the summary.
     watch : Watcher
     """
 
     design: Design
     on_result: Callable[[GateResult], None]
+    on_ranking: Callable[[ModelRanking], None]
     watch: Watcher
 
     def __repr__(self) -> str:
@@ -69,3 +74,23 @@ class Benchmark:
             self.watch.clear()
         self.on_result(result)
         return result
+
+    def rank(self, models: Mapping[str, Any]) -> ModelRanking:
+        """Run several models on the same starts and rank them; nothing is gated by it.
+
+        Parameters
+        ----------
+        models : mapping
+            What `compare` takes as ``learned``, by name; at least two.
+
+        Returns
+        -------
+        ModelRanking
+            To assert on.
+        """
+        try:
+            ranking = rank_on_starts(self.design, models, progress=self.watch)
+        finally:
+            self.watch.clear()
+        self.on_ranking(ranking)
+        return ranking

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Planner, Task, WorldModelError
-from pytest_cpg.episodes import Starts, run_arm, sample_starts
-from pytest_cpg.gates.result import GateResult, Pairs
+from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.episodes import ArmRun, Starts, sample_starts
+from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.notes import faults_of, notes_on
+from pytest_cpg.gates.result import GateResult, Look, return_gap
+from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
 from pytest_cpg.planners import Chance, rollout_steps_per_plan
 from pytest_cpg.stats import (
+    PAIRED_INTERVALS,
+    Interval,
+    Ruling,
     Verdict,
-    agresti_caffo_interval,
-    bonett_price_interval,
-    judge_gap,
-    smallest_detectable_gap,
+    rule_on_gap,
+    rule_on_returns,
 )
 from pytest_cpg.world_models import BoundModel, OracleDynamics, bind, inference
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-StartMode: TypeAlias = Literal["sampled", "fixed"]
 ArmProgress: TypeAlias = Callable[[str, int, int], None]
 
 ARMS = ("oracle", "learned", "chance")
@@ -34,42 +36,10 @@ ARMS = ("oracle", "learned", "chance")
 # Streams of the probe that checks a model before it is trusted; episodes use 0 and 1.
 _PROBE_STREAM = 2
 _PROBES = 8
-# Chance this near to the oracle leaves little of the oracle's success to planning.
-_CHANCE_SHARE = 0.5
 
 
 class LoopFallbackWarning(UserWarning):
     """A world model that takes one row at a time makes its gate slow."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
-    """Everything but the dynamics: what both arms of a gate share.
-
-    Attributes
-    ----------
-    episodes : int
-        Episodes per arm.
-    seed : int
-        Decides starts and planner noise.
-    starts : "sampled" or "fixed"
-        From the task's own distribution, or all from one state.
-    level : float
-        Coverage of the intervals, in (0, 1).
-    tolerance : float
-        How near to 0 or 1 a rate counts as such, in [0, 0.5].
-    min_oracle : float or None
-        Oracle success rate below which the planner is the bottleneck, whatever the interval says.
-    """
-
-    task: Task
-    planner: Planner
-    episodes: int
-    seed: int
-    starts: StartMode
-    level: float
-    tolerance: float
-    min_oracle: float | None = None
 
 
 def measure_gap(
@@ -91,44 +61,80 @@ def measure_gap(
         When a model breaks its contract; what a model raises itself goes on unchanged.
     """
     _check_roles(oracle, learned)
-    task, planner = design.task, design.planner
     with inference(oracle, learned):
-        starts = sample_starts(
-            task, design.episodes, seed=design.seed, fixed=design.starts == "fixed"
-        )
-        probe = _probe(task, starts, design.seed)
+        starts = starts_of(design)
+        probe = _probe(design.task, starts, design.seed)
         models = {
-            "oracle": bind(oracle, task, probe_states=probe[0], probe_actions=probe[1]),
-            "learned": bind(learned, task, probe_states=probe[0], probe_actions=probe[1]),
+            "oracle": bound_to_starts(oracle, design, starts),
+            "learned": bound_to_starts(learned, design, starts),
         }
         _warn_of_loops(models["learned"], design)
-
-        def arm(name: str, planner: Planner) -> Arm:
-            if progress:
-                progress(name, 0, design.episodes)
-            return run_arm(
-                name,
-                task,
-                planner,
-                models.get(name, models["oracle"]),
-                starts,
-                seed=design.seed,
-                level=design.level,
-                progress=progress and (lambda done, count: progress(name, done, count)),
-            )
-
         answer = _imagined(models["learned"], probe)
-        arms = {
-            "oracle": arm("oracle", planner),
-            "learned": arm("learned", planner),
-            "chance": arm("chance", Chance()),
-        }
+        arms, looks = _run_arms(design, models, starts, progress)
         if not np.array_equal(answer, _imagined(models["learned"], probe), equal_nan=True):
             raise WorldModelError(
                 "the learned model answers otherwise than before its arm was run, so no verdict on "
                 "it could be repeated. Keep no state between calls."
             )
-    return judge(design, models, starts, **arms)
+    return judge(design, models, starts, **arms, looks=looks)
+
+
+def starts_of(design: Design) -> Starts:
+    """Return the starts of the longest arm."""
+    return sample_starts(
+        design.task,
+        max(design.episodes, design.oracle_episodes or 0),
+        seed=design.seed,
+        fixed=design.starts == "fixed",
+    )
+
+
+def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
+    """Return a model as an arm uses it, checked on states near the starts."""
+    states, actions = _probe(design.task, starts, design.seed)
+    return bind(model, design.task, probe_states=states, probe_actions=actions)
+
+
+def _run_arms(
+    design: Design,
+    models: Mapping[str, BoundModel],
+    starts: Starts,
+    progress: ArmProgress | None,
+) -> tuple[dict[str, Arm], tuple[Look, ...]]:
+    """Run both arms from look to look until the verdict is settled, then chance as far."""
+
+    def run_of(name: str) -> ArmRun:
+        return ArmRun(
+            name,
+            design.task,
+            Chance() if name == "chance" else design.planner,
+            models.get(name, models["oracle"]),
+            starts,
+            seed=design.seed,
+            level=design.level,
+            to_the_end=design.metric == "return",
+            progress=progress and (lambda done, count: progress(name, done, count)),
+        )
+
+    def advance(name: str, begun: int, until: int) -> Arm:
+        if progress:
+            progress(name, begun, until)
+        return runs[name].advance(until)
+
+    runs = {name: run_of(name) for name in ARMS}
+    rule, looks, begun = design.rule, [], 0
+    for number, size in enumerate(rule.sizes):
+        oracle = advance("oracle", begun, max(size, design.oracle_episodes or 0))
+        learned = advance("learned", begun, size)
+        begun = size
+        look = rule.look(number, oracle, learned)
+        if look:
+            looks.append(look)
+            ruling = _ruling(design, rule.interval(number, oracle, learned), oracle, learned)
+            if _is_settled(ruling, design):
+                break
+    chance = advance("chance", 0, begun)
+    return {"oracle": oracle, "learned": learned, "chance": chance}, tuple(looks)
 
 
 def judge(
@@ -139,18 +145,26 @@ def judge(
     oracle: Arm,
     learned: Arm,
     chance: Arm,
+    looks: tuple[Look, ...] = (),
 ) -> GateResult:
     """Return the result of three finished arms; ``models`` are those of oracle and learned."""
-    counts = (oracle.success_count, oracle.episodes, learned.success_count, learned.episodes)
-    verdict = judge_gap(*counts, level=design.level, tolerance=design.tolerance)
+    number = max(len(looks) - 1, 0)
+    if design.metric == "return":
+        interval = return_gap(oracle, learned, level=design.gap_level)
+        headroom = return_gap(oracle, chance, level=design.gap_level)
+        ruling = rule_on_returns(interval, headroom, margin=design.margin)
+    else:
+        interval = design.rule.interval(number, oracle, learned)
+        ruling = _ruling(design, interval, oracle, learned)
     if design.min_oracle is not None and oracle.success_rate < design.min_oracle:
-        verdict = Verdict.PLANNER_BOTTLENECK
+        ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={design.min_oracle:g}")
+    beside = design.interval if design.interval in PAIRED_INTERVALS else "bonett-price"
     return GateResult(
-        verdict=verdict,
-        interval=agresti_caffo_interval(*counts, level=design.level),
-        paired_interval=bonett_price_interval(
-            **asdict(Pairs.of(oracle, learned)), level=design.level
-        ),
+        verdict=ruling.verdict,
+        evidence=ruling.evidence,
+        is_weak=ruling.is_weak,
+        interval=interval,
+        paired_interval=gap_interval(beside, oracle, learned, level=design.gap_level),
         oracle=oracle,
         learned=learned,
         chance=chance,
@@ -164,14 +178,40 @@ def judge(
         level=design.level,
         tolerance=design.tolerance,
         min_oracle=design.min_oracle,
+        margin=design.margin,
+        metric=design.metric,
+        stop=design.stop,
+        method=design.method,
+        max_episodes=design.episodes,
+        looks=looks,
+        family_size=design.family_size,
+        group=design.group,
         seed=design.seed,
         starts_skipped=starts.skipped,
-        start_seeds=tuple(int(seed) for seed in starts.seeds),
+        start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
         swapped=models["learned"].swapped,
         versions={str(name): str(found) for name, found in design.task.versions.items()},
-        notes=tuple(_notes(design, models, verdict, oracle, chance)),
-        faults=tuple(_faults(models["learned"])),
+        notes=tuple(notes_on(design, models, ruling.verdict, oracle, chance)),
+        faults=tuple(faults_of(models["learned"])),
     )
+
+
+def _ruling(design: Design, interval: Interval, oracle: Arm, learned: Arm) -> Ruling:
+    return rule_on_gap(
+        interval,
+        (oracle.success_count, oracle.episodes),
+        (learned.success_count, learned.episodes),
+        tolerance=design.tolerance,
+        margin=design.margin,
+    )
+
+
+def _is_settled(ruling: Ruling, design: Design) -> bool:
+    """Say whether an early look may end the gate: only what its interval has proven may."""
+    proven = {Verdict.MODEL_BOTTLENECK, Verdict.LEARNED_OUTPERFORMS_ORACLE}
+    if design.margin is not None:
+        proven.add(Verdict.MODEL_AS_GOOD_AS_ORACLE)
+    return ruling.verdict in proven
 
 
 def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
@@ -202,52 +242,6 @@ def _check_roles(oracle: Any, learned: Any) -> None:
             "both arms were given the same model, which has no gap to itself. Leave oracle= out, "
             "and the task's true dynamics are taken."
         )
-
-
-def _notes(
-    design: Design, models: Mapping[str, BoundModel], verdict: Verdict, oracle: Arm, chance: Arm
-) -> list[str]:
-    notes = []
-    if models["oracle"].swapped:
-        notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")
-    if not models["learned"].swapped:
-        notes.append("the learned arm was run with the true dynamics: nothing was judged")
-    drop = smallest_detectable_gap(oracle.success_count, oracle.episodes, level=design.level)
-    if drop is None and verdict is not Verdict.PLANNER_BOTTLENECK:
-        notes.append(
-            f"the oracle solves only {oracle.success_count}/{oracle.episodes}: no model could fail "
-            f"this gate; use a stronger planner, more episodes, or min_oracle="
-        )
-    if design.planner.horizon > design.task.budget:
-        notes.append(
-            f"plans look {design.planner.horizon} steps ahead, and an episode has only "
-            f"{design.task.budget}"
-        )
-    if design.starts == "fixed":
-        notes.append(
-            'starts="fixed": every episode begins in one state, so the gap is about that state '
-            "and not about the task"
-        )
-    if oracle.success_count and chance.success_rate >= _CHANCE_SHARE * oracle.success_rate:
-        notes.append(
-            f"random actions succeed in {chance.success_count}/{chance.episodes} episodes: "
-            f"success on this task is weak evidence of planning"
-        )
-    extra = [part for part in models["learned"].swapped if part != "dynamics"]
-    if extra:
-        notes.append(
-            f"the learned arm also swaps {', '.join(extra)}: the gap is not about dynamics alone"
-        )
-    return notes
-
-
-def _faults(model: BoundModel) -> list[str]:
-    if not model.ignores_action:
-        return []
-    return [
-        "the learned dynamics ignores the action: different actions from the same states gave "
-        "identical predictions, so every plan looks the same to the planner"
-    ]
 
 
 def _probe(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:

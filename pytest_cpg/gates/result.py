@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pytest_cpg.contracts import IntArray
 from pytest_cpg.metrics import Arm
-from pytest_cpg.stats import Interval, Verdict
+from pytest_cpg.stats import Interval, Verdict, fieller_return_interval, paired_mean_interval
 
-SCHEMA = 1
+SCHEMA = 2
+# Schema 1 had one interval, one stopping rule and one metric: the defaults of what came after.
+_READABLE = (1, SCHEMA)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +29,43 @@ class Pairs:
 
     @classmethod
     def of(cls, oracle: Arm, learned: Arm) -> Pairs:
-        """Count two arms whose episodes began at the same starts."""
-        both = int((oracle.successes & learned.successes).sum())
-        either = int((oracle.successes | learned.successes).sum())
+        """Count the episodes that both arms ran; the oracle arm may have run more.
+
+        Raises
+        ------
+        ValueError
+            When episodes of one place in the arms did not begin at the same start.
+        """
+        shared = oracle.indices[: learned.episodes]
+        if not np.array_equal(shared, learned.indices):
+            raise ValueError(
+                f"need arms over the same episodes to pair them, got indices {_ends(shared)} and "
+                f"{_ends(learned.indices)}"
+            )
+        solved = oracle.successes[: learned.episodes]
+        both = int((solved & learned.successes).sum())
         return cls(
             both=both,
-            oracle_only=oracle.success_count - both,
+            oracle_only=int(solved.sum()) - both,
             learned_only=learned.success_count - both,
-            neither=oracle.episodes - either,
+            neither=int((~solved & ~learned.successes).sum()),
         )
+
+
+class Look(NamedTuple):
+    """One look at a gate that could have stopped there.
+
+    Attributes
+    ----------
+    episodes : int
+        Complete pairs by then.
+    statistic, boundary : float
+        What was found, and what it had to exceed in size: a paired z, or what a bet had won.
+    """
+
+    episodes: int
+    statistic: float
+    boundary: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,11 +75,15 @@ class GateResult:
     Attributes
     ----------
     verdict : Verdict
+    evidence : str
+        What the verdict was judged by, in one clause.
+    is_weak : bool
+        Whether it rests on raw rates that so few episodes do not support.
     interval, paired_interval : Interval
-        Of the gap, in [-1, 1]: the one the verdict is judged by (Agresti-Caffo, independent arms),
-        and one that uses that both arms share their starts (Bonett-Price).
+        Of the gap, in [-1, 1]: the one the verdict is judged by, and one that uses that both arms
+        share their starts. With ``metric="return"`` the first is in units of return.
     oracle, learned, chance : Arm
-        Episode ``i`` of each began at the same start.
+        Episode ``i`` of each began at the same start. The oracle arm may have run more.
     task, planner, starts : str
         What was run: the task's name, the planner with all its settings, "sampled" or "fixed".
     budget, horizon : int
@@ -59,6 +94,22 @@ class GateResult:
         Coverage of the intervals in (0, 1); how near to 0 or 1 a rate counts as such, [0, 0.5].
     min_oracle : float or None
         Oracle success rate below which the verdict is PLANNER BOTTLENECK.
+    margin : float or None
+        The largest gap that is no loss; with it a verdict has to be proven.
+    metric : str
+        ``"success"`` or ``"return"``: which gap was judged.
+    stop : str
+        ``"fixed"``, ``"sequential"`` or ``"anytime"``.
+    max_episodes : int or None
+        Episodes per arm if no look had settled the verdict; None in results of schema 1.
+    method : str
+        What bounds the success gap: "agresti-caffo" or a paired method, as in markers.
+    looks : tuple of Look
+        What was found at each look; empty when all episodes were run.
+    family_size : int
+        Gates that share one error rate.
+    group : str
+        The recipe that this model is one checkpoint of; empty for none.
     seed, starts_skipped : int
         The seed of starts and planner noise; starts replaced because they were solved already.
     start_seeds : tuple of int
@@ -95,6 +146,16 @@ class GateResult:
     versions: Mapping[str, str]
     notes: tuple[str, ...]
     faults: tuple[str, ...]
+    evidence: str = ""
+    is_weak: bool = False
+    margin: float | None = None
+    metric: str = "success"
+    stop: str = "fixed"
+    max_episodes: int | None = None
+    method: str = "agresti-caffo"
+    looks: tuple[Look, ...] = ()
+    family_size: int = 1
+    group: str = ""
 
     def __repr__(self) -> str:
         return (
@@ -105,7 +166,10 @@ class GateResult:
     @property
     def gap(self) -> float:
         """Counterfactual Planning Gap: oracle minus learned success rate, in [-1, 1]."""
-        return self.interval.estimate
+        s, n = self.oracle.success_count, self.oracle.episodes
+        t, m = self.learned.success_count, self.learned.episodes
+        # One division of whole numbers rounds once: 47 and 37 of 50 differ by 0.2.
+        return (s * m - t * n) / (n * m)
 
     @property
     def normalised_gap(self) -> float | None:
@@ -126,8 +190,31 @@ class GateResult:
     @property
     def lost_episodes(self) -> tuple[int, ...]:
         """Indices of the episodes that the oracle solved and the learned model did not."""
-        lost = np.flatnonzero(self.oracle.successes & ~self.learned.successes)
-        return tuple(int(episode) for episode in lost)
+        solved = self.oracle.successes[: self.learned.episodes]
+        return tuple(int(index) for index in self.learned.indices[solved & ~self.learned.successes])
+
+    @property
+    def return_interval(self) -> Interval | None:
+        """Interval of the gap in mean returns, in reward units; None for a single episode."""
+        if self.learned.episodes == 1:
+            return None
+        return return_gap(self.oracle, self.learned, level=self.level)
+
+    @property
+    def normalised_return_interval(self) -> Interval | None:
+        """Interval of the gap in returns, as a share of what the oracle adds to chance.
+
+        None where the oracle is not sure to add anything.
+        """
+        common = self.learned.episodes
+        if common == 1:
+            return None
+        return fieller_return_interval(
+            self.oracle.returns[:common],
+            self.learned.returns,
+            self.chance.returns,
+            level=self.level,
+        )
 
     def to_json(self) -> str:
         """Return one line of JSON that `from_json` reads back."""
@@ -152,9 +239,9 @@ class GateResult:
         """
         values = json.loads(text)
         schema = values.pop("schema", None)
-        if schema != SCHEMA:
+        if schema not in _READABLE:
             raise ValueError(
-                f"this result has schema {schema!r}, and this pytest-cpg reads {SCHEMA}. "
+                f"this result has schema {schema!r}, and this pytest-cpg reads up to {SCHEMA}. "
                 f"Read it with the pytest-cpg that wrote it, or upgrade: pip install -U pytest-cpg"
             )
         del values["gap"]
@@ -165,4 +252,14 @@ class GateResult:
         values["verdict"] = Verdict(values["verdict"])
         for name in ("start_seeds", "swapped", "notes", "faults"):
             values[name] = tuple(values[name])
+        values["looks"] = tuple(Look(*look) for look in values.get("looks", ()))
         return cls(**values)
+
+
+def return_gap(oracle: Arm, learned: Arm, *, level: float) -> Interval:
+    """Bound the difference of two arms' mean returns on the starts that both began at."""
+    return paired_mean_interval(oracle.returns[: learned.episodes], learned.returns, level=level)
+
+
+def _ends(indices: IntArray) -> str:
+    return f"{indices[0]} to {indices[-1]} ({len(indices)})" if len(indices) else "none"

@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
-from pytest_cpg.stats import (
-    FEWEST_EPISODES_TO_CALL_ALIKE,
-    Interval,
-    Verdict,
-    episodes_to_resolve,
-    smallest_detectable_gap,
-)
+from pytest_cpg.render.explanation import explanation
+from pytest_cpg.render.notation import gap_text, short_name
+from pytest_cpg.stats import Interval, Verdict, detectable_gap, smallest_detectable_gap
 
-_SHORT = {
-    Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
-    Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
-}
+if TYPE_CHECKING:
+    from pytest_cpg.baselines import Comparison
+
 # The options' defaults, which need not be typed; a test holds them to settings.py.
 USUAL_LEVEL, USUAL_TOLERANCE = 0.95, 0.05
 _WIDTH = 80
 _BAR = 23
+# More looks than this are not worth their lines: the last one decided.
+_MOST_LOOKS = 8
 
 
-def headline(result: GateResult, max_verdict: Verdict, *, fault: bool) -> str:
+def headline(
+    result: GateResult, max_verdict: Verdict, *, fault: bool, drift: Comparison | None = None
+) -> str:
     """Return the first line: verdict, gap, interval and n within 80 columns."""
+    size = f"n={result.learned.episodes}/arm"
+    if drift is not None:
+        return (
+            f"{drift.label} from baseline  {short_name(result.verdict)} {gap_text(result)} {size}"
+        )
     against = "model fault" if fault else f"> max {short_name(max_verdict)}"
     if result.is_oracle_too_weak:
         against = "weak oracle"
-    return (
-        f"{result.verdict} gap {result.gap:+.2f} {bracket(result.interval)} {against}  "
-        f"n={result.oracle.episodes}/arm"
-    )
-
-
-def short_name(verdict: Verdict) -> str:
-    """Return a verdict in at most 19 columns, for tables."""
-    return _SHORT.get(verdict, verdict.value)
-
-
-def bracket(interval: Interval) -> str:
-    """Return an interval of a gap as it is printed everywhere."""
-    return f"[{interval.low:+.2f},{interval.high:+.2f}]"
+    return f"{result.verdict} gap {gap_text(result)} {against}  {size}"
 
 
 def failure_text(
-    result: GateResult, *, reason: str, max_verdict: Verdict, model: str, nodeid: str
+    result: GateResult,
+    *,
+    reason: str,
+    max_verdict: Verdict,
+    model: str,
+    nodeid: str,
+    drift: Comparison | None = None,
 ) -> str:
     """Return the whole section that a failing test prints.
 
@@ -60,25 +60,37 @@ def failure_text(
         What the learned arm was, for the header; may be empty.
     nodeid : str
         The test, for the command that runs this gate again.
+    drift : Comparison, optional
+        With the baseline.
     """
     fault = reason in result.faults
-    parts = [headline(result, max_verdict, fault=fault), ""]
+    drifted = drift if drift is not None and reason == drift.text else None
+    parts = [headline(result, max_verdict, fault=fault, drift=drifted), ""]
     parts += _table(result)
     parts.append("")
-    parts += _facts(result, model)
+    parts += _facts(result, model, drift)
     parts.append("")
-    parts += [_wrapped(text, "  ") for text in _explanation(result, fault=fault)]
+    parts += [_wrapped(text, "  ") for text in explanation(result, fault=fault, drift=drifted)]
     parts += ["", "  Rerun this gate exactly:", f"      {rerun_command(result, nodeid)}"]
     return "\n".join(parts)
 
 
 def rerun_command(result: GateResult, nodeid: str) -> str:
     """Return the command line that repeats this gate with the same seed and episodes."""
-    options = [f"--cpg-seed={result.seed}", f"--cpg-episodes={result.oracle.episodes}"]
+    limit = "episodes" if result.stop == "fixed" else "max-episodes"
+    options = [f"--cpg-seed={result.seed}", f"--cpg-{limit}={result.max_episodes}"]
+    if result.stop != "fixed":
+        options.append(f"--cpg-stop={result.stop}")
+    elif result.method != "agresti-caffo":
+        options.append(f"--cpg-interval={result.method}")
+    if result.oracle.episodes > result.learned.episodes:
+        options.append(f"--cpg-oracle-episodes={result.oracle.episodes}")
     if result.level != USUAL_LEVEL:
         options.append(f"--cpg-confidence={result.level:g}")
     if result.tolerance != USUAL_TOLERANCE:
         options.append(f"--cpg-tolerance={result.tolerance:g}")
+    if result.family_size > 1:
+        options.append(f"--cpg-correction=holm --cpg-family-size={result.family_size}")
     return " ".join(["pytest", shlex.quote(nodeid), *options])
 
 
@@ -86,12 +98,36 @@ def _table(result: GateResult) -> list[str]:
     percent = f"{100 * result.level:g}%"
     lines = [f"  {'arm':9s} {'success':>8s}   rate   {percent + ' CI':14s} 0{'0.5':^{_BAR - 2}s}1"]
     lines += [_arm_line(arm) for arm in (result.oracle, result.learned, result.chance)]
-    paired = result.paired_interval
-    lines.append(
-        f"  {'gap':9s} {result.gap:+.2f}  (Agresti-Caffo {percent}: {result.interval.low:+.2f} .. "
-        f"{result.interval.high:+.2f}; paired {paired.low:+.2f} .. {paired.high:+.2f})"
-    )
-    return lines
+    return [*lines, *_gap_lines(result)]
+
+
+def _gap_lines(result: GateResult) -> list[str]:
+    """Return the gap with the interval that judges it, and what stands beside it."""
+    judged, beside = result.interval, result.paired_interval
+    agresti_caffo = gap_interval("agresti-caffo", result.oracle, result.learned, level=beside.level)
+    percent = f"{100 * judged.level:.4g}%"
+    if result.metric == "return":
+        return [
+            f"  {'gap':9s} {result.gap:+.2f}  in success (paired {percent}: {_ends(beside)})",
+            f"  {'':9s} {judged.estimate:+.4g}  in mean return ({_method(judged)} {percent}: "
+            f"{judged.low:+.4g} .. {judged.high:+.4g})",
+        ]
+    if judged.method == agresti_caffo.method:
+        other = f"paired {_ends(beside)}"
+    else:
+        other = f"Agresti-Caffo {_ends(agresti_caffo)}"
+    return [
+        f"  {'gap':9s} {result.gap:+.2f}  ({_method(judged)} {percent}: {_ends(judged)}; {other})"
+    ]
+
+
+def _ends(interval: Interval) -> str:
+    return f"{interval.low:+.2f} .. {interval.high:+.2f}"
+
+
+def _method(interval: Interval) -> str:
+    """Return a method's name without its year."""
+    return re.sub(r" \d{4}", "", interval.method)
 
 
 def _arm_line(arm: Arm) -> str:
@@ -114,7 +150,7 @@ def _bar(interval: Interval) -> str:
     return "".join(cells)
 
 
-def _facts(result: GateResult, model: str) -> list[str]:
+def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str]:
     pairs = result.pairs
     facts = [
         (
@@ -122,7 +158,11 @@ def _facts(result: GateResult, model: str) -> list[str]:
             f"both {pairs.both} | oracle only {pairs.oracle_only} | "
             f"learned only {pairs.learned_only} | neither {pairs.neither}",
         ),
+        ("judged by", result.evidence),
+        ("looks", _looks(result)),
+        ("baseline", f"{drift.text}  {drift.label}" if drift else ""),
         ("steps", _steps(result)),
+        ("returns", _returns(result)),
     ]
     if result.normalised_gap is not None:
         facts.append(("normalised", f"gap / (oracle - chance) = {result.normalised_gap:+.2f}"))
@@ -165,6 +205,39 @@ def _steps(result: GateResult) -> str:
     )
 
 
+def _looks(result: GateResult) -> str:
+    """Return what was found at each look, the boundary there, and what stopping saved."""
+    if not result.looks:
+        return ""
+    what = "won by the bet" if result.stop == "anytime" else "z"
+    shown = result.looks if len(result.looks) <= _MOST_LOOKS else result.looks[-1:]
+    looks = " | ".join(
+        f"{look.episodes}: {look.statistic:.2f} of {look.boundary:.2f}" for look in shown
+    )
+    most, done = result.max_episodes or 0, result.learned.episodes
+    saved = f"; stopped, {100 * (most - done) / most:.0f} % saved" if done < most else ""
+    return f"{len(result.looks)} of up to {most} episodes ({what} of boundary): {looks}{saved}"
+
+
+def _returns(result: GateResult) -> str:
+    """Return mean returns and their gap; nothing for one episode."""
+    interval = result.return_interval
+    if interval is None:
+        return ""
+    arms = (result.oracle, result.learned, result.chance)
+    means = ", ".join(f"{arm.name} {arm.returns.mean():.4g}" for arm in arms)
+    text = (
+        f"mean: {means}; gap {interval.estimate:+.4g} [{interval.low:+.4g}, {interval.high:+.4g}]"
+    )
+    normalised = result.normalised_return_interval if result.metric == "return" else None
+    if normalised is None:
+        return text
+    return (
+        f"{text}; / (oracle - chance) = {normalised.estimate:+.2f} "
+        f"[{normalised.low:+.2f}, {normalised.high:+.2f}]"
+    )
+
+
 def _cost(result: GateResult) -> str:
     return "per decision, median: " + ", ".join(
         f"{arm.name} {arm.latency_ms.median:.2f} ms, {arm.rollout_steps:.0f} model steps"
@@ -173,100 +246,28 @@ def _cost(result: GateResult) -> str:
 
 
 def _power(result: GateResult) -> str:
-    oracle = result.oracle
-    drop = smallest_detectable_gap(oracle.success_count, oracle.episodes, level=result.level)
-    of = f"{oracle.success_count}/{oracle.episodes}"
+    """Say what a gate of this size could have found, and how surely."""
+    oracle, episodes = result.oracle, result.learned.episodes
+    of, level = f"{oracle.success_count}/{oracle.episodes}", result.interval.level
+    if result.metric == "return" or result.stop != "fixed":
+        return ""
+    drop = smallest_detectable_gap(round(oracle.success_rate * episodes), episodes, level=level)
     if drop is None:
         return f"no drop from {of} could be flagged at this number of episodes"
-    return f"smallest drop this gate could flag from {of}: {drop:.2f}"
+    sure = detectable_gap(
+        oracle.success_rate,
+        episodes,
+        oracle_episodes=oracle.episodes,
+        method=result.method,
+        level=level,
+    )
+    text = f"smallest drop this gate could flag from {of}: {drop:.2f}"
+    return text if sure is None else f"{text}; found 4 times in 5 from {sure:.2f}"
 
 
 def _listed(episodes: Sequence[int], most: int = 40) -> str:
     shown = " ".join(str(episode) for episode in episodes[:most])
     return shown + (f" and {len(episodes) - most} more" if len(episodes) > most else "")
-
-
-def _explanation(result: GateResult, *, fault: bool) -> list[str]:
-    """Return paragraphs: what the verdict means, what to do, what to know."""
-    paragraphs = list(result.faults) if result.faults else []
-    if result.is_oracle_too_weak:
-        paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
-    elif not fault:
-        paragraphs.append(_MEANING[result.verdict].format(**_numbers(result)))
-    if result.verdict is Verdict.INCONCLUSIVE:
-        paragraphs.append(resolve_hint(result))
-    paragraphs += [f"Note: {note}." for note in result.notes]
-    return [paragraph for paragraph in paragraphs if paragraph]
-
-
-def resolve_hint(result: GateResult) -> str:
-    """Say how many more episodes would resolve an INCONCLUSIVE gate at these rates."""
-    episodes = result.oracle.episodes
-    if episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
-        return (
-            f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
-            f"alike -> --cpg-episodes=50"
-        )
-    needed = episodes_to_resolve(
-        result.oracle.success_count,
-        result.oracle.episodes,
-        result.learned.success_count,
-        result.learned.episodes,
-        level=result.level,
-    )
-    if needed is None and result.gap == 0:
-        return "resolve: the rates are equal; no number of episodes would tell them apart"
-    if needed is None:
-        return "resolve: at these rates more than 100000 episodes per arm would be needed"
-    more = needed - episodes
-    return f"resolve: about {more} more episodes per arm at these rates -> --cpg-episodes={needed}"
-
-
-def _numbers(result: GateResult) -> dict[str, str]:
-    return {
-        "oracle": f"{result.oracle.success_count}/{result.oracle.episodes}",
-        "learned": f"{result.learned.success_count}/{result.learned.episodes}",
-        "lost": str(result.pairs.oracle_only),
-        "horizon": str(result.horizon),
-        "wanted": f"{result.min_oracle:g}" if result.min_oracle is not None else "",
-    }
-
-
-_MEND = (
-    "Fix the gate: look farther ahead (horizon, now {horizon}), use a stronger planner "
-    '(planner="cem", or more candidates), give more steps (budget), or choose an easier task. '
-)
-_TOO_WEAK = (
-    "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "
-    "starts, and min_oracle asks for a rate of {wanted}. A planner this weak hides what a model "
-    "gets wrong. " + _MEND
-)
-_MEANING = {
-    Verdict.MODEL_BOTTLENECK: (
-        "With the true dynamics this planner solves {oracle} starts, with the learned ones "
-        "{learned}: the model loses {lost} starts that were there to be won. Planner, starts, "
-        "noise and score were the same, so the loss is the model's. Compare its predictions with "
-        "the simulator along the oracle's plans in the lost episodes, and train on states the "
-        "planner visits; a lower validation error on the old data need not help."
-    ),
-    Verdict.PLANNER_BOTTLENECK: (
-        "The gate is at fault, not the model: even with the true dynamics this planner solves only "
-        "{oracle} starts, so no model could do better and a broken one would look the same. "
-        + _MEND
-        + 'To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
-    ),
-    Verdict.INCONCLUSIVE: (
-        "The interval contains zero and the rates are neither both near 0 nor both near 1 (oracle "
-        "{oracle}, learned {learned}): these episodes do not tell the arms apart."
-    ),
-    Verdict.MODEL_AS_GOOD_AS_ORACLE: (
-        "Both arms solve nearly every start (oracle {oracle}, learned {learned})."
-    ),
-    Verdict.LEARNED_OUTPERFORMS_ORACLE: (
-        "The learned model plans better than the true dynamics (oracle {oracle}, learned "
-        "{learned}); a smoother or more optimistic model can do that."
-    ),
-}
 
 
 def _wrapped(text: str, indent: str) -> str:

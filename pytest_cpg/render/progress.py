@@ -13,8 +13,9 @@ _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
 
 
 def progress_text(arm: str, done: int, count: int) -> str:
-    """Return ``arm 2/3 learned  31/50 episodes``."""
-    return f"arm {ARMS.index(arm) + 1}/{len(ARMS)} {arm}  {done}/{count} episodes"
+    """Return ``arm 2/3 learned  31/50 episodes``; a model of a ranking goes by its name alone."""
+    place = f"arm {ARMS.index(arm) + 1}/{len(ARMS)} " if arm in ARMS else ""
+    return f"{place}{arm}  {done}/{count} episodes"
 
 
 class LiveLine:
@@ -50,22 +51,23 @@ class LiveLine:
 
 
 class LogLines:
-    """Writes one line when an arm is finished, for logs that cannot be rewritten."""
+    """Writes one line when an arm has come as far as it was to, for logs."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._begun = 0.0
+        self._running: tuple[str, int] | None = None
         self._written = False
 
     def __call__(self, arm: str, done: int, count: int) -> None:
-        """Write the line once all episodes are done, with the seconds since none were."""
-        if done == 0:
-            self._begun = time.monotonic()
+        """Write the line once all episodes are done, with the seconds since the arm was begun."""
+        if self._running != (arm, count):
+            self._running, self._begun = (arm, count), time.monotonic()
         elif done == count:
             lead = "" if self._written else "\n"
             seconds = time.monotonic() - self._begun
             self._write(f"{lead}  cpg: {progress_text(arm, done, count)}, {seconds:.1f} s")
-            self._written = True
+            self._written, self._running = True, None
 
     def clear(self) -> None:
         """Leave what is written: a log keeps its lines."""

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.ledger import Entry, Judgement, Ledger
-from pytest_cpg.render.failure import bracket, resolve_hint, short_name
+from pytest_cpg.render.explanation import resolve_hint
+from pytest_cpg.render.notation import bracket, fitted_names, number, short_name
 from pytest_cpg.stats import Verdict
 
 _COLUMNS = "oracle learned   gap {level:^13s}    n verdict"
-# Mark, blanks, five numbers and the longest short name of a verdict.
-_NUMBERS_WIDTH = 63
-_NARROWEST_NAME = 17
+# Mark, blanks and five numbers.
+_NUMBERS_WIDTH = 44
+_WEAK = "~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +56,26 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
 
     With ``verbosity`` below 0 only gates that did not simply pass are listed.
     """
-    names = _names(ledger.gates, width)
+    results = [
+        judgement.read() for entry in ledger.entries.values() for judgement in entry.judgements
+    ]
+    verdict_width = max([len(_verdict(result)) for result in results], default=0)
+    names = fitted_names(ledger.gates, width - _NUMBERS_WIDTH - verdict_width)
     space = max(map(len, names.values()), default=0)
-    rows = [
+    lines = [
         line
         for gate in ledger.gates
         for line in _gate_lines(ledger, gate, f"{names[gate]:{space}s}", verbosity, width)
     ]
-    if not rows:
-        return []
-    level = next(
-        (
-            f"{100 * judgement.read().level:g}% CI"
-            for entry in ledger.entries.values()
-            for judgement in entry.judgements
-        ),
-        "95% CI",
-    )
-    header = f" {'gate':{space + 2}s} {_COLUMNS.format(level=level)}"
-    lines = [Line(header), *rows]
+    if lines:
+        level = results[0].interval.level if results else 0.95
+        columns = _COLUMNS.format(level=f"{100 * level:.4g}% CI")
+        lines.insert(0, Line(f" {'gate':{space + 2}s} {columns}"))
+    if verbosity >= 0 and any(result.is_weak for result in results):
+        lines.append(Line(f" {_WEAK} by raw rates, which so few episodes do not prove"))
+    for found in ledger.findings:
+        if found.fails or verbosity >= 0:
+            lines += _wrapped(found.text, " ", width, _RED if found.fails else {})
     if ledger.missing:
         lines.append(
             Line(
@@ -85,21 +87,8 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
     return lines
 
 
-def _names(gates: tuple[str, ...], width: int) -> dict[str, str]:
-    """Return the names shown: without the file when that is unambiguous, and cut to fit."""
-    short = {gate: gate.rpartition("::")[2] for gate in gates}
-    if len(set(short.values())) < len(gates):
-        short = {gate: gate for gate in gates}
-    room = max(_NARROWEST_NAME, width - _NUMBERS_WIDTH)
-    return {gate: _shortened(name, room) for gate, name in short.items()}
-
-
-def _shortened(name: str, room: int) -> str:
-    """Return a name with its middle left out when it is too long."""
-    if len(name) <= room:
-        return name
-    head = room // 2 - 1
-    return f"{name[:head]}..{name[head + 2 - room :]}"
+def _verdict(result: GateResult) -> str:
+    return f"{_WEAK * result.is_weak}{short_name(result.verdict)}"
 
 
 def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int) -> Iterator[Line]:
@@ -110,16 +99,19 @@ def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int
     elif not entry.judgements:
         mark, markup = _MARKS[entry.outcome]
         if verbosity >= 0 or entry.outcome != "skipped":
-            yield _without_numbers(mark, name, entry.detail or entry.outcome, markup, width)
+            why = entry.detail or ("ranking" if entry.rankings else entry.outcome)
+            yield _without_numbers(mark, name, why, markup, width)
     else:
-        for number, judgement in enumerate(entry.judgements, 1):
+        for count, judgement in enumerate(entry.judgements, 1):
             yield from _comparison_lines(
                 entry,
                 judgement,
-                name if number == 1 else f"#{number:<{len(name) - 1}d}",
+                name if count == 1 else f"#{count:<{len(name) - 1}d}",
                 verbosity=verbosity,
                 width=width,
             )
+    for ranking in entry.rankings if entry is not None and verbosity >= 0 else ():
+        yield from _wrapped(f"ranking: {ranking}", "     ", width)
 
 
 def _without_numbers(
@@ -139,16 +131,44 @@ def _comparison_lines(
         return
     yield Line(
         f" {mark} {name} {result.oracle.success_rate:6.2f} {result.learned.success_rate:7.2f} "
-        f"{result.gap:+.2f} {bracket(result.interval)} {result.oracle.episodes:4d} "
-        f"{short_name(result.verdict)}",
+        f"{number(result.interval.estimate, result.metric)} {bracket(result)} "
+        f"{result.learned.episodes:4d} {_verdict(result)}",
         markup,
     )
-    remarks = [f"note: {note}" for note in result.notes] if verbosity >= 0 else []
-    if result.verdict is Verdict.INCONCLUSIVE and verbosity >= 0:
+    for remark in _remarks(judgement, result, verbosity):
+        yield from _wrapped(remark, "     ", width)
+
+
+def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[str]:
+    """Return what is said below a gate's line; nothing in quiet sessions but what went wrong."""
+    drift = judgement.comparison
+    remarks = []
+    if drift is not None and (drift.fails or verbosity >= 0) and drift.is_news:
+        remarks.append(f"baseline: {drift.text}  {drift.label}")
+    if verbosity < 0:
+        return remarks
+    remarks += [f"note: {note}" for note in result.notes]
+    if judgement.attempt > 1:
+        remarks.append(
+            f"attempt {judgement.attempt}: a gate that is repeated until it passes says nothing"
+        )
+    if result.looks and result.max_episodes and result.learned.episodes < result.max_episodes:
+        remarks.append(
+            f"stopped after {result.learned.episodes} of {result.max_episodes} episodes per arm: "
+            f"the verdict was settled"
+        )
+    if result.verdict is Verdict.INCONCLUSIVE:
         remarks.append(resolve_hint(result))
-    for remark in remarks:
-        for text in textwrap.wrap(remark, width - 5, break_on_hyphens=False):
-            yield Line(f"     {text}")
+    if verbosity > 0:
+        remarks.append(f"judged by {result.evidence}")
+    return remarks
+
+
+def _wrapped(
+    text: str, indent: str, width: int, markup: Mapping[str, bool] | None = None
+) -> list[Line]:
+    lines = textwrap.wrap(text, width - len(indent), break_on_hyphens=False)
+    return [Line(f"{indent}{line}", markup or {}) for line in lines]
 
 
 _RED, _YELLOW, _GREEN = {"red": True}, {"yellow": True}, {"green": True}

@@ -12,6 +12,8 @@ def arm(successes, steps, **changes):
         "name": "learned",
         "successes": successes,
         "steps": steps,
+        "indices": np.arange(len(successes)),
+        "returns": np.zeros(len(successes)),
         "level": 0.95,
         "decisions": 9,
         "rollout_steps": 750.0,
@@ -44,12 +46,18 @@ def test_outcomes_are_copies_that_cannot_be_written_to():
 
 
 def test_outcomes_of_unequal_length_are_refused():
-    with pytest.raises(ValueError, match=r"got shapes \(2,\) and \(1,\)"):
+    with pytest.raises(ValueError, match=r"one of steps for each of 2 episodes, got shape \(1,\)"):
         arm([True, False], [3])
 
 
+@pytest.mark.parametrize("name", ["returns", "confidences"])
+def test_numbers_that_are_not_finite_are_refused(name):
+    with pytest.raises(ValueError, match=f"need finite {name}, got nan"):
+        arm([True, False], [3, 4], **{name: [0.0, np.nan]})
+
+
 def test_an_arm_survives_json():
-    some = arm([True, False], [10, 500])
+    some = arm([True, False], [10, 500], indices=[3, 5], returns=[490.5, 0.25], confidences=[1, 0])
     again = Arm.from_dict(json.loads(json.dumps(some.to_dict())))
     assert again.to_dict() == some.to_dict()
     assert again.latency_ms == some.latency_ms

@@ -76,7 +76,9 @@ def test_gaussian_cem_gets_closer_with_more_iterations():
     def miss(iterations):
         planner = CEM(iterations=iterations, horizon=3, samples=24)
         plans = planner.plan(Line(BOX), np.zeros((40, 1)), streams(40), np.full(40, 100))
-        return np.mean([abs(a[:n].sum() - 3) for a, n in zip(*plans, strict=True)])
+        return np.mean(
+            [abs(a[:n].sum() - 3) for a, n in zip(plans.actions, plans.lengths, strict=True)]
+        )
 
     assert miss(6) < 0.5 * miss(1)
 

@@ -87,9 +87,27 @@ def test_a_result_survives_json():
 
 
 def test_a_result_of_another_schema_says_what_to_do():
-    text = result_of(first(8, 20), first(3, 20)).to_json().replace('"schema": 1', '"schema": 99')
-    with pytest.raises(ValueError, match="schema 99, and this pytest-cpg reads 1"):
+    text = result_of(first(8, 20), first(3, 20)).to_json().replace('"schema": 2', '"schema": 99')
+    with pytest.raises(ValueError, match="schema 99, and this pytest-cpg reads up to 2"):
         GateResult.from_json(text)
+
+
+def test_a_result_of_the_first_schema_still_loads():
+    result = result_of(first(8, 20), first(3, 20))
+    values = json.loads(result.to_json())
+    later = ("evidence", "is_weak", "margin", "metric", "stop", "max_episodes", "looks")
+    for name in (*later, "family_size", "group"):
+        del values[name]
+    for arm in ("oracle", "learned", "chance"):
+        for name in ("indices", "returns", "confidences"):
+            del values[arm][name]
+    old = GateResult.from_json(json.dumps({**values, "schema": 1}))
+    assert (old.verdict, old.gap, old.lost_episodes) == (
+        result.verdict,
+        result.gap,
+        result.lost_episodes,
+    )
+    assert (old.stop, old.metric, old.looks, old.family_size) == ("fixed", "success", (), 1)
 
 
 def test_json_never_holds_a_number_that_is_none():

@@ -1,0 +1,143 @@
+"""Acceptance: which results of a session go into the baseline, and what it says of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_cpg.baseline_file import GitState, git_state, load, update
+from pytest_cpg.baseline_gate import BaselineGate
+from pytest_cpg.baselines import Baseline, BaselineError, Label, missing, pruned, updated
+from pytest_cpg.ledger import Finding, Ledger, comparison_name
+
+_MOST_NAMED = 5
+
+
+def baseline_findings(
+    ledger: Ledger, path: Path, switches: frozenset[str], *, root: Path, in_ci: bool, whole: bool
+) -> list[Finding]:
+    """Accept what was asked to be accepted, and return what there is to say of the baseline.
+
+    Parameters
+    ----------
+    path : Path
+        The baseline file.
+    switches : frozenset of str
+        ``"update_baseline"``, ``"prune_baseline"``, ``"force"``.
+    root : Path
+        The project's folder.
+    in_ci : bool
+        Whether this runs unattended, where accepting is refused.
+    whole : bool
+        Whether all gates of the project were collected.
+    """
+    try:
+        baseline = load(path) or Baseline()
+        known = _known(baseline, ledger, root, is_whole_run=whole)
+        gone = tuple(missing(baseline, known, measured=_measured(ledger)))
+        found = []
+        if "update_baseline" in switches:
+            found += _accept(ledger, path, root, is_forced="force" in switches, in_ci=in_ci)
+        if "prune_baseline" in switches:
+            return found + _prune(path, gone, is_forced="force" in switches, in_ci=in_ci)
+    except BaselineError as error:
+        return [Finding(str(error), fails=True)]
+    if gone:
+        found.append(
+            Finding(
+                f"baseline: {_named(gone)} accepted once and not collected  {Label.MISSING}; "
+                f"--cpg-prune-baseline drops what is gone for good"
+            )
+        )
+    return found
+
+
+def _known(baseline: Baseline, ledger: Ledger, root: Path, *, is_whole_run: bool) -> set[str]:
+    """Return the gates that exist, as far as this session can tell.
+
+    Where only a part of the project was collected, a gate is gone if its file is.
+    """
+    known = {*ledger.planned, *ledger.deselected}
+    if not is_whole_run:
+        files = ((gate, gate.partition("::")) for gate in baseline.gates)
+        known |= {gate for gate, (file, node, _) in files if not node or (root / file).exists()}
+    return known
+
+
+def _measured(ledger: Ledger) -> list[str]:
+    """Return the comparisons of every test that ran to its end."""
+    return [
+        comparison_name(gate, number)
+        for gate, entry in ledger.entries.items()
+        if entry.outcome in ("passed", "xfailed")
+        for number, _ in enumerate(entry.judgements, 1)
+    ]
+
+
+def _accept(
+    ledger: Ledger, path: Path, root: Path, *, is_forced: bool, in_ci: bool
+) -> list[Finding]:
+    state = git_state(root, besides=path)
+    refusal = None if is_forced else _refusal(state, in_ci=in_ci)
+    if refusal is not None:
+        return [refusal]
+    accepted, refused = [], []
+    for gate, entry in ledger.entries.items():
+        for number, judgement in enumerate(entry.judgements, 1):
+            name = comparison_name(gate, number)
+            if judgement.reason is None or is_forced:
+                accepted.append(BaselineGate.of(name, judgement.read(), commit=state.commit))
+            else:
+                refused.append(name)
+    found = []
+    if accepted:
+        update(path, lambda baseline: updated(baseline, accepted))
+        where = f" @ {state.commit}" if state.commit else ""
+        names = _named([gate.id for gate in accepted])
+        found.append(Finding(f"baseline: {names} accepted{where} into {path}"))
+    if refused:
+        found.append(
+            Finding(
+                f"baseline: {_named(refused)} not accepted, as the verdict is worse than the test "
+                f"accepts; --cpg-force accepts it all the same",
+                fails=True,
+            )
+        )
+    if not accepted and not refused:
+        found.append(Finding("baseline: no gate was measured, none accepted", fails=True))
+    return found
+
+
+def _prune(path: Path, gone: Sequence[str], *, is_forced: bool, in_ci: bool) -> list[Finding]:
+    if in_ci and not is_forced:
+        return [_IN_CI]
+    if not gone:
+        return [Finding("baseline: nothing to prune")]
+    update(path, lambda baseline: pruned(baseline, set(baseline.gates) - set(gone)))
+    return [Finding(f"baseline: {_named(gone)} dropped from {path}")]
+
+
+_IN_CI = Finding(
+    "baseline: not written, as this is CI, where nobody looks at what is accepted; write it where "
+    "you can commit it, or use --cpg-force",
+    fails=True,
+)
+
+
+def _refusal(state: GitState, *, in_ci: bool) -> Finding | None:
+    """Return why nothing may be accepted here, if so."""
+    if in_ci:
+        return _IN_CI
+    if state.dirty:
+        return Finding(
+            f"baseline: not written, as {_named(state.dirty)} not committed, and nobody could tell "
+            f"later what was accepted; commit first, or use --cpg-force",
+            fails=True,
+        )
+    return None
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{shown}{more}"

@@ -1,0 +1,189 @@
+"""Forecast: what a gate could find before anything is run, and what it would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cpg.baselines import Baseline
+from pytest_cpg.gates.design import Design
+from pytest_cpg.ledger import Ledger, comparison_name
+from pytest_cpg.stats import (
+    betting_characteristics,
+    detectable_gap,
+    episodes_for_gap,
+    operating_characteristics,
+    pair_rates,
+    wang_tsiatis_boundary,
+)
+
+# The usual convention for a planned study (Cohen, Statistical Power Analysis, 1988, section 2.4).
+POWER = 0.8
+WANTED_GAPS = (0.1, 0.2, 0.3)
+# Where nothing is known of the oracle: rates near 0.5 vary most, so that gaps are hardest to find.
+_UNKNOWN_RATE = 0.5
+# Half of the starts decide for both arms at once: equal arms then correlate by one half.
+_USUAL_SHARE = 0.5
+_GAP_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What one gate could find.
+
+    Attributes
+    ----------
+    gate : str
+    episodes : int
+        Per arm, at most.
+    may_stop : bool
+        Whether the gate may stop earlier.
+    oracle_rate : float
+        What the oracle arm is taken to solve, in [0, 1].
+    source : str
+        Where that is from: ``"last run"``, ``"baseline"`` or ``"assumed"``.
+    detectable, paired : float or None
+        The smallest gap that is found with a chance of 80 %, if the arms were independent, and if
+        half of the starts decide for both at once and a paired interval judges. None when no gap
+        is, or when returns are judged.
+    needed : tuple of (int or None)
+        Episodes per arm that find each of `WANTED_GAPS` with that chance, if the arms were
+        independent; None where the oracle's rate leaves no room for such a gap.
+    seconds : float or None
+        At the last run's speed, at most; None when the gate was never run here.
+    """
+
+    gate: str
+    episodes: int
+    may_stop: bool
+    oracle_rate: float
+    source: str
+    detectable: float | None
+    paired: float | None
+    needed: tuple[int | None, ...]
+    seconds: float | None
+
+
+def forecast(
+    gate: str, design: Design, costs: Mapping[str, Any], baseline: Baseline | None
+) -> Forecast:
+    """Return what a gate of this design could find.
+
+    Parameters
+    ----------
+    costs : mapping
+        From `costs_of`, of earlier runs.
+    """
+    rate, source = _oracle_rate(gate, costs, baseline)
+    detectable, paired = _detectable(design, rate)
+    return Forecast(
+        gate=gate,
+        episodes=design.episodes,
+        may_stop=design.stop != "fixed",
+        oracle_rate=rate,
+        source=source,
+        detectable=detectable,
+        paired=paired,
+        needed=tuple(_needed(design, rate, gap) for gap in WANTED_GAPS),
+        seconds=_seconds(design, costs.get(gate)),
+    )
+
+
+def costs_of(ledger: Ledger) -> dict[str, Any]:
+    """Return what each gate's episodes took, and what its oracle solved, as plain values."""
+    costs = {}
+    for gate, entry in ledger.entries.items():
+        for number, judgement in enumerate(entry.judgements, 1):
+            result = judgement.read()
+            arms = (result.oracle, result.learned, result.chance)
+            costs[comparison_name(gate, number)] = {
+                "oracle_rate": result.oracle.success_rate,
+                "seconds_per_episode": {arm.name: arm.seconds / arm.episodes for arm in arms},
+            }
+    return costs
+
+
+def _oracle_rate(
+    gate: str, costs: Mapping[str, Any], baseline: Baseline | None
+) -> tuple[float, str]:
+    if gate in costs:
+        return float(costs[gate]["oracle_rate"]), "last run"
+    accepted = baseline.gates.get(gate) if baseline else None
+    if accepted:
+        solved, episodes = accepted.oracle_arm
+        return solved / episodes, "baseline"
+    return _UNKNOWN_RATE, "assumed"
+
+
+def _needed(design: Design, rate: float, gap: float) -> int | None:
+    if design.metric == "return" or gap > rate:
+        return None
+    return episodes_for_gap(rate, gap, power=POWER, method=design.method, level=design.gap_level)
+
+
+def _detectable(design: Design, rate: float) -> tuple[float | None, float | None]:
+    """Return the gaps found with the wanted chance: independent arms, and paired ones."""
+    if design.metric == "return":
+        return None, None
+    if design.stop != "fixed":
+        return _found_in_time(design, rate, 0.0), _found_in_time(design, rate, _USUAL_SHARE)
+    paired = design.method if design.method != "agresti-caffo" else "bonett-price"
+    return (
+        detectable_gap(
+            rate,
+            design.episodes,
+            power=POWER,
+            oracle_episodes=design.oracle_episodes,
+            method=design.method,
+            level=design.gap_level,
+        ),
+        detectable_gap(
+            rate,
+            design.episodes,
+            power=POWER,
+            method=paired,
+            level=design.gap_level,
+            share=_USUAL_SHARE,
+        ),
+    )
+
+
+def _found_in_time(design: Design, rate: float, share: float) -> float | None:
+    """Return the smallest gap in hundredths that a gate which may stop early finds."""
+
+    def finds(steps: int) -> bool:
+        rates = pair_rates(rate, max(0.0, rate - steps / _GAP_STEPS), share=share)
+        chances = {"oracle_only": rates.oracle_only, "learned_only": rates.learned_only}
+        if design.stop == "anytime":
+            done = betting_characteristics(design.episodes, level=design.gap_level, **chances)
+        else:
+            boundary = wang_tsiatis_boundary(
+                design.episodes, level=design.gap_level, margin=design.margin
+            )
+            done = operating_characteristics(boundary, **chances)
+        return done.above >= POWER
+
+    return _smallest(finds, most=int(rate * _GAP_STEPS))
+
+
+def _smallest(finds: Callable[[int], bool], *, most: int) -> float | None:
+    """Return the smallest number of steps that is found, as all above it are, in gaps."""
+    if not most or not finds(most):
+        return None
+    least = 1
+    while least < most:
+        middle = (least + most) // 2
+        if finds(middle):
+            most = middle
+        else:
+            least = middle + 1
+    return most / _GAP_STEPS
+
+
+def _seconds(design: Design, cost: Mapping[str, Any] | None) -> float | None:
+    if cost is None:
+        return None
+    episodes = {"oracle": max(design.episodes, design.oracle_episodes or 0)}
+    per_episode: Mapping[str, float] = cost["seconds_per_episode"]
+    return sum(seconds * episodes.get(arm, design.episodes) for arm, seconds in per_episode.items())

@@ -1,0 +1,224 @@
+"""Gate item: one marked test, from its markers to its judged results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from pytest_cpg.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.baselines import Baseline, Comparison
+    from pytest_cpg.contracts import Task
+    from pytest_cpg.gates.design import Design
+    from pytest_cpg.gates.result import GateResult
+    from pytest_cpg.ledger import Judgement
+    from pytest_cpg.marker import Components, GateSpec
+
+MARKER = "cpg"
+NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
+RESULTS: pytest.StashKey[list[tuple[GateResult, Judgement]]] = pytest.StashKey()
+RANKINGS: pytest.StashKey[list[str]] = pytest.StashKey()
+ATTEMPT: pytest.StashKey[int] = pytest.StashKey()
+_FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
+
+_TWO_MODELS = (
+    "the marker names model={model!r}, and this test judged another one: its own learned_dynamics "
+    "fixture hides the named model, or compare(learned=...) was given something else. Drop one of "
+    "the two."
+)
+
+_NO_GATE = (
+    "this test is marked cpg but ran no gate. Take the `cpg` fixture as an argument, or call "
+    "benchmark_runner.compare(learned=...) or .rank({...}) in the test."
+)
+
+_RERUN = (
+    "{first}\n\nThis was attempt 1, and it counts: a gate that is repeated until it passes passes "
+    "by luck. Attempt {attempt} was refused. Leave gates out of --reruns and flaky; to have them "
+    "repeated all the same, set cpg_allow_reruns = true in the ini file."
+)
+
+
+def gate_id(item: pytest.Item) -> str:
+    """Return the marker's ``id`` as written, even of a marker that is wrong elsewhere.
+
+    A parametrised test has one gate for each set of parameters.
+    """
+    for marker in item.iter_markers(MARKER):
+        given = marker.kwargs.get("id")
+        if isinstance(given, str):
+            parameters = getattr(item, "callspec", None)
+            return f"{given}[{parameters.id}]" if parameters else given
+    return item.nodeid
+
+
+def parse_item(node: pytest.Item, settings: Settings, *, family_size: int) -> GateSpec:
+    """Return the gate that a test's markers ask for, or fail with what to write instead."""
+    from pytest_cpg.contracts import ComponentError
+    from pytest_cpg.marker import parse_gate
+
+    markers = list(node.iter_markers(MARKER))
+    if not markers:
+        fail(
+            "the fixtures of pytest-cpg need a marked test. Write "
+            '@pytest.mark.cpg(task="acrobot-swingup") above it.'
+        )
+    try:
+        return parse_gate(
+            markers, settings, _components(node), nodeid=node.nodeid, family_size=family_size
+        )
+    except (ValueError, ComponentError) as error:
+        fail(f"{node.nodeid}: {error}")
+
+
+def design_of(spec: GateSpec, task: Task) -> Design:
+    """Return what both arms of this gate share."""
+    from pytest_cpg.gates.design import Design
+
+    return Design(
+        task=task,
+        planner=spec.planner,
+        episodes=spec.episodes,
+        seed=spec.seed,
+        starts=spec.starts,
+        level=spec.level,
+        tolerance=spec.tolerance,
+        min_oracle=spec.min_oracle,
+        interval=spec.interval,
+        margin=spec.margin,
+        metric=spec.metric,
+        stop=spec.stop,
+        oracle_episodes=spec.oracle_episodes,
+        family_size=spec.family_size,
+        group=spec.group,
+    )
+
+
+def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
+    """Count how often this test is run, and refuse to run its gate twice."""
+    attempt = item.stash.get(ATTEMPT, 0) + 1
+    item.stash[ATTEMPT] = attempt
+    item.stash[RESULTS] = []
+    item.stash[RANKINGS] = []
+    if attempt > 1 and not allow_reruns:
+        first = item.stash.get(_FIRST_FAILURE, "The gate was run before.")
+        fail(_RERUN.format(first=first, attempt=attempt))
+
+
+def judge_into(
+    item: pytest.Item, spec: GateSpec, baseline: Baseline | None, *, drift_fails: bool
+) -> Callable[[GateResult], None]:
+    """Return what judges each result of this test, and keeps it for the test's end."""
+    measured = item.stash[RESULTS]
+
+    def judge(result: GateResult) -> None:
+        from pytest_cpg.gates.planning_gap import failure_reason
+        from pytest_cpg.ledger import Judgement
+
+        comparison = _comparison(item, result, baseline, number=len(measured) + 1)
+        reason = failure_reason(result, spec.max_verdict)
+        if reason is None and comparison is not None and drift_fails and comparison.fails:
+            reason = comparison.text
+        measured.append(
+            (
+                result,
+                Judgement(
+                    result=result.to_json(),
+                    reason=reason,
+                    max_verdict=spec.max_verdict.value,
+                    attempt=item.stash[ATTEMPT],
+                    drift=None if comparison is None else comparison.to_json(),
+                ),
+            )
+        )
+
+    return judge
+
+
+def conclude(item: pytest.Item, spec: GateSpec) -> None:
+    """Fail the test unless its marker accepts everything that was measured."""
+    __tracebackhide__ = True
+    if not item.stash[RESULTS] and not item.stash[RANKINGS]:
+        fail(_NO_GATE)
+    if item.stash[RESULTS] and spec.model and not item.stash.get(NAMED_MODEL, False):
+        fail(_TWO_MODELS.format(model=spec.model))
+    failures = _failures(item, spec)
+    if failures:
+        item.stash[_FIRST_FAILURE] = "\n\n".join(failures)
+        fail(item.stash[_FIRST_FAILURE])
+
+
+def fail(message: str) -> NoReturn:
+    """Fail a test or its collection with a message alone.
+
+    This frame must stay visible: where all are hidden, pytest says so below the message.
+    """
+    raise pytest.fail.Exception(message, pytrace=False) from None
+
+
+@contextmanager
+def clean_errors() -> Iterator[None]:
+    """Fail with the message alone of an error that names its own cure."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except Exception as error:
+        # Not imported here: a test that has nothing to do with gates may fail, too.
+        contracts = sys.modules.get("pytest_cpg.contracts")
+        if contracts is None or not isinstance(error, contracts.CpgError):
+            raise
+        # This one came from the user's model, whose traceback is what helps.
+        if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
+            raise
+        fail(str(error))
+
+
+def _components(node: pytest.Item) -> Components:
+    """Return what the hooks contribute that are in reach of this test."""
+    from pytest_cpg.marker import Components
+    from pytest_cpg.registry import merge
+
+    return Components(
+        tasks=merge("task", node.ihook.pytest_cpg_tasks()),
+        planners=merge("planner", node.ihook.pytest_cpg_planners()),
+        world_models=merge("world model", node.ihook.pytest_cpg_world_models()),
+    )
+
+
+def _comparison(
+    item: pytest.Item, result: GateResult, baseline: Baseline | None, *, number: int
+) -> Comparison | None:
+    if baseline is None:
+        return None
+    from pytest_cpg.baselines import compare
+    from pytest_cpg.ledger import comparison_name
+
+    accepted = baseline.gates.get(comparison_name(gate_id(item), number))
+    return compare(result, accepted, level=result.level)
+
+
+def _failures(item: pytest.Item, spec: GateSpec) -> list[str]:
+    """Return the failure section of every result that the marker does not accept."""
+    from pytest_cpg.render.failure import failure_text
+    from pytest_cpg.render.junit import properties
+
+    failures = []
+    for result, judgement in item.stash[RESULTS]:
+        item.user_properties.extend(properties(result))
+        if judgement.reason is not None:
+            failures.append(
+                failure_text(
+                    result,
+                    reason=judgement.reason,
+                    max_verdict=spec.max_verdict,
+                    model=spec.model,
+                    nodeid=item.nodeid,
+                    drift=judgement.comparison,
+                )
+            )
+    return failures

@@ -1,0 +1,344 @@
+"""Gate session: the gates of one pytest session, in the controller or in one xdist worker."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.baselines import Baseline
+    from pytest_cpg.contracts import Task
+    from pytest_cpg.gates.benchmark import Benchmark
+    from pytest_cpg.ledger import Finding, Ledger
+    from pytest_cpg.marker import GateSpec
+
+_PLANNED, _DESELECTED = "pytest_cpg_planned", "pytest_cpg_deselected"
+_COSTS = "cpg/costs"
+_SPEC: pytest.StashKey[GateSpec] = pytest.StashKey()
+
+_CLASH = (
+    "two gates have the id {id!r}, and one would hide the other. Give each its own: "
+    "@pytest.mark.cpg(..., id=...)."
+)
+
+_NO_FAMILY = (
+    "--cpg-correction=holm shares one error rate among all gates of the project, and needs to know "
+    "how many they are. Set cpg_family_size in the ini file, or keep a baseline."
+)
+
+
+class GateSession:
+    """The gates of one pytest session.
+
+    Everything that a session without gates does not need is imported when the first one is met.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self._settings = settings
+        self._ledger: Ledger | None = None
+        self._baseline: Baseline | None = None
+        self._has_read_baseline = False
+        self._tasks: dict[tuple[Any, ...], Task] = {}
+        self._plan: list[str] = []
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the session's gates reported."""
+        if self._ledger is None:
+            from pytest_cpg.ledger import Ledger
+
+            self._ledger = Ledger()
+        return self._ledger
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """The last accepted results; None when there are none."""
+        if not self._has_read_baseline:
+            if self._baseline_path.exists():
+                from pytest_cpg.baseline_file import load
+
+                self._baseline = load(self._baseline_path)
+            self._has_read_baseline = True
+        return self._baseline
+
+    def spec(self, node: pytest.Item) -> GateSpec:
+        """Return the gate that a test's markers ask for, or fail with what to write instead."""
+        if _SPEC not in node.stash:
+            node.stash[_SPEC] = self._parsed(node)
+        return node.stash[_SPEC]
+
+    def task(self, spec: GateSpec) -> Task:
+        """Return a gate's task; simulators are built once per session."""
+        from pytest_cpg.contracts import Task
+        from pytest_cpg.registry import check_complete
+
+        key = (spec.task, spec.make_task, spec.budget)
+        if key not in self._tasks:
+            budget = {} if spec.budget is None else {"budget": spec.budget}
+            task = spec.make_task(**budget)
+            self._tasks[key] = check_complete("task", spec.task, task, Task)
+        return self._tasks[key]
+
+    def benchmark(self, node: pytest.Item) -> Benchmark:
+        """Return what compares models for this test."""
+        from pytest_cpg.gate_item import RANKINGS, design_of, gate_id, judge_into
+        from pytest_cpg.gates.benchmark import Benchmark
+        from pytest_cpg.terminal import watch_on
+
+        spec = self.spec(node)
+        gate, running = gate_id(node), self.ledger.running
+        running[gate] = "interrupted before its first arm"
+        return Benchmark(
+            design=design_of(spec, self.task(spec)),
+            on_result=judge_into(
+                node,
+                spec,
+                self.baseline if spec.drift != "off" else None,
+                # Whoever accepts new results knows that they differ from the old ones.
+                drift_fails=spec.drift == "fail" and not self._is_on("update_baseline"),
+            ),
+            on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
+            watch=watch_on(
+                self._config, lambda text: running.update({gate: f"interrupted in {text}"})
+            ),
+        )
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
+        if metafunc.definition.get_closest_marker("cpg"):
+            self._parsed(metafunc.definition)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the gates that were collected and will not run."""
+        gates = [item for item in items if item.get_closest_marker("cpg")]
+        if gates:
+            from pytest_cpg.gate_item import gate_id
+
+            self.ledger.deselected.update(dict.fromkeys(map(gate_id, gates)))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Note the gates that will run; only say what they could find under --cpg-plan."""
+        items = [item for item in session.items if item.get_closest_marker("cpg")]
+        option = self._config.option
+        if items and not (option.collectonly or option.setuponly or option.setupplan):
+            from pytest_cpg.gate_item import gate_id
+
+            self.ledger.plan(map(gate_id, items))
+        if not self._is_on("plan"):
+            return None
+        self._forecast(items)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Check markers that were not seen while collecting; show our own errors without frames."""
+        __tracebackhide__ = True
+        if not item.get_closest_marker("cpg"):
+            return (yield)
+        from pytest_cpg.gate_item import begin_attempt, clean_errors, fail, gate_id
+
+        with clean_errors():
+            self.spec(item)
+            if gate_id(item) in self.ledger.clashes:
+                fail(_CLASH.format(id=gate_id(item)))
+            begin_attempt(item, allow_reruns=self._settings.allow_reruns)
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Apply the gate to what the test measured, once its body has passed."""
+        __tracebackhide__ = True
+        if not item.get_closest_marker("cpg"):
+            return (yield)
+        from pytest_cpg.gate_item import RANKINGS, RESULTS, clean_errors, conclude
+
+        with clean_errors():
+            try:
+                yield
+            except pytest.skip.Exception:
+                # Skipping what was not measured is fine; what was measured counts.
+                if not item.stash[RESULTS] and not item.stash[RANKINGS]:
+                    raise
+            conclude(item, self.spec(item))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
+        report = yield
+        if item.get_closest_marker("cpg"):
+            from pytest_cpg.gate_item import RANKINGS, RESULTS, gate_id
+            from pytest_cpg.ledger import dump
+
+            report.pytest_cpg_gate = gate_id(item)  # type: ignore[attr-defined]  # ours to add
+            if call.when == "call":
+                measured = [judgement for _, judgement in item.stash.get(RESULTS, [])]
+                report.pytest_cpg_judgements = dump(measured)  # type: ignore[attr-defined]  # ours
+                rankings = json.dumps(item.stash.get(RANKINGS, []))
+                report.pytest_cpg_rankings = rankings  # type: ignore[attr-defined]  # ours
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect what a gate reported, here or on a worker."""
+        gate = getattr(report, "pytest_cpg_gate", None)
+        # The report of a subtest is a copy of its test's, which is still to come.
+        if gate is None or hasattr(report, "context"):
+            return
+        from pytest_cpg.ledger import entry_of
+
+        entry = entry_of(report)
+        if entry:
+            self.ledger.report(gate, entry)
+
+    def pytest_report_teststatus(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
+        """Show a passed gate whose verdict is INCONCLUSIVE as a yellow question mark."""
+        judgements = getattr(report, "pytest_cpg_judgements", None)
+        if not judgements or not report.passed or hasattr(report, "wasxfail"):
+            return None
+        from pytest_cpg.ledger import load
+        from pytest_cpg.stats import Verdict
+
+        verdicts = [judgement.read().verdict for judgement in load(judgements)]
+        if Verdict.INCONCLUSIVE not in verdicts:
+            return None
+        return "passed", "?", ("INCONCLUSIVE", {"yellow": True})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Learn from an xdist worker which gates it had collected."""
+        output = getattr(node, "workeroutput", {})
+        if output.get(_PLANNED):
+            self.ledger.plan(output[_PLANNED])
+        if output.get(_DESELECTED):
+            self.ledger.deselected.update(dict.fromkeys(output[_DESELECTED]))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a session in which a planned gate did not report, or the gates fail together."""
+        if self._ledger is None or self._is_on("plan"):
+            return
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output[_PLANNED] = list(self._ledger.planned)
+            output[_DESELECTED] = list(self._ledger.deselected)
+            return
+        self.ledger.findings = self._findings()
+        self._remember_costs()
+        fails = self.ledger.missing or any(found.fails for found in self.ledger.findings)
+        if fails and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print one line per gate, and what they say together."""
+        if self._is_on("plan"):
+            terminalreporter.write_sep("-", "cpg: plan, nothing was run")
+            for text in self._plan:
+                terminalreporter.write_line(text)
+            return
+        if self._ledger is None or self._config.option.no_summary:
+            return
+        from pytest_cpg.render import summary
+
+        lines = summary.summary_lines(
+            self._ledger,
+            width=self._config.get_terminal_writer().fullwidth,
+            verbosity=self._config.get_verbosity(),
+        )
+        if lines:
+            terminalreporter.write_sep("-", summary.title(self._ledger))
+        for line in lines:
+            terminalreporter.write_line(line.text, **line.markup)
+
+    @property
+    def _baseline_path(self) -> Path:
+        return Path(self._config.rootpath, self._settings.of_session("baseline"))
+
+    @property
+    def _family_size(self) -> int:
+        """Gates of the family by the settings or the baseline, never by what was selected."""
+        typed = int(self._settings.of_session("family_size"))
+        return typed or (self.baseline.family_size if self.baseline else 0)
+
+    @property
+    def _is_corrected(self) -> bool:
+        return bool(self._settings.of_session("correction") == "holm")
+
+    def _parsed(self, node: pytest.Item) -> GateSpec:
+        from pytest_cpg.gate_item import clean_errors, fail, parse_item
+
+        with clean_errors():
+            if self._is_corrected and not self._family_size:
+                fail(_NO_FAMILY)
+            family_size = self._family_size if self._is_corrected else 1
+            return parse_item(node, self._settings, family_size=family_size)
+
+    def _findings(self) -> tuple[Finding, ...]:
+        """Return what the gates say together, and beside the baseline."""
+        from pytest_cpg.acceptance import baseline_findings
+        from pytest_cpg.findings import findings
+
+        found = findings(
+            self.ledger, is_corrected=self._is_corrected, family_size=self._family_size
+        )
+        if self._settings.of_session("drift") != "off" or self._settings.switches:
+            found += baseline_findings(
+                self.ledger,
+                self._baseline_path,
+                self._settings.switches,
+                root=self._config.rootpath,
+                in_ci=os.environ.get("CI", "").lower() not in ("", "0", "false"),
+                whole=self._is_whole_run,
+            )
+        return tuple(found)
+
+    @property
+    def _is_whole_run(self) -> bool:
+        """Whether pytest was asked for no part of the project."""
+        return (
+            self._config.args_source is not pytest.Config.ArgsSource.ARGS
+            and not self._config.option.keyword
+        )
+
+    def _remember_costs(self) -> None:
+        """Keep what every gate cost, for the next --cpg-plan."""
+        from pytest_cpg.forecast import costs_of
+
+        if self._config.cache is not None:
+            known = self._config.cache.get(_COSTS, {})
+            self._config.cache.set(_COSTS, {**known, **costs_of(self.ledger)})
+
+    def _forecast(self, items: Sequence[pytest.Item]) -> None:
+        """Keep the lines of --cpg-plan for the summary."""
+        from pytest_cpg.forecast import forecast
+        from pytest_cpg.gate_item import design_of, gate_id
+        from pytest_cpg.render.plan import plan_lines
+
+        cache = self._config.cache
+        costs = {} if cache is None else cache.get(_COSTS, {})
+        self._plan = plan_lines(
+            [
+                forecast(
+                    gate_id(item),
+                    design_of(self.spec(item), self.task(self.spec(item))),
+                    costs,
+                    self.baseline,
+                )
+                for item in items
+            ],
+            width=self._config.get_terminal_writer().fullwidth,
+        )
+
+    def _is_on(self, switch: str) -> bool:
+        return switch in self._settings.switches

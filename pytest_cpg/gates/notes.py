@@ -1,0 +1,61 @@
+"""Notes: what a reader must know before trusting a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_cpg.gates.design import Design
+from pytest_cpg.metrics import Arm
+from pytest_cpg.stats import Verdict, smallest_detectable_gap
+from pytest_cpg.world_models import BoundModel
+
+# Chance this near to the oracle leaves little of the oracle's success to planning.
+_CHANCE_SHARE = 0.5
+
+
+def notes_on(
+    design: Design, models: Mapping[str, BoundModel], verdict: Verdict, oracle: Arm, chance: Arm
+) -> list[str]:
+    """Return one clause for each doubt about what was measured."""
+    notes = []
+    if models["oracle"].swapped:
+        notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")
+    if not models["learned"].swapped:
+        notes.append("the learned arm was run with the true dynamics: nothing was judged")
+    drop = smallest_detectable_gap(oracle.success_count, oracle.episodes, level=design.level)
+    if drop is None and verdict is not Verdict.PLANNER_BOTTLENECK:
+        notes.append(
+            f"the oracle solves only {oracle.success_count}/{oracle.episodes}: no model could fail "
+            f"this gate; use a stronger planner, more episodes, or min_oracle="
+        )
+    if design.planner.horizon > design.task.budget:
+        notes.append(
+            f"plans look {design.planner.horizon} steps ahead, and an episode has only "
+            f"{design.task.budget}"
+        )
+    if design.starts == "fixed":
+        notes.append(
+            'starts="fixed": every episode begins in one state, so the gap is about that state '
+            "and not about the task"
+        )
+    if oracle.success_count and chance.success_rate >= _CHANCE_SHARE * oracle.success_rate:
+        notes.append(
+            f"random actions succeed in {chance.success_count}/{chance.episodes} episodes: "
+            f"success on this task is weak evidence of planning"
+        )
+    extra = [part for part in models["learned"].swapped if part != "dynamics"]
+    if extra:
+        notes.append(
+            f"the learned arm also swaps {', '.join(extra)}: the gap is not about dynamics alone"
+        )
+    return notes
+
+
+def faults_of(model: BoundModel) -> list[str]:
+    """Return what is wrong with a model itself: its gate fails whatever its verdict."""
+    if not model.ignores_action:
+        return []
+    return [
+        "the learned dynamics ignores the action: different actions from the same states gave "
+        "identical predictions, so every plan looks the same to the planner"
+    ]

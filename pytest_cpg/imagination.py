@@ -1,0 +1,107 @@
+"""Imagination: what a planner asks of a world in one arm, counted and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, WorldModelError
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+class ArmModel(Protocol):
+    """A world as an arm uses it: `BoundModel` is one."""
+
+    def encode(self, states: FloatArray) -> FloatArray:
+        """Map simulator states [B, S] to latents [B, Z]."""
+        ...
+
+    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map latents [B, Z] and actions [B, H, A] to latents [B, H, Z]."""
+        ...
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        """Rate latents [B, H, Z]: scores [B, H], lower is better."""
+        ...
+
+
+class Imagination:
+    """The planning model given to a planner: it counts, checks, and says whose rows are whose."""
+
+    def __init__(self, arm: str, actions: ActionSpace, model: ArmModel) -> None:
+        self.actions = actions
+        self.steps = 0
+        self._arm = arm
+        self._model = model
+        self._episodes: IntArray = np.arange(0)
+        self._taken: IntArray = np.arange(0)
+
+    def plans_for(self, episodes: IntArray, taken: IntArray) -> None:
+        """Begin a round for these episodes [N], which have taken so many steps [N]."""
+        self._episodes, self._taken = episodes, taken
+
+    def encode(self, states: FloatArray) -> FloatArray:
+        """Map simulator states [N, S] to latents [N, Z]."""
+        return self._ask(self._model.encode, "encode", states)
+
+    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        """Imagine; see `PlanningModel.rollout`."""
+        if len(actions) % len(self._episodes):
+            raise CpgError(
+                f"a planner asked for {len(actions)} rows, which is no multiple of the "
+                f"{len(self._episodes)} episodes it plans for."
+            )
+        self.steps += actions.shape[0] * actions.shape[1]
+        return self._ask(self._model.rollout, "rollout", latents, actions)
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        """Rate; see `PlanningModel.score`."""
+        scores = self._ask(self._model.score, "score", latents)
+        if np.isnan(scores).any():
+            self._raise_broken("score", scores)
+        return scores
+
+    def _ask(
+        self, method: Callable[..., FloatArray], what: str, *arguments: FloatArray
+    ) -> FloatArray:
+        """Call the model; its own exception goes on, with a note that says where it happened."""
+        try:
+            answer = method(*arguments)
+        except WorldModelError as error:
+            where = self._where(method, arguments)
+            raise WorldModelError(f"{where}: {what}: {error}") from error.__cause__
+        # Whatever a user's model raises goes on unchanged, once it is said where that was.
+        except Exception as error:
+            error.add_note(f"pytest-cpg: raised by {what} in {self._where(method, arguments)}.")
+            raise
+        if self._arm not in ("oracle", "chance") and not np.isfinite(answer).all():
+            self._raise_broken(what, answer)
+        return answer
+
+    def _raise_broken(self, what: str, answer: FloatArray) -> None:
+        """Name the first episode and step whose numbers are not finite."""
+        row, *inner = np.argwhere(~np.isfinite(answer))[0]
+        index = row // max(1, len(answer) // len(self._episodes))
+        ahead = f", {inner[0] + 1} steps ahead" if answer.ndim > 1 and what != "encode" else ""
+        raise WorldModelError(
+            f"{self._arm} arm: {what} gave {answer[(row, *inner)]} in episode "
+            f"{self._episodes[index]} at step {self._taken[index]}{ahead}. A model that predicts "
+            f"NaN or infinity cannot be planned with: look for diverged training or a missing "
+            f"normalisation."
+        )
+
+    def _where(self, method: Callable[..., FloatArray], arguments: Sequence[FloatArray]) -> str:
+        """Find the first episode whose own rows raise; a batch of them if none does alone."""
+        rows = max(1, len(arguments[0]) // len(self._episodes))
+        for index, episode in enumerate(self._episodes):
+            own = slice(index * rows, (index + 1) * rows)
+            try:
+                method(*(argument[own] for argument in arguments))
+            # Only asks whether this episode raises too; the batch's own exception goes on.
+            except Exception:
+                return f"the {self._arm} arm, episode {episode} at step {self._taken[index]}"
+        return f"the {self._arm} arm, episodes {self._episodes[0]} to {self._episodes[-1]} together"

@@ -1,0 +1,203 @@
+"""Explanation: what a verdict means, what to do about it, and what would resolve it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from pytest_cpg.gates.result import GateResult
+from pytest_cpg.render.notation import number
+from pytest_cpg.stats import (
+    FEWEST_EPISODES_TO_CALL_ALIKE,
+    Verdict,
+    episodes_to_prove_margin,
+    episodes_to_resolve,
+    paired_episodes_to_prove_margin,
+    paired_episodes_to_resolve,
+)
+
+if TYPE_CHECKING:
+    from pytest_cpg.baselines import Comparison
+
+_MOST_EPISODES = 100_000
+
+
+def explanation(result: GateResult, *, fault: bool, drift: Comparison | None) -> list[str]:
+    """Return paragraphs: what the verdict means, what to do, what to know."""
+    paragraphs = list(result.faults)
+    if drift is not None:
+        paragraphs.append(_DRIFT[drift.label == "INCOMPARABLE"])
+    elif result.is_oracle_too_weak:
+        paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
+    elif not fault:
+        paragraphs.append(_meaning(result).format(**_numbers(result)))
+    if result.verdict is Verdict.INCONCLUSIVE:
+        paragraphs.append(resolve_hint(result))
+    return paragraphs + [f"Note: {note}." for note in result.notes]
+
+
+def resolve_hint(result: GateResult) -> str:
+    """Say how many more episodes would resolve an INCONCLUSIVE gate at these rates."""
+    episodes = result.learned.episodes
+    if result.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
+        return (
+            f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
+            f"alike -> --cpg-episodes=50"
+        )
+    needed = _episodes_needed(result)
+    wanted = "prove the margin" if result.margin is not None else "tell them apart"
+    if needed is None and result.gap == 0 and result.margin is None:
+        return "resolve: the rates are equal; no number of episodes would tell them apart"
+    if needed is None:
+        return f"resolve: at these rates no 100000 episodes per arm would {wanted}"
+    more = max(needed - episodes, 1)
+    option = "episodes" if result.stop == "fixed" else "max-episodes"
+    return (
+        f"resolve: about {more} more episodes per arm at these rates -> "
+        f"--cpg-{option}={episodes + more}"
+    )
+
+
+def _episodes_needed(result: GateResult) -> int | None:
+    """Return the episodes per arm at which what was observed would be enough."""
+    level, margin = result.interval.level, result.margin
+    if result.metric == "return":
+        return _starts_needed(result)
+    if margin is not None and result.gap >= margin:
+        margin = None
+    if result.method != "agresti-caffo":
+        pairs, method = asdict(result.pairs), result.method
+        if margin is None:
+            return paired_episodes_to_resolve(**pairs, method=method, level=level)
+        return paired_episodes_to_prove_margin(**pairs, margin=margin, method=method, level=level)
+    oracle, learned = result.oracle, result.learned
+    counts = (
+        oracle.success_count,
+        oracle.episodes,
+        learned.success_count,
+        learned.episodes,
+    )
+    if margin is None:
+        return episodes_to_resolve(*counts, level=level)
+    return episodes_to_prove_margin(*counts, margin=margin, level=level)
+
+
+def _starts_needed(result: GateResult) -> int | None:
+    """Return at how many starts an interval of returns would be narrow enough, as 1 / sqrt(n)."""
+    interval, margin = result.interval, result.margin
+    goal = abs(interval.estimate)
+    if margin is not None and interval.estimate < margin:
+        goal = margin - interval.estimate
+    half = (interval.high - interval.low) / 2
+    needed = result.learned.episodes * (half / goal) ** 2 if goal else math.inf
+    return math.ceil(needed) if needed <= _MOST_EPISODES else None
+
+
+def _meaning(result: GateResult) -> str:
+    if result.metric == "return":
+        return _MEANING_OF_RETURNS[result.verdict]
+    if result.margin is not None and result.verdict in _MEANING_WITH_MARGIN:
+        return _MEANING_WITH_MARGIN[result.verdict]
+    return _MEANING[result.verdict]
+
+
+def _numbers(result: GateResult) -> dict[str, str]:
+    oracle, learned, chance = result.oracle, result.learned, result.chance
+    return {
+        "oracle": f"{oracle.success_count}/{oracle.episodes}",
+        "learned": f"{learned.success_count}/{learned.episodes}",
+        "oracle_return": f"{oracle.returns.mean():.4g}",
+        "learned_return": f"{learned.returns.mean():.4g}",
+        "chance_return": f"{chance.returns.mean():.4g}",
+        "lost": str(result.pairs.oracle_only),
+        "horizon": str(result.horizon),
+        "wanted": f"{result.min_oracle:g}" if result.min_oracle is not None else "",
+        "margin": f"{result.margin:g}" if result.margin is not None else "",
+        "high": number(result.interval.high, result.metric),
+    }
+
+
+_DRIFT = {
+    False: (
+        "The model on this branch loses starts that the accepted one solves, more than chance "
+        "explains. If that is what you want, accept it where the baseline is kept: run pytest "
+        "--cpg-update-baseline there and commit the file."
+    ),
+    True: (
+        "The accepted result was measured under another design, so nothing can be said about "
+        "drift. Accept a result of the new design: run pytest --cpg-update-baseline and commit "
+        "the file."
+    ),
+}
+_MEND = (
+    "Fix the gate: look farther ahead (horizon, now {horizon}), use a stronger planner "
+    '(planner="cem", or more candidates), give more steps (budget), or choose an easier task. '
+)
+_TOO_WEAK = (
+    "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "
+    "starts, and min_oracle asks for a rate of {wanted}. A planner this weak hides what a model "
+    "gets wrong. " + _MEND
+)
+_MEANING = {
+    Verdict.MODEL_BOTTLENECK: (
+        "With the true dynamics this planner solves {oracle} starts, with the learned ones "
+        "{learned}: the model loses {lost} starts that were there to be won. Planner, starts, "
+        "noise and score were the same, so the loss is the model's. Compare its predictions with "
+        "the simulator along the oracle's plans in the lost episodes, and train on states the "
+        "planner visits; a lower validation error on the old data need not help."
+    ),
+    Verdict.PLANNER_BOTTLENECK: (
+        "The gate is at fault, not the model: even with the true dynamics this planner solves only "
+        "{oracle} starts, so no model could do better and a broken one would look the same. "
+        + _MEND
+        + 'To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
+    ),
+    Verdict.INCONCLUSIVE: (
+        "The interval contains zero and the rates are neither both near 0 nor both near 1 (oracle "
+        "{oracle}, learned {learned}): these episodes do not tell the arms apart."
+    ),
+    Verdict.MODEL_AS_GOOD_AS_ORACLE: (
+        "Both arms solve nearly every start (oracle {oracle}, learned {learned})."
+    ),
+    Verdict.LEARNED_OUTPERFORMS_ORACLE: (
+        "The learned model plans better than the true dynamics (oracle {oracle}, learned "
+        "{learned}); a smoother or more optimistic model can do that."
+    ),
+}
+_MEANING_WITH_MARGIN = {
+    Verdict.INCONCLUSIVE: (
+        "margin={margin} asks for proof that the model loses less than that, and a loss of {high} "
+        "is still possible (oracle {oracle}, learned {learned})."
+    ),
+    Verdict.PLANNER_BOTTLENECK: (
+        "The gate is at fault, not the model: even with the true dynamics this planner solves only "
+        "{oracle} starts, so that losing all of them would stay within the margin of {margin}. "
+        + _MEND
+    ),
+}
+_MEANING_OF_RETURNS = {
+    Verdict.MODEL_BOTTLENECK: (
+        "With the true dynamics this planner earns {oracle_return} a start, with the learned ones "
+        "{learned_return}. Planner, starts, noise and score were the same, so the loss is the "
+        "model's. Compare its predictions with the simulator along the oracle's plans, and train "
+        "on states the planner visits."
+    ),
+    Verdict.PLANNER_BOTTLENECK: (
+        "The gate is at fault, not the model: even with the true dynamics this planner earns "
+        "{oracle_return} a start, which is not shown to be more than random actions earn "
+        "({chance_return}), so a broken model would look the same. " + _MEND
+    ),
+    Verdict.INCONCLUSIVE: (
+        "These episodes do not show whether the model loses: the oracle earns {oracle_return} a "
+        "start, the model {learned_return}, and a loss of {high} is possible."
+    ),
+    Verdict.MODEL_AS_GOOD_AS_ORACLE: (
+        "The model earns {learned_return} a start, the oracle {oracle_return}: less than the "
+        "margin of {margin} is lost."
+    ),
+    Verdict.LEARNED_OUTPERFORMS_ORACLE: (
+        "The learned model earns more than the true dynamics ({learned_return} against "
+        "{oracle_return} a start); a smoother or more optimistic model can do that."
+    ),
+}

@@ -1,0 +1,50 @@
+"""Notation: how verdicts, gaps and intervals are written in every report."""
+
+from __future__ import annotations
+
+from pytest_cpg.gates.result import GateResult
+from pytest_cpg.stats import Verdict
+
+_NARROWEST_NAME = 13
+_SHORT = {
+    Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
+    Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
+}
+
+
+def gap_text(result: GateResult) -> str:
+    """Return the judged gap and its interval, as they are printed everywhere."""
+    return f"{number(result.interval.estimate, result.metric)} {bracket(result)}"
+
+
+def short_name(verdict: Verdict) -> str:
+    """Return a verdict in at most 19 columns, for tables."""
+    return _SHORT.get(verdict, verdict.value)
+
+
+def bracket(result: GateResult) -> str:
+    """Return the interval of the judged gap."""
+    interval, metric = result.interval, result.metric
+    return f"[{number(interval.low, metric)},{number(interval.high, metric)}]"
+
+
+def number(value: float, metric: str = "success") -> str:
+    """Return a gap in rates with two decimals, or one in returns with three digits."""
+    return f"{value:+.2f}" if metric == "success" else f"{value:+.3g}"
+
+
+def fitted_names(gates: tuple[str, ...], room: int) -> dict[str, str]:
+    """Return the names shown: without the file when that is unambiguous, and cut to fit."""
+    short = {gate: gate.rpartition("::")[2] for gate in gates}
+    if len(set(short.values())) < len(gates):
+        short = {gate: gate for gate in gates}
+    room = max(_NARROWEST_NAME, room)
+    return {gate: _shortened(name, room) for gate, name in short.items()}
+
+
+def _shortened(name: str, room: int) -> str:
+    """Return a name with its middle left out when it is too long."""
+    if len(name) <= room:
+        return name
+    head = room // 2 - 1
+    return f"{name[:head]}..{name[head + 2 - room :]}"

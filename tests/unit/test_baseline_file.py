@@ -1,0 +1,405 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import first, result_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg import Verdict, baseline_file
+from pytest_cpg.baseline_file import GitState, git_state, load, text_of, update
+from pytest_cpg.baseline_gate import BaselineGate, DesignKey
+from pytest_cpg.baselines import Baseline, BaselineError, pruned, updated
+
+GATE = BaselineGate.of("b", result_of(first(9, 10), first(8, 10)), commit="3f2c1e9")
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def named(*names):
+    return [replace(GATE, id=name) for name in names]
+
+
+def saved(path, *names):
+    return update(path, lambda baseline: updated(baseline, named(*names)))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / ".cpg" / "baseline.json"
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+outcomes = st.text("01", min_size=1, max_size=20)
+
+
+@st.composite
+def gates(draw):
+    metric = draw(st.sampled_from(["success", "return"]))
+    learned = draw(outcomes)
+    design = DesignKey(
+        task=draw(st.text()),
+        planner=draw(st.text()),
+        starts="sampled",
+        metric=metric,
+        budget=draw(st.integers(1, 10**6)),
+        horizon=draw(st.integers(1, 100)),
+        control_period=draw(finite),
+        versions=draw(st.dictionaries(st.text(), st.text(), max_size=3)),
+    )
+    return BaselineGate(
+        id=draw(st.text()),
+        design=design,
+        seed=draw(st.integers(0)),
+        oracle=learned + draw(st.text("01", max_size=20)),
+        learned=learned,
+        oracle_mean_return=draw(finite),
+        learned_mean_return=draw(finite),
+        learned_returns=(
+            tuple(draw(st.lists(finite, min_size=len(learned), max_size=len(learned))))
+            if metric == "return"
+            else ()
+        ),
+        level=draw(st.floats(0.01, 0.999)),
+        verdict=draw(st.sampled_from(Verdict)),
+        commit=draw(st.text()),
+        model=draw(st.text()),
+    )
+
+
+@unhurried
+@given(
+    accepted=st.lists(gates(), max_size=4),
+    family_size=st.none() | st.integers(1, 10**6),
+)
+def test_what_was_written_is_read(accepted, family_size, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "round-trip.json"
+    path.unlink(missing_ok=True)
+    baseline = updated(Baseline(declared_family_size=family_size), accepted)
+    assert update(path, lambda _: baseline) == baseline
+    assert load(path) == baseline
+
+
+def test_without_a_file_there_is_no_baseline(path):
+    assert load(path) is None
+
+
+def test_the_file_is_json_with_one_line_for_each_gate_sorted_by_id(path):
+    saved(path, "c", "a", "b")
+    text = path.read_text()
+    rows = json.loads(text)
+    assert rows[0] == {"schema": 1}
+    assert [next(iter(row)) for row in rows[1:]] == ["a", "b", "c"]
+    lines = text.splitlines()
+    assert lines[0] == '[{"schema": 1}'
+    assert [line[:5] for line in lines[1:4]] == [',{"a"', ',{"b"', ',{"c"']
+    assert lines[4:] == ["]"]
+    assert text.endswith("]\n")
+    keys = list(rows[1]["a"])
+    assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize("name", ["a", "c", "z"])
+def test_a_gate_that_comes_or_goes_is_one_line(path, name):
+    saved(path, "b", "d")
+    before = path.read_text().splitlines()
+    saved(path, name)
+    after = path.read_text().splitlines()
+    assert len(after) == len(before) + 1
+    assert [line for line in after if line in before] == before
+    update(path, lambda baseline: pruned(baseline, {"b", "d"}))
+    assert path.read_text().splitlines() == before
+
+
+def test_updating_one_gate_leaves_the_lines_of_all_others(path):
+    saved(path, "a", "b", "c")
+    before = path.read_text().splitlines()
+    changed = replace(GATE, learned="0" * 10)
+    update(path, lambda baseline: updated(baseline, [changed]))
+    after = path.read_text().splitlines()
+    assert [old == new for old, new in zip(before, after, strict=True)] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_file_that_was_laid_out_by_hand_is_read(path):
+    saved(path, "a", "b")
+    baseline = load(path)
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=4))
+    assert load(path) == baseline
+
+
+def test_the_declared_size_of_the_family_stays(path):
+    update(path, lambda _: Baseline(declared_family_size=12))
+    assert path.read_text() == '[{"family_size": 12, "schema": 1}\n]\n'
+    assert saved(path, "a").family_size == 12
+
+
+def test_nothing_is_left_beside_the_file(path):
+    saved(path, "a")
+    assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
+
+
+def test_what_a_killed_process_left_behind_does_no_harm(path):
+    path.parent.mkdir()
+    for left in ("baseline.json.lock", "baseline.json.tmp"):
+        path.with_name(left).write_text("half a li")
+    saved(path, "a")
+    assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
+    assert list(load(path).gates) == ["a"]
+
+
+def test_a_link_to_the_file_stays_a_link(path, tmp_path):
+    saved(path, "a")
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    saved(link, "b")
+    assert link.is_symlink()
+    assert list(load(path).gates) == ["a", "b"]
+
+
+def good_text():
+    return text_of(updated(Baseline(), named("a", "b")))
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "line 1, column 1: Expecting value"),
+        (good_text()[:-20], "line 3, column .*"),
+        (good_text().replace("\n]", ""), "line 3, column .*: Expecting ',' delimiter"),
+        (good_text().replace('"seed": 4', '"seed": NaN', 1), "NaN is no number"),
+        (good_text().replace('"seed": 4', '"seed": "4"', 1), "gate 'a': seed cannot be '4'"),
+        (good_text().replace('"b"', '"a"'), "gate 'a' stands there twice"),
+        (good_text().replace(',{"b": {', ',{"b": 3, "c": {'), "gate 2 is not of the form {id: {...}}"),
+        ('[{"schema": 1}, {"a": []}]', "gate 1 is not of the form {id: {...}}"),
+        ('[{"schema": 1}, 7]', "gate 1 is not of the form {id: {...}}"),
+        ("[]", "it does not begin with its schema"),
+        ("7", "it does not begin with its schema"),
+        ('[{"schema": true}]', "it does not begin with its schema"),
+        ('[{"schema": 0}]', "it does not begin with its schema"),
+        ('{"schema": 1}', "its first object may hold a schema and a family_size only"),
+        ('[{"schema": 1, "owner": "me"}]', "its first object may hold a schema and a .* only"),
+        ('[{"schema": 1, "family_size": 0}]', "family_size is 0, and has to be a whole number"),
+    ],
+)  # fmt: skip
+def test_a_corrupted_file_is_named_and_left_as_it_is(path, text, wrong):
+    path.parent.mkdir()
+    path.write_text(text)
+    for use in (load, lambda path: saved(path, "c")):
+        with pytest.raises(BaselineError) as caught:
+            use(path)
+        message = str(caught.value)
+        assert message.startswith(f"cannot use the baseline {path}: ")
+        assert pytest.approx(message) == message
+        assert message.endswith(f"It was left as it is. Restore it: git checkout -- {path}")
+        pytest.raises(BaselineError, load, path).match(wrong.replace("{", r"\{"))
+        assert path.read_text() == text
+        assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
+
+
+def test_bytes_that_are_no_text_are_refused_and_left(path):
+    path.parent.mkdir()
+    path.write_bytes(b'[{"schema": 1}\xff]')
+    with pytest.raises(BaselineError, match="byte 14 is no UTF-8"):
+        load(path)
+    assert path.read_bytes() == b'[{"schema": 1}\xff]'
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"schema": 2, "more": 1}\n,{"a": {"new": 1}}\n]\n', '{"schema": 2, "gates": {}}']
+)
+def test_a_newer_schema_asks_for_an_upgrade_and_stays_untouched(path, text):
+    path.parent.mkdir()
+    path.write_text(text)
+    for use in (load, lambda path: saved(path, "c")):
+        with pytest.raises(BaselineError) as caught:
+            use(path)
+        assert str(caught.value) == (
+            f"cannot use the baseline {path}: it has schema 2, and this pytest-cpg reads up to 1. "
+            f"It was left as it is. Upgrade: pip install -U pytest-cpg"
+        )
+        assert path.read_text() == text
+
+
+def test_a_merge_conflict_is_named_with_its_line(path):
+    path.parent.mkdir()
+    path.write_text('[{"schema": 1}\n<<<<<<< HEAD\n=======\n>>>>>>> other\n]\n')
+    with pytest.raises(BaselineError, match=r"line 2 is the mark of a merge conflict.* Keep one"):
+        load(path)
+
+
+def test_a_folder_in_place_of_the_file_is_an_error_with_its_name(path):
+    path.mkdir(parents=True)
+    with pytest.raises(BaselineError, match=r"cannot read the baseline .*baseline.json: "):
+        load(path)
+
+
+def test_a_file_in_place_of_the_folder_is_an_error_with_its_name(path):
+    path.parent.write_text("")
+    with pytest.raises(BaselineError, match=r"cannot (read|write) the baseline .*baseline.json: "):
+        saved(path, "a")
+
+
+def test_a_number_that_json_does_not_know_is_not_written(path):
+    saved(path, "a")
+    before = path.read_bytes()
+    endless = replace(GATE, design=replace(GATE.design, control_period=float("nan")))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        update(path, lambda baseline: updated(baseline, [endless]))
+    assert path.read_bytes() == before
+
+
+def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
+    saved(path, "a")
+    before = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(baseline_file.os, "fsync", full)
+    with pytest.raises(BaselineError, match=r"cannot write .*: No space left on device"):
+        saved(path, "b")
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
+
+
+def test_a_lock_that_is_never_given_back_ends_in_an_error(path, monkeypatch):
+    saved(path, "a")
+    monkeypatch.setattr(baseline_file, "_LOCK_PATIENCE", 0.0)
+    with (
+        baseline_file._locked(path),
+        pytest.raises(BaselineError, match="another process has been updating the baseline"),
+    ):
+        saved(path, "b")
+    saved(path, "c")
+    assert list(load(path).gates) == ["a", "c"]
+
+
+WRITER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from pytest_cpg.baseline_file import load, update
+from pytest_cpg.baselines import updated
+
+path, name = Path(sys.argv[1]), sys.argv[2]
+(gate,) = load(path).gates.values()
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(25):
+    mine = replace(gate, id=f"{name}{number}")
+    update(path, lambda baseline: updated(baseline, [mine]))
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(path):
+    saved(path, "seed")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abc"
+    ]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
+        assert writer.returncode == 0
+    assert len(load(path).gates) == 76
+    assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    root = tmp_path / "my project"
+    root.mkdir()
+    return root
+
+
+def git(root, *arguments):
+    identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True  # noqa: S607
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def commit_of(root, *names):
+    git(root, "init", "-q")
+    for name in names:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("1")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "all")
+    return git(root, "rev-parse", "HEAD")
+
+
+@needs_git
+def test_a_clean_tree_has_a_commit_and_nothing_dirty(repository):
+    commit = commit_of(repository, "model.py")
+    state = git_state(repository, besides=repository / "baseline.json")
+    assert state == GitState(commit[:12])
+
+
+@needs_git
+def test_tracked_changes_are_dirty_and_untracked_files_and_the_baseline_are_not(repository):
+    names = ("model.py", "wei ghts.txt", "gone.py", "moved.py", ".cpg/baseline.json")
+    commit = commit_of(repository, *names)
+    (repository / ".cpg" / "baseline.json").write_text("2")
+    (repository / "log.txt").write_text("2")
+    state = git_state(repository, besides=repository / ".cpg" / "baseline.json")
+    assert state == GitState(commit[:12])
+    (repository / "wei ghts.txt").write_text("2")
+    (repository / "gone.py").unlink()
+    git(repository, "mv", "moved.py", "there.py")
+    folder = repository / ".cpg"
+    state = git_state(folder, besides=folder / "baseline.json")
+    assert state.commit == f"{commit[:12]}-dirty"
+    assert sorted(state.dirty) == ["gone.py", "moved.py", "there.py", "wei ghts.txt"]
+
+
+@needs_git
+def test_without_a_repository_or_a_commit_there_is_a_note(repository):
+    outside = git_state(repository, besides=Path("baseline.json"))
+    assert (outside.commit, outside.dirty) == ("", ())
+    assert outside.note.startswith("git: fatal: not a git repository")
+    git(repository, "init", "-q")
+    unborn = git_state(repository, besides=Path("baseline.json"))
+    assert unborn.commit == ""
+    assert unborn.note.startswith("git: fatal: ")
+
+
+def test_without_git_there_is_a_note(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    state = git_state(tmp_path, besides=tmp_path / "baseline.json")
+    assert state == GitState("", note="git is not installed")
+
+
+@needs_git
+def test_a_git_that_does_not_answer_is_not_waited_for(repository, monkeypatch):
+    monkeypatch.setattr(baseline_file, "_GIT_PATIENCE", 0.0)
+    state = git_state(repository, besides=repository / "baseline.json")
+    assert state.commit == ""
+    assert "timed out" in state.note

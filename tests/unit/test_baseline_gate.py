@@ -1,0 +1,137 @@
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fakes import first, result_of
+
+from pytest_cpg.baseline_gate import BaselineGate, DesignKey
+from pytest_cpg.metrics import Arm
+
+RESULT = result_of(first(47, 50), first(37, 50))
+GATE = BaselineGate.of("tests/test_wm.py::test_gate", RESULT, commit="3f2c1e9abcde")
+
+
+def read_again(values):
+    return BaselineGate.from_dict("tests/test_wm.py::test_gate", values)
+
+
+def test_a_gate_keeps_outcomes_seed_and_design_of_its_result():
+    assert GATE.oracle == "1" * 47 + "0" * 3
+    assert GATE.learned == "1" * 37 + "0" * 13
+    assert (GATE.oracle_arm, GATE.learned_arm) == ((47, 50), (37, 50))
+    assert (GATE.seed, GATE.level, GATE.verdict) == (RESULT.seed, RESULT.level, RESULT.verdict)
+    assert GATE.gap == RESULT.gap == 0.2
+    assert GATE.design.task == "track"
+    assert GATE.design.versions == {"track": "1"}
+
+
+def test_a_gate_survives_json():
+    assert read_again(json.loads(json.dumps(GATE.to_dict()))) == GATE
+
+
+def test_a_gate_judged_by_returns_keeps_the_return_of_every_learned_episode():
+    gate = BaselineGate.of("g", result_of([1, 0, 1], [1, 0, 0], metric="return"), commit="")
+    assert gate.learned_returns == (1.0, 0.0, 0.0)
+    assert (gate.oracle_mean_return, gate.learned_mean_return) == (0.666667, 0.333333)
+    assert BaselineGate.from_dict("g", json.loads(json.dumps(gate.to_dict()))) == gate
+
+
+def test_a_gate_judged_by_successes_keeps_mean_returns_only():
+    assert GATE.learned_returns == ()
+    assert GATE.oracle_mean_return == 0.94
+
+
+def test_the_mean_of_the_largest_returns_is_a_number():
+    learned = RESULT.learned.to_dict() | {"returns": [np.finfo(float).max] * 50}
+    result = replace(RESULT, learned=Arm.from_dict(learned))
+    assert BaselineGate.of("g", result, commit="").learned_mean_return == pytest.approx(1.79769e308)
+
+
+def test_the_oracle_arm_may_have_run_more_episodes():
+    result = replace(RESULT, learned=result_of(first(9, 20), first(9, 20)).learned)
+    gate = BaselineGate.of("g", result, commit="")
+    assert (gate.oracle_arm, gate.learned_arm) == ((47, 50), (9, 20))
+    assert gate.gap == result.gap
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "clause"),
+    [
+        ("task", "walker", "task track -> walker"),
+        ("starts", "fixed", "starts sampled -> fixed"),
+        ("budget", 400, "budget 500 -> 400"),
+        ("horizon", 20, "horizon 15 -> 20"),
+        ("control_period", 0.02, "control period 0.01 -> 0.02"),
+        ("versions", {"track": "2"}, "track 1 -> 2"),
+        ("versions", {"track": "1", "mujoco": "3.17.0"}, "mujoco none -> 3.17.0"),
+        ("versions", {}, "track 1 -> none"),
+    ],
+)
+def test_every_part_of_the_design_tells_designs_apart(name, value, clause):
+    other = DesignKey.of(replace(RESULT, **{name: value}))
+    assert GATE.design.changes(other) == [clause]
+    assert GATE.design.short_hash != other.short_hash
+
+
+def test_what_decides_only_how_many_episodes_are_judged_and_how_is_no_design():
+    other = replace(
+        RESULT, seed=9, level=0.9, stop="sequential", max_episodes=300, margin=0.1, family_size=4
+    )
+    assert DesignKey.of(other) == GATE.design
+    assert DesignKey.of(other).short_hash == GATE.design.short_hash
+
+
+def test_the_order_of_versions_is_no_difference():
+    one = DesignKey.of(replace(RESULT, versions={"a": "1", "b": "2"}))
+    other = DesignKey.of(replace(RESULT, versions={"b": "2", "a": "1"}))
+    assert one.short_hash == other.short_hash
+    assert one.changes(other) == []
+
+
+def test_a_planner_without_a_repr_is_the_same_one_in_the_next_process():
+    planners = [repr(SimpleNamespace(search=object())) for _ in range(2)]
+    keys = [DesignKey.of(replace(RESULT, planner=planner)) for planner in planners]
+    assert keys[0] == keys[1]
+    assert keys[0].planner == "namespace(search=<object object>)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": "4"}, "seed cannot be '4'"),
+        ({"seed": None}, "seed cannot be None"),
+        ({"learned": "10x"}, "need a 0 or 1 for each learned episode, got '10x'"),
+        ({"oracle": ""}, "need a 0 or 1 for each oracle episode, got ''"),
+        ({"oracle": "1"}, "need at least as many oracle as learned episodes, got 1 and 50"),
+        ({"level": 95}, "need a level between 0 and 1, got 95"),
+        ({"verdict": "FINE"}, "'FINE' is not a valid Verdict"),
+        ({"learned_returns": [1.0]}, "need 0 learned_returns, got 1"),
+        ({"learned_mean_return": float("inf")}, "need finite returns, got inf"),
+        ({"design": {"task": "track"}}, "planner is missing"),
+        ({"design": GATE.to_dict()["design"] | {"versions": []}}, r"versions cannot be \[\]"),
+        ({"design": GATE.to_dict()["design"] | {"budget": 9}}, "design_hash is '.*', and the .*"),
+        ({"learned": "0" * 50}, "gap is 0.2, and the other values give 0.94"),
+        ({"colour": "red"}, "colour is no name of a value"),
+    ],
+)
+def test_impossible_or_contradictory_values_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        read_again(GATE.to_dict() | changes)
+
+
+def test_a_missing_value_is_named():
+    for name in GATE.to_dict():
+        values = GATE.to_dict()
+        del values[name]
+        with pytest.raises(ValueError, match=name):
+            read_again(values)
+
+
+def test_a_return_that_is_no_number_is_refused():
+    gate = BaselineGate.of("g", result_of([1, 0], [1, 0], metric="return"), commit="")
+    with pytest.raises(ValueError, match="need finite returns, got nan"):
+        BaselineGate.from_dict("g", gate.to_dict() | {"learned_returns": [1.0, "many"]})
+    with pytest.raises(ValueError, match="need finite returns, got nan"):
+        replace(gate, oracle_mean_return=float("nan"))

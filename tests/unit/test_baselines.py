@@ -1,0 +1,295 @@
+from dataclasses import replace
+
+import pytest
+from fakes import first, result_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg.baseline_gate import BaselineGate
+from pytest_cpg.baselines import Baseline, Comparison, Label, compare, missing, pruned, updated
+
+COMMIT = "3f2c1e9abcde"
+SOLVED = first(50, 50)
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+
+def accepted(learned, oracle=SOLVED, *, commit=COMMIT, **more):
+    result = result_of(oracle[: len(learned)], learned, **more)
+    return BaselineGate.of("g", result, commit=commit)
+
+
+def now(learned, oracle=SOLVED, **more):
+    return result_of(oracle[: len(learned)], learned, **more)
+
+
+def flipped(outcomes, *episodes):
+    return [not one if i in episodes else one for i, one in enumerate(outcomes)]
+
+
+def compared(result, gate, level=0.95):
+    comparison = compare(result, gate, level=level)
+    assert Comparison.from_json(comparison.to_json()) == comparison
+    return comparison
+
+
+def test_a_gate_without_an_accepted_result_is_new():
+    comparison = compared(now(first(44, 50)), None)
+    assert comparison.label is Label.NEW
+    assert comparison.text == (
+        "no accepted result yet: pytest --cpg-update-baseline accepts this one"
+    )
+    assert (comparison.then, comparison.now) == (None, (44, 50))
+
+
+def test_starts_lost_beyond_chance_are_a_regression():
+    before = first(44, 50)
+    comparison = compared(now(flipped(before, *range(8), 47)), accepted(before))
+    assert comparison.label is Label.REGRESSED
+    assert comparison.text == (
+        "learned was 44/50 @ 3f2c1e9: lost 8 starts, gained 1 (exact p=0.039)"
+    )
+    assert (comparison.lost, comparison.gained) == (8, 1)
+    assert comparison.p_value == pytest.approx(20 / 512)
+    assert (comparison.then, comparison.now) == ((44, 50), (37, 50))
+    assert (comparison.commit, comparison.differs, comparison.interval) == (COMMIT, (), None)
+
+
+def test_starts_gained_beyond_chance_are_an_improvement():
+    before = first(37, 50)
+    comparison = compared(now(flipped(before, 0, *range(40, 48))), accepted(before))
+    assert comparison.label is Label.IMPROVED
+    assert (comparison.lost, comparison.gained) == (1, 8)
+
+
+def test_the_same_outcomes_are_unchanged():
+    comparison = compared(now(first(44, 50)), accepted(first(44, 50)))
+    assert comparison.label is Label.UNCHANGED
+    assert comparison.text == "learned was 44/50 @ 3f2c1e9: no start lost or gained"
+    assert comparison.p_value == 1
+
+
+def test_as_many_starts_lost_as_gained_are_a_change_that_chance_explains():
+    before = first(44, 50)
+    comparison = compared(now(flipped(before, 0, 49)), accepted(before))
+    assert comparison.label is Label.UNRESOLVED
+    assert comparison.text.endswith("lost 1 start, gained 1 (exact p=1)")
+
+
+def test_a_few_starts_lost_are_unresolved_and_the_level_decides():
+    before = first(44, 50)
+    five_lost = now(flipped(before, *range(5)))
+    assert compared(five_lost, accepted(before)).label is Label.UNRESOLVED
+    assert compared(five_lost, accepted(before), level=0.9).label is Label.REGRESSED
+
+
+def test_starts_are_compared_although_the_numbers_of_episodes_differ():
+    before = first(40, 50)
+    comparison = compared(now(flipped(before, *range(8))[:30]), accepted(before))
+    assert comparison.label is Label.REGRESSED
+    assert (comparison.lost, comparison.gained) == (8, 0)
+    assert comparison.differs == ("episodes 50 -> 30",)
+    longer = compared(now(flipped(before, *range(8))), accepted(before[:30]))
+    assert (longer.lost, longer.gained) == (8, 0)
+    assert longer.text.endswith("(exact p=0.0078); episodes 30 -> 50")
+
+
+def test_more_oracle_episodes_and_another_level_are_shown():
+    before = accepted(first(44, 50))
+    after = replace(now(first(44, 50), level=0.9), oracle=result_of(first(90, 90), SOLVED).oracle)
+    comparison = compared(after, before)
+    assert comparison.label is Label.UNCHANGED
+    assert comparison.differs == ("oracle episodes 50 -> 90", "level 0.95 -> 0.9")
+
+
+def test_an_oracle_that_changed_on_the_same_starts_is_shown():
+    before = first(44, 50)
+    comparison = compared(now(before, flipped(SOLVED, 3, 4)), accepted(before))
+    assert comparison.label is Label.UNCHANGED
+    assert comparison.differs == ("oracle arm changed on 2 starts",)
+    assert comparison.is_news
+
+
+def test_other_seeds_compare_the_rates_of_independent_arms():
+    comparison = compared(now(first(30, 50), seed=5), accepted(first(44, 50)))
+    assert comparison.label is Label.REGRESSED
+    assert comparison.text == (
+        "learned was 44/50 @ 3f2c1e9: now 30/50, drop +0.28 [+0.10,+0.44]; seed 4 -> 5"
+    )
+    assert (comparison.lost, comparison.gained, comparison.p_value) == (None, None, None)
+    assert comparison.interval.method == "Agresti-Caffo 2000"
+
+
+@pytest.mark.parametrize(
+    ("then", "today", "label"),
+    [
+        ((30, 50), (44, 50), Label.IMPROVED),
+        ((44, 50), (43, 50), Label.UNRESOLVED),
+        ((44, 50), (44, 50), Label.UNCHANGED),
+        ((40, 50), (20, 25), Label.UNCHANGED),
+        ((40, 50), (10, 50), Label.REGRESSED),
+    ],
+)
+def test_other_seeds_have_every_label_that_a_difference_can_have(then, today, label):
+    comparison = compared(now(first(*today), seed=5), accepted(first(*then)))
+    assert comparison.label is label
+    assert comparison.is_news
+    assert "seed 4 -> 5" in comparison.differs
+
+
+def test_another_design_is_never_compared_and_says_what_differs():
+    after = replace(now(first(10, 50)), versions={"track": "2"}, budget=400)
+    comparison = compared(after, accepted(first(44, 50)))
+    assert comparison.label is Label.INCOMPARABLE
+    assert comparison.text == (
+        "learned was 44/50 @ 3f2c1e9: another design; budget 500 -> 400, track 1 -> 2"
+    )
+    assert (comparison.lost, comparison.p_value, comparison.interval) == (None, None, None)
+
+
+def test_another_design_and_other_seeds_are_both_named():
+    after = replace(now(first(10, 50), seed=8), horizon=3)
+    assert compared(after, accepted(first(44, 50))).differs == ("horizon 15 -> 3", "seed 4 -> 8")
+
+
+def test_success_is_not_compared_with_return():
+    comparison = compared(now(first(44, 50), metric="return"), accepted(first(44, 50)))
+    assert comparison.label is Label.INCOMPARABLE
+    assert comparison.differs == ("metric success -> return",)
+
+
+def returns_of(values, **more):
+    """Return a result judged by returns, whose learned arm had these."""
+    result = result_of([1] * len(values), [0] * len(values), metric="return", **more)
+    learned = type(result.learned).from_dict(result.learned.to_dict() | {"returns": values})
+    return replace(result, learned=learned)
+
+
+@pytest.mark.parametrize(
+    ("today", "label"),
+    [
+        ([310.0, 420.0, 390.0, 505.0], Label.UNCHANGED),
+        ([250.0, 400.0, 310.0, 415.0], Label.REGRESSED),
+        ([360.0, 480.0, 430.0, 560.0], Label.IMPROVED),
+        ([300.0, 430.0, 400.0, 490.0], Label.UNRESOLVED),
+        ([310.0, 420.0, 505.0, 390.0], Label.UNRESOLVED),
+    ],
+)
+def test_a_gate_judged_by_returns_is_compared_by_returns(today, label):
+    before = BaselineGate.of("g", returns_of([310.0, 420.0, 390.0, 505.0]), commit=COMMIT)
+    comparison = compared(returns_of(today), before)
+    assert comparison.label is label
+    assert comparison.interval.method == "Student 1908, paired"
+
+
+def test_the_drop_in_returns_is_told_on_the_common_starts():
+    before = BaselineGate.of("g", returns_of([310.0, 420.0, 390.0, 505.0, 77.0]), commit="")
+    assert compared(returns_of([250.0, 400.0, 310.0, 415.0]), before).text == (
+        "learned was 0/5: mean return 340.4, now 343.8, drop +62.5 [+13.2,+112]; episodes 5 -> 4"
+    )
+
+
+def test_returns_without_two_common_starts_cannot_be_compared():
+    before = BaselineGate.of("g", returns_of([310.0, 420.0]), commit="")
+    other_seed = compared(returns_of([310.0, 420.0], seed=5), before)
+    assert other_seed.label is Label.INCOMPARABLE
+    assert other_seed.text == (
+        "learned was 0/2: returns are compared on two or more common starts; seed 4 -> 5"
+    )
+    single = replace(before, oracle="1", learned="0", learned_returns=(310.0,))
+    assert compared(returns_of([310.0, 420.0]), single).label is Label.INCOMPARABLE
+
+
+def test_only_a_regression_and_what_cannot_be_compared_fail():
+    fails = {label for label in Label if Comparison(label=label, text="").fails}
+    assert fails == {Label.REGRESSED, Label.INCOMPARABLE}
+
+
+def test_only_what_is_as_it_was_in_all_respects_is_no_news():
+    assert not compared(now(first(44, 50)), accepted(first(44, 50))).is_news
+    for label in set(Label) - {Label.UNCHANGED}:
+        assert Comparison(label=label, text="").is_news
+
+
+def test_a_commit_is_shortened_and_keeps_that_the_tree_was_dirty():
+    for commit, shown in [
+        ("", "50"),
+        (COMMIT, "50 @ 3f2c1e9"),
+        (f"{COMMIT}-dirty", "50 @ 3f2c1e9-dirty"),
+    ]:
+        comparison = compared(now(first(44, 50)), accepted(first(44, 50), commit=commit))
+        assert comparison.text == f"learned was 44/{shown}: no start lost or gained"
+
+
+@unhurried
+@given(
+    pairs=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60),
+    level=st.floats(0.5, 0.999),
+    seed=st.sampled_from([4, 5]),
+)
+def test_going_back_mirrors_the_comparison(pairs, level, seed):
+    then, today = (list(outcomes) for outcomes in zip(*pairs, strict=True))
+    there = compared(now(today, seed=seed), accepted(then), level)
+    back = compared(now(then), accepted(today, seed=seed), level)
+    mirrored = {Label.REGRESSED: Label.IMPROVED, Label.IMPROVED: Label.REGRESSED}
+    assert back.label is mirrored.get(there.label, there.label)
+    assert (back.lost, back.gained, back.p_value) == (there.gained, there.lost, there.p_value)
+
+
+def test_updating_replaces_and_adds_gates_and_keeps_all_others():
+    one, two = accepted(first(40, 50)), replace(accepted(first(30, 50)), id="h")
+    baseline = updated(Baseline(declared_family_size=7), [one, two])
+    better = replace(one, learned=one.learned.replace("0", "1", 1))
+    again = updated(baseline, [better])
+    assert again.gates == {"g": better, "h": two}
+    assert again.declared_family_size == 7
+    assert baseline.gates == {"g": one, "h": two}
+
+
+def test_a_result_that_was_accepted_before_keeps_its_commit():
+    baseline = updated(Baseline(), [accepted(first(40, 50))])
+    assert updated(baseline, [accepted(first(40, 50), commit="0000000")]) == baseline
+    changed = accepted(first(41, 50), commit="0000000")
+    assert updated(baseline, [changed]).gates == {"g": changed}
+
+
+def test_pruning_keeps_the_gates_that_are_named():
+    baseline = updated(Baseline(), [replace(accepted(first(4, 5)), id=name) for name in "abc"])
+    assert list(pruned(baseline, {"a", "c", "z"}).gates) == ["a", "c"]
+
+
+def test_the_family_is_what_was_declared_or_accepted_and_never_smaller():
+    gates = {name: replace(accepted(first(4, 5)), id=name) for name in "abc"}
+    assert Baseline().family_size == 0
+    assert Baseline(gates=gates).family_size == 3
+    assert Baseline(gates=gates, declared_family_size=10).family_size == 10
+    assert Baseline(gates=gates, declared_family_size=2).family_size == 3
+
+
+def test_a_renamed_gate_is_missing_and_new():
+    baseline = updated(Baseline(), [accepted(first(44, 50))])
+    gone = missing(baseline, {"renamed"}, measured={"renamed"})
+    assert list(gone) == ["g"]
+    assert gone["g"].label is Label.MISSING
+    assert gone["g"].text == "learned was 44/50 @ 3f2c1e9: no such gate was collected"
+    assert (gone["g"].then, gone["g"].now) == ((44, 50), None)
+    renamed = compared(now(first(44, 50)), baseline.gates.get("renamed"))
+    assert renamed.label is Label.NEW
+
+
+def test_a_gate_that_was_collected_and_not_run_is_not_missing():
+    gates = [replace(accepted(first(4, 5)), id=name) for name in ("a", "a #2", "b")]
+    baseline = updated(Baseline(), gates)
+    assert list(missing(baseline, {"a"})) == ["b"]
+    assert list(missing(baseline, {"b"})) == ["a", "a #2"]
+
+
+def test_a_comparison_that_a_gate_no_longer_makes_is_missing():
+    gates = [replace(accepted(first(4, 5)), id=name) for name in ("a", "a #2", "a #3")]
+    baseline = updated(Baseline(), gates)
+    assert list(missing(baseline, {"a"}, measured={"a", "a #2"})) == ["a #3"]
+
+
+def test_an_id_that_ends_like_a_second_comparison_is_a_gate_of_its_own():
+    gates = [replace(accepted(first(4, 5)), id=name) for name in ("walker", "walker #2")]
+    assert missing(updated(Baseline(), gates), {"walker", "walker #2"}, measured={"walker"}) == {}
