@@ -45,7 +45,7 @@ def baseline_findings(
     if gone:
         found.append(
             Finding(
-                f"baseline: {_named(gone)} accepted once and not collected  {Label.MISSING}; "
+                f"baseline: {Label.MISSING}, accepted once and not collected: {_named(gone)}; "
                 f"--cpg-prune-baseline drops what is gone for good"
             )
         )
@@ -92,9 +92,9 @@ def _accept(
     found = []
     if accepted:
         update(path, lambda baseline: updated(baseline, accepted))
-        where = f" @ {state.commit}" if state.commit else ""
+        where = f" @ {state.commit}" if state.commit else f" ({state.note})"
         names = _named([gate.id for gate in accepted])
-        found.append(Finding(f"baseline: {names} accepted{where} into {path}"))
+        found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
     if refused:
         found.append(
             Finding(
@@ -114,7 +114,7 @@ def _prune(path: Path, gone: Sequence[str], *, is_forced: bool, in_ci: bool) -> 
     if not gone:
         return [Finding("baseline: nothing to prune")]
     update(path, lambda baseline: pruned(baseline, set(baseline.gates) - set(gone)))
-    return [Finding(f"baseline: {_named(gone)} dropped from {path}")]
+    return [Finding(f"baseline: {_named(gone)} dropped from {path.name}")]
 
 
 _IN_CI = Finding(
@@ -141,3 +141,7 @@ def _named(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_MOST_NAMED])
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{shown}{more}"
+
+
+def _shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)

@@ -190,7 +190,7 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
     if gate is None:
         return Comparison(
             label=Label.NEW,
-            text="no accepted result yet: pytest --cpg-update-baseline accepts this one",
+            text="nothing accepted yet (--cpg-update-baseline accepts this)",
             now=(result.learned.success_count, result.learned.episodes),
         )
     now = BaselineGate.of(gate.id, result, commit="")

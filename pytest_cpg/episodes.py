@@ -152,6 +152,7 @@ class ArmRun:
         self._to_the_end, self._progress, self._on_step = to_the_end, progress, on_step
         self._states, self._steps = starts.states.copy(), np.zeros(count, dtype=np.int64)
         self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
+        self._solved_at = np.zeros(count, dtype=np.int64)
         self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
         self._imagination = Imagination(name, task.actions, model)
         self._plans = np.zeros(count, dtype=np.int64)
@@ -211,7 +212,8 @@ class ArmRun:
             self._steps[rows] += 1
             rewards = task.reward(states, actions)
             self._check_step(rows, states, rewards)
-            self._successes[rows] |= task.success(states, actions)
+            solved = rows[task.success(states, actions) & ~self._successes[rows]]
+            self._successes[solved], self._solved_at[solved] = True, self._steps[solved]
             # A goal that ends an episode is one that could be kept.
             left = np.where(self._is_over(rows), task.budget - self._steps[rows], 0)
             self._returns[rows] += rewards * (1 + left)
@@ -239,10 +241,11 @@ class ArmRun:
     def _arm(self) -> Arm:
         done, decisions = slice(self._done), int(self._plans.sum())
         confidences = self._confidences
+        successes = self._successes[done]
         return Arm(
             name=self._name,
-            successes=self._successes[done],
-            steps=self._steps[done],
+            successes=successes,
+            steps=np.where(successes, self._solved_at[done], self._steps[done]),
             indices=self._episodes[done],
             returns=self._returns[done],
             confidences=None if confidences is None else confidences[done] / self._plans[done],

@@ -51,8 +51,7 @@ def findings(ledger: Ledger, *, is_corrected: bool, family_size: int) -> list[Fi
     is_corrected : bool
         Whether the gates share one error rate.
     family_size : int
-        Gates of the family, run or not; 0 when it is not known: then it is taken to be all that
-        were collected, selected or not.
+        Gates of the family, run or not; 0 when it is not known.
     """
     measured = [
         _Measured(comparison_name(gate, number), judgement, judgement.read())
@@ -60,9 +59,18 @@ def findings(ledger: Ledger, *, is_corrected: bool, family_size: int) -> list[Fi
         for number, judgement in enumerate(entry.judgements, 1)
     ]
     found = _recipe_findings([one for one in measured if one.result.group])
-    size = family_size or len({**ledger.planned, **ledger.deselected})
+    collected = len({**ledger.planned, **ledger.deselected})
+    size = max(family_size, collected)
     if size > 1 and measured:
         found += _family_findings(measured, is_corrected=is_corrected, size=size)
+    if is_corrected and collected > family_size:
+        found.append(
+            Finding(
+                f"the family is said to have {family_size} gates, and {collected} were collected: "
+                f"each was judged as if the others were fewer. Set cpg_family_size = {collected}",
+                fails=True,
+            )
+        )
     return found
 
 
@@ -75,6 +83,7 @@ def recipe(group: str, members: Mapping[str, GateResult]) -> Recipe:
         [(result.oracle.success_count, result.oracle.episodes) for result in results],
         [(result.learned.success_count, result.learned.episodes) for result in results],
         level=results[0].level,
+        same_starts=len({result.seed for result in results}) == 1,
     )
     verdicts = {result.verdict for result in results}
     if interval.low > 0:
@@ -151,7 +160,7 @@ def _family_findings(
     # The first step of Holm is what every gate was judged by. Its later steps need all p-values of
     # the family: they are taken when it is complete, and never change a gate's own verdict.
     p_values = {one.name: gap_p_value_of(one.result) for one in measured}
-    rejected = holm(p_values, alpha=alpha, family_size=size)
+    rejected = holm(p_values, alpha=alpha, family_size=max(size, len(p_values)))
     return found + [
         Finding(
             f"Holm: {one.name} is a MODEL BOTTLENECK as well, now that all {size} gates are known "

@@ -311,13 +311,17 @@ class GateSession:
             and not self._config.option.keyword
         )
 
+    @property
+    def _cache(self) -> pytest.Cache | None:
+        """What pytest keeps from run to run; None under -p no:cacheprovider."""
+        return getattr(self._config, "cache", None)
+
     def _remember_costs(self) -> None:
         """Keep what every gate cost, for the next --cpg-plan."""
         from pytest_cpg.forecast import costs_of
 
-        if self._config.cache is not None:
-            known = self._config.cache.get(_COSTS, {})
-            self._config.cache.set(_COSTS, {**known, **costs_of(self.ledger)})
+        if self._cache is not None:
+            self._cache.set(_COSTS, {**self._cache.get(_COSTS, {}), **costs_of(self.ledger)})
 
     def _forecast(self, items: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""
@@ -325,8 +329,7 @@ class GateSession:
         from pytest_cpg.gate_item import design_of, gate_id
         from pytest_cpg.render.plan import plan_lines
 
-        cache = self._config.cache
-        costs = {} if cache is None else cache.get(_COSTS, {})
+        costs = {} if self._cache is None else self._cache.get(_COSTS, {})
         self._plan = plan_lines(
             [
                 forecast(

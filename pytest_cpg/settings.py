@@ -117,12 +117,12 @@ OPTIONS = (
     ),
     Option(
         "interval",
-        one_of("agresti-caffo", "bonett-price", "tango", "newcombe-paired"),
+        one_of("auto", "agresti-caffo", "bonett-price", "tango", "newcombe-paired"),
         "string",
-        "agresti-caffo",
+        "auto",
         "METHOD",
-        "what bounds the gap and judges it: agresti-caffo (default), or the paired bonett-price, "
-        "tango or newcombe-paired",
+        "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price, tango or "
+        "newcombe-paired (default auto: agresti-caffo, and tango with --cpg-correction=holm)",
     ),
     Option(
         "stop",

@@ -112,13 +112,11 @@ def _gap_lines(result: GateResult) -> list[str]:
             f"  {'':9s} {judged.estimate:+.4g}  in mean return ({_method(judged)} {percent}: "
             f"{judged.low:+.4g} .. {judged.high:+.4g})",
         ]
+    lead = f"  {'gap':9s} {result.gap:+.2f}  ({_method(judged)} {percent}: {_ends(judged)}"
     if judged.method == agresti_caffo.method:
-        other = f"paired {_ends(beside)}"
-    else:
-        other = f"Agresti-Caffo {_ends(agresti_caffo)}"
-    return [
-        f"  {'gap':9s} {result.gap:+.2f}  ({_method(judged)} {percent}: {_ends(judged)}; {other})"
-    ]
+        return [f"{lead}; paired {_ends(beside)})"]
+    other = f"Agresti-Caffo {_ends(agresti_caffo)}{', blind to the looks' * bool(result.looks)})"
+    return [f"{lead};", f"{'':18s}{other}"]
 
 
 def _ends(interval: Interval) -> str:
@@ -160,11 +158,11 @@ def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str
         ),
         ("judged by", result.evidence),
         ("looks", _looks(result)),
-        ("baseline", f"{drift.text}  {drift.label}" if drift else ""),
+        ("baseline", f"{drift.label}, {drift.text}" if drift else ""),
         ("steps", _steps(result)),
         ("returns", _returns(result)),
     ]
-    if result.normalised_gap is not None:
+    if result.normalised_gap is not None and result.metric == "success":
         facts.append(("normalised", f"gap / (oracle - chance) = {result.normalised_gap:+.2f}"))
     facts.append(("power", _power(result)))
     if result.lost_episodes:
@@ -209,14 +207,15 @@ def _looks(result: GateResult) -> str:
     """Return what was found at each look, the boundary there, and what stopping saved."""
     if not result.looks:
         return ""
-    what = "won by the bet" if result.stop == "anytime" else "z"
+    what = "won" if result.stop == "anytime" else "z"
     shown = result.looks if len(result.looks) <= _MOST_LOOKS else result.looks[-1:]
     looks = " | ".join(
-        f"{look.episodes}: {look.statistic:.2f} of {look.boundary:.2f}" for look in shown
+        f"at {look.episodes}: {what} {look.statistic:.2f}, boundary {look.boundary:.2f}"
+        for look in shown
     )
     most, done = result.max_episodes or 0, result.learned.episodes
-    saved = f"; stopped, {100 * (most - done) / most:.0f} % saved" if done < most else ""
-    return f"{len(result.looks)} of up to {most} episodes ({what} of boundary): {looks}{saved}"
+    saved = f"; {100 * (most - done) / most:.0f} % of {most} saved" if done < most else ""
+    return f"{looks}{saved}"
 
 
 def _returns(result: GateResult) -> str:

