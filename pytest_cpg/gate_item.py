@@ -37,11 +37,12 @@ _NO_GATE = (
     "benchmark_runner.compare(learned=...) or .rank({...}) in the test."
 )
 
-_RERUN = (
-    "{first}\n\nThis was attempt 1, and it counts: a gate that is repeated until it passes passes "
-    "by luck. Attempt {attempt} was refused. Leave gates out of --reruns and flaky; to have them "
-    "repeated all the same, set cpg_allow_reruns = true in the ini file."
-)
+_RERUN = """\
+{first}
+
+  This was attempt 1, and it counts: a gate that is repeated until it passes
+  passes by luck. Attempt {attempt} was refused. Leave gates out of --reruns and flaky;
+  to have them repeated all the same, set cpg_allow_reruns = true in the ini file."""
 
 
 def gate_id(item: pytest.Item) -> str:

@@ -60,9 +60,15 @@ class GateSession:
 
     @property
     def baseline(self) -> Baseline | None:
-        """The last accepted results; None when there are none."""
+        """The last accepted results; None when there are none, or nobody asks for them.
+
+        Raises
+        ------
+        BaselineError
+            When the file cannot be used.
+        """
         if not self._has_read_baseline:
-            if self._baseline_path.exists():
+            if self._uses_baseline and self._baseline_path.exists():
                 from pytest_cpg.baseline_file import load
 
                 self._baseline = load(self._baseline_path)
@@ -266,6 +272,11 @@ class GateSession:
         return Path(self._config.rootpath, self._settings.of_session("baseline"))
 
     @property
+    def _uses_baseline(self) -> bool:
+        is_asked = self._is_on("update_baseline") or self._is_on("prune_baseline")
+        return is_asked or self._is_corrected or self._settings.of_session("drift") != "off"
+
+    @property
     def _family_size(self) -> int:
         """Gates of the family by the settings or the baseline, never by what was selected."""
         typed = int(self._settings.of_session("family_size"))
@@ -287,12 +298,16 @@ class GateSession:
     def _findings(self) -> tuple[Finding, ...]:
         """Return what the gates say together, and beside the baseline."""
         from pytest_cpg.acceptance import baseline_findings
+        from pytest_cpg.baselines import BaselineError
         from pytest_cpg.findings import findings
+        from pytest_cpg.ledger import Finding
 
-        found = findings(
-            self.ledger, is_corrected=self._is_corrected, family_size=self._family_size
-        )
-        if self._settings.of_session("drift") != "off" or self._settings.switches:
+        try:
+            family_size = self._family_size
+        except BaselineError as error:
+            return (Finding(str(error), fails=True),)
+        found = findings(self.ledger, is_corrected=self._is_corrected, family_size=family_size)
+        if self._uses_baseline:
             found += baseline_findings(
                 self.ledger,
                 self._baseline_path,

@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the options and follow the session."""
     config.addinivalue_line("markers", _MARKER_LINE)
     settings = read_settings(config)
-    if "plan" in settings.switches and config.pluginmanager.hasplugin("dsession"):
+    if "plan" in settings.switches and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
     gates = GateSession(config, settings)
     config.stash[_SESSION] = gates

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_cpg.stats.counts import check_count, check_table
 from pytest_cpg.stats.intervals import Interval, critical_value
-from pytest_cpg.stats.sequential import Characteristics, paired_paths
+from pytest_cpg.stats.sequential import Characteristics, pair_chances, paired_paths
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,13 +123,18 @@ def betting_characteristics(
     ----------
     oracle_only, learned_only : float
         Chances that only the oracle, or only the learned arm solves a start; at most 1 together.
+
+    Raises
+    ------
+    ValueError
+        When an argument is impossible, or there are fewer pairs than the first look takes.
     """
     import numpy as np
 
+    chances = pair_chances(oracle_only, learned_only)
     stake = _stake(level)
     # The fewest wins that win the bet, by the number of losses.
     least = np.array([_wins_needed(losses, stake) for losses in range(max_episodes + 1)])
-    chances = (oracle_only, learned_only, 1 - oracle_only - learned_only)
     above = below = used = 0.0
     for pairs, mass, wins, losses in paired_paths(
         anytime_look_sizes(max_episodes, level=level), chances

@@ -30,6 +30,12 @@ _MOST_STEPS = 12
 _DELTA = 0.25
 # Constants are rounded up to hundredths, which errs on the safe side.
 _HUNDREDTHS = 100
+# Shares of disagreement that are tried without and with a margin: the worst one between them is
+# worse by less than `_MISSED` of its error (under a tenth of that in enumerations on finer grids).
+_SHARES, _SHARES_WITH_MARGIN = 401, 121
+_MISSED = 1e-3
+# Rows of counts that are stepped at once, so that few of those beyond the last pair are.
+_ROWS = 128
 # What a gate of the usual size needs, so that it calibrates nothing; a test computes them again.
 _USUAL_CONSTANTS = {(50, 0.95): 2.12, (100, 0.95): 2.24, (150, 0.95): 2.22, (300, 0.95): 2.25}
 
@@ -205,18 +211,33 @@ def boundary_p_value(
 ) -> float:
     """Return the one-sided p-value of a sequential gate, in (0, 1].
 
-    The error rate whose boundary what was found at the looks would just have reached.
+    The chance of what was found at the looks or more without a gap, at the worst share of starts
+    on which the arms disagree; more is what reaches a boundary of a larger constant.
 
     Parameters
     ----------
     statistics : mapping
         `paired_statistic` by the number of pairs, for every look that was taken.
+
+    Raises
+    ------
+    ValueError
+        When no look was taken, or there are fewer pairs than the first look takes.
+
+    Examples
+    --------
+    >>> boundary_p_value(10, {10: paired_statistic(wins=10, losses=0, pairs=10)}) == 2**-10
+    True
     """
     sizes = look_sizes(max_episodes)
+    if not statistics:
+        raise ValueError("need the statistic of at least one look, got none")
     reached = max(z * (pairs / max_episodes) ** _DELTA for pairs, z in statistics.items())
     if reached <= 0:
         return 1.0
-    return min(1.0, max(_error_at_no_gap(sizes, reached, margin), 5e-324))
+    # What was found counts itself: a boundary just below it is crossed by it, whatever rounds.
+    error = _error_at_no_gap(sizes, reached * (1 - 1e-9), margin)
+    return min(1.0, max(error, 5e-324))
 
 
 def operating_characteristics(
@@ -228,8 +249,13 @@ def operating_characteristics(
     ----------
     oracle_only, learned_only : float
         Chances that only the oracle, or only the learned arm solves a start; at most 1 together.
+
+    Raises
+    ------
+    ValueError
+        When a chance is impossible.
     """
-    chances = (oracle_only, learned_only, 1 - oracle_only - learned_only)
+    chances = pair_chances(oracle_only, learned_only)
     above = below = used = 0.0
     at_looks = zip(paired_paths(boundary.looks, chances), boundary.critical_values, strict=True)
     for (pairs, mass, wins, losses), z in at_looks:
@@ -240,6 +266,21 @@ def operating_characteristics(
         used += pairs * float(stopped)
         mass[up | down] = 0
     return Characteristics(above, below, used)
+
+
+def pair_chances(win: float, loss: float) -> tuple[float, float, float]:
+    """Return the chances of a win, a loss and a tie in one pair.
+
+    Raises
+    ------
+    ValueError
+        When one is below 0, or both are more than 1 together.
+    """
+    p, q = real_or_nan(win), real_or_nan(loss)
+    # Chances that were added up elsewhere may pass 1 by their rounding.
+    if not (p >= 0 and q >= 0 and p + q <= 1 + 1e-9):
+        raise ValueError(f"need two chances from 0, at most 1 together, got {win!r} and {loss!r}")
+    return p, q, max(0.0, 1 - p - q)
 
 
 def paired_paths(
@@ -253,22 +294,28 @@ def paired_paths(
     Parameters
     ----------
     chances : three floats
-        Of a win, a loss and a tie in one pair.
+        Of a win, a loss and a tie in one pair, or weights in their place.
     """
     import numpy as np
 
     win, loss, tie = chances
-    mass, done = np.ones((1, 1)), 0
+    # [1 + wins, 1 + losses]: before the first count there is a border of no mass.
+    mass = np.zeros((sizes[-1] + 2, sizes[-1] + 2))
+    mass[1, 1], done = 1, 0
     for pairs in sizes:
         for size in range(done + 1, pairs + 1):
-            after = np.zeros((size + 1, size + 1))
-            after[:-1, :-1] = tie * mass
-            after[1:, :-1] += win * mass
-            after[:-1, 1:] += loss * mass
-            mass = after
+            # The rows of the most wins come first: those above still hold the pair before.
+            for row in range(size - size % _ROWS, -1, -_ROWS):
+                rows, end = slice(row + 1, min(row + _ROWS, size + 1) + 1), size + 2 - row
+                above = slice(rows.start - 1, rows.stop - 1)
+                mass[rows, 1:end] = (
+                    tie * mass[rows, 1:end]
+                    + win * mass[above, 1:end]
+                    + loss * mass[rows, : end - 1]
+                )
         done = pairs
-        wins, losses = np.indices(mass.shape)
-        yield pairs, mass, wins, losses
+        wins, losses = np.indices((pairs + 1, pairs + 1))
+        yield pairs, mass[1 : pairs + 2, 1 : pairs + 2], wins, losses
 
 
 def _critical_values(sizes: tuple[int, ...], constant: float) -> tuple[float, ...]:
@@ -279,6 +326,7 @@ def _smallest_constant(
     sizes: tuple[int, ...], z: float, alpha: float, margin: float | None
 ) -> float:
     """Return the smallest constant in hundredths that holds the error; errors fall with it."""
+    alpha *= 1 - _MISSED
 
     def holds(hundredths: int) -> bool:
         constant = hundredths / _HUNDREDTHS
@@ -302,45 +350,78 @@ def _smallest_constant(
 def _error_at_no_gap(sizes: tuple[int, ...], constant: float, margin: float | None) -> float:
     """Return the chance to end above 0 without a gap, at the worst share of disagreement.
 
-    Paths are enumerated once, where wins, losses and ties are equally likely; what ends with ``D``
-    disagreements weighs ``(3 d / 2)**D (3 - 3 d)**(pairs - D)`` times as much at a share ``d``.
+    Paths are enumerated once, by weights; what ends with ``D`` disagreements then has the chance
+    ``d**D (1 - d)**(pairs - D)``, at a share ``d``, for each unit of weight.
     """
     import numpy as np
 
-    shares = np.linspace(0, 1, 401)[1:]
+    # At share 0 nothing ends.
+    shares = _shares_from(0, _SHARES)[1:]
+    log_chances = _logs(np.stack([shares, 1 - shares]))
     error = np.zeros(len(shares))
-    paths = paired_paths(sizes, (1 / 3, 1 / 3, 1 / 3))
-    at_looks = zip(paths, _critical_values(sizes, constant), strict=True)
-    for (pairs, mass, wins, losses), z in at_looks:
+    unit, paths = _weighted_paths(sizes)
+    for (pairs, mass, wins, losses), z in zip(
+        paths, _critical_values(sizes, constant), strict=True
+    ):
         above = _is_above(wins, losses, pairs, z, margin)
-        by_disagreement = np.bincount((wins + losses)[above], mass[above], minlength=pairs + 1)
-        disagreed = np.arange(pairs + 1)
-        with np.errstate(divide="ignore"):
-            weight = np.log(by_disagreement) + disagreed * np.log(1.5 * shares)[:, None]
-            ties = (pairs - disagreed) * np.log(np.maximum(3 - 3 * shares, 1e-300))[:, None]
-        error += np.exp(weight + ties).sum(axis=1)
+        weights = np.bincount((wins + losses)[above], mass[above], minlength=pairs + 1)
+        disagreed = np.flatnonzero(weights)
+        logs = log_chances.T @ np.stack([disagreed, pairs - disagreed])
+        error += np.exp(logs + np.log(weights[disagreed]) - pairs * math.log(unit)).sum(axis=1)
         mass[above] = 0
     return float(error.max())
 
 
 def _error_at_margin(sizes: tuple[int, ...], constant: float, margin: float) -> float:
-    """Return the chance to prove a margin that is the gap, at the worst share of losses."""
+    """Return the chance to prove a margin that is the gap, at the worst share of disagreement."""
     import numpy as np
 
-    losing = np.linspace(0, (1 - margin) / 2, 61)
-    chances = np.stack([losing + margin, losing, np.maximum(1 - margin - 2 * losing, 0)])
-    with np.errstate(divide="ignore"):
-        weights = np.log(np.maximum(3 * chances, 1e-300))
-    error = np.zeros(len(losing))
-    paths = paired_paths(sizes, (1 / 3, 1 / 3, 1 / 3))
-    at_looks = zip(paths, _critical_values(sizes, constant), strict=True)
-    for (pairs, mass, wins, losses), z in at_looks:
+    shares = _shares_from(margin, _SHARES_WITH_MARGIN)
+    # A unit of weight has one half for each disagreement.
+    log_chances = _logs(np.stack([shares + margin, shares - margin, 1 - shares]))
+    error = np.zeros(len(shares))
+    unit, paths = _weighted_paths(sizes)
+    for (pairs, mass, wins, losses), z in zip(
+        paths, _critical_values(sizes, constant), strict=True
+    ):
         proven = (mass > 0) & _proves_margin(wins, losses, pairs, z, margin)
         won, lost = wins[proven], losses[proven]
-        counts = np.stack([won, lost, pairs - won - lost])
-        error += np.exp(weights.T @ counts + np.log(mass[proven])).sum(axis=1)
+        logs = log_chances.T @ np.stack([won, lost, pairs - won - lost])
+        error += np.exp(logs + np.log(mass[proven]) - pairs * math.log(unit)).sum(axis=1)
         mass[proven] = 0
     return float(error.max())
+
+
+def _shares_from(least: float, number: int) -> FloatArray:
+    """Return shares from ``least`` to 1, evenly spaced in the scale on which counts vary evenly.
+
+    That is the arc sine of the root (Anscombe, Biometrika 35:246-254, 1948). Evenly spaced shares
+    miss the worst one where hardly any pair is a tie: there errors swing within a few thousandths.
+    """
+    import numpy as np
+
+    shares: FloatArray = np.sin(np.linspace(math.asin(math.sqrt(least)), math.pi / 2, number)) ** 2
+    return shares
+
+
+def _logs(chances: FloatArray) -> FloatArray:
+    """Return logarithms, finite at chances of 0 so that no count of something is still 0."""
+    import numpy as np
+
+    logs: FloatArray = np.log(np.maximum(chances, 1e-300))
+    return logs
+
+
+def _weighted_paths(
+    sizes: tuple[int, ...],
+) -> tuple[float, Iterator[tuple[int, FloatArray, IntArray, IntArray]]]:
+    """Return a weight, and the paths in which a tie weighs that, and a win or a loss half of it.
+
+    All paths together weigh ``(2 * unit)**pairs``. With 1 the rarest and the most frequent counts
+    of 960 pairs are both floats; with more pairs the weight keeps the most frequent ones finite.
+    """
+    unit = min(1.0, 10 ** (290 / sizes[-1]) / 2)
+    return unit, paired_paths(sizes, (unit / 2, unit / 2, unit))
 
 
 def _is_above(

@@ -1,0 +1,203 @@
+"""Gates that stop early, judge by other intervals and margins, and plan, as a user meets them."""
+
+import json
+
+import pytest
+
+
+def gates(repository, **tests):
+    """Write one gate per keyword: its model, and what its marker says more."""
+    text = ["import pytest"]
+    for name, (model, more) in tests.items():
+        text.append(
+            f"""
+@pytest.mark.cpg(task="track", model={model!r}{more})
+def test_{name}(cpg):
+    pass
+"""
+        )
+    repository.makepyfile(test_gates="\n".join(text))
+
+
+def rows(result):
+    return [line for line in result.outlines if line[:3] in (" F ", " . ", " ? ", " E ")]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, workers):
+    gates(repository, bad=("mirrored", ""), good=("right", ""))
+    result = repository.runpytest("--cpg-stop=sequential", "--cpg-max-episodes=50", *workers)
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "MODEL BOTTLENECK gap +1.00 [[]+0.*,+1.00[]] > max INCONCLUSIVE  n=10/arm",
+            "  gap       +1.00  (Bonett-Price, sequential 95%: +0.* .. +1.00;",
+            "                  Agresti-Caffo *, blind to the looks)",
+            "  looks        at 10: z 5.22, boundary 3.17; 80 % of 50 saved",
+            "      pytest *::test_bad --cpg-seed=0 --cpg-max-episodes=50 --cpg-stop=sequential",
+            " F test_bad *10 MODEL BOTTLENECK",
+            "     stopped after 10 of 50 episodes per arm: the verdict was settled",
+            " . test_good *50 ~AS GOOD AS ORACLE",
+        ]
+    )
+
+
+def test_a_bet_stops_at_the_first_size_that_can_win_it(repository):
+    gates(repository, bad=("mirrored", ', stop="anytime"'))
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "MODEL BOTTLENECK gap +1.00 * n=8/arm",
+            "  gap       +1.00  (betting, any time 95%: +0.* .. +1.00;",
+            "  looks        at 8: won 56.78, boundary 40.00; 95 % of 150 saved",
+        ]
+    )
+
+
+def test_an_episode_ends_the_same_whether_the_gate_could_stop_or_not(repository, tmp_path):
+    files = []
+    for stop in ("fixed", "sequential", "anytime"):
+        gates(repository, one=("right", ""))
+        repository.makeconftest(
+            (repository.path / "conftest.py").read_text(encoding="utf-8")
+            + f"""
+def pytest_runtest_logreport(report):
+    for judgement in __import__("json").loads(getattr(report, "pytest_cpg_judgements", "[]")):
+        __import__("pathlib").Path({str(tmp_path)!r}, {stop!r}).write_text(judgement["result"])
+"""
+        )
+        repository.runpytest(f"--cpg-stop={stop}", "--cpg-max-episodes=20").assert_outcomes(
+            passed=1
+        )
+        files.append(json.loads((tmp_path / stop).read_text()))
+    arms = [(one["oracle"]["steps"], one["learned"]["steps"], one["start_seeds"]) for one in files]
+    assert arms[0] == arms[1] == arms[2]
+
+
+def test_a_margin_asks_for_proof_and_what_is_not_proven_fails(repository):
+    gates(
+        repository,
+        proven=("right", ", margin=0.3"),
+        unproven=("right", ", margin=0.05"),
+        accepted=("right", ', margin=0.05, max_verdict="INCONCLUSIVE"'),
+    )
+    result = repository.runpytest("-v")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "INCONCLUSIVE gap +0.00 [[]-0.*,+0.*[]] > max AS GOOD AS ORACLE  n=20/arm",
+            "  judged by    the interval, which contains 0 and the margin 0.05",
+            "  margin=0.05 asks for proof that the model loses less than that, and a loss of",
+            "  resolve: about * more episodes per arm at these rates -> --cpg-episodes=*",
+            " . test_proven *AS GOOD AS ORACLE",
+            "     judged by the interval, which ends at +0.*, below the margin 0.3",
+        ]
+    )
+
+
+def test_a_gate_can_be_judged_by_returns(repository):
+    gates(
+        repository,
+        bad=("mirrored", ', metric="return"'),
+        good=("right", ', metric="return", margin=5.0'),
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "MODEL BOTTLENECK gap +* [[]+*,+*[]] > max INCONCLUSIVE  n=20/arm",
+            "            +*  in mean return (Student, paired 95%: +* .. +*)",
+            "  returns      mean: oracle *, learned 0, chance *",
+            "  With the true dynamics this planner earns * a start, with the learned ones*",
+            " . test_good *AS GOOD AS ORACLE",
+        ]
+    )
+
+
+def test_the_interval_that_judges_is_named_and_repeated_by_the_command(repository):
+    gates(repository, bad=("mirrored", ""))
+    result = repository.runpytest("--cpg-interval=newcombe-paired")
+    result.stdout.fnmatch_lines(
+        [
+            "  gap       +1.00  (Newcombe 95%: * .. *;",
+            "                  Agresti-Caffo * .. *)",
+            "      pytest *--cpg-interval=newcombe-paired",
+        ]
+    )
+
+
+def test_the_oracle_arm_may_have_more_episodes(repository):
+    gates(repository, bad=("mirrored", ""))
+    result = repository.runpytest("--cpg-oracle-episodes=60")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  oracle       60/60 *",
+            "  learned       0/20 *",
+            "  same starts  both 0 | oracle only 20 | learned only 0 | neither 0",
+            "      pytest *--cpg-oracle-episodes=60",
+        ]
+    )
+
+
+def test_a_plan_says_what_gates_could_find_and_runs_nothing(repository):
+    gates(repository, bad=("mirrored", ""), quick=("raising", ', stop="sequential"'))
+    result = repository.runpytest("--cpg-plan")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*- cpg: plan, nothing was run -*",
+            " gate *episodes oracle  finds paired  n@0.1  n@0.2  n@0.3   time",
+            " test_bad *20  0.50? * 392     94     39      ?",
+            " test_quick * <=150  0.50?   0.17   0.14 *",
+            " ? oracle rate assumed*",
+        ]
+    )
+    assert all(len(line) <= 80 for line in result.outlines if line.startswith(" "))
+    repository.runpytest("-k", "bad")
+    again = repository.runpytest("--cpg-plan", "-k", "bad")
+    again.stdout.re_match_lines([r" test_bad +20   1\.00 .* [01] s"])
+
+
+def test_a_plan_needs_no_workers(repository):
+    gates(repository, bad=("mirrored", ""))
+    result = repository.runpytest("--cpg-plan", "-n", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--cpg-plan runs nothing, and needs no workers: add -n 0*"])
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "message"),
+    [
+        (("--cpg-stop=sequential", "--cpg-max-episodes=9"), "", "need at least 10 episodes"),
+        (("--cpg-stop=anytime", "--cpg-max-episodes=5"), "", "need at least 8 episodes"),
+        (("--cpg-stop=sequential", "--cpg-episodes=50"), "", "Use --cpg-max-episodes=50."),
+        (("--cpg-stop=sequential", "--cpg-oracle-episodes=90"), "", "use --cpg-stop=fixed"),
+        (("--cpg-stop=sequential", "--cpg-interval=tango"), "", "has an interval of its own"),
+        (("--cpg-oracle-episodes=10",), "", "Use --cpg-oracle-episodes=20 or more"),
+        ((), ", margin=0", "margin: need a number between 0 and 1"),
+        ((), ", margin=-0.1", "margin: need a number between 0 and 1"),
+        ((), ', metric="return", margin=-5', "margin: need a number between 0 and inf"),
+        ((), ', metric="return", stop="sequential"', "has no such rule"),
+        ((), ', metric="return", interval="tango"', "Leave interval= out"),
+        ((), ', metric="returns"', 'metric: need "success" or "return"'),
+        ((), ', interval="wald"', "interval: need one of auto, agresti-caffo"),
+        ((), ', stop="early"', "stop: need one of fixed, sequential, anytime"),
+        ((), ", group=3", "group: need a name, got 3"),
+        (("--cpg-correction=holm",), "", "Set cpg_family_size in the ini file"),
+    ],
+)
+def test_a_combination_that_cannot_be_is_refused_with_what_to_type(
+    repository, options, more, message
+):
+    gates(repository, one=("right", more))
+    result = repository.runpytest(*options)
+    result.assert_outcomes(errors=1)
+    assert message in " ".join(result.stdout.str().split())
+
+
+def test_an_unknown_method_on_the_command_line_lists_what_there_is(repository):
+    result = repository.runpytest("--cpg-interval=wald")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--cpg-interval: need one of auto, agresti-caffo, *'wald'*"])

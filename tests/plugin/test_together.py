@@ -1,0 +1,277 @@
+"""Gates beside each other and their baseline: recipes, families, drift, re-runs, rankings."""
+
+import json
+import subprocess
+
+import pytest
+
+GATE = """
+import pytest
+import conftest
+
+
+@pytest.mark.parametrize("model", {models!r})
+@pytest.mark.cpg(task="track"{more})
+def test_gate(benchmark_runner, model):
+    benchmark_runner.compare(learned=getattr(conftest, model))
+"""
+
+# Loses the far starts of the miniature.
+HALF = """
+
+def half(observations, actions):
+    return np.where(observations > 4.5, observations - actions, observations + actions)
+
+
+def most(observations, actions):
+    return np.where(observations > 4.0, observations - actions, observations + actions)
+"""
+
+
+@pytest.fixture
+def project(repository):
+    """A committed miniature; ``write`` puts another test module into it."""
+    conftest = repository.path / "conftest.py"
+    conftest.write_text(conftest.read_text(encoding="utf-8") + HALF, encoding="utf-8")
+    git(repository.path, "init", "-q")
+
+    def write(*models, more="", name="test_gates"):
+        text = GATE.format(models=models, more=more)
+        (repository.path / f"{name}.py").write_text(text, encoding="utf-8")
+        git(repository.path, "add", "-A")
+        git(repository.path, "commit", "-qm", "x", "--allow-empty")
+
+    repository.write = write
+    return repository
+
+
+def git(path, *arguments):
+    names = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *names, *arguments], cwd=path, check=True, capture_output=True)  # noqa: S607
+
+
+def accepted(project):
+    rows = json.loads((project.path / ".cpg" / "baseline.json").read_text(encoding="utf-8"))
+    return [name for row in rows[1:] for name in row]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers):
+    project.write("right", more=", max_verdict='MODEL BOTTLENECK', id='one'")
+    result = project.runpytest("--cpg-update-baseline", *workers)
+    assert result.ret == 0
+    result.stdout.re_match_lines([r" baseline: one\[right\] accepted @ [0-9a-f]{7,} into "])
+    assert accepted(project) == ["one[right]"]
+    unchanged = project.runpytest(*workers)
+    unchanged.stdout.no_fnmatch_line("*baseline*")
+    text = (project.path / "test_gates.py").read_text(encoding="utf-8")
+    replaced = text.replace("conftest, model", "conftest, 'mirrored'")
+    (project.path / "test_gates.py").write_text(replaced, encoding="utf-8")
+    warned = project.runpytest(*workers)
+    assert warned.ret == 0
+    warned.stdout.fnmatch_lines(
+        [
+            "     baseline: REGRESSED, learned was 20/20 @ *: lost 20 starts, gained 0",
+            "     (exact p=1.9e-06)*",
+        ]
+    )
+    failed = project.runpytest("--cpg-drift=fail", *workers)
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(
+        [
+            "REGRESSED from baseline  MODEL BOTTLENECK +1.00 * n=20/arm",
+            "  The model on this branch loses starts that the accepted one solves, more than",
+        ]
+    )
+    off = project.runpytest("--cpg-drift=off", *workers)
+    assert off.ret == 0
+    off.stdout.no_fnmatch_line("*baseline*")
+
+
+def test_another_design_is_never_compared(project):
+    project.write("right")
+    project.runpytest("--cpg-update-baseline")
+    project.write("right", more=", planner='cem'")
+    result = project.runpytest("--cpg-drift=fail")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["INCOMPARABLE from baseline  AS GOOD AS ORACLE *"])
+    assert "ties='earliest') -> CEM(" in " ".join(result.stdout.str().split())
+
+
+def test_another_seed_is_compared_by_rates_and_said(project):
+    project.write("right")
+    project.runpytest("--cpg-update-baseline")
+    result = project.runpytest("--cpg-seed=5")
+    result.stdout.fnmatch_lines(["     baseline: UNCHANGED*20/20*", "*seed 0 -> 5*"])
+
+
+def test_a_renamed_gate_is_missing_and_new(project):
+    project.write("right", "half")
+    project.runpytest("--cpg-update-baseline")
+    project.write("right", "most", more=", max_verdict='MODEL BOTTLENECK'")
+    result = project.runpytest()
+    result.stdout.fnmatch_lines(
+        [
+            "     baseline: NEW, nothing accepted yet (--cpg-update-baseline accepts this)",
+            " baseline: MISSING, accepted once and not collected:",
+            " test_gates.py::test_gate[[]half[]]; --cpg-prune-baseline drops *",
+        ]
+    )
+    selected = project.runpytest("-k", "right")
+    selected.stdout.no_fnmatch_line("*MISSING*")
+    project.runpytest("--cpg-prune-baseline").stdout.fnmatch_lines([" baseline: *dropped from*"])
+    assert accepted(project) == ["test_gates.py::test_gate[right]"]
+
+
+def test_what_did_not_run_is_never_pruned(project):
+    project.write("right", name="test_a")
+    project.write("half", name="test_b")
+    project.runpytest("--cpg-update-baseline")
+    both = accepted(project)
+    assert len(both) == 2
+    project.runpytest("--cpg-prune-baseline", "-k", "right")
+    project.runpytest("--cpg-prune-baseline", "test_a.py")
+    assert accepted(project) == both
+
+
+@pytest.mark.parametrize("case", ["dirty", "failing", "ci"])
+def test_accepting_is_refused_unless_forced(project, case, monkeypatch):
+    project.write("mirrored" if case == "failing" else "right")
+    if case == "ci":
+        monkeypatch.setenv("CI", "true")
+    if case == "dirty":
+        with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
+            file.write("# changed\n")
+    refused = project.runpytest("--cpg-update-baseline")
+    assert refused.ret == 1
+    refused.stdout.fnmatch_lines([" baseline: *"])
+    assert "--cpg-force" in " ".join(refused.stdout.str().split())
+    assert not (project.path / ".cpg" / "baseline.json").exists()
+    project.runpytest("--cpg-update-baseline", "--cpg-force")
+    assert len(accepted(project)) == 1
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_baseline_that_cannot_be_read_fails_and_stays_as_it_is(project, workers):
+    project.write("right")
+    path = project.path / ".cpg" / "baseline.json"
+    path.parent.mkdir()
+    for content in ('[{"schema": 1}\n,{"a"', '[{"schema": 99}]'):
+        path.write_text(content, encoding="utf-8")
+        result = project.runpytest(*workers)
+        assert result.ret == 1
+        result.stdout.fnmatch_lines(["cannot use the baseline *baseline.json: *"])
+        assert path.read_text(encoding="utf-8") == content
+        assert project.runpytest("--cpg-drift=off", *workers).ret == 0
+
+
+def test_checkpoints_of_one_recipe_are_clusters(project):
+    project.write("right", "half", "mirrored", more=", group='a', max_verdict='MODEL BOTTLENECK'")
+    result = project.runpytest()
+    assert result.ret == 0
+    text = " ".join(result.stdout.str().split())
+    assert "recipe a: INCONCLUSIVE, gap +0." in text
+    assert "over 3 checkpoints as clusters" in text
+    assert "20/20 against 20/20" in text
+
+
+def test_a_recipe_that_is_worse_fails_the_session_beyond_its_members(project):
+    models = ("mirrored",) * 6
+    project.write(*models, more=", group='a', episodes=20, max_verdict='MODEL BOTTLENECK'")
+    result = project.runpytest()
+    assert result.ret == 0
+    project.write(*models, more=", group='a', max_verdict='PLANNER BOTTLENECK'")
+    failed = project.runpytest()
+    failed.assert_outcomes(failed=6)
+    assert "; worse than PLANNER BOTTLENECK" in " ".join(failed.stdout.str().split())
+
+
+def test_the_family_is_what_the_project_says_and_not_what_was_selected(project):
+    project.write("right", "half", "most", more=", max_verdict='MODEL BOTTLENECK'")
+    lines = []
+    for selection in ("right", "right or half", "gate"):
+        result = project.runpytest(
+            "--cpg-correction=holm", "--cpg-family-size=3", "-k", selection, "-v"
+        )
+        lines.append([line for line in result.outlines if "[right]  " in line])
+        result.stdout.fnmatch_lines([" 3 gates: a false alarm in about 2.5 % of runs, by Holm*"])
+    assert lines[0] == lines[1] == lines[2]
+    too_small = project.runpytest("--cpg-correction=holm", "--cpg-family-size=2")
+    assert too_small.ret == 1
+    assert "Set cpg_family_size = 3" in " ".join(too_small.stdout.str().split())
+
+
+def test_without_a_correction_the_chance_of_a_false_alarm_is_said(project):
+    project.write("right", "half")
+    project.runpytest().stdout.fnmatch_lines(
+        [" 2 gates: a false alarm in about 4.9 % of runs; --cpg-correction=holm: 2.5 %"]
+    )
+
+
+def test_a_gate_is_not_run_again(project):
+    pytest.importorskip("pytest_rerunfailures")
+    project.write("mirrored")
+    result = project.runpytest("--reruns", "2")
+    assert result.ret == 1
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "MODEL BOTTLENECK gap +1.00 *",
+            "  This was attempt 1, and it counts: a gate that is repeated until it passes",
+        ]
+    )
+
+
+def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
+    pytest.importorskip("pytest_rerunfailures")
+    project.write("mirrored")
+    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
+    (project.path / "tox.ini").write_text(f"{ini}\ncpg_allow_reruns = true\n", encoding="utf-8")
+    allowed = project.runpytest("--reruns", "2")
+    allowed.assert_outcomes(failed=1)
+    allowed.stdout.fnmatch_lines(["     attempt 3: a gate that is repeated until it passes*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_models_are_ranked_on_the_same_starts(project, workers):
+    project.write("right")
+    (project.path / "test_gates.py").write_text(
+        """
+import pytest
+import conftest
+
+
+@pytest.mark.cpg(task="track")
+def test_rank(benchmark_runner):
+    names = ("mirrored", "right", "half", "most")
+    found = benchmark_runner.rank({name: getattr(conftest, name) for name in names})
+    assert found.ranking.names[0] == "right"
+    assert found.ranking.names[-1] == "mirrored"
+    assert found.arms["right"].success_rate == 1
+    with pytest.raises(ValueError, match="at least 5 models"):
+        found.correlation(dict.fromkeys(names, 1.0))
+    with pytest.raises(ValueError, match="need a metric for each of"):
+        found.correlation({"right": 1.0})
+
+
+@pytest.mark.cpg(task="track")
+def test_one_model_is_no_ranking(benchmark_runner):
+    benchmark_runner.rank({"right": conftest.right})
+
+
+@pytest.mark.cpg(task="track")
+def test_a_broken_model_is_named(benchmark_runner):
+    benchmark_runner.rank({"right": conftest.right, "nan": conftest.diverging})
+""",
+        encoding="utf-8",
+    )
+    result = project.runpytest(*workers)
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            " . test_rank * -- ranking --",
+            "     ranking: 1. right 20/20 [[]1-*], *",
+            "a ranking needs at least two models, got 1. Write *",
+            "'nan' arm: rollout gave nan in episode *",
+        ]
+    )
