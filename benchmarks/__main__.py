@@ -20,10 +20,10 @@ def main() -> None:
     print(f"python {platform.python_version()}, {packages}, {len(os.sched_getaffinity(0))} cores")
     print(f"load average {os.getloadavg()[0]:.2f} at the start")
     print()
-    print(f"{'what':50s} {'ours':>18s} {'compared with':>22s} {'result':>10s}   bar")
-    for measure in (arms.oracle, arms.learned, wall.acrobot, startup.added):
+    print(f"{'what':50s} {'ours':>20s} {'compared with':>22s} {'result':>10s}   bar")
+    for measure in (arms.oracle, arms.learned, wall.acrobot, wall.stopping_early, startup.added):
         row = measure()
-        print(f"{row.what:50s} {row.ours:>18s} {row.other:>22s} {row.result:>10s}   {row.bar}")
+        print(f"{row.what:50s} {row.ours:>20s} {row.other:>22s} {row.result:>10s}   {row.bar}")
         sys.stdout.flush()
 
 

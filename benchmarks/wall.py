@@ -1,7 +1,8 @@
-"""The wall time of a whole gate, as `pytest` runs it."""
+"""The wall time of whole gates, as `pytest` runs them."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,13 +19,13 @@ from pytest_cpg.world_models import MLP
 
 @pytest.fixture(scope="session")
 def learned_dynamics():
-    return MLP.load("acrobot.pt")
+    return MLP.load("model.pt")
 """
 GATE = """
 import pytest
 
 
-@pytest.mark.cpg(task="acrobot-swingup", starts="fixed", max_verdict="MODEL BOTTLENECK")
+@pytest.mark.cpg(task={task!r}, starts={starts!r}, max_verdict="MODEL BOTTLENECK")
 def test_gate(cpg):
     pass
 """
@@ -32,25 +33,7 @@ def test_gate(cpg):
 
 def acrobot() -> Row:
     """Time a gate on acrobot with 50 episodes per arm, the model trained beforehand."""
-    from pytest_cpg.tasks.control import acrobot_swingup
-    from pytest_cpg.world_models import collect_transitions, train_mlp
-
-    task = acrobot_swingup()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "pytest.ini").write_text("[pytest]\n")
-        (folder / "conftest.py").write_text(CONFTEST)
-        (folder / "test_gate.py").write_text(GATE)
-        transitions = collect_transitions(task, count=2_000, seed=0)
-        train_mlp(transitions, seed=0, variant="plain").save(folder / "acrobot.pt")
-        begun = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "--cpg-episodes=50"],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        seconds = time.perf_counter() - begun
+    ((seconds, *_),) = _gates("acrobot-swingup", "fixed", ["--cpg-episodes=50"])
     return Row(
         what="pytest, acrobot n = 50, three arms, wall time",
         ours=f"{seconds:.1f} s",
@@ -58,3 +41,56 @@ def acrobot() -> Row:
         result=f"{seconds:.1f} s",
         bar="<= 25 s, idle",
     )
+
+
+def stopping_early() -> Row:
+    """Compare a gate on cartpole that may stop early with one of 150 episodes per arm."""
+    early, fixed = _gates(
+        "cartpole-swingup",
+        "sampled",
+        ["--cpg-stop=sequential"],
+        ["--cpg-episodes=150"],
+    )
+    if early[2] != fixed[2]:
+        raise RuntimeError(f"the verdicts differ: {early[2]} and {fixed[2]}")
+    return Row(
+        what=f"cartpole, bad MLP, {fixed[2]}: stopping early",
+        ours=f"{early[1]}/arm, {early[0]:.1f} s",
+        other=f"{fixed[1]}/arm, {fixed[0]:.1f} s",
+        result=f"-{100 * (1 - early[1] / fixed[1]):.0f} %",
+        bar=">= 80 % of the episodes saved",
+    )
+
+
+def _gates(task: str, starts: str, *runs: list[str]) -> list[tuple[float, int, str]]:
+    """Run one gate once for each list of options: seconds, episodes per arm, verdict.
+
+    The model is the published MLP, trained beforehand.
+    """
+    from pytest_cpg.tasks import TASKS
+    from pytest_cpg.world_models import collect_transitions, train_mlp
+
+    measured = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "pytest.ini").write_text("[pytest]\n")
+        (folder / "conftest.py").write_text(CONFTEST)
+        (folder / "test_gate.py").write_text(GATE.format(task=task, starts=starts))
+        transitions = collect_transitions(TASKS[task](), count=2_000, seed=0)
+        train_mlp(transitions, seed=0, variant="plain").save(folder / "model.pt")
+        for options in runs:
+            begun = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "--junit-xml=report.xml", *options],
+                cwd=folder,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+            seconds = time.perf_counter() - begun
+            report = (folder / "report.xml").read_text()
+            episodes = re.search('cpg_episodes" value="([0-9]+)', report)
+            verdict = re.search('cpg_verdict" value="([^"]+)', report)
+            if episodes is None or verdict is None:
+                raise RuntimeError("the gate left no result")
+            measured.append((seconds, int(episodes[1]), verdict[1]))
+    return measured

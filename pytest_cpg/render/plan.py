@@ -9,7 +9,9 @@ from pytest_cpg.forecast import POWER, WANTED_GAPS, Forecast
 from pytest_cpg.render.notation import fitted_names
 
 # Blanks and seven columns of numbers.
-_NUMBERS_WIDTH = 56
+_NUMBERS_WIDTH = 59
+# As many seconds are given in minutes, and as many minutes in hours.
+_LONG = 600
 
 
 def plan_lines(forecasts: Sequence[Forecast], *, width: int) -> list[str]:
@@ -54,4 +56,7 @@ def _gap(gap: float | None) -> str:
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return "?"
-    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+    if seconds < _LONG:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < _LONG else f"{minutes / 60:.0f} h"

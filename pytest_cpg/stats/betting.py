@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from pytest_cpg.stats.counts import check_count, check_table
 from pytest_cpg.stats.intervals import Interval, critical_value
-from pytest_cpg.stats.sequential import Characteristics, pair_chances, paired_paths
+from pytest_cpg.stats.paths import pair_chances, paired_paths
+from pytest_cpg.stats.sequential import Characteristics
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,14 +11,20 @@ from pytest_cpg.stats.counts import check_count, check_table, real_or_nan
 from pytest_cpg.stats.critical_regions import bonett_price_above, tango_above
 from pytest_cpg.stats.intervals import Interval, bonett_price_bounds, critical_value
 from pytest_cpg.stats.paired import tango_bounds
+from pytest_cpg.stats.paths import (
+    log_chances,
+    pair_chances,
+    paired_paths,
+    shares_of_disagreement,
+    weighted_paths,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
     IntArray: TypeAlias = NDArray[np.intp]
     BoolArray: TypeAlias = NDArray[np.bool_]
 
@@ -30,12 +36,10 @@ _MOST_STEPS = 12
 _DELTA = 0.25
 # Constants are rounded up to hundredths, which errs on the safe side.
 _HUNDREDTHS = 100
-# Shares of disagreement that are tried without and with a margin: the worst one between them is
-# worse by less than `_MISSED` of its error (under a tenth of that in enumerations on finer grids).
+# Shares of disagreement that are tried without and with a margin. One between them may be worse,
+# by less than `_MISSED` of the error: by 2.1e-4 of it at most in the enumerations of slow tests.
 _SHARES, _SHARES_WITH_MARGIN = 401, 121
 _MISSED = 1e-3
-# Rows of counts that are stepped at once, so that few of those beyond the last pair are.
-_ROWS = 128
 # What a gate of the usual size needs, so that it calibrates nothing; a test computes them again.
 _USUAL_CONSTANTS = {(50, 0.95): 2.12, (100, 0.95): 2.24, (150, 0.95): 2.22, (300, 0.95): 2.25}
 
@@ -268,56 +272,6 @@ def operating_characteristics(
     return Characteristics(above, below, used)
 
 
-def pair_chances(win: float, loss: float) -> tuple[float, float, float]:
-    """Return the chances of a win, a loss and a tie in one pair.
-
-    Raises
-    ------
-    ValueError
-        When one is below 0, or both are more than 1 together.
-    """
-    p, q = real_or_nan(win), real_or_nan(loss)
-    # Chances that were added up elsewhere may pass 1 by their rounding.
-    if not (p >= 0 and q >= 0 and p + q <= 1 + 1e-9):
-        raise ValueError(f"need two chances from 0, at most 1 together, got {win!r} and {loss!r}")
-    return p, q, max(0.0, 1 - p - q)
-
-
-def paired_paths(
-    sizes: tuple[int, ...], chances: tuple[float, float, float]
-) -> Iterator[tuple[int, FloatArray, IntArray, IntArray]]:
-    """Yield at each look its size, the mass of every [wins, losses], and both counts.
-
-    Whoever receives them sets the mass that ends there to 0. One pair is added at a time, and only
-    positive numbers are added, so that small masses keep their digits.
-
-    Parameters
-    ----------
-    chances : three floats
-        Of a win, a loss and a tie in one pair, or weights in their place.
-    """
-    import numpy as np
-
-    win, loss, tie = chances
-    # [1 + wins, 1 + losses]: before the first count there is a border of no mass.
-    mass = np.zeros((sizes[-1] + 2, sizes[-1] + 2))
-    mass[1, 1], done = 1, 0
-    for pairs in sizes:
-        for size in range(done + 1, pairs + 1):
-            # The rows of the most wins come first: those above still hold the pair before.
-            for row in range(size - size % _ROWS, -1, -_ROWS):
-                rows, end = slice(row + 1, min(row + _ROWS, size + 1) + 1), size + 2 - row
-                above = slice(rows.start - 1, rows.stop - 1)
-                mass[rows, 1:end] = (
-                    tie * mass[rows, 1:end]
-                    + win * mass[above, 1:end]
-                    + loss * mass[rows, : end - 1]
-                )
-        done = pairs
-        wins, losses = np.indices((pairs + 1, pairs + 1))
-        yield pairs, mass[1 : pairs + 2, 1 : pairs + 2], wins, losses
-
-
 def _critical_values(sizes: tuple[int, ...], constant: float) -> tuple[float, ...]:
     return tuple(constant * (sizes[-1] / pairs) ** _DELTA for pairs in sizes)
 
@@ -356,17 +310,17 @@ def _error_at_no_gap(sizes: tuple[int, ...], constant: float, margin: float | No
     import numpy as np
 
     # At share 0 nothing ends.
-    shares = _shares_from(0, _SHARES)[1:]
-    log_chances = _logs(np.stack([shares, 1 - shares]))
+    shares = shares_of_disagreement(0, _SHARES)[1:]
+    logs_of_chances = log_chances(np.stack([shares, 1 - shares]))
     error = np.zeros(len(shares))
-    unit, paths = _weighted_paths(sizes)
+    unit, paths = weighted_paths(sizes)
     for (pairs, mass, wins, losses), z in zip(
         paths, _critical_values(sizes, constant), strict=True
     ):
         above = _is_above(wins, losses, pairs, z, margin)
         weights = np.bincount((wins + losses)[above], mass[above], minlength=pairs + 1)
         disagreed = np.flatnonzero(weights)
-        logs = log_chances.T @ np.stack([disagreed, pairs - disagreed])
+        logs = logs_of_chances.T @ np.stack([disagreed, pairs - disagreed])
         error += np.exp(logs + np.log(weights[disagreed]) - pairs * math.log(unit)).sum(axis=1)
         mass[above] = 0
     return float(error.max())
@@ -376,52 +330,20 @@ def _error_at_margin(sizes: tuple[int, ...], constant: float, margin: float) -> 
     """Return the chance to prove a margin that is the gap, at the worst share of disagreement."""
     import numpy as np
 
-    shares = _shares_from(margin, _SHARES_WITH_MARGIN)
+    shares = shares_of_disagreement(margin, _SHARES_WITH_MARGIN)
     # A unit of weight has one half for each disagreement.
-    log_chances = _logs(np.stack([shares + margin, shares - margin, 1 - shares]))
+    logs_of_chances = log_chances(np.stack([shares + margin, shares - margin, 1 - shares]))
     error = np.zeros(len(shares))
-    unit, paths = _weighted_paths(sizes)
+    unit, paths = weighted_paths(sizes)
     for (pairs, mass, wins, losses), z in zip(
         paths, _critical_values(sizes, constant), strict=True
     ):
         proven = (mass > 0) & _proves_margin(wins, losses, pairs, z, margin)
         won, lost = wins[proven], losses[proven]
-        logs = log_chances.T @ np.stack([won, lost, pairs - won - lost])
+        logs = logs_of_chances.T @ np.stack([won, lost, pairs - won - lost])
         error += np.exp(logs + np.log(mass[proven]) - pairs * math.log(unit)).sum(axis=1)
         mass[proven] = 0
     return float(error.max())
-
-
-def _shares_from(least: float, number: int) -> FloatArray:
-    """Return shares from ``least`` to 1, evenly spaced in the scale on which counts vary evenly.
-
-    That is the arc sine of the root (Anscombe, Biometrika 35:246-254, 1948). Evenly spaced shares
-    miss the worst one where hardly any pair is a tie: there errors swing within a few thousandths.
-    """
-    import numpy as np
-
-    shares: FloatArray = np.sin(np.linspace(math.asin(math.sqrt(least)), math.pi / 2, number)) ** 2
-    return shares
-
-
-def _logs(chances: FloatArray) -> FloatArray:
-    """Return logarithms, finite at chances of 0 so that no count of something is still 0."""
-    import numpy as np
-
-    logs: FloatArray = np.log(np.maximum(chances, 1e-300))
-    return logs
-
-
-def _weighted_paths(
-    sizes: tuple[int, ...],
-) -> tuple[float, Iterator[tuple[int, FloatArray, IntArray, IntArray]]]:
-    """Return a weight, and the paths in which a tie weighs that, and a win or a loss half of it.
-
-    All paths together weigh ``(2 * unit)**pairs``. With 1 the rarest and the most frequent counts
-    of 960 pairs are both floats; with more pairs the weight keeps the most frequent ones finite.
-    """
-    unit = min(1.0, 10 ** (290 / sizes[-1]) / 2)
-    return unit, paired_paths(sizes, (unit / 2, unit / 2, unit))
 
 
 def _is_above(

@@ -6,9 +6,11 @@ import pytest
 from fakes import first, result_of
 
 from pytest_cpg import Verdict
+from pytest_cpg.forecast import Forecast
 from pytest_cpg.gates.planning_gap import failure_reason
 from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
 from pytest_cpg.render.failure import USUAL_LEVEL, USUAL_TOLERANCE, failure_text, headline
+from pytest_cpg.render.plan import plan_lines
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.settings import OPTIONS
@@ -177,3 +179,25 @@ def test_a_log_gets_a_line_when_an_arm_is_done_and_not_before():
         log("oracle", done, 50)
     assert len(written) == 1
     assert progress_text("oracle", 50, 50) in written[0]
+
+
+def test_a_plan_fits_the_terminal_whatever_the_names_are():
+    forecasts = [
+        Forecast(
+            gate=f"tests/test_world_models.py::test_planning_gap[cheetah-run-cem-{n}]",
+            episodes=10_000,
+            may_stop=True,
+            oracle_rate=0.5,
+            source="assumed",
+            detectable=None,
+            paired=1.0,
+            needed=(None, 100_000, 5),
+            seconds=n,
+        )
+        for n in (59.4, 6e5)
+    ]
+    lines = plan_lines(forecasts, width=80)
+    assert [line for line in lines if len(line) > 80] == []
+    assert "59 s" in lines[1]
+    assert "167 h" in lines[2]
+    assert plan_lines([], width=80) == ["no gate was collected"]

@@ -1,9 +1,10 @@
 import itertools
 import math
+from statistics import fmean, pvariance
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import sequential
@@ -88,12 +89,36 @@ def test_shipped_constants_are_what_the_calibration_gives(most, constant):
     assert sequential._error_at_no_gap(sizes, constant - 0.01, None) > 0.025
 
 
+@pytest.mark.parametrize("level", [0.5, 0.95])
+@pytest.mark.parametrize("most", [10, 11, 25])
+def test_a_hundredth_less_would_not_hold_the_error(most, level):
+    boundary = wang_tsiatis_boundary(most, level=level)
+    for constant, holds in ((boundary.constant, True), (boundary.constant - 0.01, False)):
+        error = sequential._error_at_no_gap(boundary.looks, constant, None)
+        assert (error <= (1 - level) / 2) == holds
+
+
 def test_a_stricter_level_and_a_margin_have_their_own_constants():
     assert wang_tsiatis_boundary(50, level=0.995).constant > wang_tsiatis_boundary(50).constant
     boundary = wang_tsiatis_boundary(50, margin=0.1)
     sizes = boundary.looks
     assert sequential._error_at_no_gap(sizes, boundary.constant, 0.1) <= 0.025
     assert sequential._error_at_margin(sizes, boundary.constant, 0.1) <= 0.025
+
+
+def test_bounds_are_the_wald_bounds_of_scores_at_the_critical_value_of_the_look():
+    rng = np.random.default_rng(0)
+    boundaries = [wang_tsiatis_boundary(most) for most in (50, 100, 150)]
+    for _ in range(500):
+        boundary = boundaries[rng.integers(3)]
+        look = int(rng.integers(len(boundary.looks)))
+        pairs, z = boundary.looks[look], boundary.critical_values[look]
+        wins, losses, ties = rng.multinomial(pairs, rng.dirichlet([1, 1, 1])).tolist()
+        scores = [1] * (wins + 1) + [-1] * (losses + 1) + [0] * ties
+        half = z * (pvariance(scores) / len(scores)) ** 0.5
+        reference = np.clip((fmean(scores) - half, fmean(scores) + half), -1, 1)
+        interval = repeated_interval(boundary, look, **table(wins, losses, pairs))
+        assert (interval.low, interval.high) == pytest.approx(reference, abs=1e-12, rel=0)
 
 
 @given(
@@ -111,6 +136,7 @@ def test_the_interval_excludes_zero_exactly_where_the_boundary_is_crossed(margin
     assert bool(above) == (interval.low > 0)
 
 
+@settings(max_examples=500, deadline=None)
 @given(st.integers(0, 50), st.integers(0, 50), st.floats(0.5, 0.999))
 def test_one_look_alone_is_the_interval_of_its_level(wins, losses, level):
     losses = min(losses, 50 - wins)
@@ -158,10 +184,30 @@ def test_the_error_without_a_gap_is_that_of_all_paths_at_the_worst_share():
                 break
     errors = [
         sum(n * (d / 2) ** k * (1 - d) ** (7 - k) for k, n in by_disagreement.items())
-        for d in np.linspace(0, 1, 401)[1:]
+        for d in np.linspace(0, 1, 20_001)[1:]
     ]
     error = sequential._error_at_no_gap(boundary.looks, boundary.constant, None)
-    assert error == pytest.approx(max(errors), abs=1e-12)
+    assert error == pytest.approx(max(errors), rel=1e-5)
+
+
+def test_the_error_at_a_margin_is_that_of_all_paths_at_the_worst_share():
+    boundary, margin = boundary_at((3, 5, 7), 1.0, 0.3), 0.3
+    by_counts = {}
+    for path in itertools.product((1, -1, 0), repeat=7):
+        for k, pairs in enumerate(boundary.looks):
+            wins, losses = path[:pairs].count(1), path[:pairs].count(-1)
+            if repeated_interval(boundary, k, **table(wins, losses, pairs)).high < margin:
+                counts = path.count(1), path.count(-1)
+                by_counts[counts] = by_counts.get(counts, 0) + 1
+                break
+    assert by_counts
+    errors = [
+        sum(n * (d + margin) ** w * d**k * (1 - margin - 2 * d) ** (7 - w - k)
+            for (w, k), n in by_counts.items())
+        for d in np.linspace(0, (1 - margin) / 2, 2001)
+    ]  # fmt: skip
+    error = sequential._error_at_margin(boundary.looks, boundary.constant, margin)
+    assert error == pytest.approx(max(errors), rel=1e-3)
 
 
 def test_a_p_value_is_the_error_of_the_boundary_that_was_just_reached():
@@ -172,3 +218,48 @@ def test_a_p_value_is_the_error_of_the_boundary_that_was_just_reached():
     assert 0 < boundary_p_value(50, {10: 4.5}) < boundary_p_value(50, {10: 4.4}) < 0.025
     assert boundary_p_value(50, {10: 1.0, 25: 2.0}) == boundary_p_value(50, {25: 2.0})
     assert 0 < boundary_p_value(50, {10: 3.2}, margin=0.1) < 1
+
+
+def test_a_p_value_counts_what_was_found():
+    # All ten pairs are wins with chance 2**-10 at most, and nothing says more.
+    found = {10: paired_statistic(wins=10, losses=0, pairs=10)}
+    assert boundary_p_value(10, found) == pytest.approx(2**-10, rel=1e-12)
+    found = {25: paired_statistic(wins=25, losses=0, pairs=25)}
+    assert boundary_p_value(25, found) == pytest.approx(2**-25, rel=1e-12)
+
+
+@pytest.mark.parametrize("margin", [None, 0.1])
+def test_small_p_values_are_as_rare_as_they_say(margin):
+    reached = {}
+    for wins, losses in itertools.product(range(11), repeat=2):
+        if wins + losses > 10:
+            continue
+        ways = math.comb(10, wins) * math.comb(10 - wins, losses)
+        first = paired_statistic(wins=wins, losses=losses, pairs=10, margin=margin)
+        for steps in itertools.product((1, -1, 0), repeat=2):
+            won, lost = wins + steps.count(1), losses + steps.count(-1)
+            last = paired_statistic(wins=won, losses=lost, pairs=12, margin=margin)
+            key = max(first * (10 / 12) ** 0.25, last), won + lost
+            reached[key] = reached.get(key, 0) + ways
+    p_values = {z: boundary_p_value(12, {12: z}, margin=margin) for z, _ in reached}
+    for share in np.linspace(0.05, 1, 20):
+        chance = {
+            key: ways * (share / 2) ** key[1] * (1 - share) ** (12 - key[1])
+            for key, ways in reached.items()
+        }
+        assert sum(chance.values()) == pytest.approx(1)
+        for level in sorted(set(p_values.values())):
+            rare = sum(part for (z, _), part in chance.items() if p_values[z] <= level)
+            assert rare <= level * (1 + 1e-3)
+
+
+def test_a_p_value_without_a_look_is_refused():
+    with pytest.raises(ValueError, match="need the statistic of at least one look, got none"):
+        boundary_p_value(50, {})
+
+
+@pytest.mark.parametrize("chances", [(-0.1, 0.2), (0.7, 0.4), (math.nan, 0.2), ("0.1", 0.2)])
+def test_impossible_chances_are_refused(chances):
+    win, loss = chances
+    with pytest.raises(ValueError, match="need two chances from 0, at most 1 together"):
+        operating_characteristics(wang_tsiatis_boundary(50), oracle_only=win, learned_only=loss)
