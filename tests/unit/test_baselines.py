@@ -36,9 +36,7 @@ def compared(result, gate, level=0.95):
 def test_a_gate_without_an_accepted_result_is_new():
     comparison = compared(now(first(44, 50)), None)
     assert comparison.label is Label.NEW
-    assert comparison.text == (
-        "no accepted result yet: pytest --cpg-update-baseline accepts this one"
-    )
+    assert comparison.text == "nothing accepted yet (--cpg-update-baseline accepts this)"
     assert (comparison.then, comparison.now) == (None, (44, 50))
 
 
