@@ -39,6 +39,7 @@ def baseline_findings(
         if "update_baseline" in switches:
             found += _accept(ledger, path, root, is_forced="force" in switches, in_ci=in_ci)
         if "prune_baseline" in switches:
+            gone = tuple(name for name in gone if _is_gone_for_good(name, ledger, root))
             return found + _prune(path, gone, is_forced="force" in switches, in_ci=in_ci)
     except BaselineError as error:
         return [Finding(str(error), fails=True)]
@@ -62,6 +63,17 @@ def _known(baseline: Baseline, ledger: Ledger, root: Path, *, is_whole_run: bool
         files = ((gate, gate.partition("::")) for gate in baseline.gates)
         known |= {gate for gate, (file, node, _) in files if not node or (root / file).exists()}
     return known
+
+
+def _is_gone_for_good(name: str, ledger: Ledger, root: Path) -> bool:
+    """Say whether a gate's file is gone, or was collected without it.
+
+    A file without any gate may have been skipped as a whole.
+    """
+    file, is_node, _ = name.partition("::")
+    if not is_node or not (root / file).exists():
+        return True
+    return any(gate.startswith(f"{file}::") for gate in {**ledger.planned, **ledger.deselected})
 
 
 def _measured(ledger: Ledger) -> list[str]:

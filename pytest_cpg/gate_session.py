@@ -60,7 +60,7 @@ class GateSession:
 
     @property
     def baseline(self) -> Baseline | None:
-        """The last accepted results; None when there are none, or nobody asks for them.
+        """The last accepted results; None when there are none.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class GateSession:
             When the file cannot be used.
         """
         if not self._has_read_baseline:
-            if self._uses_baseline and self._baseline_path.exists():
+            if self._baseline_path.exists():
                 from pytest_cpg.baseline_file import load
 
                 self._baseline = load(self._baseline_path)
@@ -139,7 +139,7 @@ class GateSession:
             from pytest_cpg.gate_item import gate_id
 
             self.ledger.plan(map(gate_id, items))
-        if not self._is_on("plan"):
+        if session.testsfailed or not self._is_on("plan"):
             return None
         self._forecast(items)
         return True
@@ -280,7 +280,8 @@ class GateSession:
     def _family_size(self) -> int:
         """Gates of the family by the settings or the baseline, never by what was selected."""
         typed = int(self._settings.of_session("family_size"))
-        return typed or (self.baseline.family_size if self.baseline else 0)
+        baseline = self.baseline if self._uses_baseline and not typed else None
+        return typed or (baseline.family_size if baseline else 0)
 
     @property
     def _is_corrected(self) -> bool:
@@ -321,10 +322,10 @@ class GateSession:
     @property
     def _is_whole_run(self) -> bool:
         """Whether pytest was asked for no part of the project."""
-        return (
-            self._config.args_source is not pytest.Config.ArgsSource.ARGS
-            and not self._config.option.keyword
-        )
+        option = self._config.option
+        is_narrowed = option.ignore or option.ignore_glob or option.pyargs
+        is_named = self._config.args_source is pytest.Config.ArgsSource.ARGS
+        return not (is_named or is_narrowed)
 
     @property
     def _cache(self) -> pytest.Cache | None:
@@ -340,23 +341,22 @@ class GateSession:
 
     def _forecast(self, items: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""
+        from pytest_cpg.contracts import CpgError
         from pytest_cpg.forecast import forecast
         from pytest_cpg.gate_item import design_of, gate_id
         from pytest_cpg.render.plan import plan_lines
 
         costs = {} if self._cache is None else self._cache.get(_COSTS, {})
-        self._plan = plan_lines(
-            [
-                forecast(
-                    gate_id(item),
-                    design_of(self.spec(item), self.task(self.spec(item))),
-                    costs,
-                    self.baseline,
-                )
-                for item in items
-            ],
-            width=self._config.get_terminal_writer().fullwidth,
-        )
+        try:
+            baseline = self.baseline if self._uses_baseline else None
+            specs = {gate_id(item): self.spec(item) for item in items}
+            forecasts = [
+                forecast(gate, design_of(spec, self.task(spec)), costs, baseline)
+                for gate, spec in specs.items()
+            ]
+        except CpgError as error:
+            raise pytest.UsageError(str(error)) from None
+        self._plan = plan_lines(forecasts, width=self._config.get_terminal_writer().fullwidth)
 
     def _is_on(self, switch: str) -> bool:
         return switch in self._settings.switches

@@ -117,10 +117,9 @@ def test_a_renamed_gate_is_missing_and_new(project):
             " test_gates.py::test_gate[[]half[]]; --cpg-prune-baseline drops *",
         ]
     )
-    selected = project.runpytest("-k", "right")
-    selected.stdout.no_fnmatch_line("*MISSING*")
     project.runpytest("--cpg-prune-baseline").stdout.fnmatch_lines([" baseline: *dropped from*"])
     assert accepted(project) == ["test_gates.py::test_gate[right]"]
+    project.runpytest("-k", "most").stdout.no_fnmatch_line("*MISSING*")
 
 
 def test_what_did_not_run_is_never_pruned(project):
@@ -275,3 +274,48 @@ def test_a_broken_model_is_named(benchmark_runner):
             "'nan' arm: rollout gave nan in episode *",
         ]
     )
+
+
+def test_a_marker_may_ask_for_drift_that_the_project_leaves_out(project):
+    project.write("right", more=", drift='fail'")
+    project.runpytest("--cpg-update-baseline")
+    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
+    (project.path / "tox.ini").write_text(f"{ini}\ncpg_drift = off\n", encoding="utf-8")
+    text = (project.path / "test_gates.py").read_text(encoding="utf-8")
+    replaced = text.replace("conftest, model", "conftest, 'mirrored'")
+    replaced = replaced.replace("task=", "max_verdict='MODEL BOTTLENECK', task=")
+    (project.path / "test_gates.py").write_text(replaced, encoding="utf-8")
+    result = project.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["REGRESSED from baseline *"])
+
+
+def test_a_skipped_module_loses_no_accepted_gate(project):
+    project.write("right", name="test_a")
+    project.write("half", name="test_b")
+    project.runpytest("--cpg-update-baseline")
+    both = accepted(project)
+    text = (project.path / "test_b.py").read_text(encoding="utf-8")
+    skipped = f"import pytest\npytest.skip('no torch', allow_module_level=True)\n{text}"
+    (project.path / "test_b.py").write_text(skipped, encoding="utf-8")
+    project.runpytest().stdout.fnmatch_lines([" baseline: MISSING, *"])
+    project.runpytest("--cpg-prune-baseline")
+    assert accepted(project) == both
+    (project.path / "test_b.py").unlink()
+    project.runpytest("--cpg-prune-baseline")
+    assert accepted(project) == ["test_a.py::test_gate[right]"]
+
+
+def test_a_plan_of_tests_that_cannot_be_collected_is_no_success(project):
+    project.write("right")
+    (project.path / "test_broken.py").write_text("import nothing_of_this_name", encoding="utf-8")
+    assert project.runpytest("--cpg-plan").ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_a_plan_beside_a_broken_baseline_says_so(project):
+    project.write("right")
+    (project.path / ".cpg").mkdir()
+    (project.path / ".cpg" / "baseline.json").write_text("{", encoding="utf-8")
+    result = project.runpytest("--cpg-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cannot use the baseline *"])
