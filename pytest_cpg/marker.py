@@ -140,7 +140,8 @@ def parse_gate(
     }
     metric = _word("metric", marked.get("metric", "success"), "success", "return")
     if metric == "return":
-        values["stop"] = _stop_of_returns(marked)
+        _check_returns(marked)
+        values.update(stop="fixed", interval="auto")
     margin = _margin(marked.get("margin"), metric)
     gap_level = 1 - (1 - values["confidence"]) / family_size
     episodes = _episodes(values, settings, metric, gap_level)
@@ -286,14 +287,18 @@ def _interval(given: str, family_size: int) -> str:
     return "agresti-caffo" if family_size == 1 else "tango"
 
 
-def _stop_of_returns(marked: Mapping[str, Any]) -> str:
-    """Return the one rule for returns: what stops other gates of the session does not stop them."""
+def _check_returns(marked: Mapping[str, Any]) -> None:
+    """Refuse what a marker asks of returns in vain; what a session asks is for its other gates."""
     if marked.get("stop", "fixed") != "fixed":
         raise ValueError(
             f'stop={marked["stop"]!r} looks at successes early, and metric="return" has no such '
             f"rule. Leave stop= out of this marker."
         )
-    return "fixed"
+    if marked.get("interval", "auto") != "auto":
+        raise ValueError(
+            f'interval={marked["interval"]!r} bounds success rates: metric="return" has its own '
+            f"interval (t, on paired differences). Leave interval= out of this marker."
+        )
 
 
 def _episodes(
@@ -301,11 +306,6 @@ def _episodes(
 ) -> int:
     """Return the most episodes per arm, once all that goes with their number fits together."""
     stop, oracle_episodes = values["stop"], values["oracle_episodes"]
-    if metric == "return" and values["interval"] != "auto":
-        raise ValueError(
-            f'interval={values["interval"]!r} bounds success rates: metric="return" has its own '
-            f"interval (t, on paired differences). Leave interval= out."
-        )
     if stop == "fixed":
         if metric == "success":
             _check_can_fail(values["episodes"], gap_level)

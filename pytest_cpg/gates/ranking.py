@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -26,6 +27,8 @@ __tracebackhide__ = True
 
 # Episodes and probe use the streams 0 to 2.
 _RESAMPLING_STREAM = 3
+# The usual number; a stricter level needs more for its tails to hold any.
+_RESAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +129,7 @@ def rank_on_starts(
         [arm.successes for arm in arms.values()],
         rng=np.random.default_rng(stream),
         level=design.level,
+        resamples=max(_RESAMPLES, math.ceil(2 / (1 - design.level))),
     )
     return ModelRanking(ranking, arms)
 
