@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,21 +165,11 @@ def _found_in_time(design: Design, rate: float, share: float) -> float | None:
             done = operating_characteristics(boundary, **chances)
         return done.above >= POWER
 
-    return _smallest(finds, most=int(rate * _GAP_STEPS))
-
-
-def _smallest(finds: Callable[[int], bool], *, most: int) -> float | None:
-    """Return the smallest number of steps that is found, as all above it are, in gaps."""
+    most = int(rate * _GAP_STEPS)
     if not most or not finds(most):
         return None
-    least = 1
-    while least < most:
-        middle = (least + most) // 2
-        if finds(middle):
-            most = middle
-        else:
-            least = middle + 1
-    return most / _GAP_STEPS
+    # The larger the gap, the more often it is found.
+    return (1 + bisect_left(range(1, most), x=True, key=finds)) / _GAP_STEPS
 
 
 def _seconds(design: Design, cost: Mapping[str, Any] | None) -> float | None:

@@ -37,6 +37,8 @@ _NO_GATE = (
     "benchmark_runner.compare(learned=...) or .rank({...}) in the test."
 )
 
+_BROKEN_OFF = "Attempt 1 broke off before its gate was judged; -rR shows how."
+
 _RERUN = """\
 {first}
 
@@ -107,7 +109,7 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     item.stash[RESULTS] = []
     item.stash[RANKINGS] = []
     if attempt > 1 and not allow_reruns:
-        first = item.stash.get(_FIRST_FAILURE, "The gate was run before.")
+        first = item.stash.get(_FIRST_FAILURE, _BROKEN_OFF)
         fail(_RERUN.format(first=first, attempt=attempt))
 
 

@@ -164,7 +164,7 @@ def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str
     ]
     if result.normalised_gap is not None and result.metric == "success":
         facts.append(("normalised", f"gap / (oracle - chance) = {result.normalised_gap:+.2f}"))
-    facts.append(("power", _power(result)))
+    facts += [("power", _power(result)), ("confidence", _confidence(result.learned))]
     if result.lost_episodes:
         facts.append(("lost", f"episodes {_listed(result.lost_episodes)}"))
     facts += [
@@ -234,6 +234,17 @@ def _returns(result: GateResult) -> str:
     return (
         f"{text}; / (oracle - chance) = {normalised.estimate:+.2f} "
         f"[{normalised.low:+.2f}, {normalised.high:+.2f}]"
+    )
+
+
+def _confidence(arm: Arm) -> str:
+    """Say how well the planner's confidences tell its failures, if it reports any."""
+    risk = arm.selective_risk
+    if risk is None:
+        return ""
+    return (
+        f"area under the risk-coverage curve {risk.aurc:.3f}; {risk.base_rate:.3f} if it knew "
+        f"nothing, {risk.aurc - risk.excess:.3f} if it knew all"
     )
 
 
