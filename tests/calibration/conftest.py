@@ -18,9 +18,8 @@ nothing else is said, and the test asserts the bounds that matter.
 class Page:
     """Sections by title: a run replaces the sections that it measured and keeps the others."""
 
-    def __init__(self, text):
-        _, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
-        self.sections = {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+    def __init__(self):
+        self.sections = {}
 
     def table(self, title, columns, rows, *, note):
         """Set a section: a note that says what was measured and how, and a table.
@@ -32,13 +31,18 @@ class Page:
         self.sections[title] = f"\n{note}\n\n{body}\n"
         print(f"\n{title}\n{note}\n{body}")
 
-    def text(self):
-        parts = [INTRODUCTION, *(f"## {title}\n{body}" for title, body in self.sections.items())]
+    def merged_into(self, text):
+        _, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
+        before = {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+        sections = {**before, **self.sections}
+        parts = [INTRODUCTION, *(f"## {title}\n{body}" for title, body in sections.items())]
         return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
 @pytest.fixture(scope="session")
 def statistics_page():
-    page = Page(PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
+    page = Page()
     yield page
-    PAGE.write_text(page.text(), encoding="utf-8")
+    # Read at the end, when another run may have written its own sections.
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    PAGE.write_text(page.merged_into(text), encoding="utf-8")
