@@ -22,8 +22,7 @@ def notes_on(
         notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")
     if not models["learned"].swapped:
         notes.append("the learned arm was run with the true dynamics: nothing was judged")
-    drop = smallest_detectable_gap(oracle.success_count, oracle.episodes, level=design.level)
-    if drop is None and verdict is not Verdict.PLANNER_BOTTLENECK:
+    if _is_blind(design, oracle) and verdict is not Verdict.PLANNER_BOTTLENECK:
         notes.append(
             f"the oracle solves only {oracle.success_count}/{oracle.episodes}: no model could fail "
             f"this gate; use a stronger planner, more episodes, or min_oracle="
@@ -49,6 +48,14 @@ def notes_on(
             f"the learned arm also swaps {', '.join(extra)}: the gap is not about dynamics alone"
         )
     return notes
+
+
+def _is_blind(design: Design, oracle: Arm) -> bool:
+    """Say whether not even a model without any success would be flagged."""
+    if design.metric == "return":
+        return False
+    expected = round(oracle.success_rate * design.episodes)
+    return smallest_detectable_gap(expected, design.episodes, level=design.gap_level) is None
 
 
 def faults_of(model: BoundModel) -> list[str]:
