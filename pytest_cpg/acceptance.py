@@ -97,7 +97,7 @@ def _accept(
     for gate, entry in ledger.entries.items():
         for number, judgement in enumerate(entry.judgements, 1):
             name = comparison_name(gate, number)
-            if judgement.reason is None or is_forced:
+            if (judgement.reason is None and entry.outcome == "passed") or is_forced:
                 accepted.append(BaselineGate.of(name, judgement.read(), commit=state.commit))
             else:
                 refused.append(name)
@@ -110,8 +110,8 @@ def _accept(
     if refused:
         found.append(
             Finding(
-                f"baseline: {_named(refused)} not accepted, as the verdict is worse than the test "
-                f"accepts; --cpg-force accepts it all the same",
+                f"baseline: {_named(refused)} not accepted, as the test did not pass; "
+                f"--cpg-force accepts it all the same",
                 fails=True,
             )
         )

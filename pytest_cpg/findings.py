@@ -130,7 +130,12 @@ def _recipe_finding(found: Recipe, strictest: Verdict) -> Finding:
             f"{lead}one checkpoint ({checkpoints}) says nothing about the recipe; gate more of "
             f"them with the same group="
         )
-    interval, fails = found.interval, found.verdict.severity > strictest.severity
+    interval = found.interval
+    # Recipes are judged by plain success gaps: what asks for a margin or returns is not failed.
+    is_plain = all(
+        result.margin is None and result.metric == "success" for result in found.members.values()
+    )
+    fails = is_plain and found.verdict.severity > strictest.severity
     return Finding(
         f"{lead}{found.verdict}, gap {interval.estimate:+.2f} [{interval.low:+.2f},"
         f"{interval.high:+.2f}] over {len(found.members)} checkpoints as clusters "
@@ -168,5 +173,11 @@ def _family_findings(
             fails=parse_verdict(one.judgement.max_verdict) is not Verdict.MODEL_BOTTLENECK,
         )
         for one in measured
-        if one.name in rejected and one.result.verdict is not Verdict.MODEL_BOTTLENECK
+        if one.name in rejected and not _is_decided(one.result)
     ]
+
+
+def _is_decided(result: GateResult) -> bool:
+    """Say whether a gate was flagged already, or has proven that it loses less than its margin."""
+    is_proven = result.margin is not None and result.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
+    return is_proven or result.verdict is Verdict.MODEL_BOTTLENECK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import unittest
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,7 +171,7 @@ class GateSession:
         with clean_errors():
             try:
                 yield
-            except pytest.skip.Exception:
+            except (pytest.skip.Exception, unittest.SkipTest):
                 # Skipping what was not measured is fine; what was measured counts.
                 if not item.stash[RESULTS] and not item.stash[RANKINGS]:
                     raise
@@ -308,7 +309,9 @@ class GateSession:
         except BaselineError as error:
             return (Finding(str(error), fails=True),)
         found = findings(self.ledger, is_corrected=self._is_corrected, family_size=family_size)
-        if self._uses_baseline:
+        option = self._config.option
+        has_run = not (option.collectonly or option.setuponly or option.setupplan)
+        if self._uses_baseline and has_run:
             found += baseline_findings(
                 self.ledger,
                 self._baseline_path,
@@ -324,8 +327,10 @@ class GateSession:
         """Whether pytest was asked for no part of the project."""
         option = self._config.option
         is_narrowed = option.ignore or option.ignore_glob or option.pyargs
+        is_narrowed = is_narrowed or getattr(option, "lf", False)
         is_named = self._config.args_source is pytest.Config.ArgsSource.ARGS
-        return not (is_named or is_narrowed)
+        is_below = self._config.invocation_params.dir != self._config.rootpath
+        return not (is_named or is_narrowed or is_below)
 
     @property
     def _cache(self) -> pytest.Cache | None:
@@ -354,9 +359,11 @@ class GateSession:
                 forecast(gate, design_of(spec, self.task(spec)), costs, baseline)
                 for gate, spec in specs.items()
             ]
-        except CpgError as error:
+        except (CpgError, pytest.fail.Exception) as error:
             raise pytest.UsageError(str(error)) from None
-        self._plan = plan_lines(forecasts, width=self._config.get_terminal_writer().fullwidth)
+        if self._config.pluginmanager.hasplugin("terminalreporter"):
+            width = self._config.get_terminal_writer().fullwidth
+            self._plan = plan_lines(forecasts, width=width)
 
     def _is_on(self, switch: str) -> bool:
         return switch in self._settings.switches

@@ -338,10 +338,18 @@ def _episodes(
 
 
 def _check_first_look(stop: StopMode, most: int, level: float) -> None:
-    from pytest_cpg.stats import anytime_look_sizes, look_sizes
+    from pytest_cpg.stats import anytime_look_sizes, paired_statistic, wang_tsiatis_boundary
 
     try:
-        look_sizes(most) if stop == "sequential" else anytime_look_sizes(most, level=level)
+        if stop == "anytime":
+            anytime_look_sizes(most, level=level)
+            return
+        boundary = wang_tsiatis_boundary(most, level=level)
+        if paired_statistic(wins=most, losses=0, pairs=most) <= boundary.constant:
+            raise ValueError(
+                f"a gate of {most} episodes can never fail at level {level:g}, got {most}; 50 is a "
+                f"good start"
+            )
     except ValueError as error:
         raise ValueError(f"--cpg-max-episodes: {error}") from None
 
