@@ -201,3 +201,28 @@ def test_an_unknown_method_on_the_command_line_lists_what_there_is(repository):
     result = repository.runpytest("--cpg-interval=wald")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--cpg-interval: need one of auto, agresti-caffo, *'wald'*"])
+
+
+def test_a_sequential_gate_that_can_never_fail_is_refused(repository):
+    gates(repository, bad=("mirrored", ""))
+    result = repository.runpytest(
+        "--cpg-stop=sequential", "--cpg-max-episodes=12", "--cpg-confidence=0.9999"
+    )
+    result.assert_outcomes(errors=1)
+    assert "a gate of 12 episodes can never fail" in " ".join(result.stdout.str().split())
+
+
+def test_what_was_measured_counts_however_the_test_is_skipped(repository):
+    repository.makepyfile(
+        """
+import unittest
+
+import pytest
+
+
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_gate(cpg):
+    raise unittest.SkipTest("too late")
+"""
+    )
+    repository.runpytest().assert_outcomes(failed=1)

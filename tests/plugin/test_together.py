@@ -319,3 +319,12 @@ def test_a_plan_beside_a_broken_baseline_says_so(project):
     result = project.runpytest("--cpg-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*cannot use the baseline *"])
+
+
+def test_a_test_that_failed_by_itself_is_not_accepted(project):
+    project.write("right")
+    path = project.path / "test_gates.py"
+    path.write_text(path.read_text(encoding="utf-8") + "    assert 0\n", encoding="utf-8")
+    git(project.path, "commit", "-qam", "x")
+    project.runpytest("--cpg-update-baseline").stdout.fnmatch_lines(["*not accepted, as the test*"])
+    assert not (project.path / ".cpg" / "baseline.json").exists()
