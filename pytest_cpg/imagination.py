@@ -72,11 +72,13 @@ class Imagination:
         try:
             answer = method(*arguments)
         except WorldModelError as error:
-            where = self._where(method, arguments)
+            where = self._where(method, arguments, WorldModelError)
             raise WorldModelError(f"{where}: {what}: {error}") from error.__cause__
         # Whatever a user's model raises goes on unchanged, once it is said where that was.
         except Exception as error:
-            error.add_note(f"pytest-cpg: raised by {what} in {self._where(method, arguments)}.")
+            error.add_note(
+                f"pytest-cpg: raised by {what} in {self._where(method, arguments, type(error))}."
+            )
             raise
         if self._arm not in ("oracle", "chance") and not np.isfinite(answer).all():
             self._raise_broken(what, answer)
@@ -94,14 +96,19 @@ class Imagination:
             f"normalisation."
         )
 
-    def _where(self, method: Callable[..., FloatArray], arguments: Sequence[FloatArray]) -> str:
-        """Find the first episode whose own rows raise; a batch of them if none does alone."""
+    def _where(
+        self,
+        method: Callable[..., FloatArray],
+        arguments: Sequence[FloatArray],
+        raised: type[Exception],
+    ) -> str:
+        """Find the first episode whose own rows raise the same; all of them if none does alone."""
         rows = max(1, len(arguments[0]) // len(self._episodes))
         for index, episode in enumerate(self._episodes):
             own = slice(index * rows, (index + 1) * rows)
             try:
                 method(*(argument[own] for argument in arguments))
             # Only asks whether this episode raises too; the batch's own exception goes on.
-            except Exception:
+            except raised:
                 return f"the {self._arm} arm, episode {episode} at step {self._taken[index]}"
         return f"the {self._arm} arm, episodes {self._episodes[0]} to {self._episodes[-1]} together"
