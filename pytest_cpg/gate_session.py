@@ -29,6 +29,11 @@ _CLASH = (
     "@pytest.mark.cpg(..., id=...)."
 )
 
+_NO_BASELINE = (
+    "drift='fail' compares with a baseline, and there is none at {path}. Run pytest "
+    "--cpg-update-baseline where the model is known to be good, and commit the file."
+)
+
 _NO_FAMILY = (
     "--cpg-correction=holm shares one error rate among all gates of the project, and needs to know "
     "how many they are. Set cpg_family_size in the ini file, or keep a baseline."
@@ -96,11 +101,14 @@ class GateSession:
 
     def benchmark(self, node: pytest.Item) -> Benchmark:
         """Return what compares models for this test."""
-        from pytest_cpg.gate_item import RANKINGS, design_of, gate_id, judge_into
+        from pytest_cpg.gate_item import RANKINGS, design_of, fail, gate_id, judge_into
         from pytest_cpg.gates.benchmark import Benchmark
         from pytest_cpg.terminal import watch_on
 
         spec = self.spec(node)
+        is_updated = self._is_on("update_baseline")
+        if spec.drift == "fail" and not is_updated and self.baseline is None:
+            fail(_NO_BASELINE.format(path=self._baseline_path))
         gate, running = gate_id(node), self.ledger.running
         running[gate] = "interrupted before its first arm"
         return Benchmark(
@@ -110,7 +118,7 @@ class GateSession:
                 spec,
                 self.baseline if spec.drift != "off" else None,
                 # Whoever accepts new results knows that they differ from the old ones.
-                drift_fails=spec.drift == "fail" and not self._is_on("update_baseline"),
+                drift_fails=spec.drift == "fail" and not is_updated,
             ),
             on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
             watch=watch_on(
@@ -151,14 +159,27 @@ class GateSession:
         __tracebackhide__ = True
         if not item.get_closest_marker("cpg"):
             return (yield)
-        from pytest_cpg.gate_item import begin_attempt, clean_errors, fail, gate_id
+        from pytest_cpg.gate_item import (
+            RESULTS,
+            begin_attempt,
+            clean_errors,
+            conclude,
+            fail,
+            gate_id,
+        )
 
         with clean_errors():
             self.spec(item)
             if gate_id(item) in self.ledger.clashes:
                 fail(_CLASH.format(id=gate_id(item)))
             begin_attempt(item, allow_reruns=self._settings.allow_reruns)
-            return (yield)
+            try:
+                return (yield)
+            except (pytest.skip.Exception, unittest.SkipTest):
+                # A fixture that skips after the arms have run hides no verdict.
+                if item.stash[RESULTS]:
+                    conclude(item, self.spec(item))
+                raise
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -188,7 +209,7 @@ class GateSession:
             from pytest_cpg.ledger import dump
 
             report.pytest_cpg_gate = gate_id(item)  # type: ignore[attr-defined]  # ours to add
-            if call.when == "call":
+            if call.when == "call" or (call.when == "setup" and not report.passed):
                 measured = [judgement for _, judgement in item.stash.get(RESULTS, [])]
                 report.pytest_cpg_judgements = dump(measured)  # type: ignore[attr-defined]  # ours
                 rankings = json.dumps(item.stash.get(RANKINGS, []))

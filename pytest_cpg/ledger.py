@@ -144,7 +144,8 @@ def entry_of(report: Report) -> Entry | None:
     if report.when == "call":
         return Entry(outcome="passed" if report.passed else "failed", **measured)
     if report.failed:
-        return Entry(outcome="error", detail=f"error in {report.when}: {_first_line(report)}")
+        detail = f"error in {report.when}: {_first_line(report)}"
+        return Entry(outcome="error", detail=detail, **measured)
     return None
 
 

@@ -226,3 +226,29 @@ def test_gate(cpg):
 """
     )
     repository.runpytest().assert_outcomes(failed=1)
+
+
+def test_a_fixture_that_skips_after_the_arms_ran_hides_no_verdict(repository):
+    repository.makepyfile(
+        """
+import pytest
+
+
+@pytest.fixture
+def late(cpg):
+    pytest.skip("too late")
+
+
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_bad(cpg, late): ...
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_good(cpg, late): ...
+"""
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        [" E test_bad *MODEL BOTTLENECK", " s test_good *AS GOOD AS ORACLE"]
+    )

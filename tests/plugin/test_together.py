@@ -328,3 +328,12 @@ def test_a_test_that_failed_by_itself_is_not_accepted(project):
     git(project.path, "commit", "-qam", "x")
     project.runpytest("--cpg-update-baseline").stdout.fnmatch_lines(["*not accepted, as the test*"])
     assert not (project.path / ".cpg" / "baseline.json").exists()
+
+
+def test_drift_cannot_fail_without_a_baseline_and_says_so(project):
+    project.write("right")
+    result = project.runpytest("--cpg-drift=fail")
+    assert result.ret == 1
+    assert "there is none at" in result.stdout.str()
+    assert project.runpytest("--cpg-drift=fail", "--cpg-update-baseline").ret == 0
+    assert project.runpytest("--cpg-drift=fail").ret == 0
