@@ -6,41 +6,14 @@ the verdicts, and can only add a failure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.stopping import gap_p_value_of
-from pytest_cpg.ledger import Finding, Judgement, Ledger, comparison_name
-from pytest_cpg.stats import (
-    Interval,
-    Verdict,
-    cluster_interval,
-    family_false_alarm_chance,
-    holm,
-    parse_verdict,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """Several checkpoints of one way to train, each judged by its own gate.
-
-    Attributes
-    ----------
-    group : str
-    members : mapping
-        Result of each checkpoint, by gate.
-    interval : Interval or None
-        Of the recipe's gap, with checkpoints as clusters; None for a single one.
-    verdict : Verdict
-    """
-
-    group: str
-    members: Mapping[str, GateResult]
-    interval: Interval | None
-    verdict: Verdict
+from pytest_cpg.ledger import Finding, Judgement, Ledger, Outcome, comparison_name
+from pytest_cpg.recipes import differences, judge_recipe
+from pytest_cpg.stats import Verdict, family_false_alarm_chance, holm, parse_verdict
 
 
 def findings(ledger: Ledger, *, is_corrected: bool, family_size: int) -> list[Finding]:
@@ -54,93 +27,94 @@ def findings(ledger: Ledger, *, is_corrected: bool, family_size: int) -> list[Fi
         Gates of the family, run or not; 0 when it is not known.
     """
     measured = [
-        _Measured(comparison_name(gate, number), judgement, judgement.read())
+        _Measured(gate, comparison_name(gate, number), entry.outcome, judgement, judgement.read())
         for gate, entry in ledger.entries.items()
         for number, judgement in enumerate(entry.judgements, 1)
     ]
-    found = _recipe_findings([one for one in measured if one.result.group])
-    collected = len({**ledger.planned, **ledger.deselected})
-    size = max(family_size, collected)
-    if size > 1 and measured:
-        found += _family_findings(measured, is_corrected=is_corrected, size=size)
-    if is_corrected and collected > family_size:
+    found = _recipe_findings(ledger, measured)
+    # A test that makes two comparisons has two chances to cry wolf.
+    known = len({*ledger.planned, *ledger.deselected, *(one.name for one in measured)})
+    size = max(family_size, known)
+    if is_corrected and known > family_size:
         found.append(
             Finding(
-                f"the family is said to have {family_size} gates, and {collected} were collected: "
-                f"each was judged as if the others were fewer. Set cpg_family_size = {collected}",
+                f"the family is said to have {family_size} gates, and there are {known}: each was "
+                f"judged as if the others were fewer. Set cpg_family_size = {known}",
                 fails=True,
             )
         )
+    elif size > 1 and measured:
+        found += _family_findings(measured, is_corrected=is_corrected, size=size)
     return found
-
-
-def recipe(group: str, members: Mapping[str, GateResult]) -> Recipe:
-    """Judge a recipe by the gaps of its checkpoints, which are clusters and not more episodes."""
-    results = list(members.values())
-    if len(results) == 1:
-        return Recipe(group=group, members=members, interval=None, verdict=Verdict.INCONCLUSIVE)
-    interval = cluster_interval(
-        [(result.oracle.success_count, result.oracle.episodes) for result in results],
-        [(result.learned.success_count, result.learned.episodes) for result in results],
-        level=results[0].level,
-        same_starts=len({result.seed for result in results}) == 1,
-    )
-    verdicts = {result.verdict for result in results}
-    if interval.low > 0:
-        verdict = Verdict.MODEL_BOTTLENECK
-    elif interval.high < 0:
-        verdict = Verdict.LEARNED_OUTPERFORMS_ORACLE
-    elif len(verdicts) == 1 and verdicts <= {
-        Verdict.PLANNER_BOTTLENECK,
-        Verdict.MODEL_AS_GOOD_AS_ORACLE,
-    }:
-        (verdict,) = verdicts
-    else:
-        verdict = Verdict.INCONCLUSIVE
-    return Recipe(group=group, members=members, interval=interval, verdict=verdict)
 
 
 class _Measured(NamedTuple):
     """One comparison of one gate."""
 
+    gate: str
     name: str
+    outcome: Outcome
     judgement: Judgement
     result: GateResult
 
 
-def _recipe_findings(measured: Sequence[_Measured]) -> list[Finding]:
+def _recipe_findings(ledger: Ledger, measured: Sequence[_Measured]) -> list[Finding]:
+    """Return a statement about every recipe of which a checkpoint was measured."""
     found = []
-    for group in dict.fromkeys(one.result.group for one in measured):
+    for group in dict.fromkeys(one.result.group for one in measured if one.result.group):
         members = [one for one in measured if one.result.group == group]
-        accepted = [parse_verdict(one.judgement.max_verdict) for one in members]
-        judged = recipe(group, {one.name: one.result for one in members})
-        found.append(_recipe_finding(judged, min(accepted, key=lambda verdict: verdict.severity)))
+        gates = {gate for gate, named in ledger.groups.items() if named == group}
+        absent = len(gates - {one.gate for one in members})
+        found.append(_recipe_finding(f"recipe {group}: ", members, absent))
     return found
 
 
-def _recipe_finding(found: Recipe, strictest: Verdict) -> Finding:
-    checkpoints = ", ".join(
-        f"{result.learned.success_count}/{result.learned.episodes} against "
-        f"{result.oracle.success_count}/{result.oracle.episodes}"
-        for result in found.members.values()
-    )
-    lead = f"recipe {found.group}: "
-    if found.interval is None:
+def _recipe_finding(lead: str, members: Sequence[_Measured], absent: int) -> Finding:
+    results = {one.name: one.result for one in members}
+    checkpoints = ", ".join(map(_arms, results.values()))
+    differing = differences(results)
+    if differing:
+        return Finding(
+            f"{lead}its gates are no samples of one quantity ({'; '.join(differing)}); give each "
+            f"kind its own group=",
+            fails=True,
+        )
+    if absent:
+        return Finding(
+            f"{lead}{Verdict.INCONCLUSIVE}, {len(members)} of {len(members) + absent} checkpoints "
+            f"reported ({checkpoints}); it is judged by all or not at all"
+        )
+    if len(members) == 1:
         return Finding(
             f"{lead}one checkpoint ({checkpoints}) says nothing about the recipe; gate more of "
             f"them with the same group="
         )
-    interval = found.interval
-    # Recipes are judged by plain success gaps: what asks for a margin or returns is not failed.
-    is_plain = all(
-        result.margin is None and result.metric == "success" for result in found.members.values()
+    judged, metric = judge_recipe(results), members[0].result.metric
+    interval, form = judged.interval, "+.2f" if metric == "success" else "+.3g"
+    strictest = min(
+        (parse_verdict(one.judgement.max_verdict) for one in members),
+        key=lambda verdict: verdict.severity,
     )
-    fails = is_plain and found.verdict.severity > strictest.severity
+    is_worse = judged.verdict.severity > strictest.severity
+    # A checkpoint that is expected to fail takes its recipe along.
+    is_expected = any(one.outcome == "xfailed" for one in members)
+    beside = f"; worse than {strictest}{', as expected' * is_expected}" if is_worse else ""
     return Finding(
-        f"{lead}{found.verdict}, gap {interval.estimate:+.2f} [{interval.low:+.2f},"
-        f"{interval.high:+.2f}] over {len(found.members)} checkpoints as clusters "
-        f"({interval.method}): {checkpoints}{f'; worse than {strictest}' if fails else ''}",
-        fails=fails,
+        f"{lead}{judged.verdict}, gap {interval.estimate:{form}} [{interval.low:{form}},"
+        f"{interval.high:{form}}]{' in mean return' * (metric == 'return')} over {len(members)} "
+        f"checkpoints as clusters ({interval.method}): {checkpoints}{beside}",
+        fails=is_worse and not is_expected,
+    )
+
+
+def _arms(result: GateResult) -> str:
+    """Return what a checkpoint reached against the oracle."""
+    oracle, learned = result.oracle, result.learned
+    if result.metric == "return":
+        return f"{learned.returns.mean():.4g} against {oracle.returns.mean():.4g}"
+    return (
+        f"{learned.success_count}/{learned.episodes} against "
+        f"{oracle.success_count}/{oracle.episodes}"
     )
 
 
@@ -149,28 +123,42 @@ def _family_findings(
 ) -> list[Finding]:
     alpha = max((1 - one.result.level) / 2 for one in measured)
     percent = f"{100 * alpha:.2g} %"
+    # Each of these may fail the session by chance, too, and is no gate of the family.
+    drifts = sum(one.judgement.drift_fails for one in measured)
+    recipes = len({one.result.group for one in measured} - {""})
+    besides = [
+        f"{count} {what}{'s'[: count != 1]}"
+        for count, what in ((drifts, "drift test"), (recipes, "recipe"))
+        if count
+    ]
     if not is_corrected:
-        chance = family_false_alarm_chance(size, alpha=alpha)
+        chance = family_false_alarm_chance(size + drifts + recipes, alpha=alpha)
+        tests = " and ".join([f"{size} gates", *besides])
         return [
             Finding(
-                f"{size} gates: a false alarm in about {100 * chance:.2g} % of runs; "
-                f"--cpg-correction=holm: {percent}"
+                f"{tests}: a false alarm in about {100 * chance:.2g} % of runs; "
+                f"--cpg-correction=holm: {percent}{' of the gates' * bool(besides)}"
             )
         ]
+    left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
     found = [
-        Finding(f"{size} gates: a false alarm in about {percent} of runs, by Holm's correction")
+        Finding(
+            f"{size} gates: a false alarm in about {percent} of runs, by Holm's correction"
+            f"{left_out}"
+        )
     ]
     if len(measured) < size:
         return found
     # The first step of Holm is what every gate was judged by. Its later steps need all p-values of
     # the family: they are taken when it is complete, and never change a gate's own verdict.
     p_values = {one.name: gap_p_value_of(one.result) for one in measured}
-    rejected = holm(p_values, alpha=alpha, family_size=max(size, len(p_values)))
+    rejected = holm(p_values, alpha=alpha, family_size=size)
     return found + [
         Finding(
             f"Holm: {one.name} is a MODEL BOTTLENECK as well, now that all {size} gates are known "
             f"(p={p_values[one.name]:.2g})",
-            fails=parse_verdict(one.judgement.max_verdict) is not Verdict.MODEL_BOTTLENECK,
+            fails=parse_verdict(one.judgement.max_verdict) is not Verdict.MODEL_BOTTLENECK
+            and one.outcome != "xfailed",
         )
         for one in measured
         if one.name in rejected and not _is_decided(one.result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
@@ -52,12 +52,17 @@ def gate_id(item: pytest.Item) -> str:
 
     A parametrised test has one gate for each set of parameters.
     """
-    for marker in item.iter_markers(MARKER):
-        given = marker.kwargs.get("id")
-        if isinstance(given, str):
-            parameters = getattr(item, "callspec", None)
-            return f"{given}[{parameters.id}]" if parameters else given
-    return item.nodeid
+    given = _named(item, "id")
+    if not given:
+        return item.nodeid
+    parameters = getattr(item, "callspec", None)
+    return f"{given}[{parameters.id}]" if parameters else given
+
+
+def groups_of(items: Iterable[pytest.Item]) -> dict[str, str]:
+    """Return the recipe of every gate that is one checkpoint of one, by gate id."""
+    named = ((gate_id(item), _named(item, "group")) for item in items)
+    return {gate: group for gate, group in named if group}
 
 
 def parse_item(node: pytest.Item, settings: Settings, *, family_size: int) -> GateSpec:
@@ -136,6 +141,7 @@ def judge_into(
                     max_verdict=spec.max_verdict.value,
                     attempt=item.stash[ATTEMPT],
                     drift=None if comparison is None else comparison.to_json(),
+                    drift_fails=drift_fails and comparison is not None,
                 ),
             )
         )
@@ -179,6 +185,12 @@ def clean_errors() -> Iterator[None]:
         if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
             raise
         fail(str(error))
+
+
+def _named(item: pytest.Item, name: str) -> str:
+    """Return a name as the closest marker gives it, empty if none does."""
+    names = (marker.kwargs.get(name) for marker in item.iter_markers(MARKER))
+    return next((given for given in names if isinstance(given, str)), "")
 
 
 def _components(node: pytest.Item) -> Components:

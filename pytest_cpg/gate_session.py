@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_cpg.marker import GateSpec
 
 _PLANNED, _DESELECTED = "pytest_cpg_planned", "pytest_cpg_deselected"
+_GROUPS = "pytest_cpg_groups"
 _COSTS = "cpg/costs"
 _SPEC: pytest.StashKey[GateSpec] = pytest.StashKey()
 
@@ -135,9 +136,10 @@ class GateSession:
         """Note the gates that were collected and will not run."""
         gates = [item for item in items if item.get_closest_marker("cpg")]
         if gates:
-            from pytest_cpg.gate_item import gate_id
+            from pytest_cpg.gate_item import gate_id, groups_of
 
             self.ledger.deselected.update(dict.fromkeys(map(gate_id, gates)))
+            self.ledger.groups.update(groups_of(gates))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -145,9 +147,10 @@ class GateSession:
         items = [item for item in session.items if item.get_closest_marker("cpg")]
         option = self._config.option
         if items and not (option.collectonly or option.setuponly or option.setupplan):
-            from pytest_cpg.gate_item import gate_id
+            from pytest_cpg.gate_item import gate_id, groups_of
 
             self.ledger.plan(map(gate_id, items))
+            self.ledger.groups.update(groups_of(items))
         if session.testsfailed or not self._is_on("plan"):
             return None
         self._forecast(items)
@@ -251,6 +254,8 @@ class GateSession:
             self.ledger.plan(output[_PLANNED])
         if output.get(_DESELECTED):
             self.ledger.deselected.update(dict.fromkeys(output[_DESELECTED]))
+        if output.get(_GROUPS):
+            self.ledger.groups.update(output[_GROUPS])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -261,6 +266,7 @@ class GateSession:
         if output is not None:
             output[_PLANNED] = list(self._ledger.planned)
             output[_DESELECTED] = list(self._ledger.deselected)
+            output[_GROUPS] = dict(self._ledger.groups)
             return
         self.ledger.findings = self._findings()
         self._remember_costs()

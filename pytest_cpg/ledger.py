@@ -67,6 +67,8 @@ class Judgement:
         How often the test had been run by then, this time included.
     drift : str or None
         `Comparison.to_json` with the baseline; None when nothing was compared.
+    drift_fails : bool
+        Whether the test fails for a result that is worse than the accepted one.
     """
 
     result: str
@@ -74,6 +76,7 @@ class Judgement:
     max_verdict: str
     attempt: int = 1
     drift: str | None = None
+    drift_fails: bool = False
 
     def read(self) -> GateResult:
         """Return the result."""
@@ -173,6 +176,8 @@ class Ledger:
         What was reported, by gate id.
     deselected : dict
         Gate id of every gate that was collected and not selected; values are unused.
+    groups : dict
+        The recipe of every gate that is one checkpoint of one, by gate id.
     findings : tuple of Finding
         What the gates say together, once the session is over.
     running : dict
@@ -184,6 +189,7 @@ class Ledger:
     entries: dict[str, Entry] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
     deselected: dict[str, None] = field(default_factory=dict)
+    groups: dict[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
     def plan(self, gates: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from pytest_cpg.stats.betting import (
     betting_characteristics,
     betting_wealth,
 )
-from pytest_cpg.stats.clusters import cluster_interval
+from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
 from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
 from pytest_cpg.stats.families import family_false_alarm_chance, holm, holm_adjusted
 from pytest_cpg.stats.intervals import (
@@ -89,6 +89,7 @@ __all__ = [
     "boundary_p_value",
     "bradley_terry_strengths",
     "cluster_interval",
+    "cluster_return_interval",
     "detectable_gap",
     "episodes_for_gap",
     "episodes_to_prove_margin",

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pytest_cpg.stats.counts import check_arm
 from pytest_cpg.stats.intervals import Interval, critical_value
+from pytest_cpg.stats.returns import paired_mean
 from pytest_cpg.stats.student import student_critical_value
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 def cluster_interval(
@@ -57,39 +62,97 @@ def cluster_interval(
     >>> f"{ci.estimate:+.3f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '-0.267 [-1.000, +0.768]'
     """
-    gaps, within = _gaps_and_variances(oracle, learned)
+    _check_arms(len(oracle), len(learned))
+    gaps, variances = [], []
+    for first, second in zip(oracle, learned, strict=True):
+        s, n = check_arm(*first, prefix="oracle_")
+        t, m = check_arm(*second, prefix="learned_")
+        gaps.append((s * m - t * n) / (n * m))
+        variances.append(
+            math.fsum((k + 1) * (e - k + 1) / (e + 2) ** 3 for k, e in ((s, n), (t, m)))
+        )
+    estimate, half = _over_checkpoints(gaps, variances, level=level, same_starts=same_starts)
+    return Interval(
+        estimate=estimate,
+        low=max(-1.0, estimate - half),
+        high=min(1.0, estimate + half),
+        level=float(level),
+        method=_METHOD,
+    )
+
+
+def cluster_return_interval(
+    oracle: Sequence[ArrayLike],
+    learned: Sequence[ArrayLike],
+    *,
+    level: float = 0.95,
+    same_starts: bool = True,
+) -> Interval:
+    """Bound the gap of a recipe in mean returns, oracle minus learned, in units of return.
+
+    As `cluster_interval`, with the mean returns of each checkpoint instead of its rates. The
+    variance within a checkpoint is that of the mean difference over its starts.
+
+    Parameters
+    ----------
+    oracle, learned : sequence of G arrays [N]
+        Returns of each checkpoint's arms, from the same starts in the same order; at least two
+        checkpoints of at least two starts. ``N`` may differ between checkpoints.
+    level, same_starts
+        As in `cluster_interval`.
+
+    Raises
+    ------
+    ValueError
+        When there are fewer than two checkpoints, when an arm is missing, when the arms of a
+        checkpoint differ in length, when a return is not finite, or when the level is impossible.
+
+    Examples
+    --------
+    >>> oracle, learned = [[3, 5, 4], [3, 5, 4]], [[2, 5, 3], [1, 2, 1]]
+    >>> ci = cluster_return_interval(oracle, learned, same_starts=False)
+    >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
+    '+1.67 [-11.04, +14.37]'
+    """
+    _check_arms(len(oracle), len(learned))
+    means = [paired_mean(*arms) for arms in zip(oracle, learned, strict=True)]
+    estimate, half = _over_checkpoints(
+        [mean for mean, _, _ in means],
+        [error**2 for _, error, _ in means],
+        level=level,
+        same_starts=same_starts,
+    )
+    return Interval(
+        estimate=estimate,
+        low=estimate - half,
+        high=estimate + half,
+        level=float(level),
+        method=_METHOD,
+    )
+
+
+_METHOD = "Student t over checkpoints"
+
+
+def _check_arms(oracle: int, learned: int) -> None:
+    if oracle != learned:
+        raise ValueError(
+            f"need both arms of each checkpoint, got {oracle} oracle and {learned} learned arms"
+        )
+    if oracle < 2:
+        raise ValueError(f"need at least two checkpoints to judge a recipe, got {oracle}")
+
+
+def _over_checkpoints(
+    gaps: Sequence[float], variances: Sequence[float], *, level: float, same_starts: bool
+) -> tuple[float, float]:
+    """Return the mean gap and the half width of its interval, from the gap and variance of each."""
     count = len(gaps)
+    within = math.fsum(variances) / count
     estimate = math.fsum(gaps) / count
     spread = math.fsum((gap - estimate) ** 2 for gap in gaps) / (count - 1)
     t = student_critical_value(level, freedom=count - 1)
     squared = t**2 * max(spread, within) / count
     if same_starts:
         squared += critical_value(level) ** 2 * within
-    half = math.sqrt(squared)
-    return Interval(
-        estimate=estimate,
-        low=max(-1.0, estimate - half),
-        high=min(1.0, estimate + half),
-        level=float(level),
-        method="Student t over checkpoints",
-    )
-
-
-def _gaps_and_variances(
-    oracle: Sequence[tuple[int, int]], learned: Sequence[tuple[int, int]]
-) -> tuple[list[float], float]:
-    """Return the gap of each checkpoint, and the mean variance of one gap."""
-    if len(oracle) != len(learned):
-        raise ValueError(
-            f"need both arms of each checkpoint, got {len(oracle)} oracle and {len(learned)} "
-            f"learned arms"
-        )
-    if len(oracle) < 2:
-        raise ValueError(f"need at least two checkpoints to judge a recipe, got {len(oracle)}")
-    gaps, variances = [], []
-    for first, second in zip(oracle, learned, strict=True):
-        s, n = check_arm(*first, prefix="oracle_")
-        t, m = check_arm(*second, prefix="learned_")
-        gaps.append((s * m - t * n) / (n * m))
-        variances += [(k + 1) * (e - k + 1) / (e + 2) ** 3 for k, e in ((s, n), (t, m))]
-    return gaps, math.fsum(variances) / len(gaps)
+    return estimate, math.sqrt(squared)

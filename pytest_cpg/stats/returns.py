@@ -47,7 +47,7 @@ def paired_mean_interval(oracle: ArrayLike, learned: ArrayLike, *, level: float 
     >>> f"{ci.estimate:+.1f} [{ci.low:+.1f}, {ci.high:+.1f}]"
     '+62.5 [+13.2, +111.8]'
     """
-    mean, error, n = _paired_mean(oracle, learned)
+    mean, error, n = paired_mean(oracle, learned)
     half = student_critical_value(level, freedom=n - 1) * error
     return Interval(
         estimate=mean,
@@ -80,7 +80,7 @@ def paired_mean_p_value(oracle: ArrayLike, learned: ArrayLike) -> float:
     """
     from scipy.special import stdtr
 
-    mean, error, n = _paired_mean(oracle, learned)
+    mean, error, n = paired_mean(oracle, learned)
     if mean == 0:
         return 0.5
     t = mean / error if error else math.copysign(math.inf, mean)
@@ -175,7 +175,7 @@ def _check_returns(**arms: ArrayLike) -> tuple[NDArray[np.float64], ...]:
     return tuple(columns)
 
 
-def _paired_mean(oracle: ArrayLike, learned: ArrayLike) -> tuple[float, float, int]:
+def paired_mean(oracle: ArrayLike, learned: ArrayLike) -> tuple[float, float, int]:
     """Return the mean difference, its standard error and the number of starts."""
     first, second = _check_returns(oracle=oracle, learned=learned)
     n = len(first)

@@ -185,6 +185,15 @@ def test_a_recipe_that_is_worse_fails_the_session_beyond_its_members(project):
     assert "; worse than PLANNER BOTTLENECK" in " ".join(failed.stdout.str().split())
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_recipe_does_not_depend_on_what_was_selected(project, workers):
+    project.write("mirrored", "half", "right", more=", group='a', max_verdict='MODEL BOTTLENECK'")
+    result = project.runpytest("-k", "mirrored or half", *workers)
+    assert result.ret == 0
+    text = " ".join(result.stdout.str().split())
+    assert "recipe a: INCONCLUSIVE, 2 of 3 checkpoints reported" in text
+
+
 def test_the_family_is_what_the_project_says_and_not_what_was_selected(project):
     project.write("right", "half", "most", more=", max_verdict='MODEL BOTTLENECK'")
     lines = []

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import agresti_caffo_interval, judge_gap
-from pytest_cpg.stats.clusters import cluster_interval
+from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
 
 # Successes of three checkpoints of one recipe, and of their oracle arms.
 ORACLE = [(6, 10), (4, 10), (4, 10)]
@@ -16,6 +16,7 @@ LEARNED = [(10, 10), (2, 10), (10, 10)]
 unhurried = settings(deadline=None)
 five_hundred = settings(deadline=None, max_examples=500)
 levels = st.floats(0.5, 0.999)
+returns_of_a_start = st.floats(-100, 1000)
 either_starts = pytest.mark.parametrize("same_starts", [False, True])
 
 
@@ -69,6 +70,34 @@ def test_where_checkpoints_differ_more_than_episodes_it_is_the_t_interval_of_sci
     assert ci.high >= plain[1] - 1e-10
     if np.var(gaps, ddof=1) > 0.15:  # more than two arms of one episode do by chance
         assert bounds(ci) == pytest.approx(plain, abs=1e-10)
+
+
+@five_hundred
+@given(
+    returns=st.lists(
+        st.lists(st.tuples(returns_of_a_start, returns_of_a_start), min_size=2, max_size=8),
+        min_size=2,
+        max_size=6,
+    ),
+    level=levels,
+    same_starts=st.booleans(),
+)
+def test_the_interval_of_returns_is_put_together_from_what_scipy_has(returns, level, same_starts):
+    stats = pytest.importorskip("scipy.stats")
+    arms = [np.array(checkpoint).T for checkpoint in returns]
+    gaps = np.array([(oracle - learned).mean() for oracle, learned in arms])
+    within = np.mean([np.var(o - m, ddof=1) / len(o) for o, m in arms])
+    t, z = stats.t.ppf((1 + level) / 2, len(gaps) - 1), stats.norm.ppf((1 + level) / 2)
+    between = max(gaps.var(ddof=1), within) / len(gaps)
+    half = math.sqrt(t**2 * between + same_starts * z**2 * within)
+    ci = cluster_return_interval(
+        [oracle for oracle, _ in arms],
+        [learned for _, learned in arms],
+        level=level,
+        same_starts=same_starts,
+    )
+    expected = gaps.mean() - half, gaps.mean() + half
+    assert bounds(ci) == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
 def test_published_checkpoints_do_not_outperform_the_oracle_as_a_recipe():
@@ -149,6 +178,8 @@ def test_a_single_checkpoint_says_nothing_about_its_recipe():
 
 
 def test_a_missing_arm_is_refused():
+    with pytest.raises(ValueError, match="need both arms of each checkpoint, got 1 oracle and 2"):
+        cluster_return_interval([[1, 2]], [[1, 2], [3, 4]])
     with pytest.raises(ValueError, match="need both arms of each checkpoint, got 2 oracle and 1"):
         cluster_interval([(5, 10), (6, 10)], [(3, 10)])
 

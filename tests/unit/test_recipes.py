@@ -1,0 +1,175 @@
+"""Recipes and families: what several gates say together."""
+
+import pytest
+from fakes import first, result_of
+
+from pytest_cpg import Verdict
+from pytest_cpg.findings import findings
+from pytest_cpg.ledger import Entry, Judgement, Ledger
+from pytest_cpg.recipes import differences, judge_recipe
+from pytest_cpg.stats import cluster_interval
+
+SOLVED = first(20, 20)
+
+
+def members(*learned, oracle=SOLVED, **more):
+    return {str(i): result_of(oracle, one, group="a", **more) for i, one in enumerate(learned)}
+
+
+def ledger_of(results, *, absent=(), outcome="passed", max_verdict="INCONCLUSIVE", **more):
+    """Return a ledger in which these gates reported, and the absent ones of recipe "a" did not."""
+    ledger = Ledger()
+    ledger.plan([*results, *absent])
+    ledger.groups.update(dict.fromkeys(absent, "a"))
+    ledger.groups.update({gate: result.group for gate, result in results.items()})
+    for gate, result in results.items():
+        judgement = Judgement(result=result.to_json(), reason=None, max_verdict=max_verdict, **more)
+        ledger.report(gate, Entry(outcome=outcome, judgements=(judgement,)))
+    return ledger
+
+
+def said(ledger, *, is_corrected=False, family_size=0):
+    found = findings(ledger, is_corrected=is_corrected, family_size=family_size)
+    return {one.text: one.fails for one in found}
+
+
+def recipe_line(ledger):
+    ((text, fails),) = ((t, f) for t, f in said(ledger).items() if t.startswith("recipe "))
+    return text, fails
+
+
+def test_a_recipe_has_the_interval_of_its_checkpoints_as_clusters():
+    recipe = judge_recipe(members(first(10, 20), first(14, 20)))
+    assert recipe.interval == cluster_interval([(20, 20)] * 2, [(10, 20), (14, 20)])
+    assert recipe.verdict is Verdict.INCONCLUSIVE
+
+
+def test_seeds_of_their_own_are_starts_of_their_own():
+    own = {str(seed): result_of(SOLVED, first(10, 20), seed=seed) for seed in range(3)}
+    wide, narrow = judge_recipe(members(*[first(10, 20)] * 3)), judge_recipe(own)
+    assert narrow.interval.low > wide.interval.low
+
+
+@pytest.mark.parametrize(
+    ("learned", "oracle", "more", "verdict"),
+    [
+        ([first(1, 20)] * 6, SOLVED, {}, Verdict.MODEL_BOTTLENECK),
+        ([SOLVED] * 4, first(1, 20), {}, Verdict.LEARNED_OUTPERFORMS_ORACLE),
+        ([SOLVED, first(19, 20)], SOLVED, {}, Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        ([first(0, 20)] * 2, first(1, 20), {}, Verdict.PLANNER_BOTTLENECK),
+        ([first(10, 20), first(0, 20)], SOLVED, {}, Verdict.INCONCLUSIVE),
+        # The gap is surely above 0, and surely allowed.
+        (
+            [first(150, 200)] * 6,
+            first(180, 200),
+            {"margin": 0.4},
+            Verdict.MODEL_AS_GOOD_AS_ORACLE,
+        ),
+        ([first(120, 200)] * 6, first(180, 200), {"margin": 0.2}, Verdict.MODEL_BOTTLENECK),
+        ([SOLVED] * 2, SOLVED, {"margin": 0.05}, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_a_recipe_is_judged_by_the_rules_of_its_gates(learned, oracle, more, verdict):
+    assert judge_recipe(members(*learned, oracle=oracle, **more)).verdict is verdict
+
+
+def test_a_recipe_of_returns_is_judged_by_returns():
+    judged = judge_recipe(members(*[first(k, 40) for k in (2, 3, 4)], oracle=first(36, 40)))
+    returns = members(
+        *[first(k, 40) for k in (2, 3, 4)], oracle=first(36, 40), metric="return", margin=0.1
+    )
+    found = judge_recipe(returns)
+    assert found.interval.estimate == pytest.approx(judged.interval.estimate)
+    assert found.interval != judged.interval
+    assert found.verdict is Verdict.MODEL_BOTTLENECK
+    text, fails = recipe_line(ledger_of(returns))
+    assert "in mean return over 3 checkpoints" in text
+    assert "0.05 against 0.9, 0.075 against 0.9" in text
+    assert fails
+
+
+def test_gates_of_different_quantities_are_no_recipe():
+    (plain,) = members(SOLVED).values()
+    (proven,) = members(SOLVED, margin=0.1).values()
+    (other,) = members(first(9, 20), seed=9).values()
+    (returns,) = members(SOLVED, metric="return").values()
+    assert differences({"a": plain, "b": proven}) == ["margin None -> 0.1"]
+    assert differences({"a": plain, "b": other}) == []
+    unlike = {"a": plain, "b": proven, "c": returns}
+    text, fails = recipe_line(ledger_of(unlike))
+    assert "(margin None -> 0.1; metric success -> return)" in text
+    assert fails
+
+
+def test_a_recipe_is_judged_by_all_its_checkpoints_or_not_at_all():
+    whole = ledger_of(members(*[first(1, 20)] * 6))
+    assert recipe_line(whole)[1]
+    partial = ledger_of(members(*[first(1, 20)] * 6), absent=["skipped"])
+    text, fails = recipe_line(partial)
+    assert text.startswith("recipe a: INCONCLUSIVE, 6 of 7 checkpoints reported")
+    assert not fails
+
+
+def test_a_checkpoint_that_is_expected_to_fail_takes_its_recipe_along():
+    text, fails = recipe_line(ledger_of(members(*[first(1, 20)] * 6), outcome="xfailed"))
+    assert "worse than INCONCLUSIVE, as expected" in text
+    assert not fails
+
+
+def test_a_recipe_may_accept_what_its_gates_accept():
+    text, fails = recipe_line(
+        ledger_of(members(*[first(1, 20)] * 6), max_verdict="MODEL BOTTLENECK")
+    )
+    assert "worse than" not in text
+    assert not fails
+
+
+def test_all_that_may_fail_by_chance_is_counted():
+    two = members(SOLVED, SOLVED)
+    ledger = ledger_of(two, drift_fails=True)
+    # Two gates, their drift, and their recipe: 1 - 0.975**5.
+    assert any(
+        text.startswith("2 gates and 2 drift tests and 1 recipe: a false alarm in about 12 %")
+        for text in said(ledger)
+    )
+    corrected = said(ledger, is_corrected=True, family_size=2)
+    assert any("which leaves out 2 drift tests and 1 recipe" in text for text in corrected)
+
+
+def test_a_test_with_two_comparisons_counts_twice_in_its_family():
+    ledger = Ledger()
+    ledger.plan(["one", "two"])
+    good = Judgement(
+        result=result_of(SOLVED, SOLVED).to_json(), reason=None, max_verdict="INCONCLUSIVE"
+    )
+    ledger.report("one", Entry(outcome="passed", judgements=(good, good)))
+    text = f"the family is said to have 2 gates, and there are 3: {JUDGED}"
+    assert said(ledger, is_corrected=True, family_size=2) == {text: True}
+    (line,) = said(ledger, is_corrected=True, family_size=3)
+    assert line.startswith("3 gates: a false alarm in about 2.5 % of runs, by Holm")
+
+
+JUDGED = "each was judged as if the others were fewer. Set cpg_family_size = 3"
+
+
+def family_of_two():
+    """Return a gate that is flagged at half the error rate, and one that is only at the whole."""
+    clear, close = (result_of(SOLVED, first(k, 20), family_size=2) for k in (1, 15))
+    assert (clear.verdict, close.verdict) == (Verdict.MODEL_BOTTLENECK, Verdict.INCONCLUSIVE)
+    return {"clear": clear, "close": close}
+
+
+def test_holm_takes_its_later_steps_only_once_every_gate_is_known():
+    ledger = ledger_of(family_of_two())
+    assert list(said(ledger, is_corrected=True, family_size=2).values()) == [False, True]
+    ledger.plan(["third"])
+    assert list(said(ledger, is_corrected=True, family_size=3).values()) == [False]
+    # As many comparisons as the family has gates, and not those of its gates.
+    entry = ledger.entries["close"]
+    ledger.report("close", Entry(outcome="failed", judgements=entry.judgements * 2))
+    assert list(said(ledger, is_corrected=True, family_size=3).values()) == [True]
+
+
+def test_later_steps_of_holm_fail_no_test_that_is_expected_to_fail():
+    ledger = ledger_of(family_of_two(), outcome="xfailed")
+    assert list(said(ledger, is_corrected=True, family_size=2).values()) == [False, False]
