@@ -6,7 +6,7 @@ the verdicts, and can only add a failure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from pytest_cpg.gates.result import GateResult
@@ -46,6 +46,37 @@ def findings(ledger: Ledger, *, is_corrected: bool, family_size: int) -> list[Fi
     elif size > 1 and measured:
         found += _family_findings(measured, is_corrected=is_corrected, size=size)
     return found
+
+
+def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
+    """Return a statement about every option asked of the session that changed nothing in it.
+
+    Parameters
+    ----------
+    asked : collection of str
+        Names of options, as in `Settings`.
+    """
+    results = [
+        judgement.read() for entry in ledger.entries.values() for judgement in entry.judgements
+    ]
+    stops_early = [result.stop != "fixed" for result in results]
+    in_vain = {
+        "episodes": (all(stops_early), "every gate may stop early, up to its max_episodes"),
+        "max_episodes": (not any(stops_early), "no gate may stop early; --cpg-stop makes them"),
+        "interval": (
+            all(result.stop != "fixed" or result.metric == "return" for result in results),
+            "no gate judges successes after a fixed number of episodes",
+        ),
+        "oracle_episodes": (
+            all(result.oracle.episodes == result.learned.episodes for result in results),
+            "no oracle arm ran more episodes than its learned arm",
+        ),
+    }
+    return [
+        Finding(f"--cpg-{name.replace('_', '-')} changed nothing: {why}")
+        for name, (is_in_vain, why) in in_vain.items()
+        if results and is_in_vain and name in asked
+    ]
 
 
 class _Measured(NamedTuple):

@@ -328,7 +328,7 @@ class GateSession:
         """Return what the gates say together, and beside the baseline."""
         from pytest_cpg.acceptance import baseline_findings
         from pytest_cpg.baselines import BaselineError
-        from pytest_cpg.findings import findings
+        from pytest_cpg.findings import findings, without_effect
         from pytest_cpg.ledger import Finding
 
         try:
@@ -336,6 +336,7 @@ class GateSession:
         except BaselineError as error:
             return (Finding(str(error), fails=True),)
         found = findings(self.ledger, is_corrected=self._is_corrected, family_size=family_size)
+        found += without_effect(self.ledger, self._settings.typed)
         option = self._config.option
         has_run = not (option.collectonly or option.setuponly or option.setupplan)
         if self._uses_baseline and has_run:

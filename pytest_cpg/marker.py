@@ -77,6 +77,34 @@ class GateSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked of one gate, and where.
+
+    Attributes
+    ----------
+    values : dict
+        Option name to value.
+    sources : mapping
+        Option name to ``"session"``, ``"marker"`` or ``"project"``.
+    """
+
+    values: dict[str, Any]
+    sources: Mapping[str, str]
+
+    def is_refused(self, name: str, *, beside: str) -> bool:
+        """Say whether an option without effect is a mistake: whoever asks for both can mend it.
+
+        What a session asks of all gates need not fit one that says otherwise in its marker, nor
+        what a marker asks a session that says otherwise for once.
+        """
+        source, other = self.sources[name], self.sources[beside]
+        if source == "project" and name == "episodes":
+            # It always has a value.
+            return False
+        return source == other or other == "project"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
     """Everything that a marker may name."""
 
@@ -138,13 +166,17 @@ def parse_gate(
         option.name: _checked(option.name, option.parse, settings.resolve(option.name, marked))
         for option in _OF_GATES
     }
+    asked = _Asked(
+        values=values,
+        sources={option.name: settings.source(option.name, marked) for option in _OF_GATES},
+    )
     metric = _word("metric", marked.get("metric", "success"), "success", "return")
     if metric == "return":
         _check_returns(marked)
         values.update(stop="fixed", interval="auto")
     margin = _margin(marked.get("margin"), metric)
     gap_level = 1 - (1 - values["confidence"]) / family_size
-    episodes = _episodes(values, settings, metric, gap_level)
+    episodes = _episodes(asked, metric, gap_level)
     # A margin asks for proof, so that what is not proven must not pass.
     strictest = "INCONCLUSIVE" if margin is None else "MODEL AS GOOD AS ORACLE"
     return GateSpec(
@@ -301,38 +333,47 @@ def _check_returns(marked: Mapping[str, Any]) -> None:
         )
 
 
-def _episodes(
-    values: Mapping[str, Any], settings: Settings, metric: Metric, gap_level: float
-) -> int:
+def _episodes(asked: _Asked, metric: Metric, gap_level: float) -> int:
     """Return the most episodes per arm, once all that goes with their number fits together."""
+    values = asked.values
     stop, oracle_episodes = values["stop"], values["oracle_episodes"]
     if stop == "fixed":
         if metric == "success":
-            _check_can_fail(values["episodes"], gap_level)
+            _check_can_fail(values["episodes"], gap_level, values["interval"])
         elif values["episodes"] < 2:
             raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
-        if 0 < oracle_episodes < values["episodes"]:
+        if asked.sources["max_episodes"] == asked.sources["stop"] == "marker":
             raise ValueError(
-                f"the oracle arm is to have {oracle_episodes} episodes, fewer than the "
-                f"{values['episodes']} of the others. Use --cpg-oracle-episodes="
-                f"{values['episodes']} or more, or leave it out."
+                f"max_episodes={values['max_episodes']} says nothing of a gate that runs all its "
+                f'episodes. Use episodes={values["max_episodes"]}, or add stop="sequential".'
             )
+        if 0 < oracle_episodes < values["episodes"]:
+            if asked.is_refused("oracle_episodes", beside="episodes"):
+                raise ValueError(
+                    f"the oracle arm is to have {oracle_episodes} episodes, fewer than the "
+                    f"{values['episodes']} of the others. Use --cpg-oracle-episodes="
+                    f"{values['episodes']} or more, or leave it out."
+                )
+            values["oracle_episodes"] = 0
         return int(values["episodes"])
-    if "episodes" in settings.typed and "max_episodes" not in settings.typed:
+    # Whoever gives both limits is ready for either kind of gate.
+    is_only_limit = asked.sources["episodes"] != asked.sources["max_episodes"]
+    if is_only_limit and asked.is_refused("episodes", beside="stop"):
         raise ValueError(
-            f"with --cpg-stop={stop} the limit is --cpg-max-episodes, and --cpg-episodes says "
-            f"nothing. Use --cpg-max-episodes={values['episodes']}."
+            f"with stop={stop!r} the limit is max_episodes, and episodes says nothing. Use "
+            f"--cpg-max-episodes={values['episodes']}, or max_episodes= in the marker."
         )
-    if oracle_episodes:
+    if oracle_episodes and asked.is_refused("oracle_episodes", beside="stop"):
         raise ValueError(
             f"stop={stop!r} compares the arms start by start, and has no use for more oracle "
             f"episodes. Leave --cpg-oracle-episodes out, or use --cpg-stop=fixed."
         )
-    if values["interval"] != "auto":
+    if values["interval"] != "auto" and asked.is_refused("interval", beside="stop"):
         raise ValueError(
             f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
             f'out, or use stop="fixed".'
         )
+    values.update(oracle_episodes=0, interval="auto")
     _check_first_look(stop, values["max_episodes"], gap_level)
     return int(values["max_episodes"])
 
@@ -354,13 +395,21 @@ def _check_first_look(stop: StopMode, most: int, level: float) -> None:
         raise ValueError(f"--cpg-max-episodes: {error}") from None
 
 
-def _check_can_fail(episodes: int, level: float) -> None:
-    from pytest_cpg.stats import smallest_decisive_episodes
+def _check_can_fail(episodes: int, level: float, interval: str) -> None:
+    from pytest_cpg.stats import smallest_decisive_episodes, smallest_decisive_pairs
 
+    is_paired = interval not in ("auto", "agresti-caffo")
     least = smallest_decisive_episodes(level=level)
     if episodes < least:
         raise ValueError(
             f"a gate with {episodes} episode{'s'[: episodes != 1]} per arm can never fail at "
             f"confidence {level:g}: even {episodes}/{episodes} against 0/{episodes} is "
             f"INCONCLUSIVE. Use --cpg-episodes={least} or more; 50 is a good start."
+        )
+    least = smallest_decisive_pairs(level=level)
+    if is_paired and episodes < least:
+        raise ValueError(
+            f"a paired gate with {episodes} episodes per arm cannot keep its error rate at "
+            f"confidence {level:g}: equal models may differ on all of them by chance. Use "
+            f"--cpg-episodes={least} or more; 50 is a good start."
         )

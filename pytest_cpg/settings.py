@@ -218,10 +218,15 @@ class Settings(NamedTuple):
 
     def resolve(self, name: str, marked: Mapping[str, Any]) -> Any:
         """Return the value of one option for a test with these marker arguments."""
-        for values in (self.typed, marked, self.project):
-            if name in values:
-                return values[name]
-        raise KeyError(name)
+        return {"session": self.typed, "marker": marked, "project": self.project}[
+            self.source(name, marked)
+        ][name]
+
+    def source(self, name: str, marked: Mapping[str, Any]) -> str:
+        """Return where the value of an option is from: "session", "marker" or "project"."""
+        if name in self.typed:
+            return "session"
+        return "marker" if name in marked else "project"
 
     def of_session(self, name: str) -> Any:
         """Return the value of an option that no marker gives."""

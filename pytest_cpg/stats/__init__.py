@@ -27,6 +27,7 @@ from pytest_cpg.stats.resolution import (
     paired_episodes_to_prove_margin,
     paired_episodes_to_resolve,
     smallest_decisive_episodes,
+    smallest_decisive_pairs,
     smallest_detectable_gap,
 )
 from pytest_cpg.stats.returns import (
@@ -118,6 +119,7 @@ __all__ = [
     "rule_on_gap",
     "rule_on_returns",
     "smallest_decisive_episodes",
+    "smallest_decisive_pairs",
     "smallest_detectable_gap",
     "spearman_interval",
     "tango_interval",

@@ -172,10 +172,15 @@ def test_a_plan_needs_no_workers(repository):
     [
         (("--cpg-stop=sequential", "--cpg-max-episodes=9"), "", "need at least 10 episodes"),
         (("--cpg-stop=anytime", "--cpg-max-episodes=5"), "", "need at least 8 episodes"),
-        (("--cpg-stop=sequential", "--cpg-episodes=50"), "", "Use --cpg-max-episodes=50."),
+        (("--cpg-stop=sequential", "--cpg-episodes=50"), "", "Use --cpg-max-episodes=50,"),
         (("--cpg-stop=sequential", "--cpg-oracle-episodes=90"), "", "use --cpg-stop=fixed"),
         (("--cpg-stop=sequential", "--cpg-interval=tango"), "", "has an interval of its own"),
         (("--cpg-oracle-episodes=10",), "", "Use --cpg-oracle-episodes=20 or more"),
+        ((), ', stop="sequential", episodes=30', "--cpg-max-episodes=30, or max_episodes="),
+        ((), ', stop="anytime", oracle_episodes=90', "use --cpg-stop=fixed"),
+        ((), ', stop="anytime", interval="tango"', "has an interval of its own"),
+        ((), ', stop="fixed", max_episodes=30', 'Use episodes=30, or add stop="sequential"'),
+        (("--cpg-interval=tango", "--cpg-episodes=5"), "", "Use --cpg-episodes=6 or more"),
         ((), ", margin=0", "margin: need a number between 0 and 1"),
         ((), ", margin=-0.1", "margin: need a number between 0 and 1"),
         ((), ', metric="return", margin=-5', "margin: need a number between 0 and inf"),
@@ -195,6 +200,42 @@ def test_a_combination_that_cannot_be_is_refused_with_what_to_type(
     result = repository.runpytest(*options)
     result.assert_outcomes(errors=1)
     assert message in " ".join(result.stdout.str().split())
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "episodes"),
+    [
+        (("--cpg-episodes=25",), ', stop="sequential", max_episodes=50', 50),
+        (("--cpg-oracle-episodes=60",), ', stop="sequential", max_episodes=50', 50),
+        (("--cpg-interval=tango",), ', stop="sequential", max_episodes=50', 50),
+        (("--cpg-oracle-episodes=10", "--cpg-episodes=10"), ", episodes=30", 10),
+        (("--cpg-oracle-episodes=15",), ", episodes=30", 30),
+        (("--cpg-stop=sequential",), ', max_episodes=50, interval="tango"', 50),
+        (("--cpg-episodes=40",), ", oracle_episodes=30", 40),
+    ],
+)
+def test_what_a_session_asks_of_all_gates_need_not_fit_each(repository, options, more, episodes):
+    gates(repository, one=("right", more))
+    result = repository.runpytest(*options)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f" . test_one * {episodes} *AS GOOD AS ORACLE"])
+
+
+@pytest.mark.parametrize(
+    ("option", "more", "why"),
+    [
+        ("--cpg-episodes=20", ', stop="sequential", max_episodes=50', "every gate may stop early"),
+        ("--cpg-max-episodes=30", "", "no gate may stop early; --cpg-stop makes them"),
+        ("--cpg-interval=tango", ', metric="return"', "no gate judges successes after a fixed"),
+        ("--cpg-oracle-episodes=20", "", "no oracle arm ran more"),
+    ],
+)
+def test_an_option_that_changed_nothing_is_named(repository, option, more, why):
+    gates(repository, one=("right", more))
+    result = repository.runpytest(option)
+    name = option.partition("=")[0]
+    assert f"{name} changed nothing: {why}" in " ".join(result.stdout.str().split())
+    assert "changed nothing" not in repository.runpytest("--cpg-seed=1").stdout.str()
 
 
 def test_an_unknown_method_on_the_command_line_lists_what_there_is(repository):
