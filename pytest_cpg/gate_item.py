@@ -149,14 +149,14 @@ def judge_into(
     return judge
 
 
-def conclude(item: pytest.Item, spec: GateSpec) -> None:
+def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
     if not item.stash[RESULTS] and not item.stash[RANKINGS]:
         fail(_NO_GATE)
     if item.stash[RESULTS] and spec.model and not item.stash.get(NAMED_MODEL, False):
         fail(_TWO_MODELS.format(model=spec.model))
-    failures = _failures(item, spec)
+    failures = _failures(item, spec, settings)
     if failures:
         item.stash[_FIRST_FAILURE] = "\n\n".join(failures)
         fail(item.stash[_FIRST_FAILURE])
@@ -217,7 +217,7 @@ def _comparison(
     return compare(result, accepted, level=result.level)
 
 
-def _failures(item: pytest.Item, spec: GateSpec) -> list[str]:
+def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str]:
     """Return the failure section of every result that the marker does not accept."""
     from pytest_cpg.render.failure import failure_text
     from pytest_cpg.render.junit import properties
@@ -233,6 +233,7 @@ def _failures(item: pytest.Item, spec: GateSpec) -> list[str]:
                     max_verdict=spec.max_verdict,
                     model=spec.model,
                     nodeid=item.nodeid,
+                    typed=settings.typed,
                     drift=judgement.comparison,
                 )
             )

@@ -181,7 +181,7 @@ class GateSession:
             except (pytest.skip.Exception, unittest.SkipTest):
                 # A fixture that skips after the arms have run hides no verdict.
                 if item.stash[RESULTS]:
-                    conclude(item, self.spec(item))
+                    conclude(item, self.spec(item), self._settings)
                 raise
 
     @pytest.hookimpl(wrapper=True)
@@ -199,7 +199,7 @@ class GateSession:
                 # Skipping what was not measured is fine; what was measured counts.
                 if not item.stash[RESULTS] and not item.stash[RANKINGS]:
                     raise
-            conclude(item, self.spec(item))
+            conclude(item, self.spec(item), self._settings)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

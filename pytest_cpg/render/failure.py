@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.stopping import gap_interval
@@ -48,6 +48,7 @@ def failure_text(
     max_verdict: Verdict,
     model: str,
     nodeid: str,
+    typed: Mapping[str, Any] | None = None,
     drift: Comparison | None = None,
 ) -> str:
     """Return the whole section that a failing test prints.
@@ -60,6 +61,8 @@ def failure_text(
         What the learned arm was, for the header; may be empty.
     nodeid : str
         The test, for the command that runs this gate again.
+    typed : mapping, optional
+        Options that were asked of the session, for the same.
     drift : Comparison, optional
         With the baseline.
     """
@@ -71,27 +74,41 @@ def failure_text(
     parts += _facts(result, model, drift)
     parts.append("")
     parts += [_wrapped(text, "  ") for text in explanation(result, fault=fault, drift=drifted)]
-    parts += ["", "  Rerun this gate exactly:", f"      {rerun_command(result, nodeid)}"]
+    command = rerun_command(result, nodeid, typed or {})
+    parts += ["", "  Rerun this gate exactly:", f"      {command}"]
     return "\n".join(parts)
 
 
-def rerun_command(result: GateResult, nodeid: str) -> str:
-    """Return the command line that repeats this gate with the same seed and episodes."""
-    limit = "episodes" if result.stop == "fixed" else "max-episodes"
-    options = [f"--cpg-seed={result.seed}", f"--cpg-{limit}={result.max_episodes}"]
+def rerun_command(result: GateResult, nodeid: str, typed: Mapping[str, Any]) -> str:
+    """Return the command line that repeats this gate with the same seed and episodes.
+
+    Parameters
+    ----------
+    typed : mapping
+        Option name to value, of what was asked of the session: it may have overruled a marker.
+    """
+    options: dict[str, Any] = {
+        "seed": result.seed,
+        "episodes" if result.stop == "fixed" else "max_episodes": result.max_episodes,
+    }
     if result.stop != "fixed":
-        options.append(f"--cpg-stop={result.stop}")
+        options["stop"] = result.stop
     elif result.method != "agresti-caffo":
-        options.append(f"--cpg-interval={result.method}")
+        options["interval"] = result.method
     if result.oracle.episodes > result.learned.episodes:
-        options.append(f"--cpg-oracle-episodes={result.oracle.episodes}")
+        options["oracle_episodes"] = result.oracle.episodes
     if result.level != USUAL_LEVEL:
-        options.append(f"--cpg-confidence={result.level:g}")
+        options["confidence"] = f"{result.level:g}"
     if result.tolerance != USUAL_TOLERANCE:
-        options.append(f"--cpg-tolerance={result.tolerance:g}")
+        options["tolerance"] = f"{result.tolerance:g}"
     if result.family_size > 1:
-        options.append(f"--cpg-correction=holm --cpg-family-size={result.family_size}")
-    return " ".join(["pytest", shlex.quote(nodeid), *options])
+        options.update(correction="holm", family_size=result.family_size)
+    words = [
+        f"--cpg-{name.replace('_', '-')}={shlex.quote(str(value))}"
+        # What was measured has the last word, and the first place.
+        for name, value in {**options, **typed, **options}.items()
+    ]
+    return " ".join(["pytest", shlex.quote(nodeid), *words])
 
 
 def _table(result: GateResult) -> list[str]:

@@ -9,7 +9,13 @@ from pytest_cpg import Verdict
 from pytest_cpg.forecast import Forecast
 from pytest_cpg.gates.planning_gap import failure_reason
 from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
-from pytest_cpg.render.failure import USUAL_LEVEL, USUAL_TOLERANCE, failure_text, headline
+from pytest_cpg.render.failure import (
+    USUAL_LEVEL,
+    USUAL_TOLERANCE,
+    failure_text,
+    headline,
+    rerun_command,
+)
 from pytest_cpg.render.plan import plan_lines
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
@@ -52,6 +58,15 @@ def test_the_command_leaves_out_what_is_the_default_and_only_that():
     strict = result_of(first(20, 20), first(0, 20), level=0.99, tolerance=0.1)
     assert "--cpg-confidence=0.99 --cpg-tolerance=0.1" in text_of(strict)
     assert "--cpg-confidence" not in text_of(BAD)
+
+
+def test_the_command_repeats_what_was_typed_over_the_marker():
+    typed = {"stop": "fixed", "interval": "auto", "episodes": 20, "baseline": "a b.json"}
+    command = rerun_command(result_of(first(20, 20), first(0, 20)), "t.py::test", typed)
+    assert command == (
+        "pytest t.py::test --cpg-seed=4 --cpg-episodes=20 --cpg-stop=fixed --cpg-interval=auto "
+        "--cpg-baseline='a b.json'"
+    )
 
 
 def test_an_oracle_that_no_model_could_fail_against_is_noted():
