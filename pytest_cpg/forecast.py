@@ -50,7 +50,8 @@ class Forecast:
         is, or when returns are judged.
     needed : tuple of (int or None)
         Episodes per arm that find each of `WANTED_GAPS` with that chance, if the arms were
-        independent; None where the oracle's rate leaves no room for such a gap.
+        independent; None where the oracle's rate leaves no room for such a gap, and for gates that
+        may stop early, whose limit is not their size.
     seconds : float or None
         At the last run's speed, at most; None when the gate was never run here.
     """
@@ -118,7 +119,7 @@ def _oracle_rate(
 
 
 def _needed(design: Design, rate: float, gap: float) -> int | None:
-    if design.metric == "return" or gap > rate:
+    if design.metric == "return" or design.stop != "fixed" or gap > rate:
         return None
     return episodes_for_gap(rate, gap, power=POWER, method=design.method, level=design.gap_level)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from pytest_cpg.gates.result import GateResult
@@ -11,6 +12,7 @@ from pytest_cpg.render.notation import number
 from pytest_cpg.stats import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
     Verdict,
+    anytime_episodes_to_resolve,
     episodes_to_prove_margin,
     episodes_to_resolve,
     paired_episodes_to_prove_margin,
@@ -20,7 +22,8 @@ from pytest_cpg.stats import (
 if TYPE_CHECKING:
     from pytest_cpg.baselines import Comparison
 
-_MOST_EPISODES = 100_000
+# Nobody runs more.
+_MOST_EPISODES = 10_000
 
 
 def explanation(result: GateResult, *, fault: bool, drift: Comparison | None) -> list[str]:
@@ -38,24 +41,30 @@ def explanation(result: GateResult, *, fault: bool, drift: Comparison | None) ->
 
 
 def resolve_hint(result: GateResult) -> str:
-    """Say how many more episodes would resolve an INCONCLUSIVE gate at these rates."""
+    """Say how many more episodes would resolve an INCONCLUSIVE gate at these rates.
+
+    On new starts: whoever adds to the same ones until they tell the arms apart is told so by chance
+    more often than the level says.
+    """
     episodes = result.learned.episodes
+    option = "episodes" if result.stop == "fixed" else "max-episodes"
     if result.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
         return (
             f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
-            f"alike -> --cpg-episodes=50"
+            f"alike -> --cpg-{option}=50"
         )
-    needed = _episodes_needed(result)
     wanted = "prove the margin" if result.margin is not None else "tell them apart"
-    if needed is None and result.gap == 0 and result.margin is None:
+    if result.gap == 0 and result.margin is None and result.metric == "success":
         return "resolve: the rates are equal; no number of episodes would tell them apart"
+    if result.stop == "anytime" and result.margin is not None:
+        return f"resolve: a larger --cpg-{option}, or a rule that looks less often, may {wanted}"
+    needed = _episodes_needed(result)
     if needed is None:
-        return f"resolve: at these rates no 100000 episodes per arm would {wanted}"
+        return f"resolve: at these rates no {_MOST_EPISODES} episodes per arm would {wanted}"
     more = max(needed - episodes, 1)
-    option = "episodes" if result.stop == "fixed" else "max-episodes"
     return (
-        f"resolve: about {more} more episodes per arm at these rates -> "
-        f"--cpg-{option}={episodes + more}"
+        f"resolve: about {more} more episode{'s'[: more != 1]} per arm at these rates -> "
+        f"--cpg-{option}={episodes + more} --cpg-seed={result.seed + 1}"
     )
 
 
@@ -66,11 +75,27 @@ def _episodes_needed(result: GateResult) -> int | None:
         return _starts_needed(result)
     if margin is not None and result.gap >= margin:
         margin = None
+    if result.stop == "anytime":
+        return anytime_episodes_to_resolve(
+            oracle_only=result.pairs.oracle_only,
+            learned_only=result.pairs.learned_only,
+            episodes=result.learned.episodes,
+            level=level,
+            limit=_MOST_EPISODES,
+        )
+    if result.looks:
+        # Where all episodes were run, the boundary is that of the last look, and hardly changes
+        # with their number.
+        level = 2 * NormalDist().cdf(result.looks[-1].boundary) - 1
     if result.method != "agresti-caffo":
         pairs, method = asdict(result.pairs), result.method
         if margin is None:
-            return paired_episodes_to_resolve(**pairs, method=method, level=level)
-        return paired_episodes_to_prove_margin(**pairs, margin=margin, method=method, level=level)
+            return paired_episodes_to_resolve(
+                **pairs, method=method, level=level, limit=_MOST_EPISODES
+            )
+        return paired_episodes_to_prove_margin(
+            **pairs, margin=margin, method=method, level=level, limit=_MOST_EPISODES
+        )
     oracle, learned = result.oracle, result.learned
     counts = (
         oracle.success_count,
@@ -79,8 +104,8 @@ def _episodes_needed(result: GateResult) -> int | None:
         learned.episodes,
     )
     if margin is None:
-        return episodes_to_resolve(*counts, level=level)
-    return episodes_to_prove_margin(*counts, margin=margin, level=level)
+        return episodes_to_resolve(*counts, level=level, limit=_MOST_EPISODES)
+    return episodes_to_prove_margin(*counts, margin=margin, level=level, limit=_MOST_EPISODES)
 
 
 def _starts_needed(result: GateResult) -> int | None:

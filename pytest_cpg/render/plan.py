@@ -31,7 +31,10 @@ def plan_lines(forecasts: Sequence[Forecast], *, width: int) -> list[str]:
     if any(one.source == "assumed" for one in forecasts):
         notes.append("? oracle rate assumed, where gaps are hardest to find: the gate was not run")
     if any(one.may_stop for one in forecasts):
-        notes.append("<= at most: the gate stops as soon as its verdict is settled")
+        notes.append(
+            "<= at most: the gate stops as soon as its verdict is settled, and n@, which is for "
+            "gates of one size, says nothing of it"
+        )
     return lines + [
         line
         for note in notes

@@ -22,6 +22,7 @@ from pytest_cpg.stats.pairing import PairRates, pair_rates
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
 from pytest_cpg.stats.rankings import Ranking, bradley_terry_strengths, rank_models
 from pytest_cpg.stats.resolution import (
+    anytime_episodes_to_resolve,
     episodes_to_prove_margin,
     episodes_to_resolve,
     paired_episodes_to_prove_margin,
@@ -81,6 +82,7 @@ __all__ = [
     "Verdict",
     "agresti_caffo_interval",
     "agresti_caffo_p_value",
+    "anytime_episodes_to_resolve",
     "anytime_interval",
     "anytime_look_sizes",
     "aurc",

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 
+from pytest_cpg.stats.betting import betting_wealth
 from pytest_cpg.stats.counts import check_arm, check_count, check_table, real_or_nan
 from pytest_cpg.stats.critical_regions import PAIRED_REGIONS, PairedRegion
 from pytest_cpg.stats.intervals import agresti_caffo_bounds, critical_value
@@ -190,6 +191,56 @@ def paired_episodes_to_resolve(
         return bool(region(a, b, c, d, z=z) or region(a, c, b, d, z=z))
 
     return _smallest_up_to(is_resolved, limit)
+
+
+def anytime_episodes_to_resolve(
+    *, oracle_only: int, learned_only: int, episodes: int, level: float = 0.95, limit: int = 10_000
+) -> int | None:
+    """Return about how many starts win a bet at these shares of outcomes, as `betting_wealth`.
+
+    As `episodes_to_resolve`: shares as observed, and the total. Wins and losses are rounded to
+    whole numbers, so that the next sizes may fall back by one start.
+
+    Parameters
+    ----------
+    oracle_only, learned_only, episodes : int
+        Starts that one arm alone solved, and all starts.
+    level : float
+        Coverage of the interval of the bet, in (0, 1).
+    limit : int
+        The most starts worth answering.
+
+    Returns
+    -------
+    int or None
+        None when each arm alone solved equally many, or when more than ``limit`` starts would be
+        needed.
+
+    Raises
+    ------
+    ValueError
+        When an argument is impossible.
+
+    Examples
+    --------
+    >>> anytime_episodes_to_resolve(oracle_only=6, learned_only=2, episodes=40)
+    184
+    """
+    size = check_count("episodes", episodes, least=1)
+    more, fewer = (
+        check_count(name, count)
+        for name, count in (("oracle_only", oracle_only), ("learned_only", learned_only))
+    )
+    if more + fewer > size:
+        raise ValueError(f"need at least {more + fewer} episodes, got {size}")
+    more, fewer = max(more, fewer), min(more, fewer)
+    critical_value(level)  # refuses an impossible level
+
+    def is_resolved(n: int) -> bool:
+        wins, losses = round(n * more / size), round(n * fewer / size)
+        return betting_wealth(wins=wins, losses=losses) >= 2 / (1 - level)
+
+    return _smallest_up_to(is_resolved, limit) if more > fewer else None
 
 
 def episodes_to_prove_margin(

@@ -160,6 +160,17 @@ def test_a_plan_says_what_gates_could_find_and_runs_nothing(repository):
     again.stdout.re_match_lines([r" test_bad +20   1\.00 .* [01] s"])
 
 
+def test_a_plan_gives_no_fixed_size_to_a_gate_that_may_stop_early(repository):
+    gates(repository, early=("right", ', stop="anytime"'), whole=("right", ""))
+    result = repository.runpytest("--cpg-plan")
+    result.stdout.re_match_lines(
+        [
+            r" test_early +<=150  0\.50\? +0\.\d\d +0\.\d\d +- +- +- +\?",
+            r" test_whole +20  0\.50\? +0\.\d\d +0\.\d\d +\d+ +\d+ +\d+ +\?",
+        ]
+    )
+
+
 def test_a_plan_needs_no_workers(repository):
     gates(repository, bad=("mirrored", ""))
     result = repository.runpytest("--cpg-plan", "-n", "2")

@@ -8,7 +8,9 @@ from fakes import first, result_of
 from pytest_cpg import Verdict
 from pytest_cpg.forecast import Forecast
 from pytest_cpg.gates.planning_gap import failure_reason
+from pytest_cpg.gates.result import Look
 from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
+from pytest_cpg.render.explanation import resolve_hint
 from pytest_cpg.render.failure import (
     USUAL_LEVEL,
     USUAL_TOLERANCE,
@@ -20,6 +22,7 @@ from pytest_cpg.render.plan import plan_lines
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.settings import OPTIONS
+from pytest_cpg.stats import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
 OPEN = result_of(first(47, 50), first(43, 50))
@@ -85,14 +88,34 @@ def test_a_long_list_of_lost_episodes_is_cut():
 
 
 def test_an_open_gate_says_how_many_episodes_would_resolve_it():
-    assert "about 65 more episodes per arm at these rates -> --cpg-episodes=115" in " ".join(
-        text_of(OPEN).split()
+    assert (
+        "about 65 more episodes per arm at these rates -> --cpg-episodes=115 --cpg-seed=5"
+        in " ".join(text_of(OPEN).split())
     )
     assert "the rates are equal" in " ".join(text_of(EVEN).split())
     near = result_of(first(501, 1000), first(500, 1000))
-    assert "no 100000 episodes per arm would tell them apart" in " ".join(text_of(near).split())
+    assert "no 10000 episodes per arm would tell them apart" in " ".join(text_of(near).split())
     few = result_of(first(5, 5), first(5, 5))
     assert "below 10 episodes" in " ".join(text_of(few).split())
+
+
+def test_a_gate_that_may_stop_early_is_resolved_by_its_own_rule():
+    # The oracle alone solves one start in ten.
+    fixed = result_of(first(25, 50), first(20, 50), interval="bonett-price")
+    assert "--cpg-episodes=51 --cpg-seed=5" in resolve_hint(fixed)
+    boundary = paired_statistic(wins=10, losses=0, pairs=100) - 1e-9
+    group = replace(fixed, stop="sequential", looks=(Look(50, 1.0, boundary),))
+    assert "about 50 more episodes" in resolve_hint(group)
+    assert "-> --cpg-max-episodes=100 --cpg-seed=5" in resolve_hint(group)
+    # Eight wins are what a bet needs: 7.5 are rounded to that.
+    bet = replace(fixed, stop="anytime", looks=(Look(50, 1.0, 40.0),))
+    assert "-> --cpg-max-episodes=75 --cpg-seed=5" in resolve_hint(bet)
+    assert "a larger --cpg-max-episodes" in resolve_hint(replace(bet, margin=0.1))
+
+
+def test_one_more_episode_is_said_in_the_singular():
+    nearly = result_of(first(4, 11), first(0, 11))
+    assert "about 1 more episode per arm" in resolve_hint(nearly)
 
 
 def judgement_of(result, *, reason=None, **more):
