@@ -139,7 +139,6 @@ def judge_into(
                     result=result.to_json(),
                     reason=reason,
                     max_verdict=spec.max_verdict.value,
-                    attempt=item.stash[ATTEMPT],
                     drift=None if comparison is None else comparison.to_json(),
                     drift_fails=drift_fails and comparison is not None,
                 ),

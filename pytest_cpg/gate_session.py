@@ -208,10 +208,11 @@ class GateSession:
         """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
         report = yield
         if item.get_closest_marker("cpg"):
-            from pytest_cpg.gate_item import RANKINGS, RESULTS, gate_id
+            from pytest_cpg.gate_item import ATTEMPT, RANKINGS, RESULTS, gate_id
             from pytest_cpg.ledger import dump
 
             report.pytest_cpg_gate = gate_id(item)  # type: ignore[attr-defined]  # ours to add
+            report.pytest_cpg_attempt = item.stash.get(ATTEMPT, 1)  # type: ignore[attr-defined]
             if call.when == "call" or (call.when == "setup" and not report.passed):
                 measured = [judgement for _, judgement in item.stash.get(RESULTS, [])]
                 report.pytest_cpg_judgements = dump(measured)  # type: ignore[attr-defined]  # ours

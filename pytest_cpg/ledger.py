@@ -63,8 +63,6 @@ class Judgement:
         Why the test fails; None when the result is accepted.
     max_verdict : str
         The worst verdict that the test accepts.
-    attempt : int
-        How often the test had been run by then, this time included.
     drift : str or None
         `Comparison.to_json` with the baseline; None when nothing was compared.
     drift_fails : bool
@@ -74,7 +72,6 @@ class Judgement:
     result: str
     reason: str | None
     max_verdict: str
-    attempt: int = 1
     drift: str | None = None
     drift_fails: bool = False
 
@@ -127,12 +124,27 @@ def load(text: str) -> tuple[Judgement, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What became of one gate: its comparisons, and rankings as text."""
+    """What became of one gate: its comparisons, and rankings as text.
+
+    Attributes
+    ----------
+    attempt : int
+        How often the test had been run by then, this time included.
+    earlier : tuple of str
+        What each attempt before that found.
+    """
 
     outcome: Outcome
     judgements: tuple[Judgement, ...] = ()
     rankings: tuple[str, ...] = ()
     detail: str = ""
+    attempt: int = 1
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> str:
+        """What the gate found in a few words: its verdicts, or how it ended."""
+        return ", ".join(judgement.read().verdict for judgement in self.judgements) or self.outcome
 
 
 def entry_of(report: Report) -> Entry | None:
@@ -140,6 +152,7 @@ def entry_of(report: Report) -> Entry | None:
     measured: dict[str, Any] = {
         "judgements": load(getattr(report, "pytest_cpg_judgements", "[]")),
         "rankings": tuple(json.loads(getattr(report, "pytest_cpg_rankings", "[]"))),
+        "attempt": getattr(report, "pytest_cpg_attempt", 1),
     }
     if report.skipped:
         outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
@@ -199,15 +212,21 @@ class Ledger:
         self.planned.update(dict.fromkeys(gates))
 
     def report(self, gate: str, entry: Entry) -> None:
-        """Note what a phase of a gate's test reported; the worst phase decides the outcome."""
+        """Note what a phase of a gate's test reported.
+
+        The worst phase decides the outcome, and the last attempt that measured anything.
+        """
         before = self.entries.get(gate)
         if before is None:
             self.entries[gate] = entry
+        elif entry.attempt > before.attempt and entry.judgements:
+            self.entries[gate] = replace(entry, earlier=(*before.earlier, before.found))
         elif entry.outcome in ("failed", "error"):
             self.entries[gate] = replace(
                 entry,
                 judgements=entry.judgements or before.judgements,
                 rankings=entry.rankings or before.rankings,
+                earlier=before.earlier,
             )
         self.running.pop(gate, None)
 

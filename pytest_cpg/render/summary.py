@@ -110,7 +110,16 @@ def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int
                 verbosity=verbosity,
                 width=width,
             )
-    for ranking in entry.rankings if entry is not None and verbosity >= 0 else ():
+    if entry is None or verbosity < 0:
+        return
+    if entry.earlier:
+        yield from _wrapped(
+            f"attempt {entry.attempt}, after {'; '.join(entry.earlier)}: a gate that is repeated "
+            f"until it passes says nothing",
+            "     ",
+            width,
+        )
+    for ranking in entry.rankings:
         yield from _wrapped(f"ranking: {ranking}", "     ", width)
 
 
@@ -148,10 +157,6 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
     if verbosity < 0:
         return remarks
     remarks += [f"note: {note}" for note in result.notes]
-    if judgement.attempt > 1:
-        remarks.append(
-            f"attempt {judgement.attempt}: a gate that is repeated until it passes says nothing"
-        )
     if result.looks and result.max_episodes and result.learned.episodes < result.max_episodes:
         remarks.append(
             f"stopped after {result.learned.episodes} of {result.max_episodes} episodes per arm: "

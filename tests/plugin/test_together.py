@@ -237,7 +237,46 @@ def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
     (project.path / "tox.ini").write_text(f"{ini}\ncpg_allow_reruns = true\n", encoding="utf-8")
     allowed = project.runpytest("--reruns", "2")
     allowed.assert_outcomes(failed=1)
-    allowed.stdout.fnmatch_lines(["     attempt 3: a gate that is repeated until it passes*"])
+    allowed.stdout.fnmatch_lines(
+        [
+            " F test_gate[[]mirrored[]] *MODEL BOTTLENECK",
+            "     attempt 3, after MODEL BOTTLENECK; MODEL BOTTLENECK: a gate that is*",
+        ]
+    )
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_the_last_attempt_that_was_allowed_is_the_one_that_counts(project, workers):
+    pytest.importorskip("pytest_rerunfailures")
+    project.write("right", more=", id='one'")
+    (project.path / "test_gates.py").write_text(
+        """
+import pytest
+import conftest
+
+attempts = []
+
+
+@pytest.mark.flaky(reruns=2)
+@pytest.mark.cpg(task="track", id="one")
+def test_gate(benchmark_runner):
+    attempts.append(1)
+    model = conftest.right if len(attempts) > 1 else conftest.mirrored
+    benchmark_runner.compare(learned=model)
+""",
+        encoding="utf-8",
+    )
+    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
+    (project.path / "tox.ini").write_text(f"{ini}\ncpg_allow_reruns = true\n", encoding="utf-8")
+    git(project.path, "add", "-A")
+    git(project.path, "commit", "-qm", "x")
+    result = project.runpytest("--cpg-update-baseline", *workers)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [" . one *AS GOOD AS ORACLE", "     attempt 2, after MODEL BOTTLENECK: a gate that is*"]
+    )
+    text = (project.path / ".cpg" / "baseline.json").read_text(encoding="utf-8")
+    assert '"verdict": "MODEL AS GOOD AS ORACLE"' in text
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
