@@ -14,7 +14,15 @@ _MOST_NAMED = 5
 
 
 def baseline_findings(
-    ledger: Ledger, path: Path, switches: frozenset[str], *, root: Path, in_ci: bool, whole: bool
+    ledger: Ledger,
+    path: Path,
+    switches: frozenset[str],
+    *,
+    root: Path,
+    in_ci: bool,
+    whole: bool,
+    all_collected: bool = True,
+    missing_fails: bool = False,
 ) -> list[Finding]:
     """Accept what was asked to be accepted, and return what there is to say of the baseline.
 
@@ -29,7 +37,11 @@ def baseline_findings(
     in_ci : bool
         Whether this runs unattended, where accepting is refused.
     whole : bool
-        Whether all gates of the project were collected.
+        Whether pytest was asked for all gates of the project.
+    all_collected : bool
+        Whether no file was skipped and none could not be imported.
+    missing_fails : bool
+        Whether an accepted gate that is gone fails the session.
     """
     try:
         baseline = load(path) or Baseline()
@@ -39,7 +51,11 @@ def baseline_findings(
         if "update_baseline" in switches:
             found += _accept(ledger, path, root, is_forced="force" in switches, in_ci=in_ci)
         if "prune_baseline" in switches:
-            gone = tuple(name for name in gone if _is_gone_for_good(name, ledger, root))
+            gone = tuple(
+                name
+                for name in gone
+                if _is_gone_for_good(name, ledger, root, all_collected=all_collected)
+            )
             return found + _prune(path, gone, is_forced="force" in switches, in_ci=in_ci)
     except BaselineError as error:
         return [Finding(str(error), fails=True)]
@@ -47,7 +63,8 @@ def baseline_findings(
         found.append(
             Finding(
                 f"baseline: {Label.MISSING}, accepted once and not collected: {_named(gone)}; "
-                f"--cpg-prune-baseline drops what is gone for good"
+                f"--cpg-prune-baseline drops what is gone for good",
+                fails=missing_fails,
             )
         )
     return found
@@ -65,13 +82,16 @@ def _known(baseline: Baseline, ledger: Ledger, root: Path, *, is_whole_run: bool
     return known
 
 
-def _is_gone_for_good(name: str, ledger: Ledger, root: Path) -> bool:
+def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: bool) -> bool:
     """Say whether a gate's file is gone, or was collected without it.
 
-    A file without any gate may have been skipped as a whole.
+    A file without any gate may have been skipped as a whole, and a gate with an id of its own may
+    be in any file.
     """
     file, is_node, _ = name.partition("::")
-    if not is_node or not (root / file).exists():
+    if not is_node:
+        return all_collected
+    if not (root / file).exists():
         return True
     return any(gate.startswith(f"{file}::") for gate in {**ledger.planned, **ledger.deselected})
 

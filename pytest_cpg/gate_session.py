@@ -55,6 +55,7 @@ class GateSession:
         self._has_read_baseline = False
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._plan: list[str] = []
+        self._uncollected: set[str] = set()
 
     @property
     def ledger(self) -> Ledger:
@@ -131,6 +132,11 @@ class GateSession:
         """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
         if metafunc.definition.get_closest_marker("cpg"):
             self._parsed(metafunc.definition)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note that a file was skipped or could not be imported, here or on a worker."""
+        if not report.passed:
+            self._uncollected.add(report.outcome)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note the gates that were collected and will not run."""
@@ -348,18 +354,21 @@ class GateSession:
                 root=self._config.rootpath,
                 in_ci=os.environ.get("CI", "").lower() not in ("", "0", "false"),
                 whole=self._is_whole_run,
+                all_collected=not self._uncollected,
+                # A gate that was renamed has nothing to be compared with.
+                missing_fails=self._settings.of_session("drift") == "fail",
             )
         return tuple(found)
 
     @property
     def _is_whole_run(self) -> bool:
-        """Whether pytest was asked for no part of the project."""
+        """Whether pytest collected all of the project."""
         option = self._config.option
         is_narrowed = option.ignore or option.ignore_glob or option.pyargs
         is_narrowed = is_narrowed or getattr(option, "lf", False)
         is_named = self._config.args_source is pytest.Config.ArgsSource.ARGS
         is_below = self._config.invocation_params.dir != self._config.rootpath
-        return not (is_named or is_narrowed or is_below)
+        return not (is_named or is_narrowed or is_below or "failed" in self._uncollected)
 
     @property
     def _cache(self) -> pytest.Cache | None:

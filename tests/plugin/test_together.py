@@ -28,6 +28,9 @@ def most(observations, actions):
 """
 
 
+SKIPPED = "import pytest; pytest.skip('no torch', allow_module_level=True)"
+
+
 @pytest.fixture
 def project(repository):
     """A committed miniature; ``write`` puts another test module into it."""
@@ -352,6 +355,33 @@ def test_a_skipped_module_loses_no_accepted_gate(project):
     (project.path / "test_b.py").unlink()
     project.runpytest("--cpg-prune-baseline")
     assert accepted(project) == ["test_a.py::test_gate[right]"]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("trouble", ["import nothing_of_this_name", SKIPPED])
+def test_a_file_that_was_not_collected_loses_no_gate_of_its_own_id(project, trouble, workers):
+    project.write("right", name="test_a")
+    project.write("half", name="test_b", more=", id='mine'")
+    project.runpytest("--cpg-update-baseline")
+    both = accepted(project)
+    path = project.path / "test_b.py"
+    path.write_text(f"{trouble}\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
+    project.runpytest("--cpg-prune-baseline", "--continue-on-collection-errors", *workers)
+    assert accepted(project) == both
+
+
+def test_an_accepted_gate_that_is_gone_fails_where_drift_does(project):
+    project.write("right", "half")
+    project.runpytest("--cpg-update-baseline")
+    project.write("right")
+    assert project.runpytest().ret == 0
+    assert project.runpytest("--cpg-drift=fail", "-k", "right").ret == 1
+    result = project.runpytest("--cpg-drift=fail")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([" baseline: MISSING, accepted once and not collected:*"])
+    project.runpytest("--cpg-prune-baseline")
+    assert project.runpytest("--cpg-drift=fail").ret == 0
 
 
 def test_a_plan_of_tests_that_cannot_be_collected_is_no_success(project):
