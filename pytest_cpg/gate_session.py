@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_cpg.baselines import Baseline
     from pytest_cpg.contracts import Task
     from pytest_cpg.gates.benchmark import Benchmark
+    from pytest_cpg.gates.result import GateResult
     from pytest_cpg.ledger import Finding, Ledger
     from pytest_cpg.marker import GateSpec
 
@@ -113,15 +114,21 @@ class GateSession:
             fail(_NO_BASELINE.format(path=self._baseline_path))
         gate, running = gate_id(node), self.ledger.running
         running[gate] = "interrupted before its first arm"
+        judge = judge_into(
+            node,
+            spec,
+            self.baseline if spec.drift != "off" else None,
+            # Whoever accepts new results knows that they differ from the old ones.
+            drift_fails=spec.drift == "fail" and not is_updated,
+        )
+
+        def on_result(result: GateResult) -> None:
+            judge(result)
+            running[gate] = "interrupted after its arms had run"
+
         return Benchmark(
             design=design_of(spec, self.task(spec)),
-            on_result=judge_into(
-                node,
-                spec,
-                self.baseline if spec.drift != "off" else None,
-                # Whoever accepts new results knows that they differ from the old ones.
-                drift_fails=spec.drift == "fail" and not is_updated,
-            ),
+            on_result=on_result,
             on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})

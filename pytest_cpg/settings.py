@@ -277,6 +277,16 @@ def read_settings(config: pytest.Config) -> Settings:
             typed[option.name] = _parsed(option, text, option.variable)
         project[option.name] = _ini_value(config, option)
     switches = frozenset(name for name in SWITCHES if config.getoption(f"cpg_{name}"))
+    writing = switches & {"update_baseline", "prune_baseline"}
+    if "force" in switches and not writing:
+        raise pytest.UsageError(
+            "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
+            "--cpg-prune-baseline"
+        )
+    if "plan" in switches and writing:
+        raise pytest.UsageError(
+            "--cpg-plan runs nothing, and there is nothing to write: leave it out"
+        )
     return Settings(typed, project, switches, bool(config.getini("cpg_allow_reruns")))
 
 

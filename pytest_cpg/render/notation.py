@@ -35,11 +35,17 @@ def number(value: float, metric: str = "success") -> str:
 
 def fitted_names(gates: tuple[str, ...], room: int) -> dict[str, str]:
     """Return the names shown: without the file when that is unambiguous, and cut to fit."""
-    short = {gate: gate.rpartition("::")[2] for gate in gates}
+    short = {gate: _without_file(gate) for gate in gates}
     if len(set(short.values())) < len(gates):
         short = {gate: gate for gate in gates}
     room = max(_NARROWEST_NAME, room)
     return {gate: _shortened(name, room) for gate, name in short.items()}
+
+
+def _without_file(gate: str) -> str:
+    """Return the last part of a test's name; its parameters may hold what divides the others."""
+    name, bracket, parameters = gate.partition("[")
+    return f"{name.rpartition('::')[2]}{bracket}{parameters}"
 
 
 def _shortened(name: str, room: int) -> str:

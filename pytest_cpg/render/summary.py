@@ -140,7 +140,7 @@ def _comparison_lines(
         return
     yield Line(
         f" {mark} {name} {result.oracle.success_rate:6.2f} {result.learned.success_rate:7.2f} "
-        f"{number(result.interval.estimate, result.metric)} {bracket(result)} "
+        f"{number(result.interval.estimate, result.metric):>5s} {bracket(result):^13s} "
         f"{result.learned.episodes:4d} {_verdict(result)}",
         markup,
     )

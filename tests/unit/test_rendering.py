@@ -173,6 +173,11 @@ def test_gates_of_one_name_show_their_files():
     assert "b.py::test_x" in lines[2]
 
 
+def test_parameters_may_hold_what_divides_a_name():
+    lines = shown(ledger_of(**{"a.py::TestX::test_x[b::c]": ("passed", GOOD)}))
+    assert lines[1].startswith(" . test_x[b::c] ")
+
+
 def test_the_heading_counts_what_is_not_green():
     assert title(ledger_of(a=("passed", GOOD))) == "cpg: 1 gate, all passed"
     mixed = ledger_of(a=("failed", BAD), b=("error",), c=("skipped",), d=("passed", GOOD))
