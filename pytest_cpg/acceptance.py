@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pytest_cpg.baseline_file import GitState, git_state, load, update
 from pytest_cpg.baseline_gate import BaselineGate
 from pytest_cpg.baselines import Baseline, BaselineError, Label, missing, pruned, updated
-from pytest_cpg.ledger import Finding, Ledger, comparison_name
-
-_MOST_NAMED = 5
+from pytest_cpg.ledger import Finding, Ledger, comparison_name, named
 
 
 def baseline_findings(
@@ -20,7 +18,7 @@ def baseline_findings(
     *,
     root: Path,
     in_ci: bool,
-    whole: bool,
+    asked: Collection[Path] | None,
     all_collected: bool = True,
     missing_fails: bool = False,
 ) -> list[Finding]:
@@ -36,8 +34,8 @@ def baseline_findings(
         The project's folder.
     in_ci : bool
         Whether this runs unattended, where accepting is refused.
-    whole : bool
-        Whether pytest was asked for all gates of the project.
+    asked : collection of Path or None
+        Files and folders that pytest was asked for; None for the whole project.
     all_collected : bool
         Whether no file was skipped and none could not be imported.
     missing_fails : bool
@@ -45,7 +43,7 @@ def baseline_findings(
     """
     try:
         baseline = load(path) or Baseline()
-        known = _known(baseline, ledger, root, is_whole_run=whole)
+        known = _known(baseline, ledger, root, asked)
         gone = tuple(missing(baseline, known, measured=_measured(ledger)))
         found = []
         if "update_baseline" in switches:
@@ -62,7 +60,7 @@ def baseline_findings(
     if gone:
         found.append(
             Finding(
-                f"baseline: {Label.MISSING}, accepted once and not collected: {_named(gone)}; "
+                f"baseline: {Label.MISSING}, accepted once and not collected: {named(gone)}; "
                 f"--cpg-prune-baseline drops what is gone for good",
                 fails=missing_fails,
             )
@@ -70,15 +68,23 @@ def baseline_findings(
     return found
 
 
-def _known(baseline: Baseline, ledger: Ledger, root: Path, *, is_whole_run: bool) -> set[str]:
+def _known(
+    baseline: Baseline, ledger: Ledger, root: Path, asked: Collection[Path] | None
+) -> set[str]:
     """Return the gates that exist, as far as this session can tell.
 
-    Where only a part of the project was collected, a gate is gone if its file is.
+    Where pytest was not asked for a file, its gates are gone if it is; a gate with an id of its own
+    may be in any file.
     """
     known = {*ledger.planned, *ledger.deselected}
-    if not is_whole_run:
-        files = ((gate, gate.partition("::")) for gate in baseline.gates)
-        known |= {gate for gate, (file, node, _) in files if not node or (root / file).exists()}
+    if asked is None or root in asked:
+        return known
+    for gate in baseline.gates:
+        file, is_node, _ = gate.partition("::")
+        path = root / file
+        is_asked = any(path.is_relative_to(folder) for folder in asked)
+        if not is_node or (path.exists() and not is_asked):
+            known.add(gate)
     return known
 
 
@@ -125,12 +131,12 @@ def _accept(
     if accepted:
         update(path, lambda baseline: updated(baseline, accepted))
         where = f" @ {state.commit}" if state.commit else f" ({state.note})"
-        names = _named([gate.id for gate in accepted])
+        names = named([gate.id for gate in accepted])
         found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
     if refused:
         found.append(
             Finding(
-                f"baseline: {_named(refused)} not accepted, as the test did not pass; "
+                f"baseline: {named(refused)} not accepted, as the test did not pass; "
                 f"--cpg-force accepts it all the same",
                 fails=True,
             )
@@ -146,7 +152,7 @@ def _prune(path: Path, gone: Sequence[str], *, is_forced: bool, in_ci: bool) -> 
     if not gone:
         return [Finding("baseline: nothing to prune")]
     update(path, lambda baseline: pruned(baseline, set(baseline.gates) - set(gone)))
-    return [Finding(f"baseline: {_named(gone)} dropped from {path.name}")]
+    return [Finding(f"baseline: {named(gone)} dropped from {path.name}")]
 
 
 _IN_CI = Finding(
@@ -162,17 +168,11 @@ def _refusal(state: GitState, *, in_ci: bool) -> Finding | None:
         return _IN_CI
     if state.dirty:
         return Finding(
-            f"baseline: not written, as {_named(state.dirty)} not committed, and nobody could tell "
+            f"baseline: not written, as {named(state.dirty)} not committed, and nobody could tell "
             f"later what was accepted; commit first, or use --cpg-force",
             fails=True,
         )
     return None
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMED])
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{shown}{more}"
 
 
 def _shown(path: Path, root: Path) -> str:

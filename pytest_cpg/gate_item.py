@@ -104,6 +104,7 @@ def design_of(spec: GateSpec, task: Task) -> Design:
         oracle_episodes=spec.oracle_episodes,
         family_size=spec.family_size,
         group=spec.group,
+        is_smoke=spec.is_smoke,
     )
 
 
@@ -119,19 +120,26 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
 
 
 def judge_into(
-    item: pytest.Item, spec: GateSpec, baseline: Baseline | None, *, drift_fails: bool
+    item: pytest.Item,
+    spec: GateSpec,
+    baseline: Baseline | None,
+    *,
+    drift_fails: bool,
+    is_strict: bool,
 ) -> Callable[[GateResult], None]:
     """Return what judges each result of this test, and keeps it for the test's end."""
     measured = item.stash[RESULTS]
 
     def judge(result: GateResult) -> None:
-        from pytest_cpg.gates.planning_gap import failure_reason
+        from pytest_cpg.gates.planning_gap import doubt, failure_reason
         from pytest_cpg.ledger import Judgement
 
         comparison = _comparison(item, result, baseline, number=len(measured) + 1)
         reason = failure_reason(result, spec.max_verdict)
         if reason is None and comparison is not None and drift_fails and comparison.fails:
             reason = comparison.text
+        if reason is None and is_strict:
+            reason = doubt(result)
         measured.append(
             (
                 result,

@@ -42,6 +42,10 @@ _NO_FAMILY = (
 )
 
 
+def _is_in_ci() -> bool:
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
 class GateSession:
     """The gates of one pytest session.
 
@@ -110,16 +114,18 @@ class GateSession:
 
         spec = self.spec(node)
         is_updated = self._is_on("update_baseline")
-        if spec.drift == "fail" and not is_updated and self.baseline is None:
+        is_compared = spec.drift == "fail" and not (is_updated or spec.is_smoke)
+        if is_compared and self.baseline is None:
             fail(_NO_BASELINE.format(path=self._baseline_path))
         gate, running = gate_id(node), self.ledger.running
         running[gate] = "interrupted before its first arm"
         judge = judge_into(
             node,
             spec,
-            self.baseline if spec.drift != "off" else None,
+            None if spec.drift == "off" or spec.is_smoke else self.baseline,
             # Whoever accepts new results knows that they differ from the old ones.
             drift_fails=spec.drift == "fail" and not is_updated,
+            is_strict=self._is_on("strict"),
         )
 
         def on_result(result: GateResult) -> None:
@@ -144,6 +150,18 @@ class GateSession:
         """Note that a file was skipped or could not be imported, here or on a worker."""
         if not report.passed:
             self._uncollected.add(report.outcome)
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave gates out, or all that is no gate."""
+        is_wanted = self._is_on("only")
+        if not is_wanted and not self._is_on("skip"):
+            return
+        left = [item for item in items if bool(item.get_closest_marker("cpg")) is not is_wanted]
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if item not in left]
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note the gates that were collected and will not run."""
@@ -255,7 +273,7 @@ class GateSession:
         from pytest_cpg.ledger import load
         from pytest_cpg.stats import Verdict
 
-        verdicts = [judgement.read().verdict for judgement in load(judgements)]
+        verdicts = [judgement.read().label for judgement in load(judgements)]
         if Verdict.INCONCLUSIVE not in verdicts:
             return None
         return "passed", "?", ("INCONCLUSIVE", {"yellow": True})
@@ -274,13 +292,13 @@ class GateSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a session in which a planned gate did not report, or the gates fail together."""
-        if self._ledger is None or self._is_on("plan"):
+        if self._is_on("plan") or (self._ledger is None and not self._misses_gates):
             return
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
-            output[_PLANNED] = list(self._ledger.planned)
-            output[_DESELECTED] = list(self._ledger.deselected)
-            output[_GROUPS] = dict(self._ledger.groups)
+            output[_PLANNED] = list(self.ledger.planned)
+            output[_DESELECTED] = list(self.ledger.deselected)
+            output[_GROUPS] = dict(self.ledger.groups)
             return
         self.ledger.findings = self._findings()
         self._remember_costs()
@@ -316,7 +334,8 @@ class GateSession:
     @property
     def _uses_baseline(self) -> bool:
         is_asked = self._is_on("update_baseline") or self._is_on("prune_baseline")
-        return is_asked or self._is_corrected or self._settings.of_session("drift") != "off"
+        is_compared = self._settings.of_session("drift") != "off" or self._required == "all"
+        return is_asked or self._is_corrected or is_compared
 
     @property
     def _family_size(self) -> int:
@@ -341,6 +360,7 @@ class GateSession:
     def _findings(self) -> tuple[Finding, ...]:
         """Return what the gates say together, and beside the baseline."""
         from pytest_cpg.acceptance import baseline_findings
+        from pytest_cpg.accounting import required_findings
         from pytest_cpg.baselines import BaselineError
         from pytest_cpg.findings import findings, without_effect
         from pytest_cpg.ledger import Finding
@@ -349,33 +369,72 @@ class GateSession:
             family_size = self._family_size
         except BaselineError as error:
             return (Finding(str(error), fails=True),)
-        found = findings(self.ledger, is_corrected=self._is_corrected, family_size=family_size)
-        found += without_effect(self.ledger, self._settings.typed)
-        option = self._config.option
-        has_run = not (option.collectonly or option.setuponly or option.setupplan)
-        if self._uses_baseline and has_run:
+        is_smoke = self._is_on("quick")
+        found: list[Finding] = []
+        if not is_smoke:
+            found += findings(self.ledger, is_corrected=self._is_corrected, family_size=family_size)
+            found += without_effect(self.ledger, self._settings.typed)
+        if not self._has_run:
+            return tuple(found)
+        if self._required:
+            found += required_findings(self.ledger, required=self._required)
+        if self._uses_baseline and not is_smoke:
             found += baseline_findings(
                 self.ledger,
                 self._baseline_path,
                 self._settings.switches,
                 root=self._config.rootpath,
-                in_ci=os.environ.get("CI", "").lower() not in ("", "0", "false"),
-                whole=self._is_whole_run,
+                in_ci=_is_in_ci(),
+                asked=self._asked,
                 all_collected=not self._uncollected,
                 # A gate that was renamed has nothing to be compared with.
-                missing_fails=self._settings.of_session("drift") == "fail",
+                missing_fails=self._required == "all"
+                or self._settings.of_session("drift") == "fail",
             )
         return tuple(found)
 
     @property
-    def _is_whole_run(self) -> bool:
-        """Whether pytest collected all of the project."""
+    def _has_run(self) -> bool:
         option = self._config.option
+        return not (option.collectonly or option.setuponly or option.setupplan)
+
+    @property
+    def _misses_gates(self) -> bool:
+        """Whether a session without any gate may have to have some."""
+        if hasattr(self._config, "workeroutput") or not self._has_run:
+            return False
+        return self._required not in ("", "all") or (
+            self._required == "all" and self._baseline_path.exists()
+        )
+
+    @property
+    def _required(self) -> str:
+        """How many gates have to be judged, ``"all"`` or a number; empty for none."""
+        required = self._settings.of_session("require")
+        if "require" not in self._settings.typed:
+            if self._is_on("skip"):
+                return ""
+            if _is_in_ci():
+                required = required or "all"
+            elif self._asked is not None:
+                return ""
+        return "" if required == "0" else str(required)
+
+    @property
+    def _asked(self) -> tuple[Path, ...] | None:
+        """Files and folders that pytest was asked to collect; None for the whole project."""
+        config, option = self._config, self._config.option
         is_narrowed = option.ignore or option.ignore_glob or option.pyargs
-        is_narrowed = is_narrowed or getattr(option, "lf", False)
-        is_named = self._config.args_source is pytest.Config.ArgsSource.ARGS
-        is_below = self._config.invocation_params.dir != self._config.rootpath
-        return not (is_named or is_narrowed or is_below or "failed" in self._uncollected)
+        if is_narrowed or getattr(option, "lf", False) or "failed" in self._uncollected:
+            return ()
+        folder = config.invocation_params.dir
+        if config.args_source is pytest.Config.ArgsSource.ARGS:
+            asked = tuple((folder / arg).resolve() for arg in config.args if "::" not in arg)
+        elif config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR:
+            asked = (folder,)
+        else:
+            return None
+        return None if config.rootpath in asked else asked
 
     @property
     def _cache(self) -> pytest.Cache | None:
@@ -386,7 +445,7 @@ class GateSession:
         """Keep what every gate cost, for the next --cpg-plan."""
         from pytest_cpg.forecast import costs_of
 
-        if self._cache is not None:
+        if self._cache is not None and not self._is_on("quick"):
             self._cache.set(_COSTS, {**self._cache.get(_COSTS, {}), **costs_of(self.ledger)})
 
     def _forecast(self, items: Sequence[pytest.Item]) -> None:

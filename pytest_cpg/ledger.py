@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from pytest_cpg.baselines import Comparison
     from pytest_cpg.gates.result import GateResult
+
+
+_MOST_NAMED = 5
 
 
 class Report(Protocol):
@@ -105,6 +108,13 @@ class Finding:
 
     text: str
     fails: bool = False
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{shown}{more}"
 
 
 def comparison_name(gate: str, number: int) -> str:

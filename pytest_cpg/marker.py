@@ -74,6 +74,7 @@ class GateSpec:
     drift: str
     group: str
     family_size: int
+    is_smoke: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,9 @@ _MARKER_ONLY = (
 _OF_GATES = tuple(option for option in OPTIONS if option.is_for_one_gate)
 
 
+_SMOKE_EPISODES = 2
+
+
 def parse_gate(
     markers: Iterable[Mark],
     settings: Settings,
@@ -179,7 +183,7 @@ def parse_gate(
     episodes = _episodes(asked, metric, gap_level)
     # A margin asks for proof, so that what is not proven must not pass.
     strictest = "INCONCLUSIVE" if margin is None else "MODEL AS GOOD AS ORACLE"
-    return GateSpec(
+    spec = GateSpec(
         id=_text("id", marked.get("id", nodeid)),
         task=task,
         budget=marked.get("budget"),
@@ -206,6 +210,12 @@ def parse_gate(
         drift=values["drift"],
         group=_text("group", marked.get("group", "")),
         family_size=family_size,
+        is_smoke=False,
+    )
+    if "quick" not in settings.switches:
+        return spec
+    return replace(
+        spec, episodes=_SMOKE_EPISODES, stop="fixed", oracle_episodes=None, is_smoke=True
     )
 
 

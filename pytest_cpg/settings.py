@@ -58,6 +58,16 @@ def one_of(*choices: str) -> Callable[[Any], str]:
     return parse
 
 
+def all_or_whole(value: Any) -> str:
+    """Parse ``"all"`` or a whole number, as text; empty where nothing is asked."""
+    if value in ("", "all"):
+        return str(value)
+    try:
+        return str(whole(0)(value))
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"need all or a whole number, got {value!r}") from None
+
+
 def path(value: Any) -> str:
     """Parse a path, which must not be empty."""
     if not isinstance(value, str) or not value:
@@ -185,6 +195,16 @@ OPTIONS = (
         "the baseline file, from the root directory (default .cpg/baseline.json)",
         is_for_one_gate=False,
     ),
+    Option(
+        "require",
+        all_or_whole,
+        "string",
+        "",
+        "all|N",
+        "fail when fewer gates were judged: all that exist in what was asked for (default in CI), "
+        "or a number (default 0); in the ini file it binds CI and runs of the whole project",
+        is_for_one_gate=False,
+    ),
 )
 
 # What is asked of one run only, and so on the command line only.
@@ -192,6 +212,11 @@ SWITCHES = {
     "plan": "say what every collected gate could find, and how long it takes, and run nothing",
     "update_baseline": "accept the results of this run into the baseline file",
     "prune_baseline": "drop gates from the baseline file that are no longer collected",
+    "strict": "fail gates whose verdict is passable and in doubt: every note of the report, and "
+    "verdicts by raw rates that so few episodes do not prove; also cpg_strict in the ini file",
+    "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
+    "only": "run gates alone",
+    "skip": "run everything but gates",
     "force": "update the baseline although a gate failed, the tree is dirty, or this is CI",
 }
 
@@ -257,6 +282,7 @@ def add_options(parser: pytest.Parser) -> None:
         type="bool",
         default=False,
     )
+    parser.addini("cpg_strict", f"default of --cpg-strict: {SWITCHES['strict']}", type="bool")
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -276,18 +302,40 @@ def read_settings(config: pytest.Config) -> Settings:
         elif text:
             typed[option.name] = _parsed(option, text, option.variable)
         project[option.name] = _ini_value(config, option)
-    switches = frozenset(name for name in SWITCHES if config.getoption(f"cpg_{name}"))
-    writing = switches & {"update_baseline", "prune_baseline"}
-    if "force" in switches and not writing:
+    switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
+    _check_switches(switches, typed)
+    if config.getini("cpg_strict"):
+        switches.add("strict")
+    allow_reruns = bool(config.getini("cpg_allow_reruns"))
+    return Settings(typed, project, frozenset(switches), allow_reruns)
+
+
+# Pairs of which one leaves nothing to the other, and what to do.
+_CLASHES = (
+    ("plan", "update_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
+    ("plan", "prune_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
+    ("quick", "update_baseline", "a smoke test is no result to accept"),
+    ("quick", "plan", "--cpg-plan runs nothing, quick or not"),
+    ("only", "skip", "no test is a gate and none"),
+    ("skip", "plan", "there is no gate to plan"),
+)
+
+
+def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
+    for first, second, why in _CLASHES:
+        if {first, second} <= switches:
+            flags = " and ".join(f"--cpg-{name.replace('_', '-')}" for name in (first, second))
+            raise pytest.UsageError(f"{flags}: {why}. Leave one of them out.")
+    if "force" in switches and not switches & {"update_baseline", "prune_baseline"}:
         raise pytest.UsageError(
             "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
             "--cpg-prune-baseline"
         )
-    if "plan" in switches and writing:
+    if "skip" in switches and typed.get("require"):
         raise pytest.UsageError(
-            "--cpg-plan runs nothing, and there is nothing to write: leave it out"
+            "--cpg-skip and --cpg-require: what is left out cannot be required. Leave one of them "
+            "out."
         )
-    return Settings(typed, project, switches, bool(config.getini("cpg_allow_reruns")))
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:

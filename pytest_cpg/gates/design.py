@@ -44,6 +44,8 @@ class Design:
         Gates that share one error rate: the level of the gap's interval is the stricter for it.
     group : str
         The recipe that this model is one checkpoint of; empty for none.
+    is_smoke : bool
+        Whether this is to show that everything runs, and nothing else.
     """
 
     task: Task
@@ -61,6 +63,7 @@ class Design:
     oracle_episodes: int | None = None
     family_size: int = 1
     group: str = ""
+    is_smoke: bool = False
 
     @property
     def gap_level(self) -> float:

@@ -158,6 +158,8 @@ def judge(
         ruling = _ruling(design, interval, oracle, learned)
     if design.min_oracle is not None and oracle.success_rate < design.min_oracle:
         ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={design.min_oracle:g}")
+    if design.is_smoke:
+        ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
     beside = design.interval if design.interval in PAIRED_INTERVALS else "bonett-price"
     return GateResult(
         verdict=ruling.verdict,
@@ -186,12 +188,17 @@ def judge(
         looks=looks,
         family_size=design.family_size,
         group=design.group,
+        is_smoke=design.is_smoke,
         seed=design.seed,
         starts_skipped=starts.skipped,
         start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
         swapped=models["learned"].swapped,
         versions={str(name): str(found) for name, found in design.task.versions.items()},
-        notes=tuple(notes_on(design, models, ruling.verdict, oracle, chance)),
+        notes=(
+            ()
+            if design.is_smoke
+            else tuple(notes_on(design, models, ruling.verdict, oracle, chance))
+        ),
         faults=tuple(faults_of(models["learned"])),
     )
 
@@ -216,6 +223,8 @@ def _is_settled(ruling: Ruling, design: Design) -> bool:
 
 def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
     """Say in one line why a test that accepts ``max_verdict`` fails; None when it passes."""
+    if result.is_smoke:
+        return result.faults[0] if result.faults else None
     if result.is_oracle_too_weak:
         return (
             f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, and "
@@ -226,6 +235,15 @@ def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
     if result.faults:
         return result.faults[0]
     return None
+
+
+def doubt(result: GateResult) -> str | None:
+    """Return the first reason not to trust a verdict that may pass; None where there is none."""
+    if result.is_smoke:
+        return None
+    if result.notes:
+        return result.notes[0]
+    return f"judged by {result.evidence}" if result.is_weak else None
 
 
 def _check_roles(oracle: Any, learned: Any) -> None:

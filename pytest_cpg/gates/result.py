@@ -110,6 +110,8 @@ class GateResult:
         Gates that share one error rate.
     group : str
         The recipe that this model is one checkpoint of; empty for none.
+    is_smoke : bool
+        Whether this was a smoke test, whose verdict is INCONCLUSIVE whatever it measured.
     seed, starts_skipped : int
         The seed of starts and planner noise; starts replaced because they were solved already.
     start_seeds : tuple of int
@@ -156,12 +158,18 @@ class GateResult:
     looks: tuple[Look, ...] = ()
     family_size: int = 1
     group: str = ""
+    is_smoke: bool = False
 
     def __repr__(self) -> str:
         return (
-            f"GateResult({self.verdict}, gap {self.gap:+.2f} [{self.interval.low:+.2f}, "
+            f"GateResult({self.label}, gap {self.gap:+.2f} [{self.interval.low:+.2f}, "
             f"{self.interval.high:+.2f}], {self.oracle!r}, {self.learned!r})"
         )
+
+    @property
+    def label(self) -> str:
+        """The verdict, or that there is none to have."""
+        return "SMOKE" if self.is_smoke else self.verdict.value
 
     @property
     def gap(self) -> float:

@@ -35,7 +35,7 @@ def explanation(result: GateResult, *, fault: bool, drift: Comparison | None) ->
         paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
     elif not fault:
         paragraphs.append(_meaning(result).format(**_numbers(result)))
-    if result.verdict is Verdict.INCONCLUSIVE:
+    if result.label == Verdict.INCONCLUSIVE:
         paragraphs.append(resolve_hint(result))
     return paragraphs + [f"Note: {note}." for note in result.notes]
 

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_cpg.gates.planning_gap import doubt
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
@@ -26,8 +27,19 @@ _BAR = 23
 _MOST_LOOKS = 8
 
 
+_STRICT = (
+    "--cpg-strict fails what its verdict would let pass: {doubt}. Mend that, or leave --cpg-strict "
+    "(cpg_strict) out."
+)
+
+
 def headline(
-    result: GateResult, max_verdict: Verdict, *, fault: bool, drift: Comparison | None = None
+    result: GateResult,
+    max_verdict: Verdict,
+    *,
+    fault: bool,
+    strict: bool = False,
+    drift: Comparison | None = None,
 ) -> str:
     """Return the first line: verdict, gap, interval and n within 80 columns."""
     size = f"n={result.learned.episodes}/arm"
@@ -36,9 +48,11 @@ def headline(
             f"{drift.label} from baseline  {short_name(result.verdict)} {gap_text(result)} {size}"
         )
     against = "model fault" if fault else f"> max {short_name(max_verdict)}"
+    if strict:
+        against = "in doubt"
     if result.is_oracle_too_weak:
         against = "weak oracle"
-    return f"{result.verdict} gap {gap_text(result)} {against}  {size}"
+    return f"{result.label} gap {gap_text(result)} {against}  {size}"
 
 
 def failure_text(
@@ -56,7 +70,7 @@ def failure_text(
     Parameters
     ----------
     reason : str
-        From `failure_reason`.
+        From `failure_reason` or `doubt`, or the text of ``drift``.
     model : str
         What the learned arm was, for the header; may be empty.
     nodeid : str
@@ -68,29 +82,37 @@ def failure_text(
     """
     fault = reason in result.faults
     drifted = drift if drift is not None and reason == drift.text else None
-    parts = [headline(result, max_verdict, fault=fault, drift=drifted), ""]
+    strict = reason == doubt(result) and not fault
+    parts = [headline(result, max_verdict, fault=fault, strict=strict, drift=drifted), ""]
     parts += _table(result)
     parts.append("")
     parts += _facts(result, model, drift)
     parts.append("")
-    parts += [_wrapped(text, "  ") for text in explanation(result, fault=fault, drift=drifted)]
-    command = rerun_command(result, nodeid, typed or {})
+    texts = explanation(result, fault=fault, drift=drifted)
+    if strict:
+        texts.append(_STRICT.format(doubt=reason))
+    parts += [_wrapped(text, "  ") for text in texts]
+    command = rerun_command(result, nodeid, typed or {}, strict=strict)
     parts += ["", "  Rerun this gate exactly:", f"      {command}"]
     return "\n".join(parts)
 
 
-def rerun_command(result: GateResult, nodeid: str, typed: Mapping[str, Any]) -> str:
+def rerun_command(
+    result: GateResult, nodeid: str, typed: Mapping[str, Any], *, strict: bool = False
+) -> str:
     """Return the command line that repeats this gate with the same seed and episodes.
 
     Parameters
     ----------
     typed : mapping
         Option name to value, of what was asked of the session: it may have overruled a marker.
+    strict : bool
+        Whether doubts fail the gate.
     """
-    options: dict[str, Any] = {
-        "seed": result.seed,
-        "episodes" if result.stop == "fixed" else "max_episodes": result.max_episodes,
-    }
+    options: dict[str, Any] = {"seed": result.seed}
+    if not result.is_smoke:
+        limit = "episodes" if result.stop == "fixed" else "max_episodes"
+        options[limit] = result.max_episodes
     if result.stop != "fixed":
         options["stop"] = result.stop
     elif result.method != "agresti-caffo":
@@ -108,6 +130,7 @@ def rerun_command(result: GateResult, nodeid: str, typed: Mapping[str, Any]) -> 
         # What was measured has the last word, and the first place.
         for name, value in {**options, **typed, **options}.items()
     ]
+    words += ["--cpg-quick"] * result.is_smoke + ["--cpg-strict"] * strict
     return " ".join(["pytest", shlex.quote(nodeid), *words])
 
 

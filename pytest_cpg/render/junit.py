@@ -8,7 +8,7 @@ from pytest_cpg.gates.result import GateResult
 def properties(result: GateResult) -> list[tuple[str, str | float]]:
     """Return names and plain values, for ``user_properties``."""
     return [
-        ("cpg_verdict", result.verdict.value),
+        ("cpg_verdict", result.label),
         ("cpg_gap", result.interval.estimate),
         ("cpg_low", result.interval.low),
         ("cpg_high", result.interval.high),

@@ -22,6 +22,11 @@ def short_name(verdict: Verdict) -> str:
     return _SHORT.get(verdict, verdict.value)
 
 
+def label(result: GateResult) -> str:
+    """Return a result's verdict in at most 19 columns, or that there is none to have."""
+    return result.label if result.is_smoke else short_name(result.verdict)
+
+
 def bracket(result: GateResult) -> str:
     """Return the interval of the judged gap."""
     interval, metric = result.interval, result.metric

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.ledger import Entry, Judgement, Ledger
 from pytest_cpg.render.explanation import resolve_hint
-from pytest_cpg.render.notation import bracket, fitted_names, number, short_name
+from pytest_cpg.render.notation import bracket, fitted_names, label, number
 from pytest_cpg.stats import Verdict
 
 _COLUMNS = "oracle learned   gap {level:^13s}    n verdict"
@@ -42,13 +42,21 @@ def title(ledger: Ledger) -> str:
         )
         if number
     ]
-    return f"cpg: {len(gates)} gate{'s'[: len(gates) != 1]}, {', '.join(counts) or 'all passed'}"
+    done = "all passed" if gates else "none collected"
+    if any(found.fails for found in ledger.findings):
+        done = "the session fails"
+    smoke = " smoke test" if any(map(_is_smoke, ledger.entries.values())) else ""
+    return f"cpg{smoke}: {len(gates)} gate{'s'[: len(gates) != 1]}, {', '.join(counts) or done}"
+
+
+def _is_smoke(entry: Entry) -> bool:
+    return any(judgement.read().is_smoke for judgement in entry.judgements)
 
 
 def _is_open(entry: Entry) -> bool:
     """Say whether a gate passed because its episodes do not tell the arms apart."""
-    verdicts = (judgement.read().verdict for judgement in entry.judgements)
-    return entry.outcome == "passed" and Verdict.INCONCLUSIVE in verdicts
+    labels = (judgement.read().label for judgement in entry.judgements)
+    return entry.outcome == "passed" and Verdict.INCONCLUSIVE in labels
 
 
 def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Line]:
@@ -88,7 +96,7 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
 
 
 def _verdict(result: GateResult) -> str:
-    return f"{_WEAK * result.is_weak}{short_name(result.verdict)}"
+    return f"{_WEAK * result.is_weak}{label(result)}"
 
 
 def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int) -> Iterator[Line]:
@@ -162,9 +170,9 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
             f"stopped after {result.learned.episodes} of {result.max_episodes} episodes per arm: "
             f"the verdict was settled"
         )
-    if result.verdict is Verdict.INCONCLUSIVE:
+    if result.label == Verdict.INCONCLUSIVE:
         remarks.append(resolve_hint(result))
-    if verbosity > 0:
+    if verbosity > 0 and not result.is_smoke:
         remarks.append(f"judged by {result.evidence}")
     return remarks
 
@@ -188,7 +196,7 @@ _MARKS: dict[str, tuple[str, Mapping[str, bool]]] = {
 
 def _mark(entry: Entry, result: GateResult, *, failed: bool) -> tuple[str, Mapping[str, bool]]:
     """Return the letter and colour of one comparison of a gate."""
-    if entry.outcome == "passed" and result.verdict is Verdict.INCONCLUSIVE:
+    if entry.outcome == "passed" and result.label == Verdict.INCONCLUSIVE:
         return "?", _YELLOW
     is_about_another = any(judgement.reason is not None for judgement in entry.judgements)
     if entry.outcome == "failed" and not failed and is_about_another:

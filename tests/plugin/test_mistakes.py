@@ -288,20 +288,6 @@ def test_an_interruption_after_the_arms_is_told_from_one_within(repository):
     result.stdout.fnmatch_lines([" ! test_gate *-- interrupted after its arms had run --"])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--cpg-force",), "*add --cpg-update-baseline or --cpg-prune-baseline"),
-        (("--cpg-plan", "--cpg-update-baseline"), "*nothing to write: leave it out"),
-        (("--cpg-plan", "--cpg-prune-baseline"), "*nothing to write: leave it out"),
-    ],
-)
-def test_switches_that_do_nothing_together_are_refused(repository, options, message):
-    result = repository.runpytest(*options)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])
-
-
 def test_a_planned_gate_that_vanishes_fails_the_session(repository):
     repository.makeconftest(
         (repository.path / "conftest.py").read_text()

@@ -1,0 +1,233 @@
+"""Which gates have to run, how strictly, and what a smoke test is: as a user meets them."""
+
+import pytest
+
+TESTS = """
+import pytest
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_good(cpg): ...
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_other(cpg): ...
+
+
+def test_unit(): ...
+"""
+
+
+@pytest.fixture
+def project(repository):
+    """The miniature with two gates, which pass, and a test that is none."""
+    repository.makepyfile(test_gates=TESTS)
+    return repository
+
+
+def flat(result):
+    return " ".join(result.stdout.str().split())
+
+
+both_ways = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+
+
+@both_ways
+def test_a_gate_that_was_not_selected_fails_in_ci(project, monkeypatch, workers):
+    assert project.runpytest("-k", "good", *workers).ret == 0
+    monkeypatch.setenv("CI", "true")
+    result = project.runpytest("-k", "good", *workers)
+    assert result.ret == 1
+    result.assert_outcomes(passed=1)
+    assert (
+        "1 of 2 gates were not selected, and all are required: test_gates.py::test_other. "
+        "For a run of some of them use --cpg-require=1"
+    ) in flat(result)
+    result.stdout.fnmatch_lines(["*- cpg: 1 gate, the session fails -*"])
+    assert project.runpytest("-k", "good", "--cpg-require=1", *workers).ret == 0
+    assert project.runpytest("-k", "good", "--cpg-require=0", *workers).ret == 0
+    assert project.runpytest(*workers).ret == 0
+    assert project.runpytest("--co", "-k", "good").ret == 0
+
+
+@both_ways
+def test_fewer_gates_than_required_fail(project, workers):
+    result = project.runpytest("--cpg-require=3", *workers)
+    assert result.ret == 1
+    assert "2 gates judged, and 3 required (--cpg-require)" in flat(result)
+    assert project.runpytest("--cpg-require=2", *workers).ret == 0
+    project.makepyfile(test_gates="def test_unit(): ...")
+    none = project.runpytest("--cpg-require=1", *workers)
+    assert none.ret == 1
+    assert "0 gates judged, and 1 required" in flat(none)
+
+
+def test_a_skipped_gate_is_not_judged(project):
+    text = TESTS.replace("def test_other(cpg): ...", "def test_other():\n    pytest.skip('no GPU')")
+    project.makepyfile(test_gates=text)
+    assert project.runpytest("--cpg-require=1").ret == 0
+    assert project.runpytest("--cpg-require=2").ret == 1
+
+
+def test_what_the_ini_file_requires_binds_the_whole_project_and_ci(project, monkeypatch):
+    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
+    (project.path / "tox.ini").write_text(f"{ini}\ncpg_require = 3\n", encoding="utf-8")
+    assert project.runpytest().ret == 1
+    assert project.runpytest("test_gates.py").ret == 0
+    monkeypatch.setenv("CI", "true")
+    assert project.runpytest("test_gates.py").ret == 1
+
+
+@both_ways
+def test_an_accepted_gate_that_was_deleted_fails_in_ci(project, monkeypatch, workers):
+    project.runpytest("--cpg-update-baseline", "--cpg-force")
+    (project.path / "tests").mkdir()
+    for text in (TESTS.replace("test_other", "test_renamed"), "def test_unit(): ..."):
+        project.makepyfile(test_gates=text)
+        assert project.runpytest(*workers).ret == 0
+        monkeypatch.setenv("CI", "true")
+        result = project.runpytest(*workers)
+        assert result.ret == 1
+        assert "test_gates.py::test_other" in flat(result)
+        assert "MISSING, accepted once and not collected" in flat(result)
+        assert project.runpytest("test_gates.py", *workers).ret == 1
+        project.makepyfile(**{"tests/test_elsewhere": "def test_unit(): ..."})
+        assert project.runpytest("tests", *workers).ret == 0
+        monkeypatch.delenv("CI")
+
+
+@pytest.mark.parametrize("value", ["some", "-1", "1.5"])
+def test_a_bad_requirement_is_refused(project, value):
+    result = project.runpytest(f"--cpg-require={value}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--cpg-require: need all or a whole number, got '{value}'*"])
+
+
+@both_ways
+def test_gates_alone_or_all_but_gates_are_run(project, monkeypatch, workers):
+    monkeypatch.setenv("CI", "true")
+    only = project.runpytest("--cpg-only", *workers)
+    only.assert_outcomes(passed=2)
+    skip = project.runpytest("--cpg-skip", *workers)
+    skip.assert_outcomes(passed=1)
+    assert (only.ret, skip.ret) == (0, 0)
+    skip.stdout.no_fnmatch_line("*cpg: *")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--cpg-only", "--cpg-skip"),
+        ("--cpg-quick", "--cpg-update-baseline"),
+        ("--cpg-quick", "--cpg-plan"),
+        ("--cpg-plan", "--cpg-update-baseline"),
+        ("--cpg-plan", "--cpg-prune-baseline"),
+        ("--cpg-skip", "--cpg-plan"),
+        ("--cpg-skip", "--cpg-require=all"),
+    ],
+)
+def test_switches_that_leave_nothing_to_each_other_are_refused(project, options):
+    result = project.runpytest(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*Leave one of them out."])
+
+
+def test_force_alone_is_refused(project):
+    result = project.runpytest("--cpg-force")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*add --cpg-update-baseline or --cpg-prune-baseline"])
+
+
+DOUBTFUL = """
+import pytest
+
+
+@pytest.mark.cpg(task="track", model="right", {more})
+def test_gate(cpg): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ('starts="fixed"', 'starts="fixed": every episode begins in one state'),
+        ("budget=150", "random actions succeed in"),
+        ("episodes=20", "judged by raw rates near 1 (weak: one may be 0.84)"),
+    ],
+)
+def test_strict_sessions_fail_what_is_in_doubt(repository, more, why):
+    repository.makepyfile(test_gates=DOUBTFUL.format(more=more))
+    assert repository.runpytest().ret == 0
+    result = repository.runpytest("--cpg-strict")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["MODEL AS GOOD AS ORACLE gap * in doubt  n=*", "*--cpg-strict"])
+    assert f"--cpg-strict fails what its verdict would let pass: {why}" in flat(result)
+
+
+def test_a_project_may_be_strict_by_its_ini_file(repository):
+    repository.makepyfile(test_gates=DOUBTFUL.format(more="episodes=200"))
+    ini = (repository.path / "tox.ini").read_text(encoding="utf-8")
+    (repository.path / "tox.ini").write_text(f"{ini}\ncpg_strict = true\n", encoding="utf-8")
+    assert repository.runpytest().ret == 0
+    repository.makepyfile(test_gates=DOUBTFUL.format(more="episodes=20"))
+    assert repository.runpytest().ret == 1
+
+
+@both_ways
+def test_a_smoke_test_runs_everything_and_judges_nothing(repository, workers):
+    repository.makepyfile(
+        test_gates="""
+import pytest
+
+
+@pytest.mark.cpg(task="track", model="mirrored", max_verdict="MODEL AS GOOD AS ORACLE")
+def test_bad(cpg): ...
+
+
+@pytest.mark.cpg(task="track", model="mirrored", metric="return", min_oracle=0.9)
+def test_return(cpg): ...
+
+
+@pytest.mark.cpg(task="track", model="right", stop="sequential", drift="fail", group="a")
+def test_early(cpg):
+    assert cpg.learned.episodes == 2
+    assert cpg.verdict == "INCONCLUSIVE"
+"""
+    )
+    result = repository.runpytest(
+        "--cpg-quick", "--cpg-strict", "--cpg-correction=holm", "--cpg-family-size=9", *workers
+    )
+    assert result.ret == 0
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*- cpg smoke test: 3 gates, all passed -*",
+            " . test_bad *  1.00    0.00 +1.00 * 2 SMOKE",
+            " . test_return * 2 SMOKE",
+            " . test_early * 2 SMOKE",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*false alarm*")
+    # Nothing of it is remembered.
+    repository.runpytest("--cpg-plan").stdout.fnmatch_lines([" test_bad *0.50[?]*"])
+
+
+def test_a_broken_model_fails_a_smoke_test(repository):
+    repository.makepyfile(
+        test_gates="""
+import pytest
+
+
+@pytest.mark.parametrize("model", ["deaf", "diverging", "raising"])
+@pytest.mark.cpg(task="track")
+def test_broken(benchmark_runner, model):
+    import conftest
+    benchmark_runner.compare(learned=getattr(conftest, model))
+"""
+    )
+    result = repository.runpytest("--cpg-quick")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["SMOKE gap * model fault  n=2/arm", "*test_broken* --cpg-seed=0 --cpg-quick"]
+    )
+    result.stdout.fnmatch_lines(["*rollout gave nan in episode *"])
