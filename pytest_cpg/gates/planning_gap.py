@@ -24,7 +24,7 @@ from pytest_cpg.stats import (
     rule_on_gap,
     rule_on_returns,
 )
-from pytest_cpg.world_models import BoundModel, OracleDynamics, bind, inference
+from pytest_cpg.world_models import BoundModel, OracleDynamics, bind, inference, weights_digest
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -76,7 +76,7 @@ def measure_gap(
                 "the learned model answers otherwise than before its arm was run, so no verdict on "
                 "it could be repeated. Keep no state between calls."
             )
-    return judge(design, models, starts, **arms, looks=looks)
+    return judge(design, models, starts, **arms, looks=looks, weights=weights_digest(learned))
 
 
 def starts_of(design: Design) -> Starts:
@@ -146,6 +146,7 @@ def judge(
     learned: Arm,
     chance: Arm,
     looks: tuple[Look, ...] = (),
+    weights: str = "",
 ) -> GateResult:
     """Return the result of three finished arms; ``models`` are those of oracle and learned."""
     number = max(len(looks) - 1, 0)
@@ -193,6 +194,7 @@ def judge(
         starts_skipped=starts.skipped,
         start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
         swapped=models["learned"].swapped,
+        weights=weights,
         versions={str(name): str(found) for name, found in design.task.versions.items()},
         notes=(
             ()

@@ -118,6 +118,8 @@ class GateResult:
         What the task was reset with in each episode.
     swapped : tuple of str
         What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
+    weights : str
+        SHA-256 of the learned model's torch weights; empty where it has none.
     versions : mapping
         Package name to version.
     notes : tuple of str
@@ -159,6 +161,7 @@ class GateResult:
     family_size: int = 1
     group: str = ""
     is_smoke: bool = False
+    weights: str = ""
 
     def __repr__(self) -> str:
         return (

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 USUAL_LEVEL, USUAL_TOLERANCE = 0.95, 0.05
 _WIDTH = 80
 _BAR = 23
+# Of a hash, enough to tell any two checkpoints apart.
+_DIGITS = 16
 # More looks than this are not worth their lines: the last one decided.
 _MOST_LOOKS = 8
 
@@ -211,6 +213,7 @@ def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str
         ("task", _task(result)),
         ("planner", result.planner),
         ("swapped", ", ".join(result.swapped) + (f" ({model})" if model else "")),
+        ("weights", result.weights and f"sha256 {result.weights[:_DIGITS]}"),
         ("cost", _cost(result)),
         ("versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())),
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_cpg.contracts import Task, WorldModelFactory
 from pytest_cpg.world_models.binding import BoundModel, bind
 from pytest_cpg.world_models.oracle import OracleDynamics
-from pytest_cpg.world_models.torch_state import inference
+from pytest_cpg.world_models.torch_state import inference, weights_digest
 from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = [
     "collect_transitions",
     "inference",
     "train_mlp",
+    "weights_digest",
 ]
 
 # Transitions and seed of the models below; the published experiment's middle rung.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,30 @@ def inference(*models: object) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
+
+
+def weights_digest(model: object) -> str:
+    """Return the SHA-256 of all weights and buffers that a model holds, in hexadecimal digits.
+
+    By name, type, shape and bits, on whatever device they are; empty where there is no network.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return ""
+    networks = _networks([model], torch.nn.Module)
+    inner = {id(part) for network in networks for part in network.modules() if part is not network}
+    digest, is_empty = hashlib.sha256(), True
+    for network in networks:
+        if id(network) in inner:
+            continue
+        for name, value in network.state_dict().items():
+            if not isinstance(value, torch.Tensor):
+                continue
+            is_empty = False
+            flat = value.detach().cpu().contiguous().reshape(-1)
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+            digest.update(flat.view(torch.uint8).numpy().tobytes())
+    return "" if is_empty else digest.hexdigest()
 
 
 @contextmanager
