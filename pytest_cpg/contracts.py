@@ -35,6 +35,10 @@ class WorldModelError(CpgError):
     """A world model that broke its contract: shape, dtype, NaN, or no reaction to the action."""
 
 
+class IncompleteError(CpgError):
+    """A comparison whose time ran out: there is no verdict, and its gate fails."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FiniteActions:
     """A finite set of actions.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 import unittest
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ from pytest_cpg.settings import Settings
 if TYPE_CHECKING:
     from pytest_cpg.baselines import Baseline
     from pytest_cpg.contracts import Task
+    from pytest_cpg.deadline import Deadline
     from pytest_cpg.gates.benchmark import Benchmark
     from pytest_cpg.gates.result import GateResult
     from pytest_cpg.ledger import Finding, Ledger
@@ -60,6 +63,7 @@ class GateSession:
         self._has_read_baseline = False
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._plan: list[str] = []
+        self._begun = time.monotonic()
         self._uncollected: set[str] = set()
 
     @property
@@ -135,11 +139,23 @@ class GateSession:
         return Benchmark(
             design=design_of(spec, self.task(spec)),
             on_result=on_result,
+            deadline=lambda: self._deadline(spec),
             on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})
             ),
         )
+
+    def _deadline(self, spec: GateSpec) -> Deadline:
+        """Return how long a comparison that begins now may take."""
+        from pytest_cpg.deadline import Deadline
+
+        budget = self._settings.of_session("budget")
+        left = budget + self._begun - time.monotonic() if budget else math.inf
+        limit = spec.timeout or math.inf
+        if limit <= left:
+            return Deadline(limit, f"timeout={limit:g}")
+        return Deadline(left, f"of --cpg-budget={budget:g}, {max(left, 0):.0f} s were left")
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""

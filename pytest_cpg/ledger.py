@@ -168,7 +168,9 @@ def entry_of(report: Report) -> Entry | None:
         outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
         return Entry(outcome=outcome, **measured)
     if report.when == "call":
-        return Entry(outcome="passed" if report.passed else "failed", **measured)
+        if report.passed:
+            return Entry(outcome="passed", **measured)
+        return Entry(outcome="failed", detail=_first_line(report), **measured)
     if report.failed:
         detail = f"error in {report.when}: {_first_line(report)}"
         return Entry(outcome="error", detail=detail, **measured)

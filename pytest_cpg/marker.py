@@ -72,6 +72,7 @@ class GateSpec:
     stop: StopMode
     oracle_episodes: int | None
     drift: str
+    timeout: float
     group: str
     family_size: int
     is_smoke: bool
@@ -208,6 +209,7 @@ def parse_gate(
         stop=values["stop"],
         oracle_episodes=values["oracle_episodes"] or None,
         drift=values["drift"],
+        timeout=values["timeout"],
         group=_text("group", marked.get("group", "")),
         family_size=family_size,
         is_smoke=False,

@@ -47,6 +47,17 @@ def between(low: float, high: float) -> Callable[[Any], float]:
     return parse
 
 
+def seconds(value: Any) -> float:
+    """Parse a time in seconds; 0 is no limit."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if isinstance(value, bool) or not 0 <= number < float("inf"):
+        raise ArgumentTypeError(f"need a number of seconds, 0 for no limit, got {value!r}")
+    return number
+
+
 def one_of(*choices: str) -> Callable[[Any], str]:
     """Return a parser of one of some words."""
 
@@ -160,6 +171,15 @@ OPTIONS = (
         "episodes of the oracle arm when it is to have more than the others (default: as many)",
     ),
     Option(
+        "timeout",
+        seconds,
+        "float",
+        0.0,
+        "SECONDS",
+        "the most a comparison may take; then it is broken off as INCOMPLETE, and its gate fails "
+        "(default: no limit)",
+    ),
+    Option(
         "drift",
         one_of("off", "warn", "fail"),
         "string",
@@ -193,6 +213,16 @@ OPTIONS = (
         ".cpg/baseline.json",
         "PATH",
         "the baseline file, from the root directory (default .cpg/baseline.json)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "budget",
+        seconds,
+        "float",
+        0.0,
+        "SECONDS",
+        "the most that all gates of a session (of each xdist worker) may take, from its start on "
+        "(default: no limit); steps of an episode are budget= in the marker",
         is_for_one_gate=False,
     ),
     Option(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.deadline import Deadline
+from pytest_cpg.gates.planning_gap import ArmProgress, measure_gap
 from pytest_cpg.gates.ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.world_models import OracleDynamics
@@ -40,12 +42,15 @@ class Benchmark:
     on_ranking : callable
         Told every ranking, for the summary.
     watch : Watcher
+    deadline : callable
+        Starts the time that a comparison or ranking has.
     """
 
     design: Design
     on_result: Callable[[GateResult], None]
     on_ranking: Callable[[ModelRanking], None]
     watch: Watcher
+    deadline: Callable[[], Deadline]
 
     def __repr__(self) -> str:
         return f"Benchmark({self.design.task.name}, {self.design.planner!r})"
@@ -68,10 +73,8 @@ class Benchmark:
         """
         if oracle is None:
             oracle = OracleDynamics(self.design.task)
-        try:
-            result = measure_gap(self.design, oracle=oracle, learned=learned, progress=self.watch)
-        finally:
-            self.watch.clear()
+        with self._followed() as progress:
+            result = measure_gap(self.design, oracle=oracle, learned=learned, progress=progress)
         self.on_result(result)
         return result
 
@@ -88,9 +91,22 @@ class Benchmark:
         ModelRanking
             To assert on.
         """
-        try:
-            ranking = rank_on_starts(self.design, models, progress=self.watch)
-        finally:
-            self.watch.clear()
+        with self._followed() as progress:
+            ranking = rank_on_starts(self.design, models, progress=progress)
         self.on_ranking(ranking)
         return ranking
+
+    @contextmanager
+    def _followed(self) -> Iterator[ArmProgress]:
+        """Give what is told of every plan; it shows it, and breaks off when the time is over."""
+        deadline = self.deadline()
+
+        def progress(arm: str, done: int, count: int) -> None:
+            self.watch(arm, done, count)
+            deadline.check()
+
+        try:
+            with deadline.guard():
+                yield progress
+        finally:
+            self.watch.clear()

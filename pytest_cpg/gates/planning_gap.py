@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts import FloatArray, IncompleteError, Task, WorldModelError
 from pytest_cpg.episodes import ArmRun, Starts, sample_starts
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.notes import faults_of, notes_on
@@ -122,19 +122,32 @@ def _run_arms(
         return runs[name].advance(until)
 
     runs = {name: run_of(name) for name in ARMS}
+    done: dict[str, Arm] = {}
     rule, looks, begun = design.rule, [], 0
-    for number, size in enumerate(rule.sizes):
-        oracle = advance("oracle", begun, max(size, design.oracle_episodes or 0))
-        learned = advance("learned", begun, size)
-        begun = size
-        look = rule.look(number, oracle, learned)
-        if look:
-            looks.append(look)
-            ruling = _ruling(design, rule.interval(number, oracle, learned), oracle, learned)
-            if _is_settled(ruling, design):
-                break
-    chance = advance("chance", 0, begun)
-    return {"oracle": oracle, "learned": learned, "chance": chance}, tuple(looks)
+    try:
+        for number, size in enumerate(rule.sizes):
+            done["oracle"] = advance("oracle", begun, max(size, design.oracle_episodes or 0))
+            done["learned"] = advance("learned", begun, size)
+            begun = size
+            look = rule.look(number, done["oracle"], done["learned"])
+            if look:
+                looks.append(look)
+                interval = rule.interval(number, done["oracle"], done["learned"])
+                if _is_settled(_ruling(design, interval, done["oracle"], done["learned"]), design):
+                    break
+        done["chance"] = advance("chance", 0, begun)
+    except IncompleteError as error:
+        raise IncompleteError(f"{error}. {_so_far(done)}") from None
+    return done, tuple(looks)
+
+
+def _so_far(done: Mapping[str, Arm]) -> str:
+    """Say what is known of arms that were run to the end of their episodes."""
+    arms = ", ".join(f"{a.name} solved {a.success_count}/{a.episodes}" for a in done.values())
+    return (
+        f"{f'Finished: {arms}' if done else 'No arm was finished'}; without the others there is no "
+        f"verdict. Use fewer episodes or more time; pytest --cpg-plan says what a gate takes."
+    )
 
 
 def judge(

@@ -1,0 +1,118 @@
+"""Gates whose time runs out: they say how far they got, and never pass."""
+
+import pytest
+
+GATES = """
+import time
+
+import pytest
+
+
+def slow(observations, actions):
+    time.sleep(0.05)
+    return observations + actions
+
+
+def hanging(observations, actions):
+    while len(observations) > 100:
+        time.sleep(0.01)
+    return observations + actions
+
+
+def stubborn(observations, actions):
+    while len(observations) > 100:
+        try:
+            time.sleep(10)
+        except Exception:
+            break
+    return observations + actions
+
+
+@pytest.mark.cpg(task="track"{more})
+def test_gate(benchmark_runner):
+    benchmark_runner.compare(learned={model})
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_other(cpg): ...
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_gate_that_runs_out_of_time_says_how_far_it_got(repository, workers):
+    repository.makepyfile(test_gates=GATES.format(more=", timeout=1", model="slow"))
+    result = repository.runpytest(*workers)
+    result.assert_outcomes(failed=1, passed=1)
+    text = " ".join(result.stdout.str().split())
+    assert ". Finished: oracle solved 20/20; without the others there is no verdict." in text
+    result.stdout.fnmatch_lines(
+        [" F test_gate *-- INCOMPLETE after * --", " . test_other * AS GOOD AS ORACLE"]
+    )
+
+
+@pytest.mark.parametrize("model", ["hanging", "stubborn"])
+def test_a_model_that_does_not_answer_is_interrupted(repository, model):
+    repository.makepyfile(test_gates=GATES.format(more="", model=model))
+    result = repository.runpytest("--cpg-timeout=0.2", "test_gates.py::test_gate")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["INCOMPLETE after ? s (timeout=0.2)*"])
+
+
+def test_the_gates_of_a_session_share_a_budget(repository):
+    repository.makepyfile(test_gates=GATES.format(more="", model="slow"))
+    result = repository.runpytest("--cpg-budget=0.2")
+    result.assert_outcomes(failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "INCOMPLETE after 0 s (of --cpg-budget=0.2, 0 s were left)",
+            " E test_other *-- error in setup: INCOMPLETE after 0 s (of --cpg-bu* --",
+        ]
+    )
+
+
+def test_an_alarm_of_somebody_else_is_left_alone(repository):
+    repository.makepyfile(
+        """
+import signal
+
+import pytest
+
+
+@pytest.fixture
+def alarm():
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 600)
+    yield
+    assert signal.setitimer(signal.ITIMER_REAL, 0)[0] > 0
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.cpg(task="track", model="right", timeout=60)
+def test_gate(alarm, cpg): ...
+"""
+    )
+    repository.runpytest().assert_outcomes(passed=1)
+
+
+def test_the_alarm_is_put_back(repository):
+    repository.makepyfile(
+        """
+import signal
+
+import pytest
+
+
+@pytest.mark.cpg(task="track", model="right", timeout=60)
+def test_gate(cpg):
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+"""
+    )
+    repository.runpytest().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "inf", "nan"])
+def test_a_bad_time_is_refused(repository, value):
+    result = repository.runpytest(f"--cpg-timeout={value}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--cpg-timeout: need a number of seconds, * got '{value}'*"])
