@@ -9,7 +9,7 @@ import pytest
 
 
 def slow(observations, actions):
-    time.sleep(0.05)
+    time.sleep(0.5 * (len(observations) > 100))
     return observations + actions
 
 
@@ -40,7 +40,7 @@ def test_other(cpg): ...
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
 def test_a_gate_that_runs_out_of_time_says_how_far_it_got(repository, workers):
-    repository.makepyfile(test_gates=GATES.format(more=", timeout=1", model="slow"))
+    repository.makepyfile(test_gates=GATES.format(more=", timeout=2", model="slow"))
     result = repository.runpytest(*workers)
     result.assert_outcomes(failed=1, passed=1)
     text = " ".join(result.stdout.str().split())
