@@ -8,8 +8,13 @@ import time
 import pytest
 
 
+calls = []
+
+
 def slow(observations, actions):
-    time.sleep(0.5 * (len(observations) > 100))
+    # Not while it is checked, before the first arm.
+    calls.append(1)
+    time.sleep(0.5 * (len(calls) > 100))
     return observations + actions
 
 
