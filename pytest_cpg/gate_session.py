@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.session_outputs import SessionOutputs
 from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class GateSession:
         self._has_read_baseline = False
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._plan: list[str] = []
+        self._outputs = SessionOutputs(config, settings)
         self._begun = time.monotonic()
         self._uncollected: set[str] = set()
 
@@ -275,6 +277,7 @@ class GateSession:
             return
         from pytest_cpg.ledger import entry_of
 
+        self._outputs.locations[gate] = report.location
         entry = entry_of(report)
         if entry:
             self.ledger.report(gate, entry)
@@ -308,7 +311,9 @@ class GateSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a session in which a planned gate did not report, or the gates fail together."""
-        if self._is_on("plan") or (self._ledger is None and not self._misses_gates):
+        writes = self._has_run and self._outputs.is_asked(with_gates=self._ledger is not None)
+        is_concerned = self._ledger is not None or self._misses_gates or writes
+        if self._is_on("plan") or not is_concerned:
             return
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
@@ -316,8 +321,12 @@ class GateSession:
             output[_DESELECTED] = list(self.ledger.deselected)
             output[_GROUPS] = dict(self.ledger.groups)
             return
+        # Before a baseline is written, which is a change to the tree.
+        provenance = self._outputs.provenance() if writes else None
         self.ledger.findings = self._findings()
         self._remember_costs()
+        if provenance is not None:
+            self.ledger.findings += self._outputs.write(self.ledger, provenance)
         fails = self.ledger.missing or any(found.fails for found in self.ledger.findings)
         if fails and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -329,7 +338,11 @@ class GateSession:
             for text in self._plan:
                 terminalreporter.write_line(text)
             return
-        if self._ledger is None or self._config.option.no_summary:
+        if self._ledger is None:
+            return
+        for command in self._outputs.annotations:
+            terminalreporter.write_line(command)
+        if self._config.option.no_summary:
             return
         from pytest_cpg.render import summary
 

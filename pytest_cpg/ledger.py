@@ -170,7 +170,9 @@ def entry_of(report: Report) -> Entry | None:
     if report.when == "call":
         if report.passed:
             return Entry(outcome="passed", **measured)
-        return Entry(outcome="failed", detail=_first_line(report), **measured)
+        # What a comparison failed for, it says itself.
+        is_said = any(judgement.reason for judgement in measured["judgements"])
+        return Entry(outcome="failed", detail="" if is_said else _first_line(report), **measured)
     if report.failed:
         detail = f"error in {report.when}: {_first_line(report)}"
         return Entry(outcome="error", detail=detail, **measured)

@@ -86,6 +86,11 @@ def path(value: Any) -> str:
     return value
 
 
+def path_or_nothing(value: Any) -> str:
+    """Parse a path; empty for none."""
+    return path(value) if value else ""
+
+
 # Named tuples here: making a dataclass takes a millisecond of every session, with gates or without.
 class Option(NamedTuple):
     """One option, which may be given on the command line, in the environment and the ini file.
@@ -213,6 +218,34 @@ OPTIONS = (
         ".cpg/baseline.json",
         "PATH",
         "the baseline file, from the root directory (default .cpg/baseline.json)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "json",
+        path_or_nothing,
+        "string",
+        "",
+        "PATH",
+        "write what every gate found, with every episode, as JSON (pytest_cpg/report.schema.json)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "md",
+        path_or_nothing,
+        "string",
+        "",
+        "PATH",
+        "write a comment for a pull request, as Markdown",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "github",
+        one_of("auto", "off"),
+        "string",
+        "auto",
+        "MODE",
+        "in GitHub Actions annotate failing gates and add to the summary of the job (auto, "
+        "default), or not (off)",
         is_for_one_gate=False,
     ),
     Option(

@@ -13,7 +13,10 @@ import pytest_cpg.forecast
 import pytest_cpg.gates.benchmark
 import pytest_cpg.ledger
 import pytest_cpg.marker
+import pytest_cpg.outputs
+import pytest_cpg.provenance
 import pytest_cpg.render.failure
+import pytest_cpg.render.github
 import pytest_cpg.render.junit
 import pytest_cpg.render.plan
 import pytest_cpg.render.summary

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pytest_cpg.gates.design import Design
 from pytest_cpg.deadline import Deadline
+from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import ArmProgress, measure_gap
 from pytest_cpg.gates.ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.result import GateResult

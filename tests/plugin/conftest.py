@@ -84,10 +84,21 @@ def pytest_cpg_world_models():
 '''
 
 
+# What the outer run must not tell the inner one.
+OUTSIDE = (
+    "CI",
+    "GITHUB_ACTIONS",
+    "GITHUB_STEP_SUMMARY",
+    "PYTEST_ADDOPTS",
+    "PYTEST_XDIST_WORKER",
+    "PYTEST_XDIST_WORKER_COUNT",
+)
+
+
 @pytest.fixture
 def repository(pytester, monkeypatch):
     """A pytester whose folder holds the miniature; options of the outer run do not reach it."""
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "CI"):
+    for name in OUTSIDE:
         monkeypatch.delenv(name, raising=False)
     pytester.makeconftest(CONFTEST)
     pytester.makeini(

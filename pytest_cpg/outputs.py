@@ -1,0 +1,76 @@
+"""Outputs: the files that a session writes for machines and people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_cpg.ledger import Finding
+from pytest_cpg.report import ReportError, write, write_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """Where a session's report goes; None for nowhere.
+
+    Attributes
+    ----------
+    json, md : Path or None
+        The report, and a comment for a pull request.
+    step_summary : Path or None
+        The summary of a job in GitHub Actions, which is added to.
+    """
+
+    json: Path | None = None
+    md: Path | None = None
+    step_summary: Path | None = None
+
+
+def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path) -> list[Finding]:
+    """Write what was asked for, and say where it is; what cannot be written fails the session.
+
+    Parameters
+    ----------
+    document : mapping
+        From `pytest_cpg.report.document`.
+    folder : Path
+        Where the reader is: paths below it are shown from there.
+    """
+    found = []
+    for path, make in _writers(outputs):
+        try:
+            make(path, document)
+        except ReportError as error:
+            found.append(Finding(str(error), fails=True))
+        else:
+            if path != outputs.step_summary:
+                shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+                found.append(Finding(f"written: {shown}"))
+    return found
+
+
+def _writers(outputs: Outputs) -> Iterable[tuple[Path, Any]]:
+    pairs = (
+        (outputs.json, write),
+        (outputs.md, _write_markdown),
+        (outputs.step_summary, _add_summary),
+    )
+    return ((path, make) for path, make in pairs if path is not None)
+
+
+def _write_markdown(path: Path, document: Mapping[str, Any]) -> None:
+    from pytest_cpg.render.markdown import markdown
+
+    write_text(path, markdown(document) + "\n")
+
+
+def _add_summary(path: Path, document: Mapping[str, Any]) -> None:
+    from pytest_cpg.render.github import step_summary
+
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(step_summary(document) + "\n")
+    except OSError as error:
+        raise ReportError(f"cannot write the job's summary {path}: {error.strerror}") from None

@@ -1,0 +1,93 @@
+"""GitHub: a session's report as commands that a workflow's log turns into annotations."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pytest_cpg.render.markdown import MARKER, markdown, one_line, rows_of
+from pytest_cpg.render.notation import gap_text
+from pytest_cpg.report import FAILING
+
+_MOST_IN_TITLE, _MOST_IN_LINE, _MOST_LINES = 200, 1000, 10
+
+
+class Location(NamedTuple):
+    """Where a gate's test is written.
+
+    Attributes
+    ----------
+    file : str
+        From the repository's top, with slashes.
+    line : int
+        Counted from 1; pytest itself counts from 0.
+    """
+
+    file: str
+    line: int
+
+
+def annotations(
+    document: Mapping[str, Any],
+    locations: Mapping[str, Location] | None = None,
+    *,
+    tests_are_annotated: bool = False,
+) -> list[str]:
+    """Return one workflow command for each failing gate and each finding that fails the session.
+
+    Parameters
+    ----------
+    document : mapping
+        From `pytest_cpg.report.document` or `pytest_cpg.report.read`.
+    locations : mapping, optional
+        By gate id. A gate without one is annotated on the run as a whole.
+    tests_are_annotated : bool
+        Whether something else annotates failing tests, as the plugin
+        pytest-github-actions-annotate-failures does. What no failing test says is left then: gates
+        that did not report, and findings.
+    """
+    commands = []
+    for gate in document["gates"]:
+        is_said = tests_are_annotated and gate["outcome"] != "missing"
+        if gate["outcome"] in FAILING and not is_said:
+            place = (locations or {}).get(gate["id"])
+            commands.append(_command(f"cpg: {gate['id']}", _message(gate), place))
+    failing = [finding["text"] for finding in document["findings"] if finding["fails"]]
+    return commands + [_command("cpg", one_line(text, _MOST_IN_LINE), None) for text in failing]
+
+
+def step_summary(document: Mapping[str, Any]) -> str:
+    """Return the text to append to a job's summary, which other steps may have begun."""
+    return "\n" + markdown(document).removeprefix(f"{MARKER}\n")
+
+
+def _message(gate: Mapping[str, Any]) -> str:
+    """Return a line for each comparison that fails the gate."""
+    lines = []
+    for row in rows_of(gate):
+        if row.status in FAILING:
+            found = ""
+            if row.result is not None:
+                size = row.result.learned.episodes
+                found = f"{row.result.label} gap {gap_text(row.result)} n={size}/arm: "
+            lines.append(one_line(found + row.why, _MOST_IN_LINE))
+    more = len(lines) - _MOST_LINES
+    return "\n".join([*lines[:_MOST_LINES], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _command(title: str, message: str, place: Location | None) -> str:
+    properties = {"title": one_line(title, _MOST_IN_TITLE)}
+    if place is not None:
+        properties = {
+            "file": one_line(place.file, _MOST_IN_LINE),
+            "line": str(place.line),
+            **properties,
+        }
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::error {listed}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

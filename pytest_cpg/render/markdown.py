@@ -1,0 +1,283 @@
+"""Markdown: a session's report as a comment on a pull request.
+
+Whatever a user names stays text. GitHub looks for mentions, references and links in what Markdown
+has made of a comment, so that escaping its signs is not enough.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_cpg.gates.result import GateResult
+from pytest_cpg.metrics import Arm
+from pytest_cpg.render.explanation import explanation, resolve_hint
+from pytest_cpg.render.failure import rerun_command
+from pytest_cpg.render.notation import gap_text, label
+from pytest_cpg.report import FAILING, drift_of, result_of
+from pytest_cpg.stats import Verdict
+
+if TYPE_CHECKING:
+    from pytest_cpg.baselines import Comparison
+
+# By its first line a bot finds its own comment, and writes the next one in its place.
+MARKER = "<!-- pytest-cpg report -->"
+# GitHub's limit on a comment is in characters; the bytes of UTF-8, counted here, are never fewer.
+_MOST_BYTES = 65_536
+# Blank lines between sections, and a line for each that says what was left out.
+_BETWEEN = 1000
+_MOST_IN_NAME, _MOST_IN_TEXT, _MOST_LOST = 200, 1000, 40
+_WORDS = {
+    "failed": "**failed**",
+    "error": "**error**",
+    "missing": "**missing**",
+    "passed": "passed",
+    "xfailed": "failed as expected",
+    "skipped": "skipped",
+}
+_COLUMNS = "| gate | verdict | oracle | learned | gap | n | baseline |"
+_ALIGNMENT = "|---|---|--:|--:|---|--:|---|"
+_SPECIAL = re.compile(r"[^\w\s/,%]|_")
+# Behind or before what makes GitHub see a mention, a reference or a link in plain text.
+_TRIGGER = re.compile(r"(?<=[@#])|(?<=\bgh)(?=-\d)|(?<=\bwww)(?=\.)|(?=://)", re.IGNORECASE)
+_ZERO_WIDTH_SPACE = "\u200b"
+
+
+class Row(NamedTuple):
+    """One comparison of a gate, or a gate that made none.
+
+    Attributes
+    ----------
+    gate : mapping
+        As in the document.
+    name, status : str
+        The status is the gate's outcome, but "passed" where another comparison failed the gate.
+    reason : str or None
+        Why the comparison is not accepted.
+    """
+
+    gate: Mapping[str, Any]
+    name: str
+    status: str
+    reason: str | None = None
+    result: GateResult | None = None
+    drift: Comparison | None = None
+
+    @property
+    def why(self) -> str:
+        """Why the gate ended so, as far as this tells; empty where it passed."""
+        said = ". ".join(filter(None, (self.reason, self.gate["detail"])))
+        return said or "the test failed by itself; its log says how" * (self.status == "failed")
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """Return the report in GitHub's Markdown, no longer than a comment may be.
+
+    Failing gates come first; what does not fit is counted.
+
+    Parameters
+    ----------
+    document : mapping
+        From `pytest_cpg.report.document` or `pytest_cpg.report.read`.
+    """
+    gates = sorted(document["gates"], key=lambda gate: gate["outcome"] not in FAILING)
+    tables = [rows_of(gate) for gate in gates]
+    rows = [row for table in tables for row in table]
+    table = ["\n".join(map(_table_row, of_gate)) for of_gate in tables]
+    details = [
+        _details(row, row.result)
+        for row in rows
+        if row.status in FAILING and row.result is not None
+    ]
+    findings = [_finding(found) for found in document["findings"] if found["fails"]]
+    findings += [_finding(found) for found in document["findings"] if not found["fails"]]
+    notes = [f"- {_code(row.name)}: {_prose(note)}" for row in rows for note in _notes(row)]
+    parts = [
+        f"{MARKER}\n### {_headline(document, tables)}",
+        f"<sub>{_prose(_provenance(document))}</sub>\n",
+    ]
+    for what, lead, blocks, end, share in (
+        ("gate", f"{_COLUMNS}\n{_ALIGNMENT}\n", table, "", 0.5),
+        ("failure", "", details, "", 0.75),
+        ("finding", "", findings, "", 0.75),
+        ("note", "<details><summary>Notes</summary>\n\n", notes, "\n\n</details>", 1.0),
+    ):
+        room = share * (_MOST_BYTES - _BETWEEN - sum(map(_size, parts)))
+        parts[-1:-1] = _section(what, lead, blocks, end, room=room)
+    return "\n\n".join(parts)
+
+
+def rows_of(gate: Mapping[str, Any]) -> list[Row]:
+    """Return the comparisons of one of a document's gates, or a row for the gate alone."""
+    if not gate["comparisons"]:
+        return [Row(gate, gate["id"], gate["outcome"])]
+    reasons = [comparison["reason"] for comparison in gate["comparisons"]]
+    is_blamed = gate["outcome"] == "failed" and any(reasons)
+    return [
+        Row(
+            gate,
+            comparison["name"],
+            "passed" if is_blamed and reason is None else gate["outcome"],
+            reason,
+            result_of(comparison),
+            drift_of(comparison),
+        )
+        for comparison, reason in zip(gate["comparisons"], reasons, strict=True)
+    ]
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text without line breaks and other signs nobody sees, cut in its middle."""
+    seen = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text).strip()
+    half = most // 2 - 1
+    return seen if len(seen) <= most else f"{seen[:half]}..{seen[-half:]}"
+
+
+def _code(text: str, most: int = _MOST_IN_NAME) -> str:
+    """Return a name as code, in which GitHub would make a link of nothing but a mail address."""
+    escaped = _SPECIAL.sub(_entity, one_line(text, most))
+    return f"<code>{escaped.replace('&#64;', '&#64;<!-- -->')}</code>"
+
+
+def _prose(text: str) -> str:
+    """Return a text of which Markdown and GitHub make nothing but text."""
+    return _SPECIAL.sub(_entity, _TRIGGER.sub(_ZERO_WIDTH_SPACE, one_line(text, _MOST_IN_TEXT)))
+
+
+def _entity(sign: re.Match[str]) -> str:
+    return f"&#{ord(sign[0])};"
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _section(what: str, lead: str, blocks: Sequence[str], end: str, *, room: float) -> list[str]:
+    """Return the blocks that fit, framed, and a line that counts the others."""
+    room -= _size(lead + end)
+    kept = []
+    for block in blocks:
+        # Two for the blank line behind it.
+        if _size(block) + 2 <= room:
+            kept.append(block)
+            room -= _size(block) + 2
+    body, left = "\n".join(kept), len(blocks) - len(kept)
+    parts = [f"{lead}{body}{end}"] if kept else []
+    if left:
+        parts.append(f"*{left} {what}{'s'[: left != 1]} left out: a comment on GitHub is limited.*")
+    return parts
+
+
+def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[Row]]) -> str:
+    gates = document["gates"]
+    outcomes = Counter(gate["outcome"] for gate in gates)
+    is_failing = any(found["fails"] for found in document["findings"])
+    if is_failing or any(outcomes[outcome] for outcome in FAILING):
+        overall = "failed"
+    else:
+        overall = "passed" if outcomes["passed"] or outcomes["xfailed"] else "nothing was measured"
+    counts = [f"{len(gates)} gate{'s'[: len(gates) != 1]}"]
+    tallies = {word.strip("*"): outcomes[outcome] for outcome, word in _WORDS.items()}
+    tallies["inconclusive"] = sum(any(map(_is_open, of_gate)) for of_gate in tables)
+    tallies["deselected"] = len(document["deselected"])
+    counts += [f"{count} {word}" for word, count in tallies.items() if count]
+    return f"pytest-cpg: {overall} ({', '.join(counts)})"
+
+
+def _is_open(row: Row) -> bool:
+    """Say whether a gate passed because its episodes do not tell the arms apart."""
+    return (
+        row.gate["outcome"] == "passed"
+        and row.result is not None
+        and row.result.label == Verdict.INCONCLUSIVE
+    )
+
+
+def _table_row(row: Row) -> str:
+    verdict, numbers = _WORDS[row.status], [""] * 5
+    result = row.result
+    if result is None:
+        verdict += f": {_prose(row.why)}" * bool(row.why)
+    else:
+        verdict += f": {label(result)}{', by raw rates' * result.is_weak}"
+        numbers = [
+            _reached(result.oracle, result.metric),
+            _reached(result.learned, result.metric),
+            f"{gap_text(result)} {100 * result.interval.level:.4g}%",
+            str(result.learned.episodes),
+            row.drift.label if row.drift else "",
+        ]
+    return f"| {' | '.join([_code(row.name), verdict, *numbers])} |"
+
+
+def _reached(arm: Arm, metric: str) -> str:
+    """Return an arm's successes, or its mean return."""
+    if metric == "return":
+        return f"{arm.returns.mean():.4g}"
+    return f"{arm.success_count}/{arm.episodes}"
+
+
+def _details(row: Row, result: GateResult) -> str:
+    """Return what a reader needs to act on a failing comparison, folded up."""
+    drift = row.drift
+    lead = f"<details><summary>{_code(row.name)}: {_prose(row.why)}</summary>"
+    drifted = drift if drift is not None and row.reason == drift.text else None
+    paragraphs = explanation(result, fault=row.reason in result.faults, drift=drifted)
+    facts = [f"- {name}: {_prose(fact)}" for name, fact in _facts(result, drift) if fact]
+    command = rerun_command(result, row.gate["id"], {})
+    # A gate with an id of its own does not say which test it is.
+    if "::" in row.gate["id"] and command == one_line(command, _MOST_IN_TEXT):
+        facts.append(f"- again, with this seed and size: {_code(command, _MOST_IN_TEXT)}")
+    return "\n\n".join([lead, *map(_prose, paragraphs), "\n".join(facts), "</details>\n"])
+
+
+def _facts(result: GateResult, drift: Comparison | None) -> Iterator[tuple[str, str]]:
+    pairs, lost = result.pairs, result.lost_episodes
+    yield (
+        "same starts",
+        f"both {pairs.both}, oracle only {pairs.oracle_only}, "
+        f"learned only {pairs.learned_only}, neither {pairs.neither}",
+    )
+    more = f" and {len(lost) - _MOST_LOST} more" if len(lost) > _MOST_LOST else ""
+    yield "lost episodes", " ".join(map(str, lost[:_MOST_LOST])) + more
+    yield "judged by", result.evidence
+    yield "baseline", f"{drift.label}, {drift.text}" if drift else ""
+    yield "task", f"{result.task}, {result.budget} steps, starts {result.starts}"
+    yield "planner", result.planner
+    yield "swapped", ", ".join(result.swapped)
+
+
+def _notes(row: Row) -> Iterator[str]:
+    """Yield what there is to know of a gate, whether it fails or not."""
+    result, gate = row.result, row.gate
+    if result is not None and row.status not in FAILING:
+        yield from result.notes
+        if result.label == Verdict.INCONCLUSIVE:
+            yield resolve_hint(result)
+    if row.name != gate["id"]:
+        return
+    yield from (f"ranking: {ranking}" for ranking in gate["rankings"])
+    if gate["earlier"]:
+        yield (
+            f"it was repeated, after {'; '.join(gate['earlier'])}: a gate that is repeated until "
+            f"it passes says nothing"
+        )
+
+
+def _finding(finding: Mapping[str, Any]) -> str:
+    return f"- {'**fails**: ' * finding['fails']}{_prose(finding['text'])}"
+
+
+def _provenance(document: Mapping[str, Any]) -> str:
+    found = document["provenance"]
+    commit = "no revision"
+    if found["revision"] is not None:
+        commit = f"revision {found['revision']}{' with changes on top' * bool(found['dirty'])}"
+    packages = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
+    return (
+        f"{commit}; Python {found['python']} on {found['platform']}, {found['processors']} "
+        f"processors; {packages}"
+    )

@@ -1,0 +1,81 @@
+"""Session outputs: what a session writes besides the terminal, and where."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_cpg.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.ledger import Finding, Ledger
+    from pytest_cpg.provenance import Provenance
+
+_FILES = ("json", "md")
+_ANNOTATES_TOO = "pytest_github_actions_annotate_failures"
+
+
+class SessionOutputs:
+    """The files and annotations of one session, written by the process that prints the summary.
+
+    Attributes
+    ----------
+    locations : dict
+        File, line counted from 0, and name of the test of every gate, by gate id.
+    annotations : list of str
+        What GitHub Actions reads from the end of the log, once the files are written.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config, self._settings = config, settings
+        self.locations: dict[str, tuple[str, int | None, str]] = {}
+        self.annotations: list[str] = []
+
+    def is_asked(self, *, with_gates: bool) -> bool:
+        """Say whether there is anything to write, by a session with gates or without any."""
+        if hasattr(self._config, "workeroutput"):
+            return False
+        return any(map(self._path, _FILES)) or (with_gates and self._is_in_github)
+
+    def provenance(self) -> Provenance:
+        """Return what this session is run with; asks git."""
+        from pytest_cpg.provenance import collect
+
+        return collect(self._config.rootpath)
+
+    def write(self, ledger: Ledger, provenance: Provenance) -> tuple[Finding, ...]:
+        """Write everything, and say where it is, or why it is not."""
+        from pytest_cpg.outputs import Outputs, write_outputs
+        from pytest_cpg.render.github import Location, annotations
+        from pytest_cpg.report import document
+
+        report = document(ledger, provenance)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
+        outputs = Outputs(
+            **{name: self._path(name) for name in _FILES},
+            step_summary=Path(summary) if summary and ledger.gates else None,
+        )
+        if self._is_in_github:
+            places = {
+                gate: Location(Path(file).as_posix(), (line or 0) + 1)
+                for gate, (file, line, _) in self.locations.items()
+            }
+            is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
+            self.annotations = annotations(report, places, tests_are_annotated=is_said)
+        folder = self._config.invocation_params.dir
+        return tuple(write_outputs(report, outputs, folder=folder))
+
+    def _path(self, name: str) -> Path | None:
+        """Return a path: what is typed is from where it is typed, the rest from the root."""
+        value = self._settings.of_session(name)
+        is_typed = name in self._settings.typed
+        folder = self._config.invocation_params.dir if is_typed else self._config.rootpath
+        return folder / value if value else None
+
+    @property
+    def _is_in_github(self) -> bool:
+        is_wanted = self._settings.of_session("github") == "auto"
+        return is_wanted and os.environ.get("GITHUB_ACTIONS") == "true"

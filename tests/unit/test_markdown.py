@@ -1,0 +1,337 @@
+import html
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from fakes import first, result_of
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg.baseline_gate import BaselineGate
+from pytest_cpg.baselines import compare
+from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.provenance import Provenance
+from pytest_cpg.render.markdown import MARKER, markdown, one_line
+from pytest_cpg.report import document
+
+BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
+GOOD = result_of(first(100, 100), first(100, 100))
+OPEN = result_of(first(47, 50), first(43, 50))
+WEAK = result_of(first(12, 12), first(12, 12))
+RETURN = result_of(first(9, 10), first(2, 10), metric="return", margin=3.0)
+PROVENANCE = Provenance(
+    revision="3f2c1e9abcde",
+    dirty=True,
+    python="3.11.7",
+    platform="Linux-x86_64",
+    processors=2,
+    packages={"pytest-cpg": "0.1.0", "numpy": "2.4.6"},
+)
+# The limit on a comment of GitHub, in characters.
+LIMIT = 65_536
+CELLS = 7
+PROSE = re.compile(r"(?:[^\W_]|[ /,%]|&#\d+;)*")
+HOSTILE = [
+    "| a | b |\n|---|---|",
+    "``` \n</details><script>alert(1)</script>",
+    "[x](https://evil.example) ![x](y) <https://evil.example> www.evil.example",
+    "@everyone @org/team #1 GH-2 org/repo#3 foo@bar.example mailto:foo@bar.example",
+    "\r\n\r\n# heading\u2028\x00\x1b[31m\u202e\ud800 \\| \\` &lt;b&gt; &#124;",
+    "$$x$$ :smile: *a* _b_ ~~c~~ 1. - + ===",
+    "    four blanks",
+    "",
+]
+hostile = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text(st.sampled_from("|`@#<>&[]()!*_~$:\\/.-+= \n\r\tabgGhHw1"), max_size=60),
+    st.text(st.characters(), max_size=40),
+)
+# A busy machine is no failure.
+unhurried = settings(deadline=None, max_examples=60)
+
+
+def judgement(result, reason=None, drift=None):
+    return Judgement(
+        result=result.to_json(),
+        reason=reason,
+        max_verdict="INCONCLUSIVE",
+        drift=None if drift is None else drift.to_json(),
+    )
+
+
+def entry(outcome, *results, reason=None, drift=None, **more):
+    judgements = tuple(judgement(result, reason, drift) for result in results)
+    return Entry(outcome=outcome, judgements=judgements, **more)
+
+
+def text_of(gates, findings=(), provenance=PROVENANCE, **more):
+    """Return the comment on a session; a gate whose entry is None did not report."""
+    ledger = Ledger()
+    ledger.plan(gates)
+    for gate, found in gates.items():
+        if found is not None:
+            ledger.report(gate, found)
+    ledger.findings = tuple(findings)
+    for name, value in more.items():
+        setattr(ledger, name, value)
+    return markdown(document(ledger, provenance))
+
+
+def rows(text):
+    """Return the cells of the table as a reader sees them, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
+    assert all(len(row) == CELLS + 2 and not row[0] and not row[-1] for row in cells)
+    return [[seen(cell) for cell in row[1:-1]] for row in cells]
+
+
+def seen(markup):
+    return html.unescape(re.sub(r"<[^>]*>", "", markup)).replace("\u200b", "")
+
+
+def test_it_begins_with_the_mark_by_which_a_bot_finds_it():
+    assert text_of({}).startswith(f"{MARKER}\n### pytest-cpg: nothing was measured (0 gates)\n")
+    assert MARKER.startswith("<!--")
+    assert MARKER.endswith("-->")
+
+
+def test_the_heading_says_how_the_session_ended():
+    gates = {"a": entry("passed", GOOD), "b": entry("passed", OPEN), "c": entry("skipped")}
+    heading = text_of(gates, deselected={"d": None}).splitlines()[1]
+    expected = "passed (3 gates, 2 passed, 1 skipped, 1 inconclusive, 1 deselected)"
+    assert heading == f"### pytest-cpg: {expected}"
+    gates |= {"d": None, "e": entry("error"), "f": entry("failed", BAD), "g": entry("xfailed", BAD)}
+    heading = text_of(gates).splitlines()[1]
+    assert heading == (
+        "### pytest-cpg: failed (7 gates, 1 failed, 1 error, 1 missing, 2 passed, "
+        "1 failed as expected, 1 skipped, 1 inconclusive)"
+    )
+
+
+@pytest.mark.parametrize("outcome", ["failed", "error"])
+def test_one_gate_that_is_not_green_makes_the_heading_red(outcome):
+    gates = {"a": entry("passed", GOOD)}
+    assert "pytest-cpg: passed" in text_of(gates)
+    assert "pytest-cpg: failed" in text_of({**gates, "b": entry(outcome)})
+    assert "pytest-cpg: failed" in text_of({**gates, "b": None})
+    assert "pytest-cpg: failed" in text_of(gates, [Finding("x", fails=True)])
+    assert "pytest-cpg: passed" in text_of(gates, [Finding("x")])
+
+
+def test_each_comparison_has_a_row_and_failing_gates_come_first():
+    then = BaselineGate.of("bad", GOOD, commit="3f2c1e9")
+    drift = compare(BAD, then, level=0.95)
+    text = text_of(
+        {
+            "good": entry("passed", GOOD, OPEN),
+            "weak": entry("passed", WEAK),
+            "bad": entry("failed", BAD, reason="worse", drift=drift),
+            "gone": None,
+            "broken": entry("error", detail="error in setup: boom"),
+            "returns": entry("xfailed", RETURN, reason="worse"),
+        }
+    )
+    assert rows(text) == [
+        ["bad", "**failed**: MODEL BOTTLENECK", "50/50", "10/50", "+0.80 [+0.65,+0.89] 95%",
+         "50", "REGRESSED"],
+        ["gone", "**missing**: did not report", "", "", "", "", ""],
+        ["broken", "**error**: error in setup: boom", "", "", "", "", ""],
+        ["good", "passed: AS GOOD AS ORACLE", "100/100", "100/100", "+0.00 [-0.03,+0.03] 95%",
+         "100", ""],
+        ["good #2", "passed: INCONCLUSIVE", "47/50", "43/50", "+0.08 [-0.04,+0.20] 95%", "50", ""],
+        ["weak", "passed: AS GOOD AS ORACLE, by raw rates", "12/12", "12/12",
+         "+0.00 [-0.19,+0.19] 95%", "12", ""],
+        ["returns", f"failed as expected: {RETURN.verdict}", "0.9", "0.2",
+         "+0.7 [+0.354,+1.05] 95%", "10", ""],
+    ]  # fmt: skip
+
+
+def test_of_a_failing_gate_only_the_comparison_that_failed_it_is_called_failed():
+    both = (judgement(OPEN), judgement(BAD, "worse"))
+    text = text_of({"t.py::test": Entry(outcome="failed", judgements=both)})
+    assert [row[1].partition(":")[0] for row in rows(text)] == ["passed", "**failed**"]
+    assert text.count("<details><summary><code>t") == 1
+    assert "### pytest-cpg: failed (1 gate, 1 failed)\n" in text
+    alone = text_of({"t.py::test": entry("failed", OPEN)})
+    assert rows(alone)[0][1] == "**failed**: INCONCLUSIVE"
+    assert "the test failed by itself" in alone
+
+
+def test_a_failing_comparison_says_what_a_reader_needs_to_act():
+    then = BaselineGate.of("g", replace(GOOD, seed=5), commit="3f2c1e9")
+    drift = compare(BAD, then, level=0.95)
+    reason = "the verdict is worse than INCONCLUSIVE"
+    entries = {"t.py::test[a b]": entry("failed", BAD, reason=reason, drift=drift)}
+    text = seen(text_of(entries))
+    assert f"t.py::test[a b]: {reason}" in text
+    assert "the model loses 40 starts that were there to be won" in text
+    assert "- same starts: both 10, oracle only 40, learned only 0, neither 0" in text
+    assert "- lost episodes: 10 11 12" in text
+    assert f"- judged by: {BAD.evidence}" in text
+    assert f"- baseline: {drift.label}, {drift.text}" in text
+    assert "- task: track, 500 steps, starts sampled" in text
+    assert f"- planner: {BAD.planner}" in text
+    command = "pytest 't.py::test[a b]' --cpg-seed=4 --cpg-episodes=50"
+    assert f"- again, with this seed and size: {command}" in text
+
+
+def test_a_gate_that_fails_by_drift_is_explained_by_its_drift():
+    drift = compare(OPEN, BaselineGate.of("g", GOOD, commit=""), level=0.95)
+    text = seen(text_of({"g": entry("failed", OPEN, reason=drift.text, drift=drift)}))
+    assert "The model on this branch loses starts" in text
+    assert "The interval contains zero" not in text
+
+
+def test_a_gate_with_an_id_of_its_own_gets_no_command_that_would_not_run():
+    assert "again, with" in text_of({"t.py::test": entry("failed", BAD)})
+    assert "again, with" not in text_of({"hopper": entry("failed", BAD)})
+    assert "again, with" not in text_of({f"t.py::test[{'x' * 2000}]": entry("failed", BAD)})
+
+
+def test_nothing_that_passes_is_folded_open():
+    text = text_of({"a": entry("passed", GOOD), "b": entry("xfailed", BAD, reason="worse")})
+    assert "<details>" not in text
+
+
+def test_notes_rankings_and_earlier_attempts_are_told():
+    noted = replace(GOOD, notes=("starts are fixed",))
+    gates = {
+        "a": entry("passed", noted, rankings=("x > y",)),
+        "b": entry("passed", OPEN, attempt=2, earlier=("MODEL BOTTLENECK",)),
+    }
+    notes = seen(text_of(gates)).partition("Notes")[2]
+    assert "- a: starts are fixed\n- a: ranking: x > y\n- b: resolve: about 65 more" in notes
+    assert "- b: it was repeated, after MODEL BOTTLENECK: a gate that is repeated" in notes
+
+
+def test_findings_that_fail_come_first():
+    text = text_of({}, [Finding("all is well"), Finding("none is", fails=True)])
+    assert "\n- **fails**: none is\n- all is well\n" in text
+
+
+def test_the_last_line_says_what_it_was_run_with():
+    last = seen(text_of({}).splitlines()[-1])
+    assert last == (
+        "revision 3f2c1e9abcde with changes on top; Python 3.11.7 on Linux-x86_64, "
+        "2 processors; pytest-cpg 0.1.0, numpy 2.4.6"
+    )
+    outside = replace(PROVENANCE, revision=None, dirty=None)
+    assert seen(text_of({}, provenance=outside).splitlines()[-1]).startswith("no revision; ")
+
+
+def session_named(text):
+    """Return the comment on a session in which everything a user can name is this text."""
+    named = replace(
+        BAD, task=text, planner=text, evidence=text, notes=(text,), faults=(text,), swapped=(text,),
+        group=text, versions={text: text},
+    )  # fmt: skip
+    drift = compare(named, BaselineGate.of("g", BAD, commit="3f2c1e9"), level=0.95)
+    drift = replace(drift, text=text)
+    gates = {
+        f"1::{text}": entry("failed", named, reason="worse", drift=drift, detail=text),
+        f"2::{text}": entry("failed", named, reason=text, detail=text),
+        f"3{text}": entry("error", detail=text),
+        f"4{text}": entry("passed", named, rankings=(text,), attempt=2, earlier=(text,)),
+        f"5{text}": None,
+    }
+    findings = [Finding(text), Finding(text, fails=True)]
+    provenance = replace(PROVENANCE, python=text, platform=text, packages={text: text})
+    return text_of(gates, findings, provenance, running={f"5{text}": text})
+
+
+@cache
+def lines_of_plain_names():
+    return session_named("x").count("\n")
+
+
+TAGS = {f"<{slash}{tag}>" for tag in ("code", "details", "summary", "sub") for slash in ("", "/")}
+
+
+@unhurried
+@given(text=hostile)
+@example(text=HOSTILE[0])
+@example(text=HOSTILE[1])
+@example(text=HOSTILE[2])
+@example(text=HOSTILE[3])
+@example(text=HOSTILE[4])
+def test_nothing_a_user_names_is_markup(text):
+    found = session_named(text)
+    found.encode()
+    assert len(rows(found)) == 5
+    # No line was added; one without anything to say is left out, and so is a command of two lines.
+    assert found.count("\n") <= lines_of_plain_names()
+    markup = found.removeprefix(MARKER)
+    assert {tag for tag in re.findall(r"<[^>]*>", markup) if tag != "<!-- -->"} <= TAGS
+    assert markup.count("<") == sum(map(markup.count, (*TAGS, "<!-- -->")))
+    assert not set("@`\\$~") & set(markup)
+    # An address becomes a link even in code, unless something stands behind its sign.
+    assert re.findall(r"&#64;(?!<!-- -->|&#8203;)", markup) == []
+    assert re.findall(r"\]\(|://|www\.|\bgh-\d|&(?!#\d+;)", markup, re.IGNORECASE) == []
+
+
+@given(text=hostile)
+def test_a_finding_stays_readable_text_in_which_github_sees_no_reference(text):
+    line = text_of({}, [Finding(text)]).splitlines()[7 - 4]
+    assert line.startswith("- ")
+    prose = line.removeprefix("- ")
+    assert PROSE.fullmatch(prose)
+    shown = html.unescape(prose)
+    assert shown.replace("\u200b", "") == one_line(text, LIMIT)
+    # GitHub looks for these after Markdown and entities have become text.
+    assert re.findall(r"[@#]\w|\bgh-\d|\w://|\bwww\.", shown, re.IGNORECASE) == []
+
+
+@given(text=hostile)
+def test_a_name_stays_readable(text):
+    shown = rows(text_of({f"x{text}": entry("passed", GOOD)}))[0][0]
+    assert shown == one_line(f"x{text}", LIMIT)
+
+
+@given(text=hostile, most=st.integers(4, 80))
+def test_one_line_is_one_and_is_cut_in_its_middle(text, most):
+    line = one_line(text, most)
+    assert len(line) <= most
+    assert line.isprintable()
+    assert len(line.splitlines()) <= 1
+    whole = one_line(text, LIMIT)
+    assert line == whole or (line[0], line[-1]) == (whole[0], whole[-1])
+
+
+def left_out(text, what):
+    found = re.search(rf"\*(\d+) {what}s? left out: a comment on GitHub is limited\.\*", text)
+    return int(found[1]) if found else 0
+
+
+@pytest.mark.parametrize(
+    "name", ["gate", "é😀|@" * 60, "tests/test_models.py::test_gate" + "-" * 80]
+)
+def test_a_large_session_stays_below_the_limit_and_says_what_is_left_out(name):
+    gates = {f"{name}{number}": entry("passed", OPEN) for number in range(500)}
+    bad = entry("failed", BAD, reason="the verdict is worse than INCONCLUSIVE")
+    gates |= {f"{name}{number}": bad for number in range(500, 540)}
+    text = text_of(gates, [Finding("x" * 5000, fails=True)] * 20)
+    assert LIMIT / 2 < len(text.encode()) <= LIMIT
+    shown = rows(text)
+    assert len(shown) + left_out(text, "gate") == 540
+    assert left_out(text, "gate") > 0
+    failing = [row for row in shown if row[1].startswith("**failed**")]
+    assert len(failing) == min(40, len(shown))
+    assert text.count("\n- lost episodes") + left_out(text, "failure") == 40
+    assert text.count("- **fails**") + left_out(text, "finding") == 20
+    assert "540 gates, 40 failed" in text
+    assert text.splitlines()[-1].startswith("<sub>")
+
+
+def test_a_gate_that_is_too_large_leaves_room_for_the_others():
+    gates = {"many": entry("failed", *[BAD] * 600), "one": entry("failed", BAD)}
+    text = text_of(gates)
+    assert [row[0] for row in rows(text)] == ["one"]
+    assert left_out(text, "gate") == 1
+    assert len(text.encode()) <= LIMIT
+
+
+def test_a_session_that_fits_leaves_nothing_out():
+    text = text_of({f"g{number}": entry("failed", BAD, reason="worse") for number in range(10)})
+    assert "left out" not in text
+    assert len(rows(text)) == 10

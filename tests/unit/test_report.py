@@ -1,0 +1,353 @@
+import errno
+import json
+import os
+from contextlib import suppress
+from dataclasses import replace
+from importlib.resources import files
+
+import jsonschema
+import pytest
+from fakes import first, result_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg.baseline_gate import BaselineGate
+from pytest_cpg.baselines import compare
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.gates.result import Look
+from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.provenance import Provenance
+from pytest_cpg.render.markdown import markdown
+from pytest_cpg.report import ReportError, document, drift_of, read, write
+from pytest_cpg.report import result_of as result_in
+
+SCHEMA = json.loads(files("pytest_cpg").joinpath("report.schema.json").read_text("utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
+GOOD = result_of(first(50, 50), first(50, 50))
+RETURN = result_of(first(9, 10), first(2, 10), metric="return", margin=3.0)
+STOPPED = replace(
+    result_of(first(10, 10), first(0, 10), min_oracle=0.5, group="mlp"),
+    stop="sequential",
+    max_episodes=50,
+    looks=(Look(10, 3.2, 2.4),),
+)
+PROVENANCE = Provenance(
+    revision="3f2c1e9abcde",
+    dirty=True,
+    python="3.11.7",
+    platform="Linux-x86_64",
+    processors=2,
+    packages={"pytest-cpg": "0.1.0", "numpy": "2.4.6"},
+)
+
+
+def judgement(result, reason=None, drift=None):
+    return Judgement(
+        result=result.to_json(),
+        reason=reason,
+        max_verdict="INCONCLUSIVE",
+        drift=None if drift is None else drift.to_json(),
+    )
+
+
+def drifts():
+    """Return comparisons on the same starts, on others, by returns, and with nothing."""
+    then = BaselineGate.of("g", GOOD, commit="3f2c1e9abcde")
+    other = BaselineGate.of("g", result_of(first(50, 50), first(50, 50), seed=5), commit="")
+    returns = BaselineGate.of("g", replace(RETURN, margin=None), commit="")
+    return [
+        (BAD, compare(BAD, then, level=0.95)),
+        (BAD, compare(BAD, other, level=0.95)),
+        (RETURN, compare(RETURN, returns, level=0.95)),
+        (BAD, compare(BAD, None, level=0.95)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def full():
+    """Return the report of a session in which everything happened."""
+    ledger = Ledger()
+    ledger.plan(["bad", "gone", "good", "cut", "drifts", "skipped", "expected"])
+    ledger.report("good", Entry(outcome="passed", judgements=(judgement(GOOD), judgement(RETURN))))
+    ledger.report("bad", Entry(outcome="failed", judgements=(judgement(BAD, "worse"),)))
+    again = Entry(outcome="passed", judgements=(judgement(STOPPED),), attempt=2)
+    ledger.report("bad", again)
+    ledger.report("drifts", Entry(outcome="failed", judgements=tuple(
+        judgement(result, drift.text, drift) for result, drift in drifts()
+    )))  # fmt: skip
+    ledger.report("skipped", Entry(outcome="skipped", rankings=("a > b",)))
+    ledger.report("expected", Entry(outcome="xfailed", judgements=(judgement(BAD, "worse"),)))
+    ledger.report("unplanned", Entry(outcome="error", detail="error in setup: boom"))
+    ledger.running["cut"] = "interrupted in arm 2/3"
+    ledger.deselected["other"] = None
+    ledger.findings = (Finding("2 gates: a false alarm"), Finding("baseline: MISSING", fails=True))
+    return document(ledger, PROVENANCE)
+
+
+def test_the_report_of_a_full_session_is_as_its_schema_says(full):
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    VALIDATOR.validate(full)
+    VALIDATOR.validate(document(Ledger(), replace(PROVENANCE, revision=None, dirty=None)))
+
+
+def test_gates_are_in_the_ledger_s_order_and_those_without_a_report_are_missing(full):
+    assert [(gate["id"], gate["outcome"]) for gate in full["gates"]] == [
+        ("bad", "passed"),
+        ("gone", "missing"),
+        ("good", "passed"),
+        ("cut", "missing"),
+        ("drifts", "failed"),
+        ("skipped", "skipped"),
+        ("expected", "xfailed"),
+        ("unplanned", "error"),
+    ]
+    details = {gate["id"]: gate["detail"] for gate in full["gates"] if gate["detail"]}
+    assert details == {
+        "gone": "did not report",
+        "cut": "interrupted in arm 2/3",
+        "unplanned": "error in setup: boom",
+    }
+
+
+def test_a_gate_s_comparisons_attempts_and_rankings_are_there(full):
+    gates = {gate["id"]: gate for gate in full["gates"]}
+    assert [one["name"] for one in gates["good"]["comparisons"]] == ["good", "good #2"]
+    assert gates["bad"]["earlier"] == ["MODEL BOTTLENECK"]
+    assert gates["bad"]["comparisons"][0]["attempt"] == 2
+    assert gates["expected"]["comparisons"][0]["reason"] == "worse"
+    assert gates["skipped"]["rankings"] == ["a > b"]
+    assert full["deselected"] == ["other"]
+    assert full["findings"][1] == {"text": "baseline: MISSING", "fails": True}
+    assert full["generator"] == {"name": "pytest-cpg", "version": "0.1.0"}
+
+
+def test_results_and_drift_come_back_as_they_went_in(full):
+    comparisons = next(gate["comparisons"] for gate in full["gates"] if gate["id"] == "drifts")
+    for comparison, (result, drift) in zip(comparisons, drifts(), strict=True):
+        assert result_in(comparison).to_json() == result.to_json()
+        assert drift_of(comparison) == drift
+    assert drift_of(full["gates"][0]["comparisons"][0]) is None
+
+
+def described(part):
+    """Yield the part of the schema that describes each of our own objects."""
+    if isinstance(part, dict):
+        if part.get("type") == "object" and "properties" in part:
+            yield part
+        part = part.values()
+    for below in part:
+        if isinstance(below, dict | list):
+            yield from described(below)
+
+
+def test_the_schema_allows_no_other_key_and_needs_every_one():
+    found = list(described(SCHEMA))
+    assert len(found) == 10
+    for part in found:
+        assert part["additionalProperties"] is False
+        assert part["required"] == list(part["properties"])
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (("outcome",), "xpassed"),
+        (("comparisons", 0, "max_verdict"), "BAD"),
+        (("comparisons", 0, "attempt"), 0),
+        (("comparisons", 0, "result", "gap"), 1.01),
+        (("comparisons", 0, "result", "level"), 1),
+        (("comparisons", 0, "result", "oracle", "successes", 0), 2),
+        (("comparisons", 0, "result", "looks", 0), [10, 3.2]),
+        (("outcome",), "missing"),
+    ],
+)
+def test_the_schema_refuses_what_is_out_of_range(full, place, wrong):
+    copy = json.loads(json.dumps(full))
+    found = copy["gates"][0]
+    for key in place[:-1]:
+        found = found[key]
+    found[place[-1]] = wrong
+    assert not VALIDATOR.is_valid(copy)
+
+
+def test_a_written_report_is_read_back_and_is_the_same_each_time(full, tmp_path):
+    path = tmp_path / "new" / "folder" / "report.json"
+    write(path, full)
+    before = path.read_bytes()
+    assert read(path) == full
+    write(path, dict(reversed(full.items())))
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["report.json"]
+
+
+@settings(deadline=None, max_examples=30)
+@given(gate=st.text(st.characters(), max_size=20), detail=st.text(st.characters(), max_size=20))
+def test_any_name_survives_a_file(tmp_path_factory, gate, detail):
+    ledger = Ledger()
+    ledger.report(gate, Entry(outcome="error", detail=detail))
+    path = tmp_path_factory.mktemp("any") / "report.json"
+    write(path, document(ledger, PROVENANCE))
+    found = read(path)["gates"][0]
+    assert (found["id"], found["detail"]) == (gate, detail)
+
+
+def test_a_link_stays_one(full, tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "report.json")
+    write(tmp_path / "link.json", full)
+    assert (tmp_path / "link.json").is_symlink()
+    assert read(tmp_path / "report.json") == full
+
+
+def test_a_folder_in_the_file_s_place_is_named(tmp_path):
+    with pytest.raises(ReportError) as caught:
+        write(tmp_path, {})
+    assert str(caught.value) == f"cannot write the report {tmp_path}: Is a directory"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_a_folder_s_place_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "report.json"
+    with pytest.raises(ReportError) as caught:
+        write(path, {})
+    assert str(caught.value) == f"cannot write the report {path}: {path.parent} is no folder"
+
+
+@pytest.mark.parametrize(
+    ("call", "code"), [("fsync", errno.ENOSPC), ("fsync", errno.EDQUOT), ("replace", errno.EROFS)]
+)
+def test_a_full_disk_or_a_read_only_folder_leaves_the_old_report(
+    full, tmp_path, monkeypatch, call, code
+):
+    path = tmp_path / "report.json"
+    write(path, full)
+
+    def fails(*arguments):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, call, fails)
+    with pytest.raises(ReportError) as caught:
+        write(path, {"schema": 1})
+    assert str(caught.value) == f"cannot write the report {path}: {os.strerror(code)}"
+    assert list(tmp_path.iterdir()) == [path]
+    assert read(path) == full
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 0)() == 0, reason="root writes everywhere")
+def test_a_folder_without_permission_is_said_so(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ReportError, match="Permission denied"):
+        write(tmp_path / "report.json", {})
+
+
+def test_what_is_no_number_is_never_written(tmp_path):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write(tmp_path / "report.json", {"gap": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_error_is_one_that_the_user_can_mend():
+    assert issubclass(ReportError, CpgError)
+
+
+def refusal(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else json.dumps(text).encode())
+    with pytest.raises(ReportError) as caught:
+        read(path)
+    message = str(caught.value)
+    assert message.startswith(f"cannot use the report {path}: ")
+    assert "\n" not in message
+    return message
+
+
+def test_a_missing_report_says_how_to_write_one(tmp_path):
+    path = tmp_path / "report.json"
+    with pytest.raises(ReportError) as caught:
+        read(path)
+    expected = f"there is no report {path}. Write one: pytest --cpg-json={path}"
+    assert str(caught.value) == expected
+    with pytest.raises(ReportError, match=f"cannot read the report {tmp_path}: Is a directory"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (b"", "it is no JSON (Expecting value: line 1 column 1 (char 0))"),
+        (b'{"schema": 1', "it is no JSON ("),
+        (b'{"schema": NaN}', "it is no JSON (NaN is no number)"),
+        (b"\xff", "it is no JSON ('utf-8' codec"),
+        (b"[" * 100_000, "it is no JSON ("),
+        ([], "it is no report of pytest-cpg, as it has no schema"),
+        ({}, "it is no report of pytest-cpg, as it has no schema"),
+        ({"schema": True}, "it is no report of pytest-cpg, as it has no schema"),
+        ({"schema": "1"}, "it is no report of pytest-cpg, as it has no schema"),
+        ({"schema": 1}, "the report has no generator"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path, text, wrong):
+    path = tmp_path / "report.json"
+    message = refusal(path, text)
+    assert wrong in message
+    assert message.endswith(f"Write it again: pytest --cpg-json={path}")
+
+
+def test_a_newer_report_asks_for_an_upgrade(full, tmp_path):
+    message = refusal(tmp_path / "report.json", {**full, "schema": 2})
+    assert "it has schema 2, and this pytest-cpg reads up to 1" in message
+    assert message.endswith("Upgrade: pip install -U pytest-cpg")
+
+
+def changed(full, *place, to):
+    copy = json.loads(json.dumps(full))
+    found = copy
+    for key in place[:-1]:
+        found = found[key]
+    found[place[-1]] = to
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("place", "to", "wrong"),
+    [
+        (("gates",), {}, "the report has {} as its gates"),
+        (("gates", 1), 3, "gate 2 has no id"),
+        (("gates", 1, "outcome"), "lost", "gate 2 has the outcome 'lost'"),
+        (("gates", 1, "earlier"), [1], "gate 2: 1 is no text"),
+        (("gates", 0, "comparisons", 0), None, "a comparison of gate 1 has no name"),
+        (("gates", 0, "comparisons", 0, "reason"), 1, "gate 1 has 1 as its reason"),
+        (("gates", 0, "comparisons", 0, "drift"), {}, "a comparison of gate 1 is damaged: 'label'"),
+        (("gates", 0, "comparisons", 0, "result", "schema"), 9, "this result has schema 9"),
+        (("gates", 0, "comparisons", 0, "result", "verdict"), "", "'' is not a valid Verdict"),
+        (("gates", 0, "comparisons", 0, "result", "oracle"), [], "gate 1 is damaged: "),
+        (("provenance", "python"), 3, "its provenance has 3 as its python"),
+        (("provenance", "packages"), {"numpy": 2}, "its packages: 2 is no text"),
+        (("findings", 0), {"text": "a"}, "a finding has no fails"),
+    ],
+)
+def test_a_damaged_report_says_where(full, tmp_path, place, to, wrong):
+    assert wrong in refusal(tmp_path / "report.json", changed(full, *place, to=to))
+
+
+def branches(value, place=()):
+    """Yield where every object of a document is."""
+    if isinstance(value, dict):
+        yield place
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, below in items:
+        if isinstance(below, dict | list):
+            yield from branches(below, (*place, key))
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_a_report_is_refused_or_can_be_rendered_whatever_happened_to_it(
+    full, tmp_path_factory, data
+):
+    place = data.draw(st.sampled_from([place for place in branches(full) if place]))
+    path = tmp_path_factory.mktemp("any") / "report.json"
+    wrong = data.draw(st.sampled_from([None, 0, "", [], {}, [[]], {"a": 1}]))
+    path.write_text(json.dumps(changed(full, *place, to=wrong)))
+    with suppress(ReportError):
+        markdown(read(path))
