@@ -56,7 +56,7 @@ class GateSession:
     Everything that a session without gates does not need is imported when the first one is met.
     """
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, outputs: SessionOutputs) -> None:
         self._config = config
         self._settings = settings
         self._ledger: Ledger | None = None
@@ -64,7 +64,7 @@ class GateSession:
         self._has_read_baseline = False
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._plan: list[str] = []
-        self._outputs = SessionOutputs(config, settings)
+        self._outputs = outputs
         self._begun = time.monotonic()
         self._uncollected: set[str] = set()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_cpg.ledger import Finding
-from pytest_cpg.report import ReportError, write, write_text
+from pytest_cpg.report import ReportError, read, write, write_text
+
+_Writer: TypeAlias = Callable[[Path, Mapping[str, Any], "Outputs"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,15 +19,19 @@ class Outputs:
 
     Attributes
     ----------
-    json, md : Path or None
-        The report, and a comment for a pull request.
+    json, md, html : Path or None
+        The report, a comment for a pull request, and a page with figures.
     step_summary : Path or None
         The summary of a job in GitHub Actions, which is added to.
+    history : tuple of Path
+        Reports of earlier sessions, oldest first, for the page.
     """
 
     json: Path | None = None
     md: Path | None = None
+    html: Path | None = None
     step_summary: Path | None = None
+    history: tuple[Path, ...] = ()
 
 
 def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path) -> list[Finding]:
@@ -41,7 +47,7 @@ def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path
     found = []
     for path, make in _writers(outputs):
         try:
-            make(path, document)
+            make(path, document, outputs)
         except ReportError as error:
             found.append(Finding(str(error), fails=True))
         else:
@@ -51,22 +57,35 @@ def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path
     return found
 
 
-def _writers(outputs: Outputs) -> Iterable[tuple[Path, Any]]:
-    pairs = (
-        (outputs.json, write),
+def _writers(outputs: Outputs) -> Iterable[tuple[Path, _Writer]]:
+    pairs: tuple[tuple[Path | None, _Writer], ...] = (
+        # First, as the report that is replaced next may be part of its history.
+        (outputs.html, _write_page),
+        (outputs.json, _write_json),
         (outputs.md, _write_markdown),
         (outputs.step_summary, _add_summary),
     )
     return ((path, make) for path, make in pairs if path is not None)
 
 
-def _write_markdown(path: Path, document: Mapping[str, Any]) -> None:
+def _write_json(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
+    write(path, document)
+
+
+def _write_page(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:
+    from pytest_cpg.render.html_page import html_page
+
+    earlier = [read(one) for one in outputs.history]
+    write_text(path, html_page([*earlier, document]))
+
+
+def _write_markdown(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
     from pytest_cpg.render.markdown import markdown
 
     write_text(path, markdown(document) + "\n")
 
 
-def _add_summary(path: Path, document: Mapping[str, Any]) -> None:
+def _add_summary(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
     from pytest_cpg.render.github import step_summary
 
     try:

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_cpg import hookspecs
 from pytest_cpg.gate_session import GateSession
+from pytest_cpg.session_outputs import SessionOutputs
 from pytest_cpg.settings import add_options, read_settings
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = read_settings(config)
     if "plan" in settings.switches and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
-    gates = GateSession(config, settings)
+    outputs = SessionOutputs(config, settings)
+    outputs.check()
+    gates = GateSession(config, settings, outputs)
     config.stash[_SESSION] = gates
     config.pluginmanager.register(gates, "cpg-session")
 

@@ -196,7 +196,10 @@ def _replace(path: Path, text: str) -> None:
     # The name is as long as any file system takes, whatever the report's is.
     temporary = path.with_name(f".cpg-{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        # A name may hold half of a character that is written in two.
+        with open(
+            temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
+        ) as file:
             file.write(text)
             file.flush()
             # Some file systems notice only now that the disk is full.

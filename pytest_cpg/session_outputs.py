@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from glob import glob
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_cpg.ledger import Finding, Ledger
     from pytest_cpg.provenance import Provenance
 
-_FILES = ("json", "md")
+_FILES = ("json", "md", "html")
 _ANNOTATES_TOO = "pytest_github_actions_annotate_failures"
 
 
@@ -56,6 +58,7 @@ class SessionOutputs:
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
         outputs = Outputs(
             **{name: self._path(name) for name in _FILES},
+            history=self._history(),
             step_summary=Path(summary) if summary and ledger.gates else None,
         )
         if self._is_in_github:
@@ -67,6 +70,26 @@ class SessionOutputs:
             self.annotations = annotations(report, places, tests_are_annotated=is_said)
         folder = self._config.invocation_params.dir
         return tuple(write_outputs(report, outputs, folder=folder))
+
+    def check(self) -> None:
+        """Refuse what cannot be written before anything is run.
+
+        Raises
+        ------
+        pytest.UsageError
+            Saying what to install or to add.
+        """
+        if self._path("html") and find_spec("jinja2") is None:
+            raise pytest.UsageError(
+                '--cpg-html needs the extra html: pip install "pytest-cpg[html]"'
+            )
+        if self._settings.typed.get("history") and not self._path("html"):
+            raise pytest.UsageError("--cpg-history is shown by the page: add --cpg-html=PATH")
+
+    def _history(self) -> tuple[Path, ...]:
+        """Return the reports of earlier sessions, one that is about to be replaced included."""
+        pattern = self._path("history")
+        return tuple(Path(found) for found in sorted(glob(str(pattern)))) if pattern else ()
 
     def _path(self, name: str) -> Path | None:
         """Return a path: what is typed is from where it is typed, the rest from the root."""

@@ -239,6 +239,25 @@ OPTIONS = (
         is_for_one_gate=False,
     ),
     Option(
+        "html",
+        path_or_nothing,
+        "string",
+        "",
+        "PATH",
+        "write one page with figures of every gate, which asks nothing of a network (extra html)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "history",
+        path_or_nothing,
+        "string",
+        "",
+        "GLOB",
+        "reports of earlier sessions (--cpg-json), in the order of their names, whose results the "
+        "page shows beside this one's",
+        is_for_one_gate=False,
+    ),
+    Option(
         "github",
         one_of("auto", "off"),
         "string",

@@ -13,7 +13,7 @@ from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
 from pytest_cpg.render.explanation import explanation
-from pytest_cpg.render.notation import gap_text, short_name
+from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, short_name
 from pytest_cpg.stats import Interval, Verdict, detectable_gap, smallest_detectable_gap
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 USUAL_LEVEL, USUAL_TOLERANCE = 0.95, 0.05
 _WIDTH = 80
 _BAR = 23
-# Of a hash, enough to tell any two checkpoints apart.
-_DIGITS = 16
 # More looks than this are not worth their lines: the last one decided.
 _MOST_LOOKS = 8
 
@@ -213,7 +211,7 @@ def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str
         ("task", _task(result)),
         ("planner", result.planner),
         ("swapped", ", ".join(result.swapped) + (f" ({model})" if model else "")),
-        ("weights", result.weights and f"sha256 {result.weights[:_DIGITS]}"),
+        ("weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"),
         ("cost", _cost(result)),
         ("versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())),
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.stats import Verdict
 
+# Of a hash, enough to tell any two checkpoints apart.
+WEIGHT_DIGITS = 16
 _NARROWEST_NAME = 13
 _SHORT = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",

@@ -119,6 +119,40 @@ def test_paths_of_the_ini_file_are_from_its_folder_and_typed_ones_from_where_one
     assert (project.path / "below" / "typed.md").exists()
 
 
+@both_ways
+def test_a_page_shows_every_gate_and_their_history(project, workers):
+    pytest.importorskip("jinja2")
+    for seed in (1, 2):
+        project.runpytest(f"--cpg-json=old/{seed}.json", f"--cpg-seed={seed}")
+    result = project.runpytest("--cpg-html=page.html", "--cpg-history=old/*.json", *workers)
+    result.stdout.fnmatch_lines([" written: page.html"])
+    text = (project.path / "page.html").read_text(encoding="utf-8")
+    assert "<i>" not in text
+    assert "a|b &lt;i&gt;" in text
+    assert "History" in text
+    without = project.runpytest("--cpg-html=page.html", "--cpg-json=old/3.json", *workers)
+    without.stdout.fnmatch_lines([" written: page.html", " written: old/3.json"])
+    assert "History" not in (project.path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_is_refused_without_its_extra_and_a_history_without_a_page(project, monkeypatch):
+    typed = project.runpytest("--cpg-history=*.json")
+    assert typed.ret == pytest.ExitCode.USAGE_ERROR
+    typed.stderr.fnmatch_lines(["*add --cpg-html=PATH"])
+    monkeypatch.setattr("pytest_cpg.session_outputs.find_spec", lambda name: None)
+    missing = project.runpytest_inprocess("--cpg-html=page.html")
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    missing.stderr.fnmatch_lines(['*pip install "pytest-cpg[[]html[]]"'])
+
+
+def test_a_damaged_history_is_named(project):
+    pytest.importorskip("jinja2")
+    (project.path / "old.json").write_text("{", encoding="utf-8")
+    result = project.runpytest("--cpg-html=page.html", "--cpg-history=old.json", "-k", "right")
+    assert result.ret == 1
+    assert "cannot use the report" in result.stdout.str()
+
+
 def test_a_report_that_cannot_be_written_fails_the_session(project):
     (project.path / "taken").mkdir()
     result = project.runpytest("--cpg-json=taken", "-k", "right")

@@ -1,0 +1,103 @@
+"""HTML page: the gates of a session in one file that asks nothing of any network.
+
+Its text comes from the template beside this module, its style and script from the two files beside
+that; the page's own security policy allows these two by their digest and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
+from pytest_cpg.render.gate_view import BAD_STATES, STATES, GateView, gate_views, revision
+
+try:
+    import jinja2
+    from markupsafe import Markup
+except ModuleNotFoundError as error:
+    if error.name not in ("jinja2", "markupsafe"):
+        raise
+    raise ComponentError('the HTML page needs jinja2: pip install "pytest-cpg[html]"') from error
+
+
+def html_page(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page of the last session, with the history of its gates over all of them.
+
+    The same documents give the same text.
+
+    Parameters
+    ----------
+    documents : sequence of mapping
+        Sessions as their JSON documents, oldest first.
+
+    Raises
+    ------
+    ValueError
+        When there is no document, or a result in one was written by a newer pytest-cpg.
+    """
+    if not documents:
+        raise ValueError("need the document of at least one session, got none")
+    document = documents[-1]
+    gates = gate_views(documents)
+    counts = Counter(gate.state for gate in gates)
+    style, script = _source("html_page.css"), _source("html_page.js")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = environment.from_string(_source("html_page.html.jinja")).render(
+        document=document,
+        provenance=document["provenance"],
+        revision=revision(document),
+        gates=gates,
+        rows=[one for gate in gates for one in gate.comparisons],
+        axis=_forest_axis(gates),
+        overall=_overall(document, gates),
+        states=STATES,
+        counts=[(state, counts[state]) for state in STATES if counts[state]],
+        cell=CELL,
+        marks=MARKS,
+        forest_width=FOREST_WIDTH,
+        plot_width=PLOT_WIDTH,
+        plot_height=PLOT_HEIGHT,
+        style=Markup(style),  # noqa: S704 - our own file, and it holds no markup
+        style_digest=_digest(style),
+        script=Markup(script),  # noqa: S704 - the same
+        script_digest=_digest(script),
+    )
+    return page.lstrip()
+
+
+def _forest_axis(gates: Sequence[GateView]) -> Axis:
+    """Return the scale that all gaps in success rates share."""
+    results = [one.result for gate in gates for one in gate.comparisons]
+    ends = [
+        (result.interval.low, result.interval.estimate, result.interval.high, result.margin or 0.0)
+        for result in results
+        if result.metric == "success"
+    ]
+    return Axis.around([end for row in ends for end in row], length=FOREST_WIDTH)
+
+
+def _overall(document: Mapping[str, Any], gates: Sequence[GateView]) -> str:
+    """Return how the session ended, in a word or two."""
+    if any(gate.state in BAD_STATES for gate in gates):
+        return "failed"
+    if any(finding["fails"] for finding in document["findings"]):
+        return "failed"
+    is_measured = any(gate.comparisons or gate.rankings for gate in gates)
+    return "passed" if is_measured else "nothing measured"
+
+
+def _source(name: str) -> str:
+    return (files("pytest_cpg.render") / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """Return what a security policy calls this text by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,90 @@
+"""JSON documents of sessions that never ran, for tests of what shows them."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+from fakes import result_of
+
+from pytest_cpg.ledger import comparison_name
+
+
+def measured(oracle, learned, episodes=50, *, seed=0, chance=0.04, **more):
+    """Return a result with these success rates, nearly, and steps that differ."""
+    rng = np.random.default_rng(seed)
+    luck, other = rng.random((2, episodes))
+    shared = np.where(rng.random(episodes) < 0.7, luck, other)
+    result = result_of(
+        list(luck < oracle), list(shared < learned), list(rng.random(episodes) < chance), **more
+    )
+    arms = {
+        name: _with_steps(getattr(result, name), rng) for name in ("oracle", "learned", "chance")
+    }
+    return replace(result, **arms)
+
+
+def _with_steps(arm, rng):
+    steps = np.where(arm.successes, rng.integers(5, 500, arm.episodes), 500)
+    return replace(arm, steps=steps, returns=500.0 - steps)
+
+
+def comparison(name, result, *, reason=None, drift=None, attempt=1):
+    return {
+        "name": name,
+        "reason": reason,
+        "max_verdict": "INCONCLUSIVE",
+        "attempt": attempt,
+        "drift": None if drift is None else json.loads(drift.to_json()),
+        "result": json.loads(result.to_json()),
+    }
+
+
+def gate(gate_id, *results, outcome="passed", detail="", earlier=(), rankings=(), **more):
+    comparisons = [
+        comparison(comparison_name(gate_id, place), result, **more)
+        for place, result in enumerate(results, 1)
+    ]
+    return {
+        "id": gate_id,
+        "outcome": outcome,
+        "detail": detail,
+        "earlier": list(earlier),
+        "comparisons": comparisons,
+        "rankings": list(rankings),
+    }
+
+
+def session(*gates, findings=(), deselected=(), **provenance):
+    return {
+        "schema": 1,
+        "generator": {"name": "pytest-cpg", "version": "0.1.0"},
+        "provenance": {
+            "revision": "3f2c1e9a0b44556677889900112233445566aabb",
+            "dirty": False,
+            "python": "3.11.9",
+            "platform": "Linux-6.1-x86_64",
+            "packages": {"numpy": "2.4.6"},
+            "processors": 2,
+            **provenance,
+        },
+        "gates": list(gates),
+        "deselected": list(deselected),
+        "findings": [{"text": text, "fails": fails} for text, fails in findings],
+    }
+
+
+def large(gates=200, episodes=150):
+    """Return a session of many gates, a third of which lose."""
+    return session(
+        *(
+            gate(
+                f"tests/models/test_world_models.py::test_gate[task-{number}-cem-h12]",
+                measured(
+                    0.95, 0.93 - 0.6 * (number % 3 == 0) * (number / gates), episodes, seed=number
+                ),
+                outcome="passed" if number % 3 else "failed",
+                reason=None if number % 3 else "the verdict is worse than INCONCLUSIVE",
+            )
+            for number in range(gates)
+        )
+    )

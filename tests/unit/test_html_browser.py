@@ -1,0 +1,198 @@
+"""The page in a browser: it starts without a complaint, and its controls do what they say.
+
+The page is put into a frame of another page, whose script plays the reader: nothing is added to the
+page itself, and its policy stays as it is.
+"""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from documents import gate, measured, session
+from fakes import first, result_of
+
+from pytest_cpg.render.html_page import html_page
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+
+BAD = measured(0.6, 0.4, 60, seed=1)
+GOOD = result_of(first(50, 50), first(50, 50))
+WORSE = "the verdict is worse than INCONCLUSIVE"
+LOUD = "</script><script>console.error('ran')</script><img src='x' onerror='console.error(2)'>"
+DOCUMENT = session(
+    gate("b.py::test_good", GOOD),
+    gate("a.py::test_bad", BAD, outcome="failed", reason=WORSE),
+    gate(f"c.py::test[{LOUD}]", GOOD, GOOD, BAD),
+    gate("d.py::test_gone" + "_long" * 40, outcome="missing"),
+    gate("e.py::test_" + "wide" * 50, replace(BAD, planner="x" * 200)),
+    findings=[("no" * 200, True)],
+    deselected=["f" * 300],
+)
+FRAME = """<!DOCTYPE html><meta charset="utf-8"><pre id="told">{{}}</pre>
+<iframe width="{width}" height="900" srcdoc="{page}"></iframe>
+<script>
+const frame = document.querySelector("iframe");
+const pause = () => new Promise((done) => setTimeout(done, 50));
+frame.addEventListener("load", async () => {{
+  const page = frame.contentDocument;
+  const find = (what) => [...page.querySelectorAll(what)];
+  const shown = (what) => find(what).filter((one) => one.checkVisibility());
+  const play = async () => {{ {script} }};
+  document.getElementById("told").textContent = JSON.stringify(await play());
+}}, {{ once: true }});
+</script>
+"""
+
+
+def read(page, script, tmp_path, *, width=1100):
+    """Return what the script returns with the page before it, and what the console says."""
+    file = tmp_path / "frame.html"
+    file.write_text(FRAME.format(width=width, page=html.escape(page), script=script), "utf-8")
+    run = browse(file.as_uri(), tmp_path)
+    (told,) = re.findall(r'<pre id="told">(.*?)</pre>', run.stdout, re.DOTALL)
+    return json.loads(html.unescape(told)), re.findall(r".*:CONSOLE.*", run.stderr)
+
+
+def browse(address, tmp_path):
+    """Return the run of a browser that prints the document it ends with."""
+    return subprocess.run(
+        [
+            BROWSER,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=10000",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--window-size=1300,1000",
+            "--dump-dom",
+            address,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+
+def test_a_page_starts_without_a_complaint_whatever_its_gates_are_called(tmp_path):
+    told, console = read(
+        html_page([DOCUMENT, DOCUMENT]),
+        """for (const one of find("details")) one.open = true;
+        await pause();
+        return { controls: shown("#controls").length, pictures: find("img").length };""",
+        tmp_path,
+    )
+    assert told == {"controls": 1, "pictures": 0}
+    assert console == []
+
+
+def test_the_policy_keeps_out_a_script_that_is_not_its_own(tmp_path):
+    changed = html_page([DOCUMENT]).replace('"use strict";', '"use strict"; /* changed */')
+    told, console = read(changed, 'return shown("#controls").length;', tmp_path)
+    assert told == 0
+    assert "Content Security Policy" in console[0]
+
+
+def test_without_script_every_gate_is_there(tmp_path):
+    page = re.sub(r"<script>.*</script>", "", html_page([DOCUMENT]), flags=re.DOTALL)
+    told, console = read(
+        page,
+        """return [shown("#controls"), shown("#summary tbody tr"), shown("details")]
+        .map((all) => all.length);""",
+        tmp_path,
+    )
+    assert told == [0, 7, 5]
+    assert console == []
+
+
+def test_gates_are_filtered_by_outcome_and_by_name_and_sorted(tmp_path):
+    told, console = read(
+        html_page([DOCUMENT]),
+        """
+        const names = () => shown("tbody tr .id").map((one) => one.textContent.slice(0, 4));
+        const choose = (value) => {
+          page.getElementById("order").value = value;
+          page.getElementById("order").dispatchEvent(new frame.contentWindow.Event("change"));
+          return names().join(" ");
+        };
+        const told = { before: names().join(" ") };
+        for (const by of ["rank", "gap", "name", "place"]) told[by] = choose(by);
+        find("button[data-state=failed]")[0].click();
+        told.filtered = [names().join(" "), shown("details").length];
+        told.status = page.getElementById("shown").textContent;
+        find("button[data-state=failed]")[0].click();
+        page.getElementById("search").value = " TEST_GOOD ";
+        page.getElementById("search").dispatchEvent(new frame.contentWindow.Event("input"));
+        told.found = [names().join(" "), shown("details").length];
+        return told;
+        """,
+        tmp_path,
+    )
+    assert told == {
+        "before": "b.py a.py c.py c.py c.py d.py e.py",
+        "rank": "a.py d.py b.py c.py c.py c.py e.py",
+        "gap": "a.py c.py e.py b.py c.py c.py d.py",
+        "name": "a.py b.py c.py c.py c.py d.py e.py",
+        "place": "b.py a.py c.py c.py c.py d.py e.py",
+        "filtered": ["b.py c.py c.py c.py d.py e.py", 4],
+        "status": "6 of 7 rows shown",
+        "found": ["b.py", 1],
+    }
+    assert console == []
+
+
+def test_the_address_of_a_gate_opens_it(tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(html_page([DOCUMENT] * 2).replace(" open>", ">"), "utf-8")
+    dumped = browse(f"{file.as_uri()}#gate-3", tmp_path).stdout
+    opened = re.findall(r'<details class="gate" id="([^"]*)"[^>]* open="">', dumped)
+    assert opened == ["gate-3"]
+
+
+def test_every_cell_of_a_grid_names_its_own_episode(tmp_path):
+    indices = np.arange(60) * 2 + 1
+    arms = {name: replace(getattr(BAD, name), indices=indices) for name in ("oracle", "learned")}
+    told, console = read(
+        html_page([session(gate("t", replace(BAD, **arms)))]),
+        """
+        find("details")[0].open = true;
+        await pause();
+        find("details")[0].open = false;
+        await pause();
+        find("details")[0].open = true;
+        await pause();
+        return find(".grid rect").map((one) =>
+          [one.x.baseVal.value / 12, one.y.baseVal.value / 12, one.textContent]);
+        """,
+        tmp_path,
+    )
+    said = {(True, True): "both", (True, False): "oracle only", (False, True): "learned only"}
+    outcomes = zip(BAD.oracle.successes, BAD.learned.successes, strict=True)
+    assert told == [
+        [place % 25, place // 25, f"episode {2 * place + 1}: {said.get(pair, 'neither')}"]
+        for place, pair in enumerate((bool(one), bool(other)) for one, other in outcomes)
+    ]
+    assert console == []
+
+
+@pytest.mark.parametrize("width", [400, 1100])
+def test_nothing_is_wider_than_the_window(tmp_path, width):
+    told, _ = read(
+        html_page([DOCUMENT, DOCUMENT]),
+        """
+        for (const one of find("details")) one.open = true;
+        await pause();
+        return [page.documentElement.clientWidth, page.documentElement.scrollWidth];
+        """,
+        tmp_path,
+        width=width,
+    )
+    assert told[0] > width - 30
+    assert told[1] <= told[0]

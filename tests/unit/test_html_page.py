@@ -1,0 +1,400 @@
+"""HTML page: it shows what the documents hold, takes none of it for markup, and fetches nothing."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from documents import gate, large, measured, session
+from fakes import first, result_of
+
+from pytest_cpg.baseline_gate import BaselineGate
+from pytest_cpg.baselines import compare
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.render.html_page import html_page
+
+GATE = "tests/test_wm.py::test_gate[walker]"
+BAD = measured(0.96, 0.5, seed=1)
+OPEN = measured(0.94, 0.86, seed=4)
+GOOD = result_of(first(50, 50), first(50, 50))
+WORSE = "the verdict is worse than INCONCLUSIVE"
+# Elements without an end tag.
+VOID = {"meta", "link", "input"}
+
+
+class Page(HTMLParser):
+    """A page's elements and text; an element that is not closed in its turn is an error."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    def all(self, tag, **attributes):
+        return [
+            found
+            for name, found in self.elements
+            if name == tag and attributes.items() <= found.items()
+        ]
+
+    @property
+    def text(self):
+        return " ".join("".join(self.words).split())
+
+
+def shown(*gates, **more):
+    return Page(html_page([session(*gates, **more)]))
+
+
+def full_session(revision="1" * 40, *, learned=0.5):
+    result = measured(0.96, learned, seed=1)
+    accepted = BaselineGate.of(GATE, OPEN, commit="3f2c1e9aa")
+    return session(
+        gate(
+            GATE,
+            result,
+            outcome="failed",
+            reason=WORSE,
+            drift=compare(result, accepted, level=0.95),
+        ),
+        gate("a.py::test_two", GOOD, OPEN),
+        gate("a.py::test_return", measured(0.9, 0.3, seed=7, metric="return")),
+        gate("a.py::test_margin", measured(0.98, 0.97, 200, seed=9, margin=0.1)),
+        gate("a.py::test_xfail", BAD, outcome="xfailed"),
+        gate("a.py::test_order", rankings=["1. new 47/50 [1-1], 2. old 30/50 [2-2]"]),
+        gate("a.py::test_error", outcome="error", detail="error in setup: boom"),
+        gate("a.py::test_missing", outcome="missing"),
+        gate("a.py::test_skip", outcome="skipped"),
+        findings=[("8 gates: a false alarm", False), ("recipe big: MODEL BOTTLENECK", True)],
+        deselected=["a.py::test_left_out"],
+        revision=revision,
+    )
+
+
+def test_the_elements_nest_and_every_link_has_its_target():
+    page = Page(html_page([full_session("0" * 40, learned=0.8), full_session()]))
+    ids = [found["id"] for _, found in page.elements if "id" in found]
+    assert len(ids) == len(set(ids))
+    links = [found["href"] for tag, found in page.elements if tag in ("a", "use")]
+    assert {link[0] for link in links} == {"#"}
+    assert {link[1:] for link in links} <= set(ids)
+    labels = [found["aria-labelledby"] for _, found in page.elements if "aria-labelledby" in found]
+    assert set(labels) <= set(ids)
+
+
+def test_a_page_asks_nothing_of_any_network():
+    page = Page(html_page([full_session()]))
+    for tag, found in page.elements:
+        assert not {"src", "srcset", "style", "action", "data", "poster"} & found.keys(), tag
+        assert not [name for name in found if name.startswith("on")], tag
+    assert page.all("link") == [{"rel": "icon", "href": "data:,"}]
+    assert "url(" not in html_page([full_session()])
+    assert "@import" not in html_page([full_session()])
+
+
+def test_the_policy_allows_this_style_and_this_script_and_nothing_else():
+    text = html_page([full_session()])
+    (policy,) = (
+        found["content"]
+        for found in Page(text).all("meta")
+        if found.get("http-equiv") == "Content-Security-Policy"
+    )
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    for tag in ("style", "script"):
+        (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert rules[f"{tag}-src"] == f"'sha256-{digest}'"
+
+
+HOSTILE = "</style></script><script>alert(1)</script><b x=\"&amp;' onload=alert(2)>"
+
+
+def test_nothing_that_users_name_becomes_markup():
+    plain = html_page([full_session("0" * 40), full_session()])
+    hostile = json.dumps([full_session("0" * 40), full_session()])
+    names = {
+        "walker": HOSTILE,
+        "a.py": HOSTILE,
+        "track": HOSTILE,
+        "RandomShooting": HOSTILE,
+        WORSE: HOSTILE,
+        "boom": HOSTILE,
+        "47/50 [1-1]": HOSTILE,
+        "recipe big": HOSTILE,
+        "left_out": HOSTILE,
+        "Linux-6.1": HOSTILE,
+        "3f2c1e9": HOSTILE,
+        "1" * 40: HOSTILE,
+        "numpy": HOSTILE,
+        "pytest-cpg": HOSTILE,
+        "dynamics": HOSTILE,
+    }
+    for name, nasty in names.items():
+        assert name in hostile
+        hostile = hostile.replace(name, json.dumps(nasty)[1:-1])
+    text = html_page(json.loads(hostile))
+    page = Page(text)
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in Page(plain).elements]
+    assert text.count("<script") == 1
+    assert page.text.count("<script>alert(1)</script>") > 20
+
+
+def test_the_same_documents_give_the_same_bytes_in_any_process(tmp_path):
+    documents = [full_session("0" * 40, learned=0.8), full_session()]
+    expected = hashlib.sha256(html_page(documents).encode()).hexdigest()
+    (tmp_path / "documents.json").write_text(json.dumps(documents))
+    program = (
+        "import hashlib, json, sys\n"
+        "from pytest_cpg.render.html_page import html_page\n"
+        "page = html_page(json.load(open(sys.argv[1])))\n"
+        "print(hashlib.sha256(page.encode()).hexdigest())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "documents.json")],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("gates", "findings", "headline"),
+    [
+        ([gate(GATE, GOOD)], [], "Session passed"),
+        ([gate(GATE, OPEN)], [], "Session passed"),
+        ([gate(GATE, BAD, outcome="xfailed")], [], "Session passed"),
+        ([gate(GATE, rankings=["1. a"])], [], "Session passed"),
+        ([gate(GATE, GOOD), gate("t", BAD, outcome="failed")], [], "Session failed"),
+        ([gate(GATE, GOOD), gate("t", outcome="error")], [], "Session failed"),
+        ([gate(GATE, GOOD), gate("t", outcome="missing")], [], "Session failed"),
+        ([gate(GATE, GOOD)], [("stale", True)], "Session failed"),
+        ([gate(GATE, outcome="skipped")], [("idle", False)], "Nothing measured"),
+        ([], [], "Nothing measured"),
+    ],
+)
+def test_the_headline_says_how_the_session_ended(gates, findings, headline):
+    assert f"{headline} {len(gates)} gate" in shown(*gates, findings=findings).text
+
+
+def test_the_counts_name_what_is_not_green_first():
+    page = Page(html_page([full_session()]))
+    states = [found["data-state"] for found in page.all("button")]
+    assert states == ["failed", "error", "missing", "xfailed", "inconclusive", "skipped", "passed"]
+    assert "9 gates: 1 failed · 1 in error · 1 not reported · 1 failed as expected" in page.text
+
+
+def test_every_comparison_has_its_row_and_every_gate_its_section():
+    document = full_session()
+    page = Page(html_page([document]))
+    assert len(page.all("details")) == len(document["gates"])
+    rows = [found for found in page.all("tr") if "data-gate" in found]
+    assert len(rows) == len(document["gates"]) + 1, "one test made two comparisons"
+    assert len(page.all("path", **{"class": "span"})) == 6
+    for header in page.all("th"):
+        assert header["scope"] in ("row", "col")
+
+
+def test_a_comparison_that_is_not_to_blame_is_not_marked_as_failed():
+    document = session(gate(GATE, BAD, GOOD, outcome="failed", reason=WORSE))
+    document["gates"][0]["comparisons"][1]["reason"] = None
+    classes = [
+        found["class"]
+        for found in Page(html_page([document])).all("svg")
+        if found.get("class", "").startswith("forest ")
+    ]
+    assert classes == ["forest failed", "forest passed"]
+
+
+def test_a_section_says_what_the_verdict_means_and_what_it_rests_on():
+    text = shown(gate(GATE, BAD, outcome="failed", reason=WORSE)).text
+    assert f"Fails: {WORSE}" in text
+    assert f"the model loses {BAD.pairs.oracle_only} starts" in text
+    assert "Agresti-Caffo 2000, 95 %" in text
+    assert "Bonett-Price 2012, 95 %" in text
+    assert f"{BAD.oracle.success_count}/50" in text
+    assert "RandomShooting(candidates=" in text
+    assert "sampled, seed 4; 2 solved already, replaced" in text
+    assert "track 1" in text
+
+
+def test_the_list_beside_the_grid_holds_every_episode():
+    result = measured(0.6, 0.5, 100)
+    page, pairs = shown(gate(GATE, result)), result.pairs
+    assert min(pairs.both, pairs.oracle_only, pairs.learned_only, pairs.neither) > 0
+    for kind in ("both", "oracle only", "learned only", "neither"):
+        assert f"{kind}: {getattr(pairs, kind.replace(' ', '_'))}" in page.text
+
+
+def test_a_lost_episode_is_named_with_its_seed_and_the_steps_of_the_oracle():
+    episode = BAD.lost_episodes[0]
+    steps = BAD.oracle.steps[episode]
+    text = shown(gate(GATE, BAD)).text
+    assert f"{episode} start seed {episode + 7}, oracle in {steps} steps" in text
+    assert f"Lost episodes: {len(BAD.lost_episodes)}" in text
+
+
+def test_a_long_list_of_lost_episodes_is_cut_and_says_so():
+    text = shown(gate(GATE, result_of(first(150, 150), first(0, 150)))).text
+    assert "39 start seed 46" in text
+    assert "40 start seed 47" not in text
+    assert "and 110 more" in text
+
+
+def test_an_oracle_arm_that_ran_more_episodes_is_paired_on_the_common_ones():
+    longer = result_of(first(100, 100), first(0, 100))
+    shorter = result_of(first(50, 50), first(10, 50))
+    text = shown(gate(GATE, replace(shorter, oracle=longer.oracle))).text
+    assert "oracle only: 40" in text
+    assert "100/100" in text
+
+
+def test_the_baseline_is_compared_and_its_text_is_said_once():
+    drift = compare(
+        BAD, BaselineGate.of(GATE, measured(0.96, 0.95, seed=1), commit="ab"), level=0.95
+    )
+    assert drift.label == "REGRESSED"
+    text = shown(gate(GATE, BAD, outcome="failed", reason=drift.text, drift=drift)).text
+    assert text.count(drift.text) == 1
+    assert "loses starts that the accepted one solves" in text
+    assert "MODEL BOTTLENECK · REGRESSED" in text
+
+
+def test_a_gate_judged_by_returns_is_drawn_on_a_scale_of_its_own():
+    page = shown(gate(GATE, measured(0.9, 0.3, seed=7, metric="return")), gate("t", OPEN))
+    classes = [found.get("class", "") for found in page.all("svg")]
+    assert sum("own" in name.split() for name in classes) == 1
+    assert "in units of return, on a scale of its own" in page.text
+    assert "scale of its own" not in shown(gate("t", OPEN)).text
+
+
+def test_a_margin_is_marked_in_the_forest_plot():
+    page = shown(gate(GATE, measured(0.98, 0.97, 200, margin=0.1)), gate("t", OPEN))
+    assert len(page.all("path", **{"class": "margin"})) == 1
+    assert "the largest gap that is no loss" in page.text
+    assert "the largest gap that is no loss" not in shown(gate("t", OPEN)).text
+
+
+def test_a_gate_has_a_history_once_two_sessions_measured_it():
+    rates = (0.9, 0.7, 0.5)
+    results = [measured(0.96, rate, seed=1) for rate in rates]
+    sessions = [session(revision="never here")]
+    sessions += [
+        session(gate(GATE, result), gate(f"t{place}", GOOD), revision=f"revision-{place}")
+        for place, result in enumerate(results)
+    ]
+    page = Page(html_page(sessions))
+    trends = [found for found in page.all("svg") if found.get("class") == "plot trend"]
+    assert len(trends) == 2, "rate and gap of the one gate that was measured before"
+    learned = [f"{result.learned.success_count}/50" for result in results]
+    assert re.findall(r"revisio(\d+/50)", page.text) == learned
+    assert "History" not in shown(gate(GATE, OPEN)).text
+
+
+def test_a_session_of_another_design_is_hollow():
+    before = session(gate(GATE, replace(OPEN, horizon=99)), revision=None)
+    same = session(gate(GATE, OPEN))
+    page = Page(html_page([before, same]))
+    assert page.text.count("another design") == 1
+    assert len(page.all("path", **{"class": "hollow"})) == 2
+    assert "another design" not in Page(html_page([same, same])).text
+
+
+def test_findings_say_which_of_them_fail_the_session():
+    text = Page(html_page([full_session()])).text
+    assert "Fails the session: recipe big" in text
+    assert "Fails the session: 8 gates" not in text
+
+
+def test_the_provenance_is_whole():
+    text = shown(gate(GATE, GOOD), dirty=True).text
+    for part in (
+        "3f2c1e9-dirty",
+        "3f2c1e9a0b44556677889900112233445566aabb, with changes that are not committed",
+        "pytest-cpg 0.1.0",
+        "3.11.9",
+        "Linux-6.1-x86_64, 2 processors",
+        "numpy 2.4.6",
+    ):
+        assert part in text
+
+
+def test_a_gate_that_was_repeated_says_what_it_found_before():
+    text = shown(gate(GATE, GOOD, attempt=3, earlier=["INCONCLUSIVE", "failed"])).text
+    assert "After INCONCLUSIVE; failed: a gate that is repeated" in text
+    assert "Attemptnumber 3" in text
+    assert "repeated" not in shown(gate(GATE, GOOD)).text
+
+
+def test_a_few_bad_gates_are_open_and_many_are_not():
+    bad = [gate(f"t{n}", BAD, outcome="failed", reason=WORSE) for n in range(4)]
+    assert len(shown(*bad[:3], gate(GATE, GOOD)).all("details", open=None)) == 3
+    assert shown(*bad).all("details", open=None) == []
+
+
+def test_no_session_is_no_page():
+    with pytest.raises(ValueError, match="at least one session"):
+        html_page([])
+
+
+def test_a_result_of_a_newer_release_is_refused():
+    document = session(gate(GATE, GOOD))
+    document["gates"][0]["comparisons"][0]["result"]["schema"] = 99
+    with pytest.raises(ValueError, match="schema 99"):
+        html_page([document])
+
+
+def test_two_hundred_gates_stay_below_two_megabytes():
+    assert len(html_page([large()]).encode()) < 2_000_000
+
+
+def test_without_jinja_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "pytest_cpg.render.html_page")
+    with pytest.raises(ComponentError, match=r"pytest-cpg\[html\]"):
+        import pytest_cpg.render.html_page  # noqa: F401
+
+
+def luminance(colour):
+    """Return the relative luminance of WCAG 2.2."""
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_text_and_shapes_stand_out_in_either_theme(theme):
+    blocks = re.findall(r":root \{(.*?)\}", html_page([session()]), re.DOTALL)
+    colours = dict(re.findall(r"--(\w+): (#\w{6});", blocks[theme]))
+    # 4.5 for text and 3 for what is drawn: WCAG 2.2, success criteria 1.4.3 and 1.4.11.
+    texts = ("text", "quiet", "link", "bad", "warn", "good")
+    wanted = [(name, ground, 4.5) for name in texts for ground in ("page", "raised")]
+    for name, ground, ratio in [*wanted, ("learned", "page", 3), ("shape", "page", 3)]:
+        darker, lighter = sorted((luminance(colours[name]), luminance(colours[ground])))
+        found = (lighter + 0.05) / (darker + 0.05)
+        assert found >= ratio, (name, ground, found)
