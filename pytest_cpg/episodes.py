@@ -155,7 +155,7 @@ class ArmRun:
         self._solved_at = np.zeros(count, dtype=np.int64)
         self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
         self._imagination = Imagination(name, task.actions, model)
-        self._plans = np.zeros(count, dtype=np.int64)
+        self._plans, self._model_steps = (np.zeros(count, dtype=np.int64) for _ in range(2))
         self._confidences: FloatArray | None = None
         self._wall: list[float] = []
         self._cpu: list[float] = []
@@ -181,10 +181,20 @@ class ArmRun:
         self._seconds += time.perf_counter() - begun
         return self._arm()
 
+    @property
+    def plans(self) -> IntArray:
+        """Plans made in each finished episode, [N]."""
+        return self._plans[: self._done].copy()
+
+    @property
+    def model_steps(self) -> IntArray:
+        """Model steps imagined in each finished episode, [N]."""
+        return self._model_steps[: self._done].copy()
+
     def _plan(self, active: IntArray) -> Plans:
         """Plan for these rows, timed and checked."""
         wall_start, cpu_start = time.perf_counter(), time.process_time()
-        remaining = self._task.budget - self._steps[active]
+        remaining, imagined = self._task.budget - self._steps[active], self._imagination.steps
         self._imagination.plans_for(self._episodes[active], self._steps[active])
         latents = self._imagination.encode(self._states[active])
         rngs = [self._rngs[row] for row in active]
@@ -193,6 +203,8 @@ class ArmRun:
         self._wall.append((time.perf_counter() - wall_start) / active.size)
         self._cpu.append((time.process_time() - cpu_start) / active.size)
         self._plans[active] += 1
+        # Every call imagines as many rows for each of them.
+        self._model_steps[active] += (self._imagination.steps - imagined) // active.size
         if plans.confidences is not None:
             if self._confidences is None:
                 self._confidences = np.zeros(len(self._episodes))

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.result import GateResult
     from pytest_cpg.ledger import Finding, Ledger
     from pytest_cpg.marker import GateSpec
+    from pytest_cpg.oracle_cache import OracleCache
 
 _PLANNED, _DESELECTED = "pytest_cpg_planned", "pytest_cpg_deselected"
 _GROUPS = "pytest_cpg_groups"
 _COSTS = "cpg/costs"
+# Thousands of arms.
+_MOST_ARM_BYTES = 100 * 2**20
 _SPEC: pytest.StashKey[GateSpec] = pytest.StashKey()
 
 _CLASH = (
@@ -142,11 +145,21 @@ class GateSession:
             design=design_of(spec, self.task(spec)),
             on_result=on_result,
             deadline=lambda: self._deadline(spec),
+            cache=None if spec.is_smoke else self._arms,
             on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})
             ),
         )
+
+    @property
+    def _arms(self) -> OracleCache | None:
+        """Where arms are kept; None under --cpg-no-cache and -p no:cacheprovider."""
+        if self._cache is None or self._is_on("no_cache"):
+            return None
+        from pytest_cpg.oracle_cache import OracleCache
+
+        return OracleCache(self._cache.mkdir("cpg-arms"), max_bytes=_MOST_ARM_BYTES)
 
     def _deadline(self, spec: GateSpec) -> Deadline:
         """Return how long a comparison that begins now may take."""

@@ -297,6 +297,7 @@ SWITCHES = {
     "strict": "fail gates whose verdict is passable and in doubt: every note of the report, and "
     "verdicts by raw rates that so few episodes do not prove; also cpg_strict in the ini file",
     "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
+    "no_cache": "run the oracle and chance arms anew, and store nothing of them",
     "only": "run gates alone",
     "skip": "run everything but gates",
     "force": "update the baseline although a gate failed, the tree is dirty, or this is CI",

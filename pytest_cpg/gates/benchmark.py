@@ -12,6 +12,7 @@ from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import ArmProgress, measure_gap
 from pytest_cpg.gates.ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.oracle_cache import OracleCache
 from pytest_cpg.world_models import OracleDynamics
 
 __tracebackhide__ = True
@@ -44,6 +45,8 @@ class Benchmark:
     watch : Watcher
     deadline : callable
         Starts the time that a comparison or ranking has.
+    cache : OracleCache or None
+        Where arms that do not change with the model are kept.
     """
 
     design: Design
@@ -51,6 +54,7 @@ class Benchmark:
     on_ranking: Callable[[ModelRanking], None]
     watch: Watcher
     deadline: Callable[[], Deadline]
+    cache: OracleCache | None = None
 
     def __repr__(self) -> str:
         return f"Benchmark({self.design.task.name}, {self.design.planner!r})"
@@ -74,7 +78,9 @@ class Benchmark:
         if oracle is None:
             oracle = OracleDynamics(self.design.task)
         with self._followed() as progress:
-            result = measure_gap(self.design, oracle=oracle, learned=learned, progress=progress)
+            result = measure_gap(
+                self.design, oracle=oracle, learned=learned, progress=progress, cache=self.cache
+            )
         self.on_result(result)
         return result
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IncompleteError, Task, WorldModelError
-from pytest_cpg.episodes import ArmRun, Starts, sample_starts
+from pytest_cpg.episodes import ArmRun, Progress, Starts, sample_starts
 from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.kept_run import KeptRun
 from pytest_cpg.gates.notes import faults_of, notes_on
 from pytest_cpg.gates.result import GateResult, Look, return_gap
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
+from pytest_cpg.oracle_cache import OracleCache, arm_key, why_not_kept
 from pytest_cpg.planners import Chance, rollout_steps_per_plan
 from pytest_cpg.stats import (
     PAIRED_INTERVALS,
@@ -38,12 +40,32 @@ _PROBE_STREAM = 2
 _PROBES = 8
 
 
+class Reuse(NamedTuple):
+    """What was known of arms that do not change with the model.
+
+    Attributes
+    ----------
+    known : tuple of str
+        How much of each arm was stored, or why nothing can be.
+    notes : tuple of str
+        What was wrong with it.
+    """
+
+    known: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
 class LoopFallbackWarning(UserWarning):
     """A world model that takes one row at a time makes its gate slow."""
 
 
 def measure_gap(
-    design: Design, *, oracle: Any, learned: Any, progress: ArmProgress | None = None
+    design: Design,
+    *,
+    oracle: Any,
+    learned: Any,
+    progress: ArmProgress | None = None,
+    cache: OracleCache | None = None,
 ) -> GateResult:
     """Run the oracle, learned and chance arms on the same starts and judge the gap.
 
@@ -54,6 +76,8 @@ def measure_gap(
     progress : callable, optional
         Told the arm's name, the episodes done and their number: when an arm begins, and after
         every planning round.
+    cache : OracleCache, optional
+        Where the oracle and chance arms are kept from session to session.
 
     Raises
     ------
@@ -70,13 +94,21 @@ def measure_gap(
         }
         _warn_of_loops(models["learned"], design)
         answer = _imagined(models["learned"], probe)
-        arms, looks = _run_arms(design, models, starts, progress)
+        arms, looks, reuse = _run_arms(design, models, starts, progress, (cache, oracle))
         if not np.array_equal(answer, _imagined(models["learned"], probe), equal_nan=True):
             raise WorldModelError(
                 "the learned model answers otherwise than before its arm was run, so no verdict on "
                 "it could be repeated. Keep no state between calls."
             )
-    return judge(design, models, starts, **arms, looks=looks, weights=weights_digest(learned))
+    return judge(
+        design,
+        models,
+        starts,
+        **arms,
+        looks=looks,
+        weights=weights_digest(learned),
+        reuse=reuse,
+    )
 
 
 def starts_of(design: Design) -> Starts:
@@ -100,21 +132,52 @@ def _run_arms(
     models: Mapping[str, BoundModel],
     starts: Starts,
     progress: ArmProgress | None,
-) -> tuple[dict[str, Arm], tuple[Look, ...]]:
-    """Run both arms from look to look until the verdict is settled, then chance as far."""
+    store: tuple[OracleCache | None, Any],
+) -> tuple[dict[str, Arm], tuple[Look, ...], Reuse]:
+    """Run both arms from look to look until the verdict is settled, then chance as far.
 
-    def run_of(name: str) -> ArmRun:
-        return ArmRun(
-            name,
-            design.task,
-            Chance() if name == "chance" else design.planner,
-            models.get(name, models["oracle"]),
-            starts,
-            seed=design.seed,
-            level=design.level,
-            to_the_end=design.metric == "return",
-            progress=progress and (lambda done, count: progress(name, done, count)),
-        )
+    Parameters
+    ----------
+    store : (OracleCache or None, oracle)
+        Where arms that do not change with the model are kept, and what they depend on.
+    """
+    cache, oracle = store
+    to_the_end = design.metric == "return"
+
+    def run_of(name: str) -> ArmRun | KeptRun:
+        planner = Chance() if name == "chance" else design.planner
+
+        def begin(starts: Starts, progress: Progress | None = None) -> ArmRun:
+            return ArmRun(
+                name,
+                design.task,
+                planner,
+                models.get(name, models["oracle"]),
+                starts,
+                seed=design.seed,
+                level=design.level,
+                to_the_end=to_the_end,
+                progress=progress,
+            )
+
+        def tell(done: int, count: int) -> None:
+            if progress:
+                progress(name, done, count)
+
+        key = None
+        if cache and name != "learned":
+            key = arm_key(
+                arm=name,
+                task=design.task,
+                planner=planner,
+                model=oracle,
+                seed=design.seed,
+                starts=design.starts,
+                to_the_end=to_the_end,
+            )
+        if cache is None or key is None:
+            return begin(starts, tell)
+        return KeptRun(name, begin, starts, cache=cache, key=key, level=design.level, progress=tell)
 
     def advance(name: str, begun: int, until: int) -> Arm:
         if progress:
@@ -138,7 +201,13 @@ def _run_arms(
         done["chance"] = advance("chance", 0, begun)
     except IncompleteError as error:
         raise IncompleteError(f"{error}. {_so_far(done)}") from None
-    return done, tuple(looks)
+    finally:
+        kept = [run for run in runs.values() if isinstance(run, KeptRun)]
+        for run in kept:
+            run.keep()
+    why = why_not_kept(task=design.task, planner=design.planner, model=oracle) if cache else None
+    known = (*map(str, kept), *([f"not stored: {why}"] if why else []))
+    return done, tuple(looks), Reuse(known, tuple(note for run in kept for note in run.notes))
 
 
 def _so_far(done: Mapping[str, Arm]) -> str:
@@ -160,6 +229,7 @@ def judge(
     chance: Arm,
     looks: tuple[Look, ...] = (),
     weights: str = "",
+    reuse: Reuse | None = None,
 ) -> GateResult:
     """Return the result of three finished arms; ``models`` are those of oracle and learned."""
     number = max(len(looks) - 1, 0)
@@ -209,10 +279,10 @@ def judge(
         swapped=models["learned"].swapped,
         weights=weights,
         versions={str(name): str(found) for name, found in design.task.versions.items()},
+        reuse=reuse.known if reuse else (),
         notes=(
-            ()
-            if design.is_smoke
-            else tuple(notes_on(design, models, ruling.verdict, oracle, chance))
+            *(() if design.is_smoke else notes_on(design, models, ruling.verdict, oracle, chance)),
+            *(reuse.notes if reuse else ()),
         ),
         faults=tuple(faults_of(models["learned"])),
     )

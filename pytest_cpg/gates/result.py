@@ -118,6 +118,9 @@ class GateResult:
         What the task was reset with in each episode.
     swapped : tuple of str
         What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
+    reuse : tuple of str
+        How much of the oracle and chance arms was known from earlier sessions. As times do, it
+        differs between runs that are otherwise the same, and it is not in the JSON form.
     weights : str
         SHA-256 of the learned model's torch weights; empty where it has none.
     versions : mapping
@@ -162,6 +165,7 @@ class GateResult:
     group: str = ""
     is_smoke: bool = False
     weights: str = ""
+    reuse: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -236,6 +240,7 @@ class GateResult:
             values[name] = asdict(values[name])
         values["verdict"] = self.verdict.value
         values["versions"] = dict(self.versions)
+        del values["reuse"]
         values["gap"] = self.gap
         return json.dumps({"schema": SCHEMA, **values}, allow_nan=False)
 

@@ -212,6 +212,7 @@ def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str
         ("planner", result.planner),
         ("swapped", ", ".join(result.swapped) + (f" ({model})" if model else "")),
         ("weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"),
+        ("stored arms", "; ".join(result.reuse)),
         ("cost", _cost(result)),
         ("versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())),
     ]

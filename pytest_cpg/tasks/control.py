@@ -61,6 +61,16 @@ class ControlTask:
             raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
 
     @property
+    def cache_key(self) -> str | None:
+        """What tells the task's arms from another's; None where the formulas are not ours.
+
+        Starts are not in it: stored arms know theirs.
+        """
+        if not any(self.formulas is own for own in (ACROBOT, CARTPOLE, REACHER)):
+            return None
+        return f"{self.formulas.domain} {self.formulas.name} {self.simulator.model_digest()}"
+
+    @property
     def observation_size(self) -> int:
         """Numbers in one observation, ``O``."""
         return self.formulas.observation_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import sys
 import threading
@@ -105,6 +106,12 @@ class Simulator:
         after[..., self._own :] = states[:, None, self._own :]
         self._finish(after, states[:, 0])
         return after
+
+    def model_digest(self) -> str:
+        """Return 64 hexadecimal digits that tell apart models that may move differently."""
+        buffer = np.empty(mujoco.mj_sizeModel(self.model), dtype=np.uint8)
+        mujoco.mj_saveModel(self.model, None, buffer)
+        return hashlib.sha256(buffer.tobytes()).hexdigest()
 
     def close(self) -> None:
         """Stop the threads; the next rollout starts them again."""

@@ -237,3 +237,11 @@ def test_nothing_looks_for_a_display_until_something_is_rendered(tmp_path):
         command, timeout=60, cwd=tmp_path, check=False, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_the_key_of_an_arm_follows_the_physics_and_not_the_threads():
+    first, again = (control.acrobot_swingup(threads=threads) for threads in (1, 2))
+    assert first.cache_key == again.cache_key
+    again.simulator.model.opt.timestep *= 2
+    assert first.cache_key != again.cache_key
+    assert replace(first, formulas=replace(first.formulas)).cache_key is None

@@ -1,0 +1,122 @@
+"""Arms that do not change with the model are kept from session to session."""
+
+import json
+
+import pytest
+
+GATE = """
+import pytest
+
+
+@pytest.mark.cpg(task="track", model={model!r}, max_verdict="MODEL BOTTLENECK"{more})
+def test_gate(cpg):
+    print("reuse:", *cpg.reuse, sep="\\n")
+"""
+
+
+@pytest.fixture
+def project(repository):
+    """The miniature, whose task says by its key that it has not changed."""
+    path = repository.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    keyed = text.replace('    versions = {"track"', '    cache_key = "1"\n    versions = {"track"')
+    assert keyed != text
+    path.write_text(keyed, encoding="utf-8")
+
+    def gate(model="mirrored", more=""):
+        repository.makepyfile(test_gates=GATE.format(model=model, more=more))
+
+    gate()
+    repository.gate = gate
+    return repository
+
+
+def measured(project, name, *options):
+    project.runpytest(f"--cpg-json={name}.json", *options)
+    report = json.loads((project.path / f"{name}.json").read_text(encoding="utf-8"))
+    (gate,) = report["gates"]
+    (comparison,) = gate["comparisons"]
+    result = comparison["result"]
+    for arm in ("oracle", "learned", "chance"):
+        for time in ("seconds", "latency_ms", "cpu_ms"):
+            del result[arm][time]
+    return result
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "more", ["", ', stop="anytime"', ', metric="return"', ", oracle_episodes=40", ", seed=3"]
+)
+def test_a_result_is_the_same_however_much_of_it_was_stored(project, more, workers):
+    project.gate("right", more)
+    anew = measured(project, "anew", "--cpg-no-cache")
+    first = measured(project, "first", *workers)
+    again = measured(project, "again", *workers)
+    assert first == anew
+    assert again == anew
+    text = project.runpytest("-s").stdout.str()
+    assert " episodes stored (key " in text
+    assert "two run again and equal" in text
+
+
+def test_another_number_of_episodes_takes_what_is_there(project):
+    project.runpytest("--cpg-episodes=12")
+    more = measured(project, "more", "--cpg-episodes=30")
+    assert "oracle: 30 episodes stored" in project.runpytest("-s", "--cpg-episodes=30").stdout.str()
+    fewer = measured(project, "fewer", "--cpg-episodes=20")
+    assert more == measured(project, "more_anew", "--cpg-episodes=30", "--cpg-no-cache")
+    assert fewer == measured(project, "fewer_anew", "--cpg-episodes=20", "--cpg-no-cache")
+
+
+def test_what_is_stored_and_cannot_be_repeated_is_discarded_and_said(project):
+    project.runpytest()
+    path = project.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    # The rewards are others, and the key still says that nothing has changed.
+    path.write_text(text.replace(".astype(float)", ".astype(float) + 0.25"), encoding="utf-8")
+    result = project.runpytest()
+    said = " ".join(result.stdout.str().split())
+    assert "note: the stored oracle arm could not be repeated: returns of episode" in said
+    assert "it was discarded and run anew" in said
+    assert "could not be repeated" not in project.runpytest().stdout.str()
+
+
+def test_a_task_without_a_key_is_not_stored_and_says_why(repository):
+    repository.makepyfile(test_gates=GATE.format(model="mirrored", more=""))
+    for _ in range(2):
+        result = repository.runpytest("-s")
+        result.stdout.fnmatch_lines(["not stored: task 'track' has no cache_key"])
+
+
+def test_nothing_is_stored_where_pytest_keeps_nothing(project):
+    for options in (("--cpg-no-cache",), ("-p", "no:cacheprovider"), ("--cpg-quick",)):
+        project.runpytest(*options)
+        assert not list(project.path.glob(".pytest_cache/d/cpg-arms/*"))
+    project.runpytest()
+    assert len(list(project.path.glob(".pytest_cache/d/cpg-arms/*"))) == 2
+
+
+def test_a_gate_that_was_broken_off_keeps_the_arm_that_was_finished(project):
+    path = project.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace(
+            "def mirrored(observations, actions):",
+            "def mirrored(observations, actions):\n    calls.append(1)\n"
+            "    if len(calls) > 30:\n        raise KeyboardInterrupt",
+        )
+        + "\ncalls = []\n",
+        encoding="utf-8",
+    )
+    assert project.runpytest_subprocess().ret == pytest.ExitCode.INTERRUPTED
+    path.write_text(text, encoding="utf-8")
+    assert "oracle: 20 episodes stored" in project.runpytest("-s").stdout.str()
+
+
+def test_a_damaged_file_is_run_anew_and_named(project):
+    project.runpytest()
+    for path in project.path.glob(".pytest_cache/d/cpg-arms/*"):
+        path.write_bytes(path.read_bytes()[:-9])
+    result = project.runpytest()
+    assert result.ret == 0
+    assert "is not as it was written; its arm is run again" in " ".join(result.stdout.str().split())

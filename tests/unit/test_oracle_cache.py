@@ -1,0 +1,1079 @@
+import ast
+import hashlib
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fakes import arm as fake_arm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_cpg import oracle_cache
+from pytest_cpg.contracts import BoxActions, FiniteActions, Plans
+from pytest_cpg.episodes import run_arm, sample_starts
+from pytest_cpg.metrics import Latency
+from pytest_cpg.oracle_cache import (
+    OracleCache,
+    StoredArm,
+    arm_key,
+    spot_check,
+    start_digests,
+    why_not_kept,
+)
+from pytest_cpg.planners import CEM, Chance, RandomShooting
+from pytest_cpg.tasks.formulas import ACROBOT
+from pytest_cpg.tasks.grids import GridTask, maze
+from pytest_cpg.world_models import OracleDynamics
+
+KEY, OTHER_KEY = "a" * 64, "b" * 64
+MAZE = maze()
+PLENTY = 10**7
+SEED, LEVEL = 5, 0.95
+FEW = RandomShooting(candidates=4, horizon=3)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A user's task, as far as a key looks at it."""
+
+    wind: float = 0.0
+    cache_key: str | None = "field 1"
+    name: str = "field"
+    budget: int = 20
+    control_period: float = 0.1
+    versions: dict[str, str] = field(default_factory=lambda: {"simulator": "1"})
+    actions: object = BoxActions(np.array([-1.0]), np.array([1.0]))
+
+
+@dataclass(frozen=True)
+class Sure:
+    """A user's planner that says how sure it is."""
+
+    inner: RandomShooting = FEW
+    cache_key: str | None = "sure 1"
+    boldness: float = 1.0
+    levels: tuple[float, ...] = (0.0, 1.0)
+    gains: object = None
+    name = "sure"
+    horizon = 3
+
+    def plan(self, world_model, latents, rngs, remaining):
+        plans = self.inner.plan(world_model, latents, rngs, remaining)
+        return Plans(plans.actions, plans.lengths, np.sin(latents[:, 0] * self.boldness))
+
+
+class Surrogate:
+    def __init__(self, cache_key):
+        self.cache_key = cache_key
+
+
+class Meadow:
+    """A user's task that is no dataclass: what the protocol has is all that is known."""
+
+    def __init__(self, **changed):
+        known = {field.name: getattr(Field(), field.name) for field in fields(Field)}
+        self.__dict__.update(**{**known, **changed})
+
+
+class Luck:
+    """A user's planner that is no dataclass."""
+
+    name, cache_key = "luck", "luck 1"
+
+    def __init__(self, horizon):
+        self.horizon = horizon
+
+
+class Forks(RandomShooting):
+    """A user's change to a planner of ours."""
+
+
+class NearlyMaze(GridTask):
+    """A user's change to a task of ours."""
+
+
+class Disguised(RandomShooting):
+    """A user's planner under the name of one of ours."""
+
+    __module__, __qualname__ = RandomShooting.__module__, RandomShooting.__qualname__
+
+
+def unkeyed(component):
+    return replace(component, cache_key=None)
+
+
+def key(**changed):
+    task = changed.get("task", MAZE)
+    usual = {
+        "arm": "oracle",
+        "task": task,
+        "planner": RandomShooting(),
+        "model": OracleDynamics(task),
+        "seed": 3,
+        "starts": "sampled",
+        "to_the_end": False,
+    }
+    return arm_key(**{**usual, **changed})
+
+
+def with_a_door():
+    """The maze with one wall less."""
+    return replace(MAZE, layout=MAZE.layout.replace("#.#...#...#...#", "#.#.......#...#"))
+
+
+OUR_CHANGES = [
+    {"arm": "chance"},
+    {"task": replace(MAZE, name="labyrinth")},
+    {"task": replace(MAZE, budget=MAZE.budget + 1)},
+    {"task": with_a_door()},
+    {"planner": CEM()},
+    {"planner": Chance()},
+    {"planner": Chance(horizon=5)},
+    {"planner": RandomShooting(candidates=51)},
+    {"planner": RandomShooting(horizon=16)},
+    {"planner": RandomShooting(ties="published")},
+    {"planner": CEM(smoothing=0.2)},
+    {"planner": CEM(elites=5)},
+    {"seed": 4},
+    {"starts": "fixed"},
+    {"to_the_end": True},
+    # Bound by name, another maze may pass for this one.
+    {"model": OracleDynamics(with_a_door())},
+    {"model": Surrogate("finer mesh")},
+    {"model": Surrogate("finest mesh")},
+]
+ANOTHER_BOX = BoxActions(np.array([-1.0]), np.array([2.0]))
+USER_CHANGES = [
+    {},
+    {"task": Field(cache_key="field 2")},
+    {"task": Field(name="meadow")},
+    {"task": Field(budget=21)},
+    {"task": Field(control_period=0.2)},
+    {"task": Field(versions={"simulator": "2"})},
+    {"task": Field(actions=ANOTHER_BOX)},
+    {"task": Field(actions=FiniteActions(np.array([[-1.0], [1.0]])))},
+    # The key was forgotten, the setting tells them apart.
+    {"task": Field(wind=0.5)},
+    {"task": Meadow()},
+    {"task": Meadow(cache_key="meadow 2")},
+    {"task": Meadow(name="meadow")},
+    {"task": Meadow(budget=21)},
+    {"task": Meadow(control_period=0.2)},
+    {"task": Meadow(versions={"simulator": "2"})},
+    {"task": Meadow(actions=ANOTHER_BOX)},
+    {"planner": Luck(3)},
+    {"planner": Luck(4)},
+    {"planner": Sure()},
+    {"planner": Sure(cache_key="sure 2")},
+    {"planner": Sure(boldness=2.0)},
+    {"planner": Sure(levels=(0.0, 2.0))},
+    {"planner": Sure(levels=[0.0, 1.0])},
+    {"planner": Sure(gains=np.array([1.0, 2.0]))},
+    {"planner": Sure(gains=np.array([[1.0, 2.0]]))},
+    {"planner": Sure(gains=np.array([1.0, 3.0]))},
+    {"planner": Sure(gains=np.float32(1.0))},
+    {"planner": Sure(gains=1.0)},
+    {"planner": Sure(gains=1)},
+    {"planner": Sure(gains=True)},
+    {"planner": Sure(gains="1")},
+    {"planner": Sure(inner=RandomShooting(candidates=5, horizon=3))},
+]
+
+
+def test_whatever_may_change_an_episode_changes_the_key():
+    found = [key(), *(key(**change) for change in OUR_CHANGES)]
+    found += [key(**{"task": Field(), **change}) for change in USER_CHANGES]
+    assert None not in found
+    assert len(set(found)) == 1 + len(OUR_CHANGES) + len(USER_CHANGES)
+    assert all(len(each) == 64 for each in found)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"task": maze()},
+        {"task": maze(), "model": OracleDynamics(MAZE)},
+        {"seed": np.int64(3)},
+        {"to_the_end": np.False_},
+        {"planner": RandomShooting(candidates=50, horizon=15, ties="earliest")},
+    ],
+    ids=["task made again", "oracle of an equal task", "numpy seed", "numpy flag", "defaults"],
+)
+def test_what_changes_no_episode_does_not_change_the_key(same):
+    if "model" in same:
+        # Another object might be another task: its own definition is in the key.
+        assert key(**same) != key()
+        assert key(**same) == key(**{**same, "model": OracleDynamics(maze())})
+    else:
+        assert key(**same) == key()
+
+
+def test_the_key_of_chance_does_not_depend_on_the_oracle():
+    chance = {"arm": "chance", "planner": Chance()}
+    models = [OracleDynamics(MAZE), Surrogate("finer mesh"), lambda observations, actions: actions]
+    assert len({key(model=model, **chance) for model in models}) == 1
+    assert key(**chance) is not None
+
+
+def test_what_cannot_be_told_apart_in_a_keyed_component_is_left_to_its_key():
+    assert key(task=Field(), planner=Sure(gains=abs)) == key(
+        task=Field(), planner=Sure(gains=np.sin)
+    )
+    assert key(planner=Sure(gains=RandomShooting)) == key(planner=Sure(gains=Sure))
+
+
+def test_another_process_finds_the_same_key():
+    program = """
+import sys
+from pytest_cpg.oracle_cache import arm_key
+from pytest_cpg.planners import RandomShooting
+from pytest_cpg.tasks.grids import maze
+from pytest_cpg.world_models import OracleDynamics
+task = maze()
+print(arm_key(arm="oracle", task=task, planner=RandomShooting(), model=OracleDynamics(task),
+              seed=3, starts="sampled", to_the_end=False))
+"""
+    for hash_seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.strip() == key()
+
+
+@pytest.fixture
+def fresh_environment():
+    oracle_cache._environment.cache_clear()
+    yield
+    oracle_cache._environment.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        (oracle_cache, "version", lambda package: "99"),
+        (oracle_cache, "_source_digest", lambda package: "0"),
+        (oracle_cache.np, "__version__", "99"),
+        (oracle_cache.np, "show_config", lambda mode: {"SIMD Extensions": {"found": ["NONE"]}}),
+        (oracle_cache.platform, "libc_ver", lambda: ("glibc", "99")),
+        (oracle_cache.platform, "machine", lambda: "vax"),
+        (oracle_cache.sys, "platform", "vms"),
+        (oracle_cache.sys, "version_info", (4, 0)),
+    ],
+    ids=["package", "source", "numpy", "simd", "libc", "machine", "system", "python"],
+)
+def test_the_environment_is_in_the_key(where, name, value, monkeypatch, fresh_environment):
+    before = key()
+    oracle_cache._environment.cache_clear()
+    # Only while the key is made: others ask the platform, too.
+    with monkeypatch.context() as changed:
+        changed.setattr(where, name, value)
+        assert key() != before
+    oracle_cache._environment.cache_clear()
+    assert key() == before
+
+
+def test_torch_is_in_the_key_of_what_it_may_compute_only(monkeypatch):
+    surrogate = Surrogate("net")
+
+    def keys():
+        return key(model=surrogate), key()
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="1"))
+    old = keys()
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="2"))
+    new = keys()
+    assert old[0] != new[0]
+    assert old[1] == new[1]
+
+
+def test_every_module_that_an_episode_runs_through_is_in_the_source_digest(tmp_path):
+    package = Path(oracle_cache.__file__).parent
+    copy = tmp_path / "pytest_cpg"
+    for path in package.rglob("*.py"):
+        target = copy / path.relative_to(package)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+
+    def imported(path):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                parts = node.module.split(".")
+                if parts[0] == "pytest_cpg" and len(parts) > 1:
+                    yield copy.joinpath(*parts[1:])
+
+    pending = [copy / "episodes.py", *(copy / "planners").iterdir(), *(copy / "tasks").iterdir()]
+    pending += (copy / "world_models").iterdir()
+    pending.append(copy / "oracle_cache.py")
+    seen = set()
+    while pending:
+        path = pending.pop()
+        # Intervals and rates are taken of outcomes, and decide none.
+        if path in seen or "stats" in path.parts:
+            continue
+        seen.add(path)
+        for base in imported(path):
+            found = [base / "__init__.py"] if base.is_dir() else [base.with_suffix(".py")]
+            pending += found
+    assert len(seen) > 20
+    before = oracle_cache._source_digest(copy)
+    for path in seen:
+        text = path.read_bytes()
+        path.write_bytes(text + b"\n# changed\n")
+        assert oracle_cache._source_digest(copy) != before, path
+        path.write_bytes(text)
+    (copy / "render" / "summary.py").write_bytes(b"")
+    assert oracle_cache._source_digest(copy) == before
+    (copy / "tasks" / "grids.py").rename(copy / "tasks" / "griddles.py")
+    assert oracle_cache._source_digest(copy) != before
+
+
+@pytest.mark.parametrize(
+    ("components", "clause"),
+    [
+        ({"task": unkeyed(Field())}, "task 'field' has no cache_key"),
+        ({"task": Field(cache_key="")}, "task 'field' has no cache_key"),
+        ({"task": Field(cache_key=3)}, "task 'field' has no cache_key"),
+        ({"planner": unkeyed(Sure())}, "planner 'sure' has no cache_key"),
+        ({"planner": Forks()}, "planner 'random-shooting' has no cache_key"),
+        ({"planner": Disguised()}, "planner 'random-shooting' has no cache_key"),
+        (
+            {"task": NearlyMaze(name="maze", layout=MAZE.layout, budget=9)},
+            "task 'maze' has no cache_key",
+        ),
+        ({"task": replace(MAZE, name=abs)}, f"task {str(abs)!r} has no cache_key"),
+        (
+            {"task": Field(actions=SimpleNamespace(size=1))},
+            "the action space of task 'field' has no cache_key",
+        ),
+        ({"model": Surrogate(None)}, "model 'Surrogate object' has no cache_key"),
+        ({"model": OracleDynamics(unkeyed(Field()))}, "model 'OracleDynamics object' has no"),
+        # Ours, but it holds functions.
+        ({"model": ACROBOT}, "model 'Formulas object' has no cache_key"),
+        ({"model": Field}, "model 'Field' has no cache_key"),
+        ({"model": np.array([None])}, "model 'ndarray object' has no cache_key"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_has_no_key_is_named_and_not_kept(components, clause):
+    assert key(**components) is None
+    task = components.get("task", MAZE)
+    usual = {"task": task, "planner": RandomShooting(), "model": OracleDynamics(task)}
+    assert why_not_kept(**{**usual, **components}).startswith(clause)
+
+
+def test_nothing_is_wrong_with_what_has_a_key():
+    assert why_not_kept(task=MAZE, planner=CEM(), model=OracleDynamics(MAZE)) is None
+    assert why_not_kept(task=Field(), planner=Sure(), model=Surrogate("net")) is None
+
+
+def test_a_subclass_of_our_keyed_class_needs_a_key_of_its_own(monkeypatch):
+    monkeypatch.setattr(GridTask, "cache_key", property(lambda self: "ours"), raising=False)
+    near = NearlyMaze(name="maze", layout=MAZE.layout, budget=9)
+    assert key() is not None
+    assert key(task=near) is None
+    monkeypatch.setattr(NearlyMaze, "cache_key", "near 1", raising=False)
+    assert key(task=near) is not None
+
+
+class Bound:
+    """The true dynamics as an arm uses them."""
+
+    rollout, score = OracleDynamics(MAZE).rollout, OracleDynamics(MAZE).score
+
+    def encode(self, states):
+        return states
+
+
+STARTS = sample_starts(MAZE, 9, seed=SEED)
+
+
+def ran(rows, planner, **options):
+    starts = STARTS.take(np.asarray(rows))
+    return run_arm("oracle", MAZE, planner, Bound(), starts, seed=SEED, level=LEVEL, **options)
+
+
+def kept_of(rows, planner):
+    """An arm with what each of its episodes takes alone."""
+    alone = [ran([row], planner) for row in rows]
+    return StoredArm(
+        arm=ran(rows, planner),
+        plans=[arm.decisions for arm in alone],
+        model_steps=[round(arm.rollout_steps * arm.decisions) for arm in alone],
+        starts=start_digests(STARTS.states[list(rows)]),
+    )
+
+
+def untimed(arm):
+    return {
+        name: value
+        for name, value in arm.to_dict().items()
+        if name not in ("latency_ms", "cpu_ms", "seconds")
+    }
+
+
+PLANNERS = [RandomShooting(candidates=4, horizon=6), Sure(), Chance()]
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=lambda planner: planner.name)
+def test_the_first_episodes_are_those_of_a_run_of_so_many(planner):
+    stored = kept_of(range(9), planner)
+    assert stored.arm.success_count > 0 or planner.name == "chance"
+    for episodes in range(1, 10):
+        assert untimed(stored.first(episodes, level=LEVEL)) == untimed(
+            ran(range(episodes), planner)
+        )
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=lambda planner: planner.name)
+def test_a_stored_arm_that_is_extended_is_that_of_one_run(planner):
+    whole = kept_of(range(9), planner)
+    joined = kept_of(range(4), planner).followed_by(kept_of(range(4, 9), planner))
+    assert untimed(joined.arm) == untimed(whole.arm)
+    for name in ("plans", "model_steps", "starts"):
+        assert np.array_equal(getattr(joined, name), getattr(whole, name))
+
+
+def stored_of(episodes, *, first=0, confidences=None, name="oracle", rng=0):
+    rng = np.random.default_rng(rng)
+    arm = replace(
+        fake_arm(name, rng.integers(2, size=episodes), returns=rng.normal(size=episodes)),
+        indices=np.arange(first, first + episodes),
+        confidences=confidences,
+    )
+    return StoredArm(
+        arm=arm,
+        plans=rng.integers(1, 9, size=episodes),
+        model_steps=rng.integers(0, 10**6, size=episodes),
+        starts=start_digests(rng.normal(size=(episodes, 3))),
+    )
+
+
+def test_decisions_are_those_of_the_episodes_taken():
+    stored = replace(stored_of(3), plans=[1, 2, 5], model_steps=[10, 2, 36])
+    parts = [stored.first(episodes, level=LEVEL) for episodes in (1, 2, 3)]
+    assert [part.decisions for part in parts] == [1, 3, 8]
+    assert [part.rollout_steps for part in parts] == [10.0, 4.0, 6.0]
+
+
+def test_times_are_those_of_the_stored_run():
+    one = stored_of(10)
+    one = replace(one, arm=replace(one.arm, seconds=5.0, latency_ms=Latency(3.0, 4.0)))
+    part = one.first(4, level=0.9)
+    assert part.seconds == 2.0
+    assert part.latency_ms == Latency(3.0, 4.0)
+    assert part.level == 0.9
+    two = stored_of(30, first=10)
+    for joined in (one.followed_by(two), one.followed_by(stored_of(10, first=10))):
+        assert joined.arm.seconds == 6.0
+    assert one.followed_by(two).arm.latency_ms == two.arm.latency_ms
+    assert one.followed_by(stored_of(10, first=10)).arm.latency_ms == Latency(3.0, 4.0)
+
+
+@pytest.mark.parametrize("episodes", [0, -1, 6])
+def test_only_stored_episodes_are_given(episodes):
+    with pytest.raises(ValueError, match="need 1 to 5 episodes"):
+        stored_of(5).first(episodes, level=LEVEL)
+
+
+@pytest.mark.parametrize("more", [stored_of(3, first=4), stored_of(3, first=6), stored_of(3)])
+def test_only_the_next_episodes_may_follow(more):
+    with pytest.raises(ValueError, match="consecutive"):
+        stored_of(5).followed_by(more)
+
+
+def test_a_part_without_confidences_does_not_follow_one_with():
+    with pytest.raises(ValueError, match="dimension"):
+        stored_of(2, confidences=[0.5, 0.7]).followed_by(stored_of(3, first=2))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"plans": [1, 2]}, "plans of every episode"),
+        ({"plans": [1, 0, 1]}, "need plans"),
+        ({"model_steps": [1]}, "model_steps of every episode"),
+        ({"starts": [[1, 2, 3]]}, "starts of every episode"),
+    ],
+)
+def test_a_stored_arm_has_one_of_each_for_every_episode(changed, message):
+    with pytest.raises(ValueError, match=message):
+        replace(stored_of(3), **changed)
+
+
+def test_an_arm_without_episodes_cannot_be_stored():
+    with pytest.raises(ValueError, match="need plans"):
+        StoredArm(arm=fake_arm("oracle", []), plans=[], model_steps=[], starts=[])
+
+
+def test_a_stored_arm_keeps_no_array_of_others():
+    plans = np.ones(3, dtype=np.int64)
+    stored = replace(stored_of(3), plans=plans)
+    plans[:] = 7
+    assert stored.plans.tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        stored.plans[0] = 2
+
+
+def test_starts_are_known_to_the_bit():
+    stored = replace(stored_of(9), starts=start_digests(STARTS.states))
+    assert stored.begins_at(STARTS.states)
+    assert stored.begins_at(STARTS.states[:4])
+    assert stored.begins_at(np.concatenate([STARTS.states, STARTS.states]))
+    moved = STARTS.states.copy()
+    moved[8, 1] = np.nextafter(moved[8, 1], np.inf)
+    assert not stored.begins_at(moved)
+    assert stored.begins_at(moved[:8])
+    assert not stored.begins_at(STARTS.states[::-1])
+
+
+def test_a_spot_check_repeats_two_episodes_exactly():
+    arm = ran(range(9), Sure())
+    picked = []
+
+    def run(rows):
+        picked.append(rows.tolist())
+        return ran(rows, Sure())
+
+    for seed in range(20):
+        assert spot_check(arm, rng=np.random.default_rng(seed), run=run) is None
+    assert all(len(rows) == 2 and rows[0] < rows[1] for rows in picked)
+    assert len({tuple(rows) for rows in picked}) > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "value", "shown"),
+    [
+        ("successes", 1, True, "successes of episode 8 was 0 and is now 1"),
+        ("steps", 0, 99, "steps of episode 7 was 100 and is now 99"),
+        ("returns", 1, np.nextafter(0.1, 1), f"returns of episode 8 was 0.1 and is now {0.1:.17f}"),
+        ("confidences", 0, 0.75, "confidences of episode 7 was 0.5 and is now 0.75"),
+    ],
+)
+def test_a_spot_check_names_the_episode_and_both_values(name, row, value, shown):
+    arm = replace(
+        fake_arm("oracle", [True, False], returns=[0.1, 0.1]),
+        indices=[7, 8],
+        confidences=[0.5, 0.5],
+    )
+    values = getattr(arm, name).copy()
+    values[row] = value
+    again = replace(arm, **{name: values})
+    note = spot_check(arm, rng=np.random.default_rng(0), run=lambda rows: again)
+    if name == "returns":
+        shown = f"returns of episode 8 was 0.1 and is now {float(value)!r}"
+    assert note == f"the stored oracle arm could not be repeated: {shown}"
+
+
+def test_a_spot_check_misses_no_confidence_that_came_or_went():
+    without = fake_arm("oracle", [True, False])
+    with_one = replace(without, confidences=[0.5, 0.5])
+    rng = np.random.default_rng(0)
+    assert "was None and is now 0.5" in spot_check(without, rng=rng, run=lambda rows: with_one)
+    assert "was 0.5 and is now None" in spot_check(with_one, rng=rng, run=lambda rows: without)
+
+
+def test_a_spot_check_sees_that_other_episodes_were_run():
+    arm = fake_arm("oracle", [True, True])
+    other = replace(arm, indices=[5, 6], successes=[False, False])
+    note = spot_check(arm, rng=np.random.default_rng(0), run=lambda rows: other)
+    assert "indices of episode 0 was 0 and is now 5" in note
+
+
+def test_the_only_episode_is_checked():
+    arm = fake_arm("oracle", [True])
+    picked = []
+    assert spot_check(arm, rng=np.random.default_rng(0), run=lambda r: picked.append(r) or arm) is (
+        None
+    )
+    assert [rows.tolist() for rows in picked] == [[0]]
+
+
+def test_the_generator_decides_which_episodes_are_checked():
+    arm = fake_arm("oracle", [True] * 30)
+
+    def picks(seed):
+        found = []
+        spot_check(
+            arm,
+            rng=np.random.default_rng(seed),
+            run=lambda rows: found.extend(rows.tolist()) or replace(arm, **taken(arm, rows)),
+        )
+        return tuple(found)
+
+    def taken(arm, rows):
+        names = ("successes", "steps", "returns", "indices")
+        return {name: getattr(arm, name)[rows] for name in names}
+
+    assert picks(1) == picks(1)
+    # Every one of 30 is missed by 400 pairs with a chance of 30 * (1 - 1/15)**400 = 3e-11.
+    assert {row for seed in range(400) for row in picks(seed)} == set(range(30))
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return OracleCache(tmp_path / "arms", max_bytes=PLENTY)
+
+
+def the_file(tmp_path):
+    (path,) = (tmp_path / "arms").iterdir()
+    return path
+
+
+def same(stored, other):
+    return oracle_cache._file_of(KEY, stored) == oracle_cache._file_of(KEY, other)
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def stored_arms(draw):
+    episodes = draw(st.integers(1, 12))
+
+    def column(values):
+        return draw(st.lists(values, min_size=episodes, max_size=episodes))
+
+    arm = replace(
+        fake_arm(draw(st.text()), column(st.booleans()), returns=column(finite)),
+        steps=column(st.integers(0, 2**62)),
+        confidences=draw(st.none() | st.just(column(finite))),
+        seconds=draw(finite),
+        latency_ms=Latency(draw(finite), draw(finite)),
+    )
+    return StoredArm(
+        arm=arm,
+        plans=column(st.integers(1, 2**62)),
+        model_steps=column(st.integers(0, 2**62)),
+        starts=column(st.integers(0, 2**56 - 1)),
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(stored=stored_arms())
+def test_what_was_stored_is_loaded_to_the_bit(stored, tmp_path_factory):
+    cache = OracleCache(tmp_path_factory.mktemp("arms"), max_bytes=PLENTY)
+    assert cache.store(KEY, stored) is None
+    found, note = cache.load(KEY)
+    assert note is None
+    for name in ("successes", "steps", "indices", "returns", "confidences"):
+        old, new = getattr(stored.arm, name), getattr(found.arm, name)
+        assert (old is None and new is None) or old.tobytes() == new.tobytes()
+    assert found.arm.to_dict() == stored.arm.to_dict()
+    for name in ("plans", "model_steps", "starts"):
+        assert np.array_equal(getattr(stored, name), getattr(found, name))
+
+
+def test_keys_are_apart(cache):
+    cache.store(KEY, stored_of(3))
+    cache.store(OTHER_KEY, stored_of(5))
+    assert cache.load(KEY)[0].arm.episodes == 3
+    assert cache.load(OTHER_KEY)[0].arm.episodes == 5
+    cache.discard(KEY)
+    assert cache.load(KEY) == (None, None)
+    assert cache.load(OTHER_KEY)[0] is not None
+
+
+def test_there_is_nothing_before_the_first_arm(cache, tmp_path):
+    assert cache.load(KEY) == (None, None)
+    cache.discard(KEY)
+    assert not (tmp_path / "arms").exists()
+
+
+def test_the_longer_arm_stays(cache, tmp_path):
+    for episodes, kept in ((5, 5), (3, 5), (9, 9), (1, 9)):
+        assert cache.store(KEY, stored_of(episodes)) is None
+        assert cache.load(KEY)[0].arm.episodes == kept
+        assert the_file(tmp_path).name == f"{KEY}-{kept}.json"
+
+
+def test_of_two_arms_of_one_length_the_first_stays(cache):
+    cache.store(KEY, stored_of(5, rng=1))
+    cache.store(KEY, stored_of(5, rng=2))
+    assert same(cache.load(KEY)[0], stored_of(5, rng=1))
+
+
+def test_ten_episodes_are_more_than_nine(cache):
+    # As texts they are fewer.
+    cache.store(KEY, stored_of(9))
+    cache.store(KEY, stored_of(10))
+    assert cache.load(KEY)[0].arm.episodes == 10
+
+
+def test_of_two_that_were_stored_at_once_the_longer_is_loaded(cache, tmp_path):
+    cache.store(KEY, stored_of(5))
+    path = the_file(tmp_path)
+    short = path.read_bytes()
+    cache.store(KEY, stored_of(12))
+    path.write_bytes(short)
+    assert cache.load(KEY)[0].arm.episodes == 12
+    cache.store(KEY, stored_of(11))
+    cache.store(KEY, stored_of(13))
+    assert the_file(tmp_path).name == f"{KEY}-13.json"
+
+
+def test_an_arm_that_lost_a_race_leaves(cache, tmp_path, monkeypatch):
+    """Another process stores a longer arm just before this one is in place."""
+    real = os.replace
+
+    def overtaken(source, target):
+        monkeypatch.setattr(os, "replace", real)
+        cache.store(KEY, stored_of(9))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", overtaken)
+    assert cache.store(KEY, stored_of(4)) is None
+    assert the_file(tmp_path).name == f"{KEY}-9.json"
+
+
+def test_an_arm_that_is_replaced_while_it_is_read_is_found(cache, monkeypatch):
+    cache.store(KEY, stored_of(4))
+    real = Path.read_bytes
+
+    def overtaken(path):
+        monkeypatch.setattr(Path, "read_bytes", real)
+        cache.store(KEY, stored_of(9))
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", overtaken)
+    stored, note = cache.load(KEY)
+    assert stored.arm.episodes == 9
+    assert note is None
+
+
+def test_only_arms_from_the_first_episode_on_are_kept(cache):
+    with pytest.raises(ValueError, match="from episode 0 on"):
+        cache.store(KEY, stored_of(3, first=1))
+
+
+def store_in_turns(folder, lengths, barrier):
+    cache = OracleCache(folder, max_bytes=PLENTY)
+    barrier.wait()
+    for episodes in lengths:
+        note = cache.store(KEY, stored_of(episodes))
+        assert note is None, note
+        stored, note = cache.load(KEY)
+        assert note is None, note
+        # Three readings in a row might all find their file replaced.
+        assert stored is None or stored.arm.episodes >= episodes
+
+
+def test_processes_that_store_one_key_at_once_keep_the_longest(tmp_path):
+    folder = tmp_path / "arms"
+    context = multiprocessing.get_context("spawn")
+    # A process that never comes must not be waited for without end.
+    barrier = context.Barrier(3, timeout=120)
+    lengths = (range(1, 160, 2), range(2, 161, 2))
+    processes = [
+        context.Process(target=store_in_turns, args=(folder, each, barrier), daemon=True)
+        for each in lengths
+    ]
+    for process in processes:
+        process.start()
+    barrier.wait()
+    cache, seen = OracleCache(folder, max_bytes=PLENTY), [0]
+    while any(process.is_alive() for process in processes):
+        stored, note = cache.load(KEY)
+        assert note is None
+        seen.append(stored.arm.episodes if stored else seen[-1])
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert seen == sorted(seen)
+    assert the_file(tmp_path).name == f"{KEY}-160.json"
+    assert same(cache.load(KEY)[0], stored_of(160))
+
+
+def test_a_truncated_file_is_no_arm(cache, tmp_path):
+    cache.store(KEY, stored_of(20))
+    path = the_file(tmp_path)
+    data = path.read_bytes()
+    assert len(data) > 1000
+    for length in [*range(0, len(data), 50), len(data) - 1]:
+        path.write_bytes(data[:length])
+        stored, note = cache.load(KEY)
+        assert stored is None
+        assert note == f"{path} is not as it was written; its arm is run again"
+        # Told once, and out of the way.
+        assert cache.load(KEY) == (None, None)
+    path.write_bytes(data)
+    assert same(cache.load(KEY)[0], stored_of(20))
+
+
+@settings(deadline=None, max_examples=300)
+@given(data=st.data())
+def test_no_byte_can_be_changed(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arms")
+    cache = OracleCache(folder, max_bytes=PLENTY)
+    cache.store(KEY, stored_of(6, confidences=[0.5] * 6))
+    (path,) = folder.iterdir()
+    text = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(text) - 1))
+    text[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(text)
+    stored, note = cache.load(KEY)
+    assert stored is None
+    assert "not as it was written" in note
+
+
+def digest(values):
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def set_to(*where, value):
+    def change(content):
+        inner = content
+        for name in where[:-1]:
+            inner = inner[name]
+        inner[where[-1]] = value
+
+    return change
+
+
+def dropped(*where):
+    def change(content):
+        inner = content
+        for name in where[:-1]:
+            inner = inner[name]
+        del inner[where[-1]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        set_to("schema", value=oracle_cache.SCHEMA + 1),
+        set_to("schema", value=None),
+        set_to("key", value=OTHER_KEY),
+        set_to("sha256", value="0" * 64),
+        set_to("more", value=1),
+        set_to("stored", value=None),
+        set_to("stored", value=[]),
+        set_to("stored", "more", value=1),
+        set_to("stored", "plans", value=None),
+        set_to("stored", "plans", value=[1, 1]),
+        set_to("stored", "plans", value=[1, 0, 1]),
+        set_to("stored", "plans", value=[1.5, 1.5, 1.5]),
+        set_to("stored", "plans", value=["1", "1", "1"]),
+        set_to("stored", "plans", value=[True, True, True]),
+        set_to("stored", "model_steps", value=[10**30, 1, 1]),
+        set_to("stored", "starts", value=[[1], [2], [3]]),
+        set_to("stored", "arm", value="arm"),
+        set_to("stored", "arm", "successes", value=[2, 1, 1]),
+        set_to("stored", "arm", "successes", value="110"),
+        set_to("stored", "arm", "successes", value=[]),
+        set_to("stored", "arm", "steps", value=[1.5, 2.0, 2.0]),
+        set_to("stored", "arm", "steps", 0, value=None),
+        set_to("stored", "arm", "returns", 0, value=None),
+        set_to("stored", "arm", "returns", 0, value=1),
+        set_to("stored", "arm", "returns", 0, value=float("nan")),
+        set_to("stored", "arm", "returns", value={}),
+        set_to("stored", "arm", "indices", value=[0, 1, 3]),
+        set_to("stored", "arm", "confidences", value=[0.5]),
+        set_to("stored", "arm", "latency_ms", value=[1.0]),
+        set_to("stored", "arm", "latency_ms", value=3),
+        set_to("stored", "arm", "surprise", value=3),
+        dropped("key"),
+        dropped("stored"),
+        dropped("stored", "arm"),
+        dropped("stored", "starts"),
+        dropped("stored", "arm", "name"),
+        dropped("stored", "arm", "returns"),
+    ],
+)
+def test_a_foreign_file_is_no_arm_even_with_its_digest(change, cache, tmp_path):
+    cache.store(KEY, stored_of(3))
+    path = the_file(tmp_path)
+    content = json.loads(path.read_bytes())
+    assert content["sha256"] == digest(content["stored"])
+    assert (content["schema"], content["key"]) == (oracle_cache.SCHEMA, KEY)
+    change(content)
+    if content.get("sha256") != "0" * 64 and "stored" in content:
+        content["sha256"] = digest(content["stored"])
+    path.write_text(json.dumps(content, sort_keys=True), encoding="utf-8")
+    stored, note = cache.load(KEY)
+    assert stored is None
+    assert str(path) in note
+    assert cache.store(KEY, stored_of(3)) is None
+    assert same(cache.load(KEY)[0], stored_of(3))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"null", b"[]", b"3", b'"stored"', b"\xff\xfe", b"[" * 10**5, b"9" * 5000, b"{}\n{}"],
+    ids=lambda data: repr(data[:8]),
+)
+def test_a_file_that_is_something_else_is_no_arm(data, cache, tmp_path):
+    (tmp_path / "arms").mkdir()
+    (tmp_path / "arms" / f"{KEY}-7.json").write_bytes(data)
+    stored, note = cache.load(KEY)
+    assert stored is None
+    assert "not as it was written" in note
+    assert not list((tmp_path / "arms").iterdir())
+
+
+def test_a_file_under_another_name_is_no_arm(cache, tmp_path):
+    cache.store(KEY, stored_of(3))
+    the_file(tmp_path).rename(tmp_path / "arms" / f"{KEY}-8.json")
+    stored, note = cache.load(KEY)
+    assert stored is None
+    assert "not as it was written" in note
+
+
+def test_a_shorter_arm_is_found_behind_a_broken_one(cache, tmp_path):
+    cache.store(KEY, stored_of(3))
+    (tmp_path / "arms" / f"{KEY}-8.json").write_bytes(b"{")
+    stored, note = cache.load(KEY)
+    assert stored.arm.episodes == 3
+    assert "-8.json" in note
+
+
+def test_a_broken_arm_gives_way_to_a_shorter_one(cache, tmp_path):
+    (tmp_path / "arms").mkdir()
+    (tmp_path / "arms" / f"{KEY}-8.json").write_bytes(b"{")
+    assert cache.store(KEY, stored_of(3)) is None
+    assert the_file(tmp_path).name == f"{KEY}-3.json"
+
+
+def test_a_folder_in_place_of_a_file_is_told(cache, tmp_path):
+    (tmp_path / "arms" / f"{KEY}-8.json").mkdir(parents=True)
+    stored, note = cache.load(KEY)
+    assert stored is None
+    assert note.startswith("a stored arm cannot be read: ")
+
+
+def test_a_file_in_place_of_the_folder_is_told(cache, tmp_path):
+    (tmp_path / "arms").write_text("mine", encoding="utf-8")
+    stored, note = cache.load(KEY)
+    assert stored is None
+    assert note.startswith("a stored arm cannot be read: ")
+    assert cache.store(KEY, stored_of(3)).startswith("the oracle arm cannot be kept: ")
+    cache.discard(KEY)
+    assert (tmp_path / "arms").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "error"),
+    [
+        (os, "replace", PermissionError(13, "Permission denied")),
+        (Path, "write_bytes", OSError(28, "No space left on device")),
+        (Path, "mkdir", OSError(30, "Read-only file system")),
+    ],
+)
+def test_what_cannot_be_written_is_told_and_leaves_nothing(
+    where, name, error, cache, tmp_path, monkeypatch
+):
+    cache.store(KEY, stored_of(3))
+
+    def refuse(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(where, name, refuse)
+    assert cache.store(KEY, stored_of(9)) == f"the oracle arm cannot be kept: {error}"
+    monkeypatch.undo()
+    assert the_file(tmp_path).name == f"{KEY}-3.json"
+    assert cache.load(KEY)[0].arm.episodes == 3
+
+
+def test_a_folder_that_can_only_be_read_is_as_good(cache, monkeypatch):
+    cache.store(KEY, stored_of(3))
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert cache.load(KEY)[0].arm.episodes == 3
+    cache.discard(KEY)
+    assert cache.load(KEY)[0].arm.episodes == 3
+
+
+SIZE = len(oracle_cache._file_of(KEY, stored_of(30)))
+KEYS = [letter * 64 for letter in "0123456789"]
+
+
+def age(folder, key, seconds):
+    (path,) = folder.glob(f"{key}-*.json")
+    os.utime(path, (seconds, seconds))
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_the_least_recently_used_are_dropped_first(tmp_path):
+    folder = tmp_path / "arms"
+    cache = OracleCache(folder, max_bytes=3 * SIZE + SIZE // 2)
+    for number, each in enumerate(KEYS[:3]):
+        cache.store(each, stored_of(30))
+        age(folder, each, 1000 + number)
+    # The oldest was used again, which is what counts.
+    cache.load(KEYS[0])
+    (folder / "notes.txt").write_text("x" * 10 * SIZE, encoding="utf-8")
+    assert cache.store(KEYS[3], stored_of(30)) is None
+    kept = {f"{KEYS[number]}-30.json" for number in (0, 2, 3)}
+    assert names(folder) == {*kept, "notes.txt"}
+
+
+def test_a_forgotten_temporary_file_is_dropped_in_its_turn(tmp_path):
+    folder = tmp_path / "arms"
+    cache = OracleCache(folder, max_bytes=2 * SIZE)
+    cache.store(KEYS[0], stored_of(30))
+    leftover = folder / f"{KEYS[1]}-30.json.0123456789abcdef.tmp"
+    leftover.write_bytes(b"x" * SIZE)
+    os.utime(leftover, (1000, 1000))
+    assert cache.load(KEYS[1]) == (None, None)
+    cache.store(KEYS[2], stored_of(30))
+    assert names(folder) == {f"{KEYS[0]}-30.json", f"{KEYS[2]}-30.json"}
+
+
+def test_an_arm_that_is_too_large_costs_no_other_its_place(tmp_path):
+    folder = tmp_path / "arms"
+    OracleCache(folder, max_bytes=PLENTY).store(KEYS[0], stored_of(30))
+    assert OracleCache(tmp_path / "just", max_bytes=SIZE).store(KEYS[1], stored_of(30)) is None
+    note = OracleCache(folder, max_bytes=SIZE - 1).store(KEYS[1], stored_of(30))
+    assert note == f"the oracle arm takes {SIZE} of {SIZE - 1} bytes"
+    assert names(folder) == {f"{KEYS[0]}-30.json"}
+
+
+def test_a_file_that_another_process_drops_meanwhile_is_no_matter(tmp_path, monkeypatch):
+    folder = tmp_path / "arms"
+    cache = OracleCache(folder, max_bytes=2 * SIZE)
+    for number, each in enumerate(KEYS[:2]):
+        cache.store(each, stored_of(30))
+        age(folder, each, 1000 + number)
+    real = os.stat
+
+    def gone(path, *args, **kwargs):
+        if Path(path).name.startswith(KEYS[0]):
+            Path(path).unlink()
+            monkeypatch.setattr(os, "stat", real)
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "stat", gone)
+    assert cache.store(KEYS[2], stored_of(30)) is None
+    assert names(folder) == {f"{KEYS[1]}-30.json", f"{KEYS[2]}-30.json"}
+
+
+@settings(deadline=None, max_examples=30)
+@given(lengths=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 60)), max_size=25))
+def test_the_folder_never_takes_more_than_it_may(lengths, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arms")
+    cache = OracleCache(folder, max_bytes=4 * SIZE)
+    for number, episodes in lengths:
+        assert cache.store(KEYS[number], stored_of(episodes)) is None
+        assert sum(path.stat().st_size for path in folder.iterdir()) <= 4 * SIZE
+        # What was stored just now was used last.
+        assert cache.load(KEYS[number])[0].arm.episodes >= episodes
