@@ -80,7 +80,7 @@ def _known(
     if asked is None or root in asked:
         return known
     for gate in baseline.gates:
-        file, is_node, _ = gate.partition("::")
+        file, is_node, _ = gate.partition("[")[0].partition("::")
         path = root / file
         is_asked = any(path.is_relative_to(folder) for folder in asked)
         if not is_node or (path.exists() and not is_asked):
@@ -94,7 +94,7 @@ def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: b
     A file without any gate may have been skipped as a whole, and a gate with an id of its own may
     be in any file.
     """
-    file, is_node, _ = name.partition("::")
+    file, is_node, _ = name.partition("[")[0].partition("::")
     if not is_node:
         return all_collected
     if not (root / file).exists():

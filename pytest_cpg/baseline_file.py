@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from pytest_cpg.baseline_gate import BaselineGate
-from pytest_cpg.baselines import Baseline, BaselineError
+from pytest_cpg.baselines import LARGEST_FAMILY, Baseline, BaselineError
 
 SCHEMA = 1
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
@@ -158,7 +158,7 @@ def _parsed(path: Path, text: str) -> Baseline:
         rows = json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         _refuse(path, f"line {error.lineno}, column {error.colno}: {error.msg}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         _refuse(path, str(error))
     header = rows[0] if isinstance(rows, list) and rows else rows
     schema = header.get("schema") if isinstance(header, dict) else None
@@ -171,8 +171,13 @@ def _parsed(path: Path, text: str) -> Baseline:
             "Upgrade: pip install -U pytest-cpg",
         )
     family_size = header.pop("family_size", None)
-    if family_size is not None and (type(family_size) is not int or family_size < 1):
-        _refuse(path, f"family_size is {family_size!r}, and has to be a whole number from 1")
+    is_size = type(family_size) is int and 1 <= family_size <= LARGEST_FAMILY
+    if family_size is not None and not is_size:
+        _refuse(
+            path,
+            f"family_size is {family_size!r:.40}, and has to be a whole number from 1 to "
+            f"{LARGEST_FAMILY}",
+        )
     if not isinstance(rows, list) or header != {"schema": SCHEMA}:
         _refuse(path, "its first object may hold a schema and a family_size only")
     return Baseline(gates=_gates(path, rows[1:]), declared_family_size=family_size)
@@ -189,7 +194,7 @@ def _gates(path: Path, rows: list[Any]) -> dict[str, BaselineGate]:
             _refuse(path, f"gate {name!r} stands there twice")
         try:
             gates[name] = BaselineGate.from_dict(name, values)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             _refuse(path, f"gate {name!r}: {error}")
     return gates
 

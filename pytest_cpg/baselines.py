@@ -22,6 +22,8 @@ from pytest_cpg.stats import (
 if TYPE_CHECKING:
     from pytest_cpg.gates.result import GateResult
 
+# More than any project has, and few enough to share an error rate among.
+LARGEST_FAMILY = 1_000_000
 # What `comparison_name` adds to a gate's id from the second comparison of a test on.
 _NUMBER = re.compile(r" #\d+$")
 

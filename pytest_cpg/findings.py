@@ -6,6 +6,7 @@ the verdicts, and can only add a failure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -13,10 +14,12 @@ from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.stopping import gap_p_value_of
 from pytest_cpg.ledger import Finding, Judgement, Ledger, Outcome, comparison_name
 from pytest_cpg.recipes import differences, judge_recipe
-from pytest_cpg.stats import Verdict, family_false_alarm_chance, holm, parse_verdict
+from pytest_cpg.stats import Verdict, holm, parse_verdict
 
 
-def findings(ledger: Ledger, *, is_corrected: bool, family_size: int) -> list[Finding]:
+def findings(
+    ledger: Ledger, *, is_corrected: bool, family_size: int, is_cut: bool = False
+) -> list[Finding]:
     """Return what all gates together say.
 
     Parameters
@@ -25,13 +28,15 @@ def findings(ledger: Ledger, *, is_corrected: bool, family_size: int) -> list[Fi
         Whether the gates share one error rate.
     family_size : int
         Gates of the family, run or not; 0 when it is not known.
+    is_cut : bool
+        Whether pytest left out files because of what happened before.
     """
     measured = [
         _Measured(gate, comparison_name(gate, number), entry.outcome, judgement, judgement.read())
         for gate, entry in ledger.entries.items()
         for number, judgement in enumerate(entry.judgements, 1)
     ]
-    found = _recipe_findings(ledger, measured)
+    found = [] if is_cut else _recipe_findings(ledger, measured)
     # A test that makes two comparisons has two chances to cry wolf.
     known = len({*ledger.planned, *ledger.deselected, *(one.name for one in measured)})
     size = max(family_size, known)
@@ -49,7 +54,7 @@ def findings(ledger: Ledger, *, is_corrected: bool, family_size: int) -> list[Fi
 
 
 def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
-    """Return a statement about every option asked of the session that changed nothing in it.
+    """Return a statement about every option asked of the session that decided nothing in it.
 
     Parameters
     ----------
@@ -73,7 +78,7 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
         ),
     }
     return [
-        Finding(f"--cpg-{name.replace('_', '-')} changed nothing: {why}")
+        Finding(f"--cpg-{name.replace('_', '-')} was given, and {why}")
         for name, (is_in_vain, why) in in_vain.items()
         if results and is_in_vain and name in asked
     ]
@@ -122,13 +127,14 @@ def _recipe_finding(lead: str, members: Sequence[_Measured], absent: int) -> Fin
         )
     judged, metric = judge_recipe(results), members[0].result.metric
     interval, form = judged.interval, "+.2f" if metric == "success" else "+.3g"
-    strictest = min(
-        (parse_verdict(one.judgement.max_verdict) for one in members),
-        key=lambda verdict: verdict.severity,
+    strictest = _accepted(members)
+    is_worse = _is_worse(judged.verdict, strictest)
+    # What fails without the checkpoints that are expected to is no fault of theirs.
+    others = [one for one in members if one.outcome != "xfailed"]
+    is_expected = len(others) < len(members) and not (
+        len(others) > 1
+        and _is_worse(judge_recipe({one.name: one.result for one in others}).verdict, strictest)
     )
-    is_worse = judged.verdict.severity > strictest.severity
-    # A checkpoint that is expected to fail takes its recipe along.
-    is_expected = any(one.outcome == "xfailed" for one in members)
     beside = f"; worse than {strictest}{', as expected' * is_expected}" if is_worse else ""
     return Finding(
         f"{lead}{judged.verdict}, gap {interval.estimate:{form}} [{interval.low:{form}},"
@@ -136,6 +142,21 @@ def _recipe_finding(lead: str, members: Sequence[_Measured], absent: int) -> Fin
         f"checkpoints as clusters ({interval.method}): {checkpoints}{beside}",
         fails=is_worse and not is_expected,
     )
+
+
+def _accepted(members: Sequence[_Measured]) -> Verdict:
+    """Return the worst verdict that a recipe may have: what its strictest gate accepts.
+
+    A recipe whose checkpoints do not settle it informs: proof takes more checkpoints than most
+    have, whatever each of them has proven by itself.
+    """
+    accepted = [parse_verdict(one.judgement.max_verdict) for one in members]
+    strictest = min(accepted, key=lambda verdict: verdict.severity)
+    return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
+
+
+def _is_worse(verdict: Verdict, accepted: Verdict) -> bool:
+    return verdict.severity > accepted.severity
 
 
 def _arms(result: GateResult) -> str:
@@ -152,7 +173,8 @@ def _arms(result: GateResult) -> str:
 def _family_findings(
     measured: Sequence[_Measured], *, is_corrected: bool, size: int
 ) -> list[Finding]:
-    alpha = max((1 - one.result.level) / 2 for one in measured)
+    alphas = {one.name: (1 - one.result.level) / 2 for one in measured}
+    alpha = max(alphas.values())
     percent = f"{100 * alpha:.2g} %"
     # Each of these may fail the session by chance, too, and is no gate of the family.
     drifts = sum(one.judgement.drift_fails for one in measured)
@@ -163,7 +185,11 @@ def _family_findings(
         if count
     ]
     if not is_corrected:
-        chance = family_false_alarm_chance(size + drifts + recipes, alpha=alpha)
+        # Of what was not measured nothing better is known.
+        chance = 1 - (
+            math.prod(1 - one for one in alphas.values())
+            * (1 - alpha) ** (size - len(measured) + drifts + recipes)
+        )
         tests = " and ".join([f"{size} gates", *besides])
         return [
             Finding(
@@ -182,8 +208,10 @@ def _family_findings(
         return found
     # The first step of Holm is what every gate was judged by. Its later steps need all p-values of
     # the family: they are taken when it is complete, and never change a gate's own verdict.
+    # A gate with a stricter level of its own keeps its share of the error.
     p_values = {one.name: gap_p_value_of(one.result) for one in measured}
-    rejected = holm(p_values, alpha=alpha, family_size=size)
+    shares = {name: min(1.0, p * alpha / alphas[name]) for name, p in p_values.items()}
+    rejected = holm(shares, alpha=alpha, family_size=size)
     return found + [
         Finding(
             f"Holm: {one.name} is a MODEL BOTTLENECK as well, now that all {size} gates are known "

@@ -37,7 +37,9 @@ _NO_GATE = (
     "benchmark_runner.compare(learned=...) or .rank({...}) in the test."
 )
 
-_BROKEN_OFF = "Attempt 1 broke off before its gate was judged; -rR shows how."
+_BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended."
+
+_HIDDEN = "this test skipped itself after its gate had failed, which hides no verdict."
 
 _RERUN = """\
 {first}
@@ -70,7 +72,7 @@ def parse_item(node: pytest.Item, settings: Settings, *, family_size: int) -> Ga
     from pytest_cpg.contracts import ComponentError
     from pytest_cpg.marker import parse_gate
 
-    markers = list(node.iter_markers(MARKER))
+    markers = _markers(node)
     if not markers:
         fail(
             "the fixtures of pytest-cpg need a marked test. Write "
@@ -106,6 +108,18 @@ def design_of(spec: GateSpec, task: Task) -> Design:
         group=spec.group,
         is_smoke=spec.is_smoke,
     )
+
+
+def has_marked_parameters(definition: pytest.Item) -> bool:
+    """Say whether some parameters of a test bring markers of their own."""
+    values = (
+        value
+        for mark in definition.iter_markers("parametrize")
+        for given in (*mark.args[1:2], mark.kwargs.get("argvalues"))
+        if isinstance(given, list | tuple)
+        for value in given
+    )
+    return any(mark.name == MARKER for value in values for mark in getattr(value, "marks", ()))
 
 
 def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
@@ -156,6 +170,17 @@ def judge_into(
     return judge
 
 
+def unhide(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Fail the report of a test that skipped itself after its gate had failed.
+
+    unittest keeps what was skipped to itself, and pytest puts it in place of our failure.
+    """
+    is_refused = any(judgement.reason is not None for _, judgement in item.stash.get(RESULTS, []))
+    if report.skipped and is_refused and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = item.stash.get(_FIRST_FAILURE, _HIDDEN)
+
+
 def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
@@ -194,9 +219,16 @@ def clean_errors() -> Iterator[None]:
         fail(str(error))
 
 
+def _markers(node: pytest.Item) -> list[pytest.Mark]:
+    """Return a test's markers, closest first: those of its parameters before its own."""
+    parameters = getattr(node, "callspec", None)
+    closest = [mark for mark in parameters.marks if mark.name == MARKER] if parameters else []
+    return [*closest, *(mark for mark in node.iter_markers(MARKER) if mark not in closest)]
+
+
 def _named(item: pytest.Item, name: str) -> str:
     """Return a name as the closest marker gives it, empty if none does."""
-    names = (marker.kwargs.get(name) for marker in item.iter_markers(MARKER))
+    names = (marker.kwargs.get(name) for marker in _markers(item))
     return next((given for given in names if isinstance(given, str)), "")
 
 

@@ -43,6 +43,11 @@ _NO_BASELINE = (
     "--cpg-update-baseline where the model is known to be good, and commit the file."
 )
 
+_LATE_MARKER = (
+    "the marker cpg was added after the test had begun. Add it while tests are collected, in "
+    "pytest_collection_modifyitems."
+)
+
 _NO_FAMILY = (
     "--cpg-correction=holm shares one error rate among all gates of the project, and needs to know "
     "how many they are. Set cpg_family_size in the ini file, or keep a baseline."
@@ -117,11 +122,13 @@ class GateSession:
 
     def benchmark(self, node: pytest.Item) -> Benchmark:
         """Return what compares models for this test."""
-        from pytest_cpg.gate_item import RANKINGS, design_of, fail, gate_id, judge_into
+        from pytest_cpg.gate_item import RANKINGS, RESULTS, design_of, fail, gate_id, judge_into
         from pytest_cpg.gates.benchmark import Benchmark
         from pytest_cpg.terminal import watch_on
 
         spec = self.spec(node)
+        if RESULTS not in node.stash:
+            fail(_LATE_MARKER)
         is_updated = self._is_on("update_baseline")
         is_compared = spec.drift == "fail" and not (is_updated or spec.is_smoke)
         if is_compared and self.baseline is None:
@@ -175,7 +182,11 @@ class GateSession:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
         if metafunc.definition.get_closest_marker("cpg"):
-            self._parsed(metafunc.definition)
+            from pytest_cpg.gate_item import has_marked_parameters
+
+            # What its parameters say closer is known only once there is a test for each.
+            if not has_marked_parameters(metafunc.definition):
+                self._parsed(metafunc.definition)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file was skipped or could not be imported, here or on a worker."""
@@ -270,9 +281,11 @@ class GateSession:
         """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
         report = yield
         if item.get_closest_marker("cpg"):
-            from pytest_cpg.gate_item import ATTEMPT, RANKINGS, RESULTS, gate_id
+            from pytest_cpg.gate_item import ATTEMPT, RANKINGS, RESULTS, gate_id, unhide
             from pytest_cpg.ledger import dump
 
+            if call.when == "call":
+                unhide(item, report)
             report.pytest_cpg_gate = gate_id(item)  # type: ignore[attr-defined]  # ours to add
             report.pytest_cpg_attempt = item.stash.get(ATTEMPT, 1)  # type: ignore[attr-defined]
             if call.when == "call" or (call.when == "setup" and not report.passed):
@@ -414,7 +427,12 @@ class GateSession:
         is_smoke = self._is_on("quick")
         found: list[Finding] = []
         if not is_smoke:
-            found += findings(self.ledger, is_corrected=self._is_corrected, family_size=family_size)
+            found += findings(
+                self.ledger,
+                is_corrected=self._is_corrected,
+                family_size=family_size,
+                is_cut=bool(getattr(self._config.option, "lf", False)),
+            )
             found += without_effect(self.ledger, self._settings.typed)
         if not self._has_run:
             return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -133,6 +134,8 @@ _OF_GATES = tuple(option for option in OPTIONS if option.is_for_one_gate)
 
 
 _SMOKE_EPISODES = 2
+# Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
+_MOST_CALIBRATED, _QUICK = 1000, 150
 
 
 def parse_gate(
@@ -181,11 +184,11 @@ def parse_gate(
         values.update(stop="fixed", interval="auto")
     margin = _margin(marked.get("margin"), metric)
     gap_level = 1 - (1 - values["confidence"]) / family_size
-    episodes = _episodes(asked, metric, gap_level)
+    episodes = _episodes(asked, metric, gap_level, family_size)
     # A margin asks for proof, so that what is not proven must not pass.
     strictest = "INCONCLUSIVE" if margin is None else "MODEL AS GOOD AS ORACLE"
     spec = GateSpec(
-        id=_text("id", marked.get("id", nodeid)),
+        id=_id(marked["id"]) if "id" in marked else nodeid,
         task=task,
         budget=marked.get("budget"),
         make_task=make_task,
@@ -253,6 +256,14 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name}: need a name, got {value!r}")
     return value
+
+
+def _id(given: Any) -> str:
+    """Return a gate's own name, which must not look like a test's or like a second comparison."""
+    name = _text("id", given)
+    if not name or "::" in name or re.search(r" #\d+$", name):
+        raise ValueError(f"id: need a name without '::' that does not end in ' #2', got {name!r}")
+    return name
 
 
 def _model(given: Any) -> str:
@@ -345,13 +356,14 @@ def _check_returns(marked: Mapping[str, Any]) -> None:
         )
 
 
-def _episodes(asked: _Asked, metric: Metric, gap_level: float) -> int:
+def _episodes(asked: _Asked, metric: Metric, gap_level: float, family_size: int) -> int:
     """Return the most episodes per arm, once all that goes with their number fits together."""
     values = asked.values
     stop, oracle_episodes = values["stop"], values["oracle_episodes"]
     if stop == "fixed":
         if metric == "success":
-            _check_can_fail(values["episodes"], gap_level, values["interval"])
+            interval = _interval(values["interval"], family_size)
+            _check_can_fail(values["episodes"], gap_level, interval)
         elif values["episodes"] < 2:
             raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
         if asked.sources["max_episodes"] == asked.sources["stop"] == "marker":
@@ -391,14 +403,26 @@ def _episodes(asked: _Asked, metric: Metric, gap_level: float) -> int:
 
 
 def _check_first_look(stop: StopMode, most: int, level: float) -> None:
-    from pytest_cpg.stats import anytime_look_sizes, paired_statistic, wang_tsiatis_boundary
+    from pytest_cpg.stats import (
+        anytime_look_sizes,
+        look_sizes,
+        paired_statistic,
+        wang_tsiatis_boundary,
+    )
 
     try:
         if stop == "anytime":
             anytime_look_sizes(most, level=level)
             return
-        boundary = wang_tsiatis_boundary(most, level=level)
-        if paired_statistic(wins=most, losses=0, pairs=most) <= boundary.constant:
+        look_sizes(most)
+        if most > _MOST_CALIBRATED:
+            raise ValueError(
+                f"the boundary of more than {_MOST_CALIBRATED} episodes takes too long to "
+                f'calibrate, got {most}; stop="anytime" needs none'
+            )
+        # Any boundary that takes long to calibrate can be reached.
+        boundary = wang_tsiatis_boundary(most, level=level) if most <= _QUICK else None
+        if boundary and paired_statistic(wins=most, losses=0, pairs=most) <= boundary.constant:
             raise ValueError(
                 f"a gate of {most} episodes can never fail at level {level:g}, got {most}; 50 is a "
                 f"good start"
@@ -410,18 +434,19 @@ def _check_first_look(stop: StopMode, most: int, level: float) -> None:
 def _check_can_fail(episodes: int, level: float, interval: str) -> None:
     from pytest_cpg.stats import smallest_decisive_episodes, smallest_decisive_pairs
 
-    is_paired = interval not in ("auto", "agresti-caffo")
+    if interval != "agresti-caffo":
+        least = smallest_decisive_pairs(level=level, method=interval)
+        if episodes < least:
+            raise ValueError(
+                f"a paired gate with {episodes} episode{'s'[: episodes != 1]} per arm can never "
+                f"fail at confidence {level:.10g}, or not without failing equal models too often. "
+                f"Use --cpg-episodes={least} or more; 50 is a good start."
+            )
+        return
     least = smallest_decisive_episodes(level=level)
     if episodes < least:
         raise ValueError(
             f"a gate with {episodes} episode{'s'[: episodes != 1]} per arm can never fail at "
             f"confidence {level:g}: even {episodes}/{episodes} against 0/{episodes} is "
             f"INCONCLUSIVE. Use --cpg-episodes={least} or more; 50 is a good start."
-        )
-    least = smallest_decisive_pairs(level=level)
-    if is_paired and episodes < least:
-        raise ValueError(
-            f"a paired gate with {episodes} episodes per arm cannot keep its error rate at "
-            f"confidence {level:g}: equal models may differ on all of them by chance. Use "
-            f"--cpg-episodes={least} or more; 50 is a good start."
         )

@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 
-def whole(least: int) -> Callable[[Any], int]:
-    """Return a parser of whole numbers of at least ``least``."""
+def whole(least: int, most: float = float("inf")) -> Callable[[Any], int]:
+    """Return a parser of whole numbers from ``least`` to ``most``."""
 
     def parse(value: Any) -> int:
         try:
@@ -25,6 +25,8 @@ def whole(least: int) -> Callable[[Any], int]:
             number = None
         if isinstance(number, bool) or not isinstance(number, int) or number < least:
             raise ArgumentTypeError(f"need a whole number of at least {least}, got {value!r}")
+        if number > most:
+            raise ArgumentTypeError(f"need a whole number of at most {most}, got {value!r:.40}")
         return number
 
     return parse
@@ -204,7 +206,7 @@ OPTIONS = (
     ),
     Option(
         "family_size",
-        whole(0),
+        whole(0, 1_000_000),
         "int",
         0,
         "K",

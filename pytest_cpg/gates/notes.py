@@ -9,6 +9,8 @@ from pytest_cpg.metrics import Arm
 from pytest_cpg.stats import Verdict, smallest_detectable_gap
 from pytest_cpg.world_models import BoundModel
 
+# A model that was flagged could be, and of a planner that fails the verdict itself says so.
+_SEEN = (Verdict.MODEL_BOTTLENECK, Verdict.PLANNER_BOTTLENECK)
 # Chance this near to the oracle leaves little of the oracle's success to planning.
 _CHANCE_SHARE = 0.5
 
@@ -22,7 +24,7 @@ def notes_on(
         notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")
     if not models["learned"].swapped:
         notes.append("the learned arm was run with the true dynamics: nothing was judged")
-    if _is_blind(design, oracle) and verdict is not Verdict.PLANNER_BOTTLENECK:
+    if verdict not in _SEEN and _is_blind(design, oracle):
         notes.append(
             f"the oracle solves only {oracle.success_count}/{oracle.episodes}: no model could fail "
             f"this gate; use a stronger planner, more episodes, or min_oracle="
@@ -54,8 +56,16 @@ def _is_blind(design: Design, oracle: Arm) -> bool:
     """Say whether not even a model without any success would be flagged."""
     if design.metric == "return":
         return False
-    expected = round(oracle.success_rate * design.episodes)
-    return smallest_detectable_gap(expected, design.episodes, level=design.gap_level) is None
+    return (
+        smallest_detectable_gap(
+            oracle.success_count,
+            oracle.episodes,
+            level=design.gap_level,
+            learned_episodes=min(design.episodes, oracle.episodes),
+            method=design.method,
+        )
+        is None
+    )
 
 
 def faults_of(model: BoundModel) -> list[str]:

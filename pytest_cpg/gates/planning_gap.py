@@ -87,19 +87,15 @@ def measure_gap(
     _check_roles(oracle, learned)
     with inference(oracle, learned):
         starts = starts_of(design)
-        probe = _probe(design.task, starts, design.seed)
+        probe = probe_of(design.task, starts, design.seed)
         models = {
             "oracle": bound_to_starts(oracle, design, starts),
             "learned": bound_to_starts(learned, design, starts),
         }
         _warn_of_loops(models["learned"], design)
-        answer = _imagined(models["learned"], probe)
+        answer = imagined(models["learned"], probe)
         arms, looks, reuse = _run_arms(design, models, starts, progress, (cache, oracle))
-        if not np.array_equal(answer, _imagined(models["learned"], probe), equal_nan=True):
-            raise WorldModelError(
-                "the learned model answers otherwise than before its arm was run, so no verdict on "
-                "it could be repeated. Keep no state between calls."
-            )
+        check_unchanged("the learned model", answer, imagined(models["learned"], probe))
     return judge(
         design,
         models,
@@ -123,7 +119,7 @@ def starts_of(design: Design) -> Starts:
 
 def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
     """Return a model as an arm uses it, checked on states near the starts."""
-    states, actions = _probe(design.task, starts, design.seed)
+    states, actions = probe_of(design.task, starts, design.seed)
     return bind(model, design.task, probe_states=states, probe_actions=actions)
 
 
@@ -347,7 +343,7 @@ def _check_roles(oracle: Any, learned: Any) -> None:
         )
 
 
-def _probe(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:
+def probe_of(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return states [P, S] a few random steps from the starts, and an action [P, A] for each."""
     rngs = [
         np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PROBE_STREAM, row)))
@@ -360,10 +356,19 @@ def _probe(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArra
     return states, actions[:, 2]
 
 
-def _imagined(model: BoundModel, probe: tuple[FloatArray, FloatArray]) -> FloatArray:
+def imagined(model: BoundModel, probe: tuple[FloatArray, FloatArray]) -> FloatArray:
     """Return what a model imagines one step ahead of the probe."""
     states, actions = probe
     return model.rollout(model.encode(states), actions[:, None])
+
+
+def check_unchanged(who: str, before: FloatArray, after: FloatArray) -> None:
+    """Raise WorldModelError for a model that answers a probe otherwise than before its arm."""
+    if not np.array_equal(before, after, equal_nan=True):
+        raise WorldModelError(
+            f"{who} answers otherwise than before its arm was run, so no verdict on it could be "
+            f"repeated. Keep no state between calls."
+        )
 
 
 def _warn_of_loops(model: BoundModel, design: Design) -> None:

@@ -12,7 +12,15 @@ import numpy as np
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.episodes import ArmRun
 from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import ArmProgress, bound_to_starts, starts_of
+from pytest_cpg.gates.notes import faults_of
+from pytest_cpg.gates.planning_gap import (
+    ArmProgress,
+    bound_to_starts,
+    check_unchanged,
+    imagined,
+    probe_of,
+    starts_of,
+)
 from pytest_cpg.metrics import Arm
 from pytest_cpg.stats import (
     Interval,
@@ -41,19 +49,24 @@ class ModelRanking:
         Names from best to worst, their ranks and the intervals of those.
     arms : mapping
         Outcomes of each model, by name; all of them began at the same starts.
+    faults : mapping
+        What is wrong with each model, by name; mostly nothing.
     """
 
     ranking: Ranking
     arms: Mapping[str, Arm]
+    faults: Mapping[str, tuple[str, ...]]
 
     def __str__(self) -> str:
-        return ", ".join(
+        ranks = ", ".join(
             f"{rank}. {name} {self.arms[name].success_count}/{self.arms[name].episodes} "
             f"[{low}-{high}]"
             for name, rank, (low, high) in zip(
                 self.ranking.names, self.ranking.ranks, self.ranking.rank_intervals, strict=True
             )
         )
+        broken = (f"; {name}: {', '.join(found)}" for name, found in self.faults.items() if found)
+        return f"by success: {ranks}{''.join(broken)}"
 
     def correlation(
         self, metric: Mapping[str, float], *, method: Literal["spearman", "kendall"] = "spearman"
@@ -106,23 +119,34 @@ def rank_on_starts(
             f"a ranking needs at least two models, got {len(models)}. Write "
             f'benchmark_runner.rank({{"old": old_model, "new": new_model}}).'
         )
+    if len({str(name) for name in models}) < len(models):
+        raise CpgError(
+            f"two models of the ranking have one name: {', '.join(map(repr, models))}. Give each "
+            f"its own."
+        )
     starts = starts_of(design)
-    arms = {}
+    probe = probe_of(design.task, starts, design.seed)
+    arms: dict[str, Arm] = {}
+    faults: dict[str, tuple[str, ...]] = {}
     for name, model in models.items():
         with inference(model):
             if progress:
                 progress(str(name), 0, design.episodes)
+            bound = bound_to_starts(model, design, starts)
+            answer = imagined(bound, probe)
             run = ArmRun(
                 f"{name!r}",
                 design.task,
                 design.planner,
-                bound_to_starts(model, design, starts),
+                bound,
                 starts,
                 seed=design.seed,
                 level=design.level,
                 progress=progress and _named(progress, str(name)),
             )
             arms[str(name)] = replace(run.advance(design.episodes), name=str(name))
+            check_unchanged(f"the model {name!r}", answer, imagined(bound, probe))
+            faults[str(name)] = tuple(faults_of(bound))
     stream = np.random.SeedSequence(design.seed, spawn_key=(_RESAMPLING_STREAM,))
     ranking = rank_models(
         list(arms),
@@ -131,7 +155,7 @@ def rank_on_starts(
         level=design.level,
         resamples=max(_RESAMPLES, math.ceil(2 / (1 - design.level))),
     )
-    return ModelRanking(ranking, arms)
+    return ModelRanking(ranking, arms, faults)
 
 
 def _named(progress: ArmProgress, name: str) -> Any:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Nobody runs more.
 _MOST_EPISODES = 10_000
+# The most that marker.py lets a sequential gate have.
+_MOST_SEQUENTIAL = 1000
 
 
 def explanation(result: GateResult, *, fault: bool, drift: Comparison | None) -> list[str]:
@@ -58,9 +60,10 @@ def resolve_hint(result: GateResult) -> str:
         return "resolve: the rates are equal; no number of episodes would tell them apart"
     if result.stop == "anytime" and result.margin is not None:
         return f"resolve: a larger --cpg-{option}, or a rule that looks less often, may {wanted}"
+    most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
     needed = _episodes_needed(result)
-    if needed is None:
-        return f"resolve: at these rates no {_MOST_EPISODES} episodes per arm would {wanted}"
+    if needed is None or needed > most:
+        return f"resolve: at these rates no {most} episodes per arm would {wanted}"
     more = max(needed - episodes, 1)
     return (
         f"resolve: about {more} more episode{'s'[: more != 1]} per arm at these rates -> "

@@ -13,7 +13,7 @@ from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
 from pytest_cpg.render.explanation import explanation
-from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, short_name
+from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, percentage, short_name
 from pytest_cpg.stats import Interval, Verdict, detectable_gap, smallest_detectable_gap
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def rerun_command(
     if result.oracle.episodes > result.learned.episodes:
         options["oracle_episodes"] = result.oracle.episodes
     if result.level != USUAL_LEVEL:
-        options["confidence"] = f"{result.level:g}"
+        options["confidence"] = repr(result.level)
     if result.tolerance != USUAL_TOLERANCE:
-        options["tolerance"] = f"{result.tolerance:g}"
+        options["tolerance"] = repr(result.tolerance)
     if result.family_size > 1:
         options.update(correction="holm", family_size=result.family_size)
     words = [
@@ -135,7 +135,7 @@ def rerun_command(
 
 
 def _table(result: GateResult) -> list[str]:
-    percent = f"{100 * result.level:g}%"
+    percent = percentage(result.level)
     lines = [f"  {'arm':9s} {'success':>8s}   rate   {percent + ' CI':14s} 0{'0.5':^{_BAR - 2}s}1"]
     lines += [_arm_line(arm) for arm in (result.oracle, result.learned, result.chance)]
     return [*lines, *_gap_lines(result)]
@@ -145,7 +145,7 @@ def _gap_lines(result: GateResult) -> list[str]:
     """Return the gap with the interval that judges it, and what stands beside it."""
     judged, beside = result.interval, result.paired_interval
     agresti_caffo = gap_interval("agresti-caffo", result.oracle, result.learned, level=beside.level)
-    percent = f"{100 * judged.level:.4g}%"
+    percent = percentage(judged.level)
     if result.metric == "return":
         return [
             f"  {'gap':9s} {result.gap:+.2f}  in success (paired {percent}: {_ends(beside)})",
@@ -303,7 +303,13 @@ def _power(result: GateResult) -> str:
     of, level = f"{oracle.success_count}/{oracle.episodes}", result.interval.level
     if result.metric == "return" or result.stop != "fixed":
         return ""
-    drop = smallest_detectable_gap(round(oracle.success_rate * episodes), episodes, level=level)
+    drop = smallest_detectable_gap(
+        oracle.success_count,
+        oracle.episodes,
+        level=level,
+        learned_episodes=episodes,
+        method=result.method,
+    )
     if drop is None:
         return f"no drop from {of} could be flagged at this number of episodes"
     sure = detectable_gap(

@@ -326,9 +326,12 @@ def _power(result: GateResult) -> str:
     """Return the smallest drop that could be flagged, where one number of episodes decides it."""
     if result.metric == "return" or result.stop != "fixed":
         return ""
-    episodes = result.learned.episodes
     drop = smallest_detectable_gap(
-        round(result.oracle.success_rate * episodes), episodes, level=result.interval.level
+        result.oracle.success_count,
+        result.oracle.episodes,
+        level=result.interval.level,
+        learned_episodes=result.learned.episodes,
+        method=result.method,
     )
     if drop is None:
         return "no drop could be flagged at this number of episodes"

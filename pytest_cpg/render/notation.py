@@ -8,6 +8,8 @@ from pytest_cpg.stats import Verdict
 # Of a hash, enough to tell any two checkpoints apart.
 WEIGHT_DIGITS = 16
 _NARROWEST_NAME = 13
+# From here on four digits round to 1.
+_NEARLY_ONE = 0.9999
 _SHORT = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
     Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
@@ -27,6 +29,11 @@ def short_name(verdict: Verdict) -> str:
 def label(result: GateResult) -> str:
     """Return a result's verdict in at most 19 columns, or that there is none to have."""
     return result.label if result.is_smoke else short_name(result.verdict)
+
+
+def percentage(level: float) -> str:
+    """Return a level of coverage with as many digits as tell it from 100 %."""
+    return f"{100 * level:.4g}%" if level < _NEARLY_ONE else f"{100 * level:.12g}%"
 
 
 def bracket(result: GateResult) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.ledger import Entry, Judgement, Ledger
 from pytest_cpg.render.explanation import resolve_hint
-from pytest_cpg.render.notation import bracket, fitted_names, label, number
+from pytest_cpg.render.notation import bracket, fitted_names, label, number, percentage
 from pytest_cpg.stats import Verdict
 
 _COLUMNS = "oracle learned   gap {level:^13s}    n verdict"
@@ -76,8 +76,10 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
         for line in _gate_lines(ledger, gate, f"{names[gate]:{space}s}", verbosity, width)
     ]
     if lines:
-        level = results[0].interval.level if results else 0.95
-        columns = _COLUMNS.format(level=f"{100 * level:.4g}% CI")
+        levels = {result.interval.level for result in results}
+        # Gates may differ in theirs.
+        head = f"{percentage(levels.pop())} CI" if len(levels) == 1 else "CI"
+        columns = _COLUMNS.format(level=head)
         lines.insert(0, Line(f" {'gate':{space + 2}s} {columns}"))
     if verbosity >= 0 and any(result.is_weak for result in results):
         lines.append(Line(f" {_WEAK} by raw rates, which so few episodes do not prove"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
+from itertools import count
 
 from pytest_cpg.stats.betting import betting_wealth
 from pytest_cpg.stats.counts import check_arm, check_count, check_table, real_or_nan
@@ -35,59 +36,103 @@ def smallest_decisive_episodes(*, level: float) -> int:
     )
 
 
-def smallest_decisive_pairs(*, level: float) -> int:
-    """Return the fewest starts that can show a gap at all, by the exact sign test.
+def smallest_decisive_pairs(*, level: float, method: str = "tango") -> int:
+    """Return the fewest starts with which a paired gate can say MODEL BOTTLENECK and may.
 
-    Equal models that differ on each of ``n`` starts favour the oracle on all of them in a share
-    ``2**-n`` of runs. With fewer starts than this that share is above ``(1 - level) / 2``, and no
-    interval that calls it a gap keeps its level: from 4 starts at 0.95 Bonett and Price's does so
-    in 6.25 % of runs.
+    A model that loses every start then has an interval above 0. Equal models that differ on each of
+    ``n`` starts favour the oracle on all of them in a share ``2**-n`` of runs: with fewer starts
+    than this that share is above ``(1 - level) / 2``, and an interval that calls it a gap does not
+    keep its level. Bonett and Price's does so with 4 starts at 0.95, in 6.25 % of runs.
+
+    Parameters
+    ----------
+    level : float
+        Coverage of the interval, in (0, 1).
+    method : str
+        The interval: "bonett-price", "newcombe-paired" or "tango".
 
     Raises
     ------
     ValueError
-        When the level is impossible.
+        When an argument is impossible.
 
     Examples
     --------
     >>> smallest_decisive_pairs(level=0.95)
     6
     """
-    critical_value(level)  # refuses an impossible level
+    region, z = _paired_region(method), critical_value(level)
     # Powers of two are exact, their logarithm of a level as typed is not.
-    return next(n for n in range(1, 1100) if 2.0**-n <= (1 - level) / 2 * (1 + 1e-9))
+    return next(
+        n for n in count(1) if 2.0**-n <= (1 - level) / 2 * (1 + 1e-9) and region(0, n, 0, 0, z=z)
+    )
 
 
-def smallest_detectable_gap(oracle_successes: int, episodes: int, *, level: float) -> float | None:
+def smallest_detectable_gap(
+    oracle_successes: int,
+    episodes: int,
+    *,
+    level: float,
+    learned_episodes: int | None = None,
+    method: str = "agresti-caffo",
+) -> float | None:
     """Return the smallest drop from this oracle count that reads MODEL BOTTLENECK, in (0, 1].
 
     Every larger drop reads so too. This is what the gate could flag once it is observed, not what
-    it finds with some probability. None when even a model without any success is not flagged.
+    it finds with some probability. A paired interval is taken at its best, where the model solves
+    no start that the oracle does not. None when even a model without any success is not flagged.
 
     Parameters
     ----------
     oracle_successes, episodes : int
-        The oracle arm; the learned arm is taken to have as many episodes.
+        The oracle arm.
+    level : float
+        Coverage of the interval, in (0, 1).
+    learned_episodes : int, optional
+        Episodes of the learned arm where they are fewer. Paired methods see the common starts, on
+        which the oracle is taken to succeed as often.
+    method : str
+        The interval that judges: "agresti-caffo" or a paired one.
 
     Raises
     ------
     ValueError
-        When the counts or the level are impossible.
+        When an argument is impossible.
 
     Examples
     --------
     >>> smallest_detectable_gap(47, 50, level=0.95)
     0.14
+    >>> smallest_detectable_gap(47, 50, level=0.95, method="tango")
+    0.08
     """
-    s, n = check_arm(oracle_successes, episodes, prefix="oracle_")
+    s, m = check_arm(oracle_successes, episodes, prefix="oracle_")
+    n = (
+        m
+        if learned_episodes is None
+        else check_count("learned_episodes", learned_episodes, least=1)
+    )
     z = critical_value(level)
+    if method == "agresti-caffo":
+        common = s * n // m
 
-    def flagged(drop: int) -> bool:
-        return agresti_caffo_bounds(s, n, s - drop, n, z=z)[0] > 0
+        def flagged(drop: int) -> bool:
+            return agresti_caffo_bounds(s, m, common - drop, n, z=z)[0] > 0
+
+    else:
+        region, common = _paired_region(method), round(s * n / m)
+        s, m = common, n
+
+        def flagged(drop: int) -> bool:
+            return bool(region(common - drop, drop, 0, n - common, z=z))
 
     # The squared condition is a convex parabola in the learned rate that is negative at no drop,
     # so that flagged drops have no holes between them.
-    return _smallest(flagged, most=s) / n if flagged(s) else None
+    if not flagged(common):
+        return None
+    # Arms of different sizes may differ although the nearest count is taken.
+    drop = 0 if flagged(0) else _smallest(flagged, most=common)
+    return (s * n - (common - drop) * m) / (n * m)
 
 
 def episodes_to_resolve(

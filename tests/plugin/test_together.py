@@ -310,17 +310,42 @@ def test_one_model_is_no_ranking(benchmark_runner):
 
 
 @pytest.mark.cpg(task="track")
+def test_two_models_of_one_name(benchmark_runner):
+    benchmark_runner.rank({1: conftest.right, "1": conftest.mirrored})
+
+
+@pytest.mark.cpg(task="track")
+def test_a_model_that_changes(benchmark_runner):
+    drift = []
+
+    def restless(observations, actions):
+        drift.append(1)
+        return observations + actions + (len(drift) > 40)
+
+    benchmark_runner.rank({"right": conftest.right, "restless": restless})
+
+
+@pytest.mark.cpg(task="track")
+def test_a_model_that_sees_no_action(benchmark_runner):
+    found = benchmark_runner.rank({"right": conftest.right, "deaf": conftest.deaf})
+    assert found.faults["right"] == ()
+    assert "deaf: the learned dynamics ignores the action" in str(found)
+
+
+@pytest.mark.cpg(task="track")
 def test_a_broken_model_is_named(benchmark_runner):
     benchmark_runner.rank({"right": conftest.right, "nan": conftest.diverging})
 """,
         encoding="utf-8",
     )
     result = project.runpytest(*workers)
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=2, failed=4)
     result.stdout.fnmatch_lines_random(
         [
+            "two models of the ranking have one name: 1, '1'. Give each its own.",
+            "the model 'restless' answers otherwise than before its arm was run*",
             " . test_rank * -- ranking --",
-            "     ranking: 1. right 20/20 [[]1-*], *",
+            "     ranking: by success: 1. right 20/20 [[]1-*], *",
             "a ranking needs at least two models, got 1. Write *",
             "'nan' arm: rollout gave nan in episode *",
         ]

@@ -1,5 +1,7 @@
 """Recipes and families: what several gates say together."""
 
+from dataclasses import replace
+
 import pytest
 from fakes import first, result_of
 
@@ -116,6 +118,23 @@ def test_a_checkpoint_that_is_expected_to_fail_takes_its_recipe_along():
     assert not fails
 
 
+def test_a_recipe_that_fails_without_them_is_no_fault_of_expected_failures():
+    ledger = ledger_of(members(*[first(1, 20)] * 7))
+    ledger.report("0", Entry(outcome="failed"))
+    ledger.entries["0"] = replace(ledger.entries["0"], outcome="xfailed")
+    text, fails = recipe_line(ledger)
+    assert "as expected" not in text
+    assert fails
+
+
+def test_a_recipe_that_is_not_settled_informs_whatever_its_gates_have_proven():
+    proven = members(*[first(100, 100)] * 2, oracle=first(100, 100), margin=0.1)
+    assert {one.verdict for one in proven.values()} == {Verdict.MODEL_AS_GOOD_AS_ORACLE}
+    text, fails = recipe_line(ledger_of(proven, max_verdict="MODEL AS GOOD AS ORACLE"))
+    assert text.startswith("recipe a: INCONCLUSIVE")
+    assert not fails
+
+
 def test_a_recipe_may_accept_what_its_gates_accept():
     text, fails = recipe_line(
         ledger_of(members(*[first(1, 20)] * 6), max_verdict="MODEL BOTTLENECK")
@@ -168,6 +187,18 @@ def test_holm_takes_its_later_steps_only_once_every_gate_is_known():
     entry = ledger.entries["close"]
     ledger.report("close", Entry(outcome="failed", judgements=entry.judgements * 2))
     assert list(said(ledger, is_corrected=True, family_size=3).values()) == [True]
+
+
+def test_a_gate_keeps_the_share_of_the_error_that_its_own_level_leaves_it():
+    clear, close = (
+        result_of(SOLVED, first(k, 20), family_size=2, level=level)
+        for k, level in ((1, 0.95), (15, 0.999))
+    )
+    ledger = ledger_of({"clear": clear, "close": close})
+    assert list(said(ledger, is_corrected=True, family_size=2).values()) == [False]
+    # Of a test at 0.95 and one at 0.999.
+    (line,) = said(ledger)
+    assert line.startswith("2 gates: a false alarm in about 2.5 % of runs")
 
 
 def test_later_steps_of_holm_fail_no_test_that_is_expected_to_fail():

@@ -113,6 +113,13 @@ def test_a_gate_that_may_stop_early_is_resolved_by_its_own_rule():
     assert "a larger --cpg-max-episodes" in resolve_hint(replace(bet, margin=0.1))
 
 
+def test_a_gate_that_flagged_its_model_is_not_called_blind():
+    low = result_of(first(4, 20), first(0, 20), interval="tango", level=0.9)
+    assert low.verdict is Verdict.MODEL_BOTTLENECK
+    assert not any("no model could fail" in note for note in low.notes)
+    assert "smallest drop this gate could flag from 4/20" in text_of(low)
+
+
 def test_one_more_episode_is_said_in_the_singular():
     nearly = result_of(first(4, 11), first(0, 11))
     assert "about 1 more episode per arm" in resolve_hint(nearly)

@@ -69,6 +69,32 @@ def test_the_smallest_detectable_gap_is_what_a_search_over_all_drops_finds(arm, 
     assert drops == list(range(drops[0], successes + 1)) if drops else True
 
 
+@unhurried
+@given(arm=arms(), learned=st.integers(1, 40), level=levels)
+@pytest.mark.parametrize("method", ["agresti-caffo", *PAIRED_INTERVALS])
+def test_the_smallest_detectable_gap_of_any_method_is_what_a_search_finds(
+    method, arm, learned, level
+):
+    s, m = arm
+    n = min(m, learned)
+    gap = smallest_detectable_gap(s, m, level=level, learned_episodes=n, method=method)
+    common = s * n // m if method == "agresti-caffo" else round(s * n / m)
+
+    def low(drop):
+        t = common - drop
+        if method == "agresti-caffo":
+            return agresti_caffo_interval(s, m, t, n, level=level).low
+        table = {"both": t, "oracle_only": drop, "learned_only": 0, "neither": n - common}
+        return PAIRED_INTERVALS[method](**table, level=level).low
+
+    flagged = [drop for drop in range(common + 1) if low(drop) > 0]
+    if gap is None:
+        assert not flagged
+    else:
+        rate = s / m if method == "agresti-caffo" else common / n
+        assert gap == pytest.approx(rate - (common - flagged[0]) / n, abs=1e-12)
+
+
 def test_an_oracle_that_rarely_succeeds_can_flag_no_drop():
     assert smallest_detectable_gap(0, 50, level=0.95) is None
     assert smallest_detectable_gap(3, 10, level=0.95) is None

@@ -1,0 +1,144 @@
+"""Verdicts that a test could hide: by skipping itself, and by markers that lie close."""
+
+import pytest
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "skip", ['self.skipTest("later")', 'pytest.skip("later")', 'raise unittest.SkipTest("later")']
+)
+def test_a_test_case_that_skips_itself_hides_no_verdict(repository, skip, workers):
+    repository.makepyfile(
+        f"""
+import unittest
+
+import pytest
+
+
+class TestGates(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def measured(self, cpg):
+        self.cpg = cpg
+
+    @pytest.mark.cpg(task="track", model="mirrored")
+    def test_bad(self):
+        {skip}
+
+    @pytest.mark.cpg(task="track", model="right")
+    def test_good(self):
+        {skip}
+"""
+    )
+    result = repository.runpytest(*workers)
+    assert result.ret == 1
+    result.assert_outcomes(failed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        ["MODEL BOTTLENECK gap +1.00 * n=20/arm", " F *test_bad *MODEL BOTTLENECK"]
+    )
+
+
+def test_a_marker_of_parameters_is_closer_than_that_of_their_test(repository):
+    repository.makepyfile(
+        """
+import pytest
+import conftest
+
+
+@pytest.mark.cpg(task="track", max_verdict="MODEL BOTTLENECK", group="all")
+@pytest.mark.parametrize(
+    "model",
+    [
+        "mirrored",
+        pytest.param("mirrored", marks=pytest.mark.cpg(max_verdict="INCONCLUSIVE", id="strict")),
+    ],
+    ids=["lax", "strict"],
+)
+def test_gate(benchmark_runner, model):
+    benchmark_runner.compare(learned=getattr(conftest, model))
+
+
+@pytest.mark.cpg(planner="cem")
+@pytest.mark.parametrize("_", [pytest.param(1, marks=pytest.mark.cpg(task="track", model="right"))])
+def test_parts(cpg, _):
+    assert cpg.planner.startswith("CEM")
+
+
+@pytest.mark.parametrize("_", [pytest.param(1, marks=pytest.mark.cpg(task="trakc"))])
+def test_typo(cpg, _): ...
+"""
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(passed=2, failed=1, errors=1)
+    result.stdout.fnmatch_lines_random(
+        [" . test_gate[[]lax[]] *MODEL BOTTLENECK", " F strict[[]strict[]] *MODEL BOTTLENECK"]
+    )
+    assert "Did you mean 'track'?" in result.stdout.str()
+
+
+def test_a_marker_that_comes_too_late_is_refused(repository):
+    repository.makepyfile(
+        """
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def late(request):
+    request.node.add_marker(pytest.mark.cpg(task="track", model="right"))
+
+
+def test_gate(request):
+    request.getfixturevalue("cpg")
+"""
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    assert "the marker cpg was added after the test had begun" in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000,
+        '[{"schema": 1, "family_size": 1' + "0" * 400 + "}]",
+        '[{"schema": 1}\n,{"g": {"oracle_mean_return": 1' + "0" * 400 + "}}]",
+    ],
+    ids=["deep", "family", "number"],
+)
+@pytest.mark.parametrize("option", ["--cpg-drift=warn", "--cpg-plan"])
+def test_a_baseline_of_impossible_size_is_named(repository, content, option):
+    repository.makepyfile(
+        """
+import pytest
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_gate(cpg): ...
+"""
+    )
+    (repository.path / ".cpg").mkdir()
+    (repository.path / ".cpg" / "baseline.json").write_text(content, encoding="utf-8")
+    result = repository.runpytest(option)
+    assert result.ret != 0
+    output = result.stdout.str() + result.stderr.str()
+    assert "cannot use the baseline" in output
+    assert "INTERNALERROR" not in output
+
+
+def test_a_level_near_one_is_repeated_in_full(repository):
+    repository.makepyfile(
+        """
+import pytest
+
+
+@pytest.mark.cpg(task="track", model="mirrored", episodes=60)
+def test_gate(cpg): ...
+"""
+    )
+    result = repository.runpytest("--cpg-confidence=0.999999")
+    result.stdout.fnmatch_lines(["  arm  * 99.9999% CI *", "*--cpg-confidence=0.999999"])
+
+
+def test_a_family_of_impossible_size_is_refused(repository):
+    result = repository.runpytest("--cpg-family-size=1" + "0" * 30)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--cpg-family-size: need a whole number of at most 1000000,*"])
