@@ -11,7 +11,7 @@ import platform
 import sys
 from importlib.metadata import version
 
-from benchmarks import arms, startup, wall
+from benchmarks import arms, page, startup, wall
 
 
 def main() -> None:
@@ -21,7 +21,15 @@ def main() -> None:
     print(f"load average {os.getloadavg()[0]:.2f} at the start")
     print()
     print(f"{'what':50s} {'ours':>20s} {'compared with':>22s} {'result':>10s}   bar")
-    for measure in (arms.oracle, arms.learned, wall.acrobot, wall.stopping_early, startup.added):
+    for measure in (
+        arms.oracle,
+        arms.learned,
+        wall.acrobot,
+        wall.warm,
+        wall.stopping_early,
+        page.large,
+        startup.added,
+    ):
         row = measure()
         print(f"{row.what:50s} {row.ours:>20s} {row.other:>22s} {row.result:>10s}   {row.bar}")
         sys.stdout.flush()
