@@ -166,7 +166,12 @@ class GateSession:
             return None
         from pytest_cpg.oracle_cache import OracleCache
 
-        return OracleCache(self._cache.mkdir("cpg-arms"), max_bytes=_MOST_ARM_BYTES)
+        try:
+            folder = self._cache.mkdir("cpg-arms")
+        except OSError:
+            # As pytest's own plugins do without a cache that cannot be written.
+            return None
+        return OracleCache(folder, max_bytes=_MOST_ARM_BYTES)
 
     def _deadline(self, spec: GateSpec) -> Deadline:
         """Return how long a comparison that begins now may take."""

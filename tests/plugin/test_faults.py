@@ -1,0 +1,209 @@
+"""What was broken, what the user saw, and the exit code: nothing green, no frame of ours."""
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+HEAD = """
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+calls = []
+
+
+def late():
+    # Not while the model is checked, before the first arm.
+    calls.append(1)
+    return len(calls) > 30
+
+"""
+GATE = """
+
+@pytest.mark.cpg(task="track"{more})
+def test_gate(benchmark_runner):
+    benchmark_runner.compare(learned=model)
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_other(cpg): ...
+"""
+
+
+def model(*lines, result="observations + actions"):
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"def model(observations, actions):\n{body}    return {result}\n"
+
+
+# Name, the model, options, more of the marker, exit code, what is said.
+BROKEN_MODELS = [
+    ("raises", model("if late(): raise RuntimeError('mine')"), 1, "RuntimeError: mine"),
+    ("recurses", model("if late(): return model(observations, actions)"), 1, "RecursionError"),
+    ("no memory", model("if late(): raise MemoryError('8 EiB')"), 1, "MemoryError: 8 EiB"),
+    ("exits", model("if late(): sys.exit(0)"), 1, "SystemExit: 0"),
+    ("leaves pytest", model("if late(): pytest.exit('enough', 0)"), 1, "did not report"),
+    ("interrupted", model("if late(): raise KeyboardInterrupt"), 2, "interrupted in arm 2/3"),
+    ("skips", model("if late(): pytest.skip('no GPU')"), 0, "s test_gate -- skipped --"),
+    ("xfails", model("if late(): pytest.xfail('known')"), 0, "x test_gate -- xfailed --"),
+    ("nan", model("if late(): return observations * np.nan"), 1, "rollout gave nan in episode"),
+    ("infinite", model("if late(): return observations + np.inf"), 1, "rollout gave inf in"),
+    ("wrong shape", model(result="observations[:, :0]"), 1, "return one row for each"),
+    ("another shape later", model("if late(): return observations[:1]"), 1, "shape"),
+    ("text", model(result="'far'"), 1, "is not usable as dynamics"),
+    ("nothing", model(result="None"), 1, "is not usable as dynamics"),
+    ("blind", model(result="observations + 1.0"), 1, "ignores the action"),
+    (
+        "random",
+        model(result="observations + actions + random.random()"),
+        1,
+        "gave different results",
+    ),
+    ("remembers", model(result="observations + actions + late()"), 1, "answers otherwise"),
+    ("takes no action", "def model(observations): return observations", 1, "model"),
+    ("is no model", "model = 3", 1, "model"),
+    ("is a class", "class model: ...", 1, "model"),
+]
+
+
+def run(repository, text, *options, **more):
+    repository.makepyfile(test_gates=HEAD + text + GATE.format(**{"more": "", **more}))
+    return repository.runpytest_subprocess(*options)
+
+
+def check(result, code, said):
+    output = result.stdout.str() + result.stderr.str()
+    assert result.ret == code
+    assert said in " ".join(output.split()) or said in output
+    assert "INTERNALERROR" not in output
+    # A traceback ends in the user's file, whatever it went through.
+    assert not re.findall(r"(?m)^\S*pytest_cpg/\S+\.py:\d+: ", output)
+    return output
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [row[1:] for row in BROKEN_MODELS],
+    ids=[row[0] for row in BROKEN_MODELS],
+)
+def test_a_broken_model(repository, text, code, said):
+    output = check(run(repository, text, "-rA"), code, said)
+    if code == 1 and "did not report" not in said:
+        # The other gate is not lost.
+        assert ". test_other" in output
+
+
+HARMLESS = {
+    "changes the seeds": ("random.seed(0)", "np.random.seed(0)"),
+    "changes the folder": ("os.chdir('/')",),
+    "starts a thread": ("threading.Thread(target=time.sleep, args=(0,)).start()",),
+    "changes its input": ("observations += actions; actions *= 0",),
+    "forks": ("pid = os.fork() if late() and len(calls) < 33 else 1", "pid or os._exit(0)"),
+    "sets an alarm": ("signal.alarm(0)",),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("lines", HARMLESS.values(), ids=HARMLESS)
+def test_what_a_model_does_besides_leaves_the_gate_alone(repository, lines):
+    changes = "changes" in lines[0] or "+=" in lines[0]
+    pure = run(repository, model(), "--cpg-json=pure.json")
+    text = model(*lines, result="observations" if changes else "observations + actions")
+    found = run(repository, text, "--cpg-json=found.json", "-W", "ignore")
+    if pure.ret == found.ret == 0:
+        assert outcomes(repository, "found") == outcomes(repository, "pure")
+    else:
+        # Refusing it is as good.
+        check(found, 1, "model")
+
+
+def outcomes(repository, name):
+    from pytest_cpg.report import read, result_of
+
+    report = read(repository.path / f"{name}.json")
+    results = [result_of(one) for gate in report["gates"] for one in gate["comparisons"]]
+    return [(r.verdict, r.learned.successes.tolist(), r.learned.returns.tolist()) for r in results]
+
+
+BROKEN_SESSIONS = [
+    (
+        "killed worker",
+        model("if late(): os.kill(os.getpid(), 9)"),
+        ("-n", "2"),
+        1,
+        "did not report",
+    ),
+    ("worker that ends", model("if late(): os._exit(0)"), ("-n", "2"), 1, "did not report"),
+    ("out of time", model("time.sleep(late())"), ("--cpg-timeout=2",), 1, "INCOMPLETE after"),
+    ("unknown task", model(), ("--cpg-episodes=20",), 2, "Did you mean 'track'?"),
+    ("no episodes", model(), ("--cpg-episodes=0",), 4, "need a whole number of at least 1"),
+    ("report is a folder", model(), ("--cpg-json=.",), 1, "cannot write the report"),
+    (
+        "left out in CI",
+        model(),
+        ("--cpg-require=all", "-k", "gate and not other"),
+        1,
+        "not selected",
+    ),
+    ("one too few", model(), ("--cpg-require=3",), 1, "2 gates judged, and 3 required"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code", "said"),
+    [row[1:] for row in BROKEN_SESSIONS],
+    ids=[row[0] for row in BROKEN_SESSIONS],
+)
+def test_a_broken_session(repository, text, options, code, said):
+    if "Did you mean" in said:
+        text += '\n\n@pytest.mark.cpg(task="trakc")\ndef test_typo(cpg): ...\n'
+    check(run(repository, text, *options), code, said)
+
+
+def test_a_cache_folder_that_is_a_file_costs_only_time(repository):
+    folder = repository.path / ".pytest_cache" / "d"
+    folder.mkdir(parents=True)
+    (folder / "cpg-arms").write_text("", encoding="utf-8")
+    result = run(repository, model())
+    check(result, 0, "2 passed")
+
+
+def test_two_sessions_at_once_lose_nothing(repository):
+    run(repository, model())
+    command = [sys.executable, "-m", "pytest", "-q", "--cpg-update-baseline", "--cpg-force"]
+    both = [
+        subprocess.Popen(
+            [*command, f"--cpg-json={number}.json", "--cpg-html=page.html", "--cpg-seed=3"],
+            cwd=repository.path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    outputs = [process.communicate()[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert outcomes(repository, "0") == outcomes(repository, "1")
+    assert (repository.path / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+    check(repository.runpytest_subprocess("--cpg-seed=3", "--cpg-drift=fail"), 0, "2 passed")
+
+
+def test_networks_are_left_as_they_were(repository):
+    if find_spec("torch") is None:
+        pytest.skip("needs torch")
+    before = "import torch\nnet = torch.nn.Linear(2, 1).train()\n"
+    before += model(result="net(torch.cat([observations, actions], -1))")
+    after = "\n\ndef test_after():\n    assert net.training\n"
+    after += "    assert not torch.is_inference_mode_enabled()\n"
+    gate = GATE.format(more=', max_verdict="MODEL BOTTLENECK"')
+    repository.makepyfile(test_gates=HEAD + before + gate + after)
+    result = repository.runpytest_subprocess("-W", "ignore")
+    result.assert_outcomes(passed=3)
