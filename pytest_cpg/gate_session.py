@@ -198,18 +198,6 @@ class GateSession:
         if not report.passed:
             self._uncollected.add(report.outcome)
 
-    def pytest_collection_modifyitems(
-        self, config: pytest.Config, items: list[pytest.Item]
-    ) -> None:
-        """Leave gates out, or all that is no gate."""
-        is_wanted = self._is_on("only")
-        if not is_wanted and not self._is_on("skip"):
-            return
-        left = [item for item in items if bool(item.get_closest_marker("cpg")) is not is_wanted]
-        if left:
-            config.hook.pytest_deselected(items=left)
-            items[:] = [item for item in items if item not in left]
-
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note the gates that were collected and will not run."""
         gates = [item for item in items if item.get_closest_marker("cpg")]
@@ -355,7 +343,7 @@ class GateSession:
         # Before a baseline is written, which is a change to the tree.
         provenance = self._outputs.provenance() if writes else None
         self.ledger.findings = self._findings()
-        self._remember_costs()
+        self._remember()
         if provenance is not None:
             self.ledger.findings += self._outputs.write(self.ledger, provenance)
         fails = self.ledger.missing or any(found.fails for found in self.ledger.findings)
@@ -477,7 +465,7 @@ class GateSession:
         """How many gates have to be judged, ``"all"`` or a number; empty for none."""
         required = self._settings.of_session("require")
         if "require" not in self._settings.typed:
-            if self._is_on("skip"):
+            if self._is_on("skip") or "last" in self._settings.typed:
                 return ""
             if _is_in_ci():
                 required = required or "all"
@@ -506,12 +494,20 @@ class GateSession:
         """What pytest keeps from run to run; None under -p no:cacheprovider."""
         return getattr(self._config, "cache", None)
 
-    def _remember_costs(self) -> None:
-        """Keep what every gate cost, for the next --cpg-plan."""
+    def _remember(self) -> None:
+        """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""
         from pytest_cpg.forecast import costs_of
+        from pytest_cpg.selection import LAST
 
-        if self._cache is not None and not self._is_on("quick"):
-            self._cache.set(_COSTS, {**self._cache.get(_COSTS, {}), **costs_of(self.ledger)})
+        if self._cache is None or self._is_on("quick"):
+            return
+        said = {
+            gate: [judgement.read().label for judgement in entry.judgements]
+            for gate, entry in self.ledger.entries.items()
+            if entry.judgements
+        }
+        for name, found in ((_COSTS, costs_of(self.ledger)), (LAST, said)):
+            self._cache.set(name, {**self._cache.get(name, {}), **found})
 
     def _forecast(self, items: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""

@@ -88,9 +88,9 @@ def path(value: Any) -> str:
     return value
 
 
-def path_or_nothing(value: Any) -> str:
-    """Parse a path; empty for none."""
-    return path(value) if value else ""
+def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return a parser that also takes an empty text, for nothing."""
+    return lambda value: "" if value == "" else parse(value)
 
 
 # Named tuples here: making a dataclass takes a millisecond of every session, with gates or without.
@@ -224,7 +224,7 @@ OPTIONS = (
     ),
     Option(
         "json",
-        path_or_nothing,
+        optional(path),
         "string",
         "",
         "PATH",
@@ -233,7 +233,7 @@ OPTIONS = (
     ),
     Option(
         "md",
-        path_or_nothing,
+        optional(path),
         "string",
         "",
         "PATH",
@@ -242,7 +242,7 @@ OPTIONS = (
     ),
     Option(
         "html",
-        path_or_nothing,
+        optional(path),
         "string",
         "",
         "PATH",
@@ -251,7 +251,7 @@ OPTIONS = (
     ),
     Option(
         "history",
-        path_or_nothing,
+        optional(path),
         "string",
         "",
         "GLOB",
@@ -277,6 +277,15 @@ OPTIONS = (
         "SECONDS",
         "the most that all gates of a session (of each xdist worker) may take, from its start on "
         "(default: no limit); steps of an episode are budget= in the marker",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "last",
+        optional(one_of("inconclusive", "bottleneck")),
+        "string",
+        "",
+        "VERDICT",
+        "run only gates that last said so here: inconclusive, or bottleneck (of model or planner)",
         is_for_one_gate=False,
     ),
     Option(
@@ -415,6 +424,10 @@ def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
         raise pytest.UsageError(
             "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
             "--cpg-prune-baseline"
+        )
+    if "skip" in switches and typed.get("last"):
+        raise pytest.UsageError(
+            "--cpg-skip and --cpg-last: gates are left out and wanted. Leave one of them out."
         )
     if "skip" in switches and typed.get("require"):
         raise pytest.UsageError(

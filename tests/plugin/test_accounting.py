@@ -114,10 +114,43 @@ def test_gates_alone_or_all_but_gates_are_run(project, monkeypatch, workers):
     skip.stdout.no_fnmatch_line("*cpg: *")
 
 
+@both_ways
+def test_gates_are_run_again_by_what_they_last_said(repository, monkeypatch, workers):
+    repository.makepyfile(
+        test_gates="""
+import pytest
+
+
+@pytest.mark.parametrize("model", ["right", "mirrored"])
+@pytest.mark.cpg(task="track", margin=0.05, max_verdict="MODEL BOTTLENECK")
+def test_gate(benchmark_runner, model):
+    import conftest
+    benchmark_runner.compare(learned=getattr(conftest, model))
+
+
+@pytest.mark.cpg(task="unreachable", model="right", max_verdict="PLANNER BOTTLENECK")
+def test_hopeless(cpg): ...
+
+
+def test_unit(): ...
+"""
+    )
+    nothing = repository.runpytest("--cpg-last=bottleneck", *workers)
+    assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    repository.runpytest(*workers)
+    monkeypatch.setenv("CI", "true")
+    for last, gates in (("bottleneck", ["[mirrored]", "hopeless"]), ("inconclusive", ["[right]"])):
+        result = repository.runpytest(f"--cpg-last={last}", "-v", *workers)
+        assert result.ret == 0
+        result.assert_outcomes(passed=len(gates))
+        assert all(gate in result.stdout.str() for gate in gates)
+
+
 @pytest.mark.parametrize(
     "options",
     [
         ("--cpg-only", "--cpg-skip"),
+        ("--cpg-last=bottleneck", "--cpg-skip"),
         ("--cpg-quick", "--cpg-update-baseline"),
         ("--cpg-quick", "--cpg-plan"),
         ("--cpg-plan", "--cpg-update-baseline"),
