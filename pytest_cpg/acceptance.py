@@ -19,6 +19,7 @@ def baseline_findings(
     root: Path,
     in_ci: bool,
     asked: Collection[Path] | None,
+    ignored: Collection[Path] = (),
     all_collected: bool = True,
     missing_fails: bool = False,
 ) -> list[Finding]:
@@ -36,6 +37,8 @@ def baseline_findings(
         Whether this runs unattended, where accepting is refused.
     asked : collection of Path or None
         Files and folders that pytest was asked for; None for the whole project.
+    ignored : collection of Path
+        Files and folders that pytest was told to leave out.
     all_collected : bool
         Whether no file was skipped and none could not be imported.
     missing_fails : bool
@@ -43,7 +46,7 @@ def baseline_findings(
     """
     try:
         baseline = load(path) or Baseline()
-        known = _known(baseline, ledger, root, asked)
+        known = _known(baseline, ledger, root, asked, ignored)
         gone = tuple(missing(baseline, known, measured=_measured(ledger)))
         found = []
         if "update_baseline" in switches:
@@ -69,7 +72,11 @@ def baseline_findings(
 
 
 def _known(
-    baseline: Baseline, ledger: Ledger, root: Path, asked: Collection[Path] | None
+    baseline: Baseline,
+    ledger: Ledger,
+    root: Path,
+    asked: Collection[Path] | None,
+    ignored: Collection[Path],
 ) -> set[str]:
     """Return the gates that exist, as far as this session can tell.
 
@@ -77,12 +84,15 @@ def _known(
     may be in any file.
     """
     known = {*ledger.planned, *ledger.deselected}
-    if asked is None or root in asked:
+    if asked is None and not ignored:
         return known
+    folders = (root,) if asked is None else asked
     for gate in baseline.gates:
         file, is_node, _ = gate.partition("[")[0].partition("::")
         path = root / file
-        is_asked = any(path.is_relative_to(folder) for folder in asked)
+        is_asked = any(map(path.is_relative_to, folders)) and not any(
+            map(path.is_relative_to, ignored)
+        )
         if not is_node or (path.exists() and not is_asked):
             known.add(gate)
     return known

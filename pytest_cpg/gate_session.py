@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 import unittest
 from collections.abc import Generator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.session_outputs import SessionOutputs
+from pytest_cpg.session_scope import SessionScope
 from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ _NO_FAMILY = (
 )
 
 
-def _is_in_ci() -> bool:
-    return os.environ.get("CI", "").lower() not in ("", "0", "false")
-
-
 class GateSession:
     """The gates of one pytest session.
 
@@ -74,7 +70,7 @@ class GateSession:
         self._plan: list[str] = []
         self._outputs = outputs
         self._begun = time.monotonic()
-        self._uncollected: set[str] = set()
+        self._scope = SessionScope(config, settings)
 
     @property
     def ledger(self) -> Ledger:
@@ -196,7 +192,7 @@ class GateSession:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file was skipped or could not be imported, here or on a worker."""
         if not report.passed:
-            self._uncollected.add(report.outcome)
+            self._scope.uncollected.add(report.outcome)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note the gates that were collected and will not run."""
@@ -330,8 +326,9 @@ class GateSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a session in which a planned gate did not report, or the gates fail together."""
-        writes = self._has_run and self._outputs.is_asked(with_gates=self._ledger is not None)
-        is_concerned = self._ledger is not None or self._misses_gates or writes
+        writes = self._scope.has_run and self._outputs.is_asked(with_gates=self._ledger is not None)
+        has_gates = self._ledger is not None
+        is_concerned = has_gates or writes or self._scope.owes_gates(self._baseline_path)
         if self._is_on("plan") or not is_concerned:
             return
         output = getattr(self._config, "workeroutput", None)
@@ -382,7 +379,7 @@ class GateSession:
     @property
     def _uses_baseline(self) -> bool:
         is_asked = self._is_on("update_baseline") or self._is_on("prune_baseline")
-        is_compared = self._settings.of_session("drift") != "off" or self._required == "all"
+        is_compared = self._settings.of_session("drift") != "off" or self._scope.required == "all"
         return is_asked or self._is_corrected or is_compared
 
     @property
@@ -427,67 +424,26 @@ class GateSession:
                 is_cut=bool(getattr(self._config.option, "lf", False)),
             )
             found += without_effect(self.ledger, self._settings.typed)
-        if not self._has_run:
+        scope = self._scope
+        if not scope.has_run:
             return tuple(found)
-        if self._required:
-            found += required_findings(self.ledger, required=self._required)
+        if scope.required:
+            found += required_findings(self.ledger, required=scope.required)
         if self._uses_baseline and not is_smoke:
             found += baseline_findings(
                 self.ledger,
                 self._baseline_path,
                 self._settings.switches,
                 root=self._config.rootpath,
-                in_ci=_is_in_ci(),
-                asked=self._asked,
-                all_collected=not self._uncollected,
+                in_ci=scope.is_in_ci,
+                asked=scope.asked,
+                ignored=scope.ignored,
+                all_collected=not scope.uncollected,
                 # A gate that was renamed has nothing to be compared with.
-                missing_fails=self._required == "all"
+                missing_fails=scope.required == "all"
                 or self._settings.of_session("drift") == "fail",
             )
         return tuple(found)
-
-    @property
-    def _has_run(self) -> bool:
-        option = self._config.option
-        return not (option.collectonly or option.setuponly or option.setupplan)
-
-    @property
-    def _misses_gates(self) -> bool:
-        """Whether a session without any gate may have to have some."""
-        if hasattr(self._config, "workeroutput") or not self._has_run:
-            return False
-        return self._required not in ("", "all") or (
-            self._required == "all" and self._baseline_path.exists()
-        )
-
-    @property
-    def _required(self) -> str:
-        """How many gates have to be judged, ``"all"`` or a number; empty for none."""
-        required = self._settings.of_session("require")
-        if "require" not in self._settings.typed:
-            if self._is_on("skip") or "last" in self._settings.typed:
-                return ""
-            if _is_in_ci():
-                required = required or "all"
-            elif self._asked is not None:
-                return ""
-        return "" if required == "0" else str(required)
-
-    @property
-    def _asked(self) -> tuple[Path, ...] | None:
-        """Files and folders that pytest was asked to collect; None for the whole project."""
-        config, option = self._config, self._config.option
-        is_narrowed = option.ignore or option.ignore_glob or option.pyargs
-        if is_narrowed or getattr(option, "lf", False) or "failed" in self._uncollected:
-            return ()
-        folder = config.invocation_params.dir
-        if config.args_source is pytest.Config.ArgsSource.ARGS:
-            asked = tuple((folder / arg).resolve() for arg in config.args if "::" not in arg)
-        elif config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR:
-            asked = (folder,)
-        else:
-            return None
-        return None if config.rootpath in asked else asked
 
     @property
     def _cache(self) -> pytest.Cache | None:

@@ -409,6 +409,24 @@ def test_an_accepted_gate_that_is_gone_fails_where_drift_does(project):
     assert project.runpytest("--cpg-drift=fail").ret == 0
 
 
+@pytest.mark.parametrize(
+    "options", [(), ("tests",), (".",), ("tests/test_a.py",), ("--ignore=docs",)], ids=str
+)
+def test_a_renamed_gate_is_missing_wherever_pytest_was_asked_for_its_file(project, options):
+    (project.path / "tests").mkdir()
+    (project.path / "docs").mkdir()
+    project.write("right", "half", name="tests/test_a")
+    project.write("right", name="tests/test_b")
+    project.runpytest("--cpg-update-baseline")
+    project.write("right", "mirrored", name="tests/test_a")
+    result = project.runpytest("--cpg-drift=fail", *options)
+    assert result.ret == 1
+    said = " ".join(result.stdout.str().split())
+    assert "MISSING, accepted once and not collected: tests/test_a.py::test_gate[half];" in said
+    for elsewhere in ("tests/test_b.py", "--ignore=tests/test_a.py"):
+        assert project.runpytest("--cpg-drift=fail", elsewhere).ret == 0
+
+
 def test_a_plan_of_tests_that_cannot_be_collected_is_no_success(project):
     project.write("right")
     (project.path / "test_broken.py").write_text("import nothing_of_this_name", encoding="utf-8")

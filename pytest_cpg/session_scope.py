@@ -1,0 +1,77 @@
+"""Session scope: what a session was asked to run, and how many gates it owes for that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_cpg.settings import Settings
+
+
+class SessionScope:
+    """What one session was asked to run.
+
+    Attributes
+    ----------
+    uncollected : set of str
+        "failed" and "skipped", where a file was not collected for that.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config, self._settings = config, settings
+        self.uncollected: set[str] = set()
+
+    @property
+    def is_in_ci(self) -> bool:
+        """Whether nobody watches this session."""
+        return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+    @property
+    def has_run(self) -> bool:
+        """Whether tests are run, and not only collected or set up."""
+        option = self._config.option
+        return not (option.collectonly or option.setuponly or option.setupplan)
+
+    @property
+    def required(self) -> str:
+        """How many gates have to be judged, ``"all"`` or a number; empty for none."""
+        required = self._settings.of_session("require")
+        if "require" not in self._settings.typed:
+            if "skip" in self._settings.switches or "last" in self._settings.typed:
+                return ""
+            if self.is_in_ci:
+                required = required or "all"
+            elif self.asked is not None or self.ignored:
+                return ""
+        return "" if required == "0" else str(required)
+
+    @property
+    def asked(self) -> tuple[Path, ...] | None:
+        """Files and folders that pytest was asked to collect; None for the whole project."""
+        config, option = self._config, self._config.option
+        is_cut = option.ignore_glob or option.pyargs or getattr(option, "lf", False)
+        if is_cut or "failed" in self.uncollected:
+            return ()
+        if config.args_source is pytest.Config.ArgsSource.ARGS:
+            asked = self._paths([arg for arg in config.args if "::" not in arg])
+        elif config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR:
+            asked = (config.invocation_params.dir,)
+        else:
+            return None
+        return None if config.rootpath in asked else asked
+
+    @property
+    def ignored(self) -> tuple[Path, ...]:
+        """Files and folders that pytest was told to leave out."""
+        return self._paths(self._config.option.ignore or [])
+
+    def owes_gates(self, baseline: Path) -> bool:
+        """Say whether a session without any gate may have to have some."""
+        if hasattr(self._config, "workeroutput") or not self.has_run:
+            return False
+        return self.required not in ("", "all") or (self.required == "all" and baseline.exists())
+
+    def _paths(self, given: list[str]) -> tuple[Path, ...]:
+        return tuple((self._config.invocation_params.dir / one).resolve() for one in given)
