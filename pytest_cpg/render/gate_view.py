@@ -5,7 +5,6 @@ A session comes as its JSON document, so that the page of an old one can be writ
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from pytest_cpg.render.figures import (
     ranges,
 )
 from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, number
+from pytest_cpg.report import drift_of, result_of
 from pytest_cpg.stats import Verdict, smallest_detectable_gap
 
 # How a gate can end, as words and as a sign, from worst to best.
@@ -212,9 +212,7 @@ def revision(document: Mapping[str, Any]) -> str:
 def _results(document: Mapping[str, Any]) -> dict[str, GateResult]:
     """Return the result of every comparison, by its name."""
     return {
-        one["name"]: GateResult.from_json(json.dumps(one["result"]))
-        for gate in document["gates"]
-        for one in gate["comparisons"]
+        one["name"]: result_of(one) for gate in document["gates"] for one in gate["comparisons"]
     }
 
 
@@ -243,7 +241,7 @@ def _comparison_view(
     one: Mapping[str, Any], *, state: str, result: GateResult, history: History | None
 ) -> ComparisonView:
     path, name = _parts(one["name"])
-    drift = None if one["drift"] is None else Comparison.from_json(json.dumps(one["drift"]))
+    drift = drift_of(one)
     reason = one["reason"]
     drifted = drift if drift is not None and reason == drift.text else None
     kinds = pair_kinds(result.oracle.successes[: result.learned.episodes], result.learned.successes)
