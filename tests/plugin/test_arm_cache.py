@@ -43,9 +43,16 @@ def measured(project, name, *options):
     return result
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
 @pytest.mark.parametrize(
-    "more", ["", ', stop="anytime"', ', metric="return"', ", oracle_episodes=40", ", seed=3"]
+    ("more", "workers"),
+    [
+        ("", ()),
+        ("", ("-n", "2")),
+        (', stop="anytime"', ()),
+        (', metric="return"', ()),
+        (", oracle_episodes=40", ()),
+        (", seed=3", ()),
+    ],
 )
 def test_a_result_is_the_same_however_much_of_it_was_stored(project, more, workers):
     project.gate("right", more)
