@@ -12,7 +12,6 @@ import pytest
 
 from pytest_cpg import hookspecs
 from pytest_cpg.gate_session import GateSession
-from pytest_cpg.selection import Selection
 from pytest_cpg.session_outputs import SessionOutputs
 from pytest_cpg.settings import add_options, read_settings
 
@@ -51,7 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     gates = GateSession(config, settings, outputs)
     config.stash[_SESSION] = gates
     config.pluginmanager.register(gates, "cpg-session")
-    if Selection.is_asked(settings):
+    if {"only", "skip"} & settings.switches or "last" in settings.typed:
+        from pytest_cpg.selection import Selection
+
         config.pluginmanager.register(Selection(settings), "cpg-selection")
 
 

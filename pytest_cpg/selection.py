@@ -21,11 +21,6 @@ class Selection:
         self._last = settings.typed.get("last")
         self._skips = "skip" in settings.switches
 
-    @classmethod
-    def is_asked(cls, settings: Settings) -> bool:
-        """Say whether anything is to be left out."""
-        return bool({"only", "skip"} & settings.switches) or "last" in settings.typed
-
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,6 +87,8 @@ class SessionOutputs:
 
     def _history(self) -> tuple[Path, ...]:
         """Return the reports of earlier sessions, one that is about to be replaced included."""
+        from glob import glob
+
         pattern = self._path("history")
         return tuple(Path(found) for found in sorted(glob(str(pattern)))) if pattern else ()
 
