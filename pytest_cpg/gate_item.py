@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -170,15 +171,18 @@ def judge_into(
     return judge
 
 
-def unhide(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Fail the report of a test that skipped itself after its gate had failed.
+def put_on_report(item: pytest.Item, when: str, report: pytest.TestReport) -> None:
+    """Put a gate's id and results on its test's report, as strings: xdist ships nothing else."""
+    from pytest_cpg.ledger import dump
 
-    unittest keeps what was skipped to itself, and pytest puts it in place of our failure.
-    """
-    is_refused = any(judgement.reason is not None for _, judgement in item.stash.get(RESULTS, []))
-    if report.skipped and is_refused and not hasattr(report, "wasxfail"):
-        report.outcome = "failed"
-        report.longrepr = item.stash.get(_FIRST_FAILURE, _HIDDEN)
+    if when == "call":
+        _unhide(item, report)
+    values: dict[str, Any] = {"gate": gate_id(item), "attempt": item.stash.get(ATTEMPT, 1)}
+    if when == "call" or (when == "setup" and not report.passed):
+        values["judgements"] = dump([judgement for _, judgement in item.stash.get(RESULTS, [])])
+        values["rankings"] = json.dumps(item.stash.get(RANKINGS, []))
+    for name, value in values.items():
+        setattr(report, f"pytest_cpg_{name}", value)
 
 
 def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
@@ -217,6 +221,17 @@ def clean_errors() -> Iterator[None]:
         if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
             raise
         fail(str(error))
+
+
+def _unhide(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Fail the report of a test that skipped itself after its gate had failed.
+
+    unittest keeps what was skipped to itself, and pytest puts it in place of our failure.
+    """
+    is_refused = any(judgement.reason is not None for _, judgement in item.stash.get(RESULTS, []))
+    if report.skipped and is_refused and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = item.stash.get(_FIRST_FAILURE, _HIDDEN)
 
 
 def _markers(node: pytest.Item) -> list[pytest.Mark]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
-import unittest
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +55,17 @@ _NO_FAMILY = (
 class GateSession:
     """The gates of one pytest session.
 
-    Everything that a session without gates does not need is imported when the first one is met.
+    Parameters
+    ----------
+    begun : float
+        When the session began, by `time.monotonic`.
+    uncollected : set of str
+        Filled with "failed" and "skipped", where a file was not collected for that.
     """
 
-    def __init__(self, config: pytest.Config, settings: Settings, outputs: SessionOutputs) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: Settings, *, begun: float, uncollected: set[str]
+    ) -> None:
         self._config = config
         self._settings = settings
         self._ledger: Ledger | None = None
@@ -68,9 +73,9 @@ class GateSession:
         self._has_read_baseline = False
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._plan: list[str] = []
-        self._outputs = outputs
-        self._begun = time.monotonic()
-        self._scope = SessionScope(config, settings)
+        self._outputs = SessionOutputs(config, settings)
+        self._begun = begun
+        self._scope = SessionScope(config, settings, uncollected)
 
     @property
     def ledger(self) -> Ledger:
@@ -180,130 +185,50 @@ class GateSession:
             return Deadline(limit, f"timeout={limit:g}")
         return Deadline(left, f"of --cpg-budget={budget:g}, {max(left, 0):.0f} s were left")
 
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
-        if metafunc.definition.get_closest_marker("cpg"):
-            from pytest_cpg.gate_item import has_marked_parameters
+    def check_definition(self, definition: pytest.Item) -> None:
+        """Refuse a bad marker of a test function, once it can be known."""
+        from pytest_cpg.gate_item import has_marked_parameters
 
-            # What its parameters say closer is known only once there is a test for each.
-            if not has_marked_parameters(metafunc.definition):
-                self._parsed(metafunc.definition)
+        # What its parameters say closer is known only once there is a test for each.
+        if not has_marked_parameters(definition):
+            self._parsed(definition)
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note that a file was skipped or could not be imported, here or on a worker."""
-        if not report.passed:
-            self._scope.uncollected.add(report.outcome)
+    def note_deselected(self, gates: Sequence[pytest.Item]) -> None:
+        """Note gates that were collected and will not run."""
+        from pytest_cpg.gate_item import gate_id, groups_of
 
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Note the gates that were collected and will not run."""
-        gates = [item for item in items if item.get_closest_marker("cpg")]
-        if gates:
-            from pytest_cpg.gate_item import gate_id, groups_of
+        self.ledger.deselected.update(dict.fromkeys(map(gate_id, gates)))
+        self.ledger.groups.update(groups_of(gates))
 
-            self.ledger.deselected.update(dict.fromkeys(map(gate_id, gates)))
+    def note_planned(self, gates: Sequence[pytest.Item]) -> None:
+        """Note gates that will run, if anything does."""
+        from pytest_cpg.gate_item import gate_id, groups_of
+
+        if self._scope.has_run:
+            self.ledger.plan(map(gate_id, gates))
             self.ledger.groups.update(groups_of(gates))
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Note the gates that will run; only say what they could find under --cpg-plan."""
-        items = [item for item in session.items if item.get_closest_marker("cpg")]
-        option = self._config.option
-        if items and not (option.collectonly or option.setuponly or option.setupplan):
-            from pytest_cpg.gate_item import gate_id, groups_of
+    def begin(self, item: pytest.Item) -> None:
+        """Check a gate that is about to run."""
+        from pytest_cpg.gate_item import begin_attempt, fail, gate_id
 
-            self.ledger.plan(map(gate_id, items))
-            self.ledger.groups.update(groups_of(items))
-        if session.testsfailed or not self._is_on("plan"):
-            return None
-        self._forecast(items)
-        return True
+        self.spec(item)
+        if gate_id(item) in self.ledger.clashes:
+            fail(_CLASH.format(id=gate_id(item)))
+        begin_attempt(item, allow_reruns=self._settings.allow_reruns)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Check markers that were not seen while collecting; show our own errors without frames."""
-        __tracebackhide__ = True
-        if not item.get_closest_marker("cpg"):
-            return (yield)
-        from pytest_cpg.gate_item import (
-            RESULTS,
-            begin_attempt,
-            clean_errors,
-            conclude,
-            fail,
-            gate_id,
-        )
-
-        with clean_errors():
-            self.spec(item)
-            if gate_id(item) in self.ledger.clashes:
-                fail(_CLASH.format(id=gate_id(item)))
-            begin_attempt(item, allow_reruns=self._settings.allow_reruns)
-            try:
-                return (yield)
-            except (pytest.skip.Exception, unittest.SkipTest):
-                # A fixture that skips after the arms have run hides no verdict.
-                if item.stash[RESULTS]:
-                    conclude(item, self.spec(item), self._settings)
-                raise
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Apply the gate to what the test measured, once its body has passed."""
-        __tracebackhide__ = True
-        if not item.get_closest_marker("cpg"):
-            return (yield)
-        from pytest_cpg.gate_item import RANKINGS, RESULTS, clean_errors, conclude
-
-        with clean_errors():
-            try:
-                yield
-            except (pytest.skip.Exception, unittest.SkipTest):
-                # Skipping what was not measured is fine; what was measured counts.
-                if not item.stash[RESULTS] and not item.stash[RANKINGS]:
-                    raise
-            conclude(item, self.spec(item), self._settings)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
-        report = yield
-        if item.get_closest_marker("cpg"):
-            from pytest_cpg.gate_item import ATTEMPT, RANKINGS, RESULTS, gate_id, unhide
-            from pytest_cpg.ledger import dump
-
-            if call.when == "call":
-                unhide(item, report)
-            report.pytest_cpg_gate = gate_id(item)  # type: ignore[attr-defined]  # ours to add
-            report.pytest_cpg_attempt = item.stash.get(ATTEMPT, 1)  # type: ignore[attr-defined]
-            if call.when == "call" or (call.when == "setup" and not report.passed):
-                measured = [judgement for _, judgement in item.stash.get(RESULTS, [])]
-                report.pytest_cpg_judgements = dump(measured)  # type: ignore[attr-defined]  # ours
-                rankings = json.dumps(item.stash.get(RANKINGS, []))
-                report.pytest_cpg_rankings = rankings  # type: ignore[attr-defined]  # ours
-        return report
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def note_report(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker."""
-        gate = getattr(report, "pytest_cpg_gate", None)
-        # The report of a subtest is a copy of its test's, which is still to come.
-        if gate is None or hasattr(report, "context"):
-            return
         from pytest_cpg.ledger import entry_of
 
+        gate: str = report.pytest_cpg_gate
         self._outputs.locations[gate] = report.location
         entry = entry_of(report)
         if entry:
             self.ledger.report(gate, entry)
 
-    def pytest_report_teststatus(
-        self, report: pytest.CollectReport | pytest.TestReport
-    ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
-        """Show a passed gate whose verdict is INCONCLUSIVE as a yellow question mark."""
-        judgements = getattr(report, "pytest_cpg_judgements", None)
-        if not judgements or not report.passed or hasattr(report, "wasxfail"):
-            return None
+    def status_of(self, judgements: str) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
+        """Return how pytest shows a gate that passed and decided nothing."""
         from pytest_cpg.ledger import load
         from pytest_cpg.stats import Verdict
 
@@ -312,10 +237,8 @@ class GateSession:
             return None
         return "passed", "?", ("INCONCLUSIVE", {"yellow": True})
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
+    def learn(self, output: Mapping[str, Any]) -> None:
         """Learn from an xdist worker which gates it had collected."""
-        output = getattr(node, "workeroutput", {})
         if output.get(_PLANNED):
             self.ledger.plan(output[_PLANNED])
         if output.get(_DESELECTED):
@@ -323,13 +246,12 @@ class GateSession:
         if output.get(_GROUPS):
             self.ledger.groups.update(output[_GROUPS])
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    def finish(self, session: pytest.Session) -> None:
         """Fail a session in which a planned gate did not report, or the gates fail together."""
         writes = self._scope.has_run and self._outputs.is_asked(with_gates=self._ledger is not None)
         has_gates = self._ledger is not None
         is_concerned = has_gates or writes or self._scope.owes_gates(self._baseline_path)
-        if self._is_on("plan") or not is_concerned:
+        if not is_concerned:
             return
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
@@ -347,7 +269,7 @@ class GateSession:
         if fails and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def summarise(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print one line per gate, and what they say together."""
         if self._is_on("plan"):
             terminalreporter.write_sep("-", "cpg: plan, nothing was run")
@@ -371,6 +293,27 @@ class GateSession:
             terminalreporter.write_sep("-", summary.title(self._ledger))
         for line in lines:
             terminalreporter.write_line(line.text, **line.markup)
+
+    def forecast(self, gates: Sequence[pytest.Item]) -> None:
+        """Keep the lines of --cpg-plan for the summary."""
+        from pytest_cpg.contracts import CpgError
+        from pytest_cpg.forecast import forecast
+        from pytest_cpg.gate_item import design_of, gate_id
+        from pytest_cpg.render.plan import plan_lines
+
+        costs = {} if self._cache is None else self._cache.get(_COSTS, {})
+        try:
+            baseline = self.baseline if self._uses_baseline else None
+            specs = {gate_id(item): self.spec(item) for item in gates}
+            forecasts = [
+                forecast(gate, design_of(spec, self.task(spec)), costs, baseline)
+                for gate, spec in specs.items()
+            ]
+        except (CpgError, pytest.fail.Exception) as error:
+            raise pytest.UsageError(str(error)) from None
+        if self._config.pluginmanager.hasplugin("terminalreporter"):
+            width = self._config.get_terminal_writer().fullwidth
+            self._plan = plan_lines(forecasts, width=width)
 
     @property
     def _baseline_path(self) -> Path:
@@ -464,27 +407,6 @@ class GateSession:
         }
         for name, found in ((_COSTS, costs_of(self.ledger)), (LAST, said)):
             self._cache.set(name, {**self._cache.get(name, {}), **found})
-
-    def _forecast(self, items: Sequence[pytest.Item]) -> None:
-        """Keep the lines of --cpg-plan for the summary."""
-        from pytest_cpg.contracts import CpgError
-        from pytest_cpg.forecast import forecast
-        from pytest_cpg.gate_item import design_of, gate_id
-        from pytest_cpg.render.plan import plan_lines
-
-        costs = {} if self._cache is None else self._cache.get(_COSTS, {})
-        try:
-            baseline = self.baseline if self._uses_baseline else None
-            specs = {gate_id(item): self.spec(item) for item in items}
-            forecasts = [
-                forecast(gate, design_of(spec, self.task(spec)), costs, baseline)
-                for gate, spec in specs.items()
-            ]
-        except (CpgError, pytest.fail.Exception) as error:
-            raise pytest.UsageError(str(error)) from None
-        if self._config.pluginmanager.hasplugin("terminalreporter"):
-            width = self._config.get_terminal_writer().fullwidth
-            self._plan = plan_lines(forecasts, width=width)
 
     def _is_on(self, switch: str) -> bool:
         return switch in self._settings.switches

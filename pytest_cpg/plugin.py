@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg import hookspecs
-from pytest_cpg.gate_session import GateSession
-from pytest_cpg.session_outputs import SessionOutputs
+from pytest_cpg.session_hooks import SessionHooks
 from pytest_cpg.settings import add_options, read_settings
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
+    from pytest_cpg.gate_session import GateSession
     from pytest_cpg.gates.benchmark import Benchmark
     from pytest_cpg.gates.result import GateResult
     from pytest_cpg.world_models import OracleDynamics
@@ -45,11 +45,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = read_settings(config)
     if "plan" in settings.switches and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
-    outputs = SessionOutputs(config, settings)
-    outputs.check()
-    gates = GateSession(config, settings, outputs)
-    config.stash[_SESSION] = gates
-    config.pluginmanager.register(gates, "cpg-session")
+    if settings.of_session("html") or settings.of_session("history"):
+        from pytest_cpg.session_outputs import SessionOutputs
+
+        SessionOutputs(config, settings).check()
+    hooks = SessionHooks(config, settings)
+    config.stash[_HOOKS] = hooks
+    config.pluginmanager.register(hooks, "cpg-session")
     if {"only", "skip"} & settings.switches or "last" in settings.typed:
         from pytest_cpg.selection import Selection
 
@@ -122,8 +124,8 @@ this gate has no learned world model. Write the fixture, for example in conftest
 
 or name a registered model in the marker: @pytest.mark.cpg(..., model="mlp")."""
 
-_SESSION: pytest.StashKey[GateSession] = pytest.StashKey()
+_HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()
 
 
 def _gates(request: pytest.FixtureRequest) -> GateSession:
-    return request.config.stash[_SESSION]
+    return request.config.stash[_HOOKS].gates

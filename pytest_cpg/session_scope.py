@@ -13,15 +13,15 @@ from pytest_cpg.settings import Settings
 class SessionScope:
     """What one session was asked to run.
 
-    Attributes
+    Parameters
     ----------
     uncollected : set of str
         "failed" and "skipped", where a file was not collected for that.
     """
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, uncollected: set[str]) -> None:
         self._config, self._settings = config, settings
-        self.uncollected: set[str] = set()
+        self.uncollected = uncollected
 
     @property
     def is_in_ci(self) -> bool:

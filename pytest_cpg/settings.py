@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pytest
 
@@ -93,11 +93,12 @@ def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: "" if value == "" else parse(value)
 
 
-# Named tuples here: making a dataclass takes a millisecond of every session, with gates or without.
-class Option(NamedTuple):
+# Plain classes here: making a dataclass or a named tuple takes up to a millisecond of every
+# session, with gates or without.
+class Option:
     """One option, which may be given on the command line, in the environment and the ini file.
 
-    Attributes
+    Parameters
     ----------
     kind : str
         Type of the ini value, as pytest names it.
@@ -105,13 +106,19 @@ class Option(NamedTuple):
         Whether a marker may give it, too.
     """
 
-    name: str
-    parse: Callable[[Any], Any]
-    kind: Literal["int", "float", "string"]
-    default: Any
-    metavar: str
-    help: str
-    is_for_one_gate: bool = True
+    def __init__(
+        self,
+        name: str,
+        parse: Callable[[Any], Any],
+        kind: Literal["int", "float", "string"],
+        default: Any,
+        metavar: str,
+        help: str,  # noqa: A002  # as argparse calls it
+        *,
+        is_for_one_gate: bool = True,
+    ) -> None:
+        self.name, self.parse, self.kind, self.default = name, parse, kind, default
+        self.metavar, self.help, self.is_for_one_gate = metavar, help, is_for_one_gate
 
     @property
     def flag(self) -> str:
@@ -315,10 +322,10 @@ SWITCHES = {
 }
 
 
-class Settings(NamedTuple):
+class Settings:
     """What was asked of a whole session.
 
-    Attributes
+    Parameters
     ----------
     typed : mapping
         Option name to value, from the command line or the environment; these win over markers.
@@ -330,10 +337,16 @@ class Settings(NamedTuple):
         Whether a gate may be run again by a plugin that repeats failed tests.
     """
 
-    typed: Mapping[str, Any]
-    project: Mapping[str, Any]
-    switches: frozenset[str]
-    allow_reruns: bool
+    def __init__(
+        self,
+        typed: Mapping[str, Any],
+        project: Mapping[str, Any],
+        switches: frozenset[str],
+        *,
+        allow_reruns: bool,
+    ) -> None:
+        self.typed, self.project, self.switches = typed, project, switches
+        self.allow_reruns = allow_reruns
 
     def resolve(self, name: str, marked: Mapping[str, Any]) -> Any:
         """Return the value of one option for a test with these marker arguments."""
@@ -401,7 +414,7 @@ def read_settings(config: pytest.Config) -> Settings:
     if config.getini("cpg_strict"):
         switches.add("strict")
     allow_reruns = bool(config.getini("cpg_allow_reruns"))
-    return Settings(typed, project, frozenset(switches), allow_reruns)
+    return Settings(typed, project, frozenset(switches), allow_reruns=allow_reruns)
 
 
 # Pairs of which one leaves nothing to the other, and what to do.

@@ -10,6 +10,7 @@ import scipy.special  # noqa: F401
 import pytest_cpg.acceptance
 import pytest_cpg.findings
 import pytest_cpg.forecast
+import pytest_cpg.gate_session
 import pytest_cpg.gates.benchmark
 import pytest_cpg.ledger
 import pytest_cpg.marker

@@ -1,0 +1,155 @@
+"""Session hooks: what pytest tells of a session, passed on where a gate is concerned.
+
+Loaded in every session, with gates or without, and so as small as can be: whatever a session
+without gates does not need is imported when the first gate is met.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import unittest
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.gate_session import GateSession
+
+# What may make a session without gates fail, or write something.
+_ASKED_OF_ANY = ("require", "json", "md", "html")
+
+
+class SessionHooks:
+    """Follows one pytest session, in the controller or in one xdist worker."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config, self._settings = config, settings
+        self._begun = time.monotonic()
+        self._uncollected: set[str] = set()
+        self._gates: GateSession | None = None
+
+    @property
+    def gates(self) -> GateSession:
+        """The session's gates."""
+        if self._gates is None:
+            from pytest_cpg.gate_session import GateSession
+
+            self._gates = GateSession(
+                self._config, self._settings, begun=self._begun, uncollected=self._uncollected
+            )
+        return self._gates
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
+        if metafunc.definition.get_closest_marker("cpg"):
+            self.gates.check_definition(metafunc.definition)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note that a file was skipped or could not be imported, here or on a worker."""
+        if not report.passed:
+            self._uncollected.add(report.outcome)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the gates that were collected and will not run."""
+        gates = _marked(items)
+        if gates:
+            self.gates.note_deselected(gates)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Note the gates that will run; only say what they could find under --cpg-plan."""
+        gates, is_plan = _marked(session.items), "plan" in self._settings.switches
+        if gates:
+            self.gates.note_planned(gates)
+        if session.testsfailed or not is_plan:
+            return None
+        self.gates.forecast(gates)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Check markers that were not seen while collecting; show our own errors without frames."""
+        __tracebackhide__ = True
+        if not item.get_closest_marker("cpg"):
+            return (yield)
+        from pytest_cpg.gate_item import RESULTS, clean_errors, conclude
+
+        with clean_errors():
+            self.gates.begin(item)
+            try:
+                return (yield)
+            except (pytest.skip.Exception, unittest.SkipTest):
+                # A fixture that skips after the arms have run hides no verdict.
+                if item.stash[RESULTS]:
+                    conclude(item, self.gates.spec(item), self._settings)
+                raise
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Apply the gate to what the test measured, once its body has passed."""
+        __tracebackhide__ = True
+        if not item.get_closest_marker("cpg"):
+            return (yield)
+        from pytest_cpg.gate_item import RANKINGS, RESULTS, clean_errors, conclude
+
+        with clean_errors():
+            try:
+                yield
+            except (pytest.skip.Exception, unittest.SkipTest):
+                # Skipping what was not measured is fine; what was measured counts.
+                if not item.stash[RESULTS] and not item.stash[RANKINGS]:
+                    raise
+            conclude(item, self.gates.spec(item), self._settings)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
+        report = yield
+        if item.get_closest_marker("cpg"):
+            from pytest_cpg.gate_item import put_on_report
+
+            put_on_report(item, call.when, report)
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect what a gate reported, here or on a worker."""
+        # The report of a subtest is a copy of its test's, which is still to come.
+        if hasattr(report, "pytest_cpg_gate") and not hasattr(report, "context"):
+            self.gates.note_report(report)
+
+    def pytest_report_teststatus(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
+        """Show a passed gate whose verdict is INCONCLUSIVE as a yellow question mark."""
+        judgements = getattr(report, "pytest_cpg_judgements", None)
+        if not judgements or not report.passed or hasattr(report, "wasxfail"):
+            return None
+        return self.gates.status_of(judgements)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Learn from an xdist worker which gates it had collected."""
+        if output := getattr(node, "workeroutput", {}):
+            self.gates.learn(output)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a session in which a planned gate did not report, or the gates fail together."""
+        is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
+        if (self._gates or is_asked) and "plan" not in self._settings.switches:
+            self.gates.finish(session)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print one line per gate, and what they say together."""
+        if self._gates:
+            self._gates.summarise(terminalreporter)
+
+
+def _marked(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    return [item for item in items if item.get_closest_marker("cpg")]
