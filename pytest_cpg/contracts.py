@@ -19,6 +19,10 @@ IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
+# In the environment of a worker process: how many share the processors of its machine.
+SHARERS = "PYTEST_CPG_SHARERS"
+
+
 class CpgError(Exception):
     """A problem that the user can mend; the message says how."""
 
@@ -131,6 +135,8 @@ class Task(Protocol):
     A state ``[S]`` holds everything that the next state depends on (positions, velocities, solver
     warm start, the episode's target), so that every method is a pure function of its arguments:
     a row's result depends on that row alone, bit for bit.
+
+    A task with pictures may offer ``render(states [B, S]) -> frames [B, H, W, 3]``, uint8.
     """
 
     @property

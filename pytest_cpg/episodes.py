@@ -9,11 +9,12 @@ batch belong to it alone, so that it ends the same in any batch, order, thread o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_cpg.contracts import (
     ActionSpace,
@@ -28,9 +29,25 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.imagination import ArmModel, Imagination
 from pytest_cpg.metrics import Arm, Latency
+from pytest_cpg.stored_arm import StoredArm, start_digests
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
+
+# Attributes of a run that change from round to round, or tell it from others; "done" is no array.
+_SNAPSHOT = (
+    "episodes",
+    "starts",
+    "states",
+    "steps",
+    "successes",
+    "returns",
+    "solved_at",
+    "plans",
+    "model_steps",
+    "done",
+)
+_WORD = 64
 
 # First spawn key of each random stream; the episode's index follows.
 _START_STREAM, _PLANNER_STREAM = 0, 1
@@ -39,6 +56,7 @@ _MOST_SKIPS = 100
 
 Progress = Callable[[int, int], None]
 StepObserver = Callable[[IntArray, FloatArray], None]
+PlanObserver = Callable[[IntArray, Plans], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,6 +148,8 @@ class ArmRun:
         Told after each round how many episodes are done, and of how many wanted by then.
     on_step : callable, optional
         Told the episodes [B] and the actions [B, A] of each real step.
+    on_plan : callable, optional
+        Told the episodes [N] and the plans of each round, before any of it is executed.
     """
 
     def __init__(
@@ -145,12 +165,15 @@ class ArmRun:
         to_the_end: bool = False,
         progress: Progress | None = None,
         on_step: StepObserver | None = None,
+        on_plan: PlanObserver | None = None,
     ) -> None:
         count = len(starts.episodes)
         self._name, self._task, self._planner = name, task, planner
         self._episodes, self._level = starts.episodes, level
-        self._to_the_end, self._progress, self._on_step = to_the_end, progress, on_step
-        self._states, self._steps = starts.states.copy(), np.zeros(count, dtype=np.int64)
+        self._to_the_end, self._progress = to_the_end, progress
+        self._on_step, self._on_plan = on_step, on_plan
+        self._starts, self._states = starts.states, starts.states.copy()
+        self._steps = np.zeros(count, dtype=np.int64)
         self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
         self._solved_at = np.zeros(count, dtype=np.int64)
         self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
@@ -171,6 +194,8 @@ class ArmRun:
         """
         begun = time.perf_counter()
         active = np.arange(self._done, until)
+        # None of them, unless this run was restored.
+        active = active[~self._is_over(active)]
         while active.size:
             plans = self._plan(active)
             self._execute(plans, active)
@@ -182,14 +207,62 @@ class ArmRun:
         return self._arm()
 
     @property
-    def plans(self) -> IntArray:
-        """Plans made in each finished episode, [N]."""
-        return self._plans[: self._done].copy()
+    def states(self) -> FloatArray:
+        """Where each episode is, or ended, [N, S]."""
+        return self._states.copy()
 
     @property
-    def model_steps(self) -> IntArray:
-        """Model steps imagined in each finished episode, [N]."""
-        return self._model_steps[: self._done].copy()
+    def finished(self) -> StoredArm | None:
+        """The episodes that `advance` has run to their end; None before there are any."""
+        count = self._done
+        if not count:
+            return None
+        stored = StoredArm(
+            arm=self._arm(),
+            plans=self._plans[:count],
+            model_steps=self._model_steps[:count],
+            starts=start_digests(self._starts[:count]),
+        )
+        # An arm that was broken off has made plans in other episodes, too.
+        return replace(stored, arm=stored.first(count, level=self._level))
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether some episode has begun and not ended."""
+        return bool(self._steps[self._done :].any())
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that the next round depends on, between two rounds: name to array."""
+        values = {name: np.array(getattr(self, f"_{name}")) for name in _SNAPSHOT}
+        if self._confidences is not None:
+            values["confidences"] = self._confidences.copy()
+        values["streams"] = np.array([_words_of(rng) for rng in self._rngs], dtype=np.uint64)
+        return values
+
+    def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> bool:
+        """Go on where a run of the same episodes was when `snapshot` was taken.
+
+        Those it had finished before the first of these are left out. Return whether it fits; when
+        not, nothing is changed.
+        """
+        given = snapshot.get("episodes", np.arange(0))
+        skipped = len(given) - len(self._episodes)
+        needed = {*_SNAPSHOT, "streams"}
+        if skipped < 0 or not needed <= set(snapshot):
+            return False
+        if not np.array_equal(given[skipped:], self._episodes):
+            return False
+        rows = {n: np.array(v[skipped:]) for n, v in snapshot.items() if n != "done"}
+        if not np.array_equal(rows["starts"], self._starts) or int(snapshot["done"]) < skipped:
+            return False
+        for name in _SNAPSHOT[:-1]:
+            setattr(self, f"_{name}", rows[name])
+        self._confidences = rows.get("confidences")
+        self._done = int(snapshot["done"]) - skipped
+        self._imagination.steps = int(self._model_steps.sum())
+        for rng, words in zip(self._rngs, rows["streams"], strict=True):
+            _set_words(rng, words)
+        return True
 
     def _plan(self, active: IntArray) -> Plans:
         """Plan for these rows, timed and checked."""
@@ -209,6 +282,8 @@ class ArmRun:
             if self._confidences is None:
                 self._confidences = np.zeros(len(self._episodes))
             self._confidences[active] += plans.confidences
+        if self._on_plan:
+            self._on_plan(self._episodes[active], plans)
         return plans
 
     def _execute(self, plans: Plans, active: IntArray) -> None:
@@ -289,6 +364,24 @@ def run_arm(
 def episode_stream(seed: int, episode: int) -> np.random.Generator:
     """Return the planner's random stream in one episode: the same in every arm and batch."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLANNER_STREAM, episode)))
+
+
+def _words_of(rng: np.random.Generator) -> list[int]:
+    """Return the state of a PCG64 stream in six words of 64 bits."""
+    state: Any = rng.bit_generator.state
+    numbers = (state["state"]["state"], state["state"]["inc"])
+    words = [word for n in numbers for word in (n >> _WORD, n & (2**_WORD - 1))]
+    return [*words, state["has_uint32"], state["uinteger"]]
+
+
+def _set_words(rng: np.random.Generator, words: IntArray) -> None:
+    high, low, inc_high, inc_low, has_half, half = (int(word) for word in words)
+    rng.bit_generator.state = {
+        "bit_generator": type(rng.bit_generator).__name__,
+        "state": {"state": high << _WORD | low, "inc": inc_high << _WORD | inc_low},
+        "has_uint32": has_half,
+        "uinteger": half,
+    }
 
 
 def _start_seed(seed: int, episode: int, attempt: int) -> int:

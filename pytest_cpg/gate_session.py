@@ -15,6 +15,8 @@ from pytest_cpg.session_scope import SessionScope
 from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from pytest_cpg.baselines import Baseline
     from pytest_cpg.contracts import Task
     from pytest_cpg.deadline import Deadline
@@ -75,6 +77,7 @@ class GateSession:
         self._plan: list[str] = []
         self._outputs = SessionOutputs(config, settings)
         self._begun = begun
+        self._executor: Executor | None = None
         self._scope = SessionScope(config, settings, uncollected)
 
     @property
@@ -121,9 +124,10 @@ class GateSession:
             self._tasks[key] = check_complete("task", spec.task, task, Task)
         return self._tasks[key]
 
-    def benchmark(self, node: pytest.Item) -> Benchmark:
-        """Return what compares models for this test."""
+    def benchmark(self, node: pytest.Item, executor: Executor | None) -> Benchmark:
+        """Return what compares models for this test, on an executor or in this process."""
         from pytest_cpg.gate_item import RANKINGS, RESULTS, design_of, fail, gate_id, judge_into
+        from pytest_cpg.gates.arm_runs import Execution
         from pytest_cpg.gates.benchmark import Benchmark
         from pytest_cpg.terminal import watch_on
 
@@ -153,12 +157,33 @@ class GateSession:
             design=design_of(spec, self.task(spec)),
             on_result=on_result,
             deadline=lambda: self._deadline(spec),
-            cache=None if spec.is_smoke else self._arms,
+            execution=Execution(
+                cache=None if spec.is_smoke else self._arms,
+                executor=executor,
+                resumes=self._is_on("resume"),
+            ),
             on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})
             ),
         )
+
+    @property
+    def executor(self) -> Executor | None:
+        """Who runs blocks of episodes by the options, until the session ends; None for nobody.
+
+        Raises
+        ------
+        ComponentError
+            When there is no such cluster.
+        """
+        address, workers = (self._settings.of_session(name) for name in ("cluster", "workers"))
+        if self._executor is None and (address or workers > 1):
+            from pytest_cpg.executors import WorkerPool, connect
+
+            self._executor = executor = connect(address) if address else WorkerPool(workers)
+            self._config.add_cleanup(lambda: executor.shutdown(wait=False))
+        return self._executor
 
     @property
     def _arms(self) -> OracleCache | None:

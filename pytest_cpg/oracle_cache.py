@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import platform
 import re
 import secrets
 import sys
-from collections.abc import Callable
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from pytest_cpg.contracts import FloatArray, IntArray, Planner, Task
+from pytest_cpg.contracts import IntArray, Planner, Task
 from pytest_cpg.metrics import Arm
 from pytest_cpg.planners import Chance
+from pytest_cpg.stored_arm import COUNTS, OUTCOMES, StoredArm
 from pytest_cpg.world_models import OracleDynamics
 from pytest_cpg.world_models.conventions import describe
+from pytest_cpg.world_models.fingerprint import fingerprint
 
 SCHEMA = 1
+# More than tasks without pictures need for a thousand episodes.
+_MOST_SNAPSHOT_BYTES = 32 * 2**20
 # What an episode runs through, and what it is kept by.
-_MODULES = ("contracts", "episodes", "imagination", "metrics", "oracle_cache")
+_MODULES = ("contracts", "episodes", "imagination", "metrics", "oracle_cache", "stored_arm")
 _FOLDERS = ("planners", "tasks", "world_models")
-_FILE_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.json(\.[0-9a-f]+\.tmp)?")
-_OUTCOMES = ("indices", "successes", "steps", "returns", "confidences")
-_COUNTS = ("plans", "model_steps", "starts")
+_FILE_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.(json|npz)(\.[0-9a-f]+\.tmp)?")
 
 
 class _UnkeyedError(Exception):
@@ -39,7 +45,15 @@ class _UnkeyedError(Exception):
 
 
 def arm_key(
-    *, arm: str, task: Task, planner: Planner, model: Any, seed: int, starts: str, to_the_end: bool
+    *,
+    arm: str,
+    task: Task,
+    planner: Planner,
+    model: Any,
+    seed: int,
+    starts: str,
+    to_the_end: bool,
+    by_content: bool = False,
 ) -> str | None:
     """Return 64 hexadecimal digits that tell apart arms whose episodes may differ.
 
@@ -49,96 +63,26 @@ def arm_key(
     key, and where they start is not: stored arms know that.
 
     Parameters are those of `Design` and `ArmRun`; ``model`` is what the planner imagines with, not
-    yet bound. `Chance` asks none, and its key does not depend on it.
+    yet bound. `Chance` asks none, and its key does not depend on it. With ``by_content`` a model
+    without a key is told from others by its `fingerprint`.
     """
     try:
-        values = _components(task, planner, model)
+        values = _components(task, planner, model, by_content=by_content)
     except _UnkeyedError:
         return None
     values.update(arm=arm, seed=int(seed), starts=starts, to_the_end=bool(to_the_end))
     return _digest({**values, "schema": SCHEMA, "environment": _environment()})
 
 
-def why_not_kept(*, task: Task, planner: Planner, model: Any) -> str | None:
+def why_not_kept(
+    *, task: Task, planner: Planner, model: Any, by_content: bool = False
+) -> str | None:
     """Say in one clause why such an arm has no key; None when it has one."""
     try:
-        _components(task, planner, model)
+        _components(task, planner, model, by_content=by_content)
     except _UnkeyedError as error:
         return str(error)
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StoredArm:
-    """A finished arm with what it takes to give any number of its first episodes.
-
-    Attributes
-    ----------
-    arm : Arm
-        Episodes of consecutive indices, at least one.
-    plans, model_steps : array [N], int
-        Plans made, at least 1, and model steps imagined in each episode.
-    starts : array [N], int
-        `start_digests` of where they began.
-    """
-
-    arm: Arm
-    plans: IntArray
-    model_steps: IntArray
-    starts: IntArray
-
-    def __post_init__(self) -> None:
-        for name in _COUNTS:
-            values = np.array(getattr(self, name), dtype=np.int64)
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
-            if values.shape != self.arm.successes.shape:
-                raise ValueError(f"need {name} of every episode, got shape {values.shape}")
-        if (
-            not self.arm.episodes
-            or (np.diff(self.arm.indices) != 1).any()
-            or (self.plans < 1).any()
-        ):
-            raise ValueError(f"need plans in consecutive episodes, got {self.arm.indices}")
-
-    def first(self, episodes: int, *, level: float) -> Arm:
-        """Return the arm of the first 1 to ``N`` episodes, as a run of so many would have ended.
-
-        Its times are those of the stored run: latencies are of all its decisions, seconds in
-        proportion to the episodes. ``level`` is the coverage of its interval, in (0, 1).
-        """
-        arm = self.arm
-        if not 1 <= episodes <= arm.episodes:
-            raise ValueError(f"need 1 to {arm.episodes} episodes, got {episodes}")
-        columns = {name: values[:episodes] for name, values in _columns(arm).items()}
-        decisions, imagined = (int(c[:episodes].sum()) for c in (self.plans, self.model_steps))
-        columns.update(level=level, decisions=decisions, rollout_steps=imagined / decisions)
-        return replace(arm, **columns, seconds=arm.seconds * episodes / arm.episodes)
-
-    def begins_at(self, states: FloatArray) -> bool:
-        """Say whether the episodes began at these starts [M, S], as far as both go."""
-        common = min(self.arm.episodes, len(states))
-        return np.array_equal(self.starts[:common], start_digests(states[:common]))
-
-    def followed_by(self, more: StoredArm) -> StoredArm:
-        """Return these episodes and the next ones, or raise ValueError if ``more`` are others.
-
-        Latencies are those of the part with more episodes; seconds add up.
-        """
-        columns = _columns(self.arm, more.arm)
-        counts = {n: np.concatenate([getattr(self, n), getattr(more, n)]) for n in _COUNTS}
-        longer = max(self.arm, more.arm, key=lambda arm: arm.episodes)
-        seconds = self.arm.seconds + more.arm.seconds
-        joined = StoredArm(arm=replace(longer, **columns, seconds=seconds), **counts)
-        # The decisions are still those of one part.
-        return replace(joined, arm=joined.first(joined.arm.episodes, level=self.arm.level))
-
-
-def start_digests(states: FloatArray) -> IntArray:
-    """Return a number [N] for each start [N, S], of its exact bits."""
-    rows = np.asarray(states, dtype=np.float64)
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=7).digest() for row in rows]
-    return np.array([int.from_bytes(digest) for digest in digests], dtype=np.int64)
 
 
 def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], Arm]) -> str | None:
@@ -150,7 +94,7 @@ def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], 
     rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
     kept, found = arm.to_dict(), run(rows).to_dict()
     for place, row in enumerate(rows):
-        for name in _OUTCOMES:
+        for name in OUTCOMES:
             old, new = kept[name] and kept[name][row], found[name] and found[name][place]
             if old != new:
                 return (
@@ -217,10 +161,43 @@ class OracleCache:
             for path in self._files(key):
                 path.unlink(missing_ok=True)
 
+    def load_snapshot(self, key: str) -> dict[str, npt.NDArray[Any]] | None:
+        """Return the snapshot stored under a key; None where there is none that can be read."""
+        path = self._snapshot_path(key)
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                values = dict(arrays)
+        # What is in a file that was not written here may be wrong in any way.
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+            return None
+        is_ours = str(values.pop("key", "")) == key
+        return values if is_ours and str(values.pop("sha256", "")) == _bits_of(values) else None
+
+    def store_snapshot(self, key: str, values: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Keep a snapshot of an unfinished arm in place of the one before, if that can be done."""
+        if sum(array.nbytes for array in values.values()) > _MOST_SNAPSHOT_BYTES:
+            return
+        buffer = io.BytesIO()
+        signed = {**values, "key": np.array(key), "sha256": np.array(_bits_of(values))}
+        np.savez(buffer, allow_pickle=False, **signed)
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _write(self._snapshot_path(key), buffer.getvalue())
+            self._shrink()
+
+    def drop_snapshot(self, key: str) -> None:
+        """Remove the snapshot of an arm that is finished."""
+        with suppress(OSError):
+            self._snapshot_path(key).unlink(missing_ok=True)
+
+    def _snapshot_path(self, key: str) -> Path:
+        return self._folder / f"{key}-0.npz"
+
     def _files(self, key: str) -> list[Path]:
         """Return the finished files of a key, the longest arm first."""
         matches = [_FILE_NAME.fullmatch(name) for name in os.listdir(self._folder)]
-        own = sorted((int(m[2]), m[0]) for m in matches if m and m[1] == key and not m[3])
+        finished = [m for m in matches if m and m[3] == "json" and not m[4]]
+        own = sorted((int(m[2]), m[0]) for m in finished if m[1] == key)
         return [self._folder / name for _, name in reversed(own)]
 
     def _shrink(self) -> None:
@@ -262,8 +239,17 @@ def _write(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def _bits_of(values: Mapping[str, npt.NDArray[Any]]) -> str:
+    """Return the SHA-256 of arrays by name, type, shape and bits."""
+    digest = hashlib.sha256()
+    for name, array in sorted(values.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
 def _file_of(key: str, stored: StoredArm) -> bytes:
-    values = {name: getattr(stored, name).tolist() for name in _COUNTS}
+    values = {name: getattr(stored, name).tolist() for name in COUNTS}
     values["arm"] = stored.arm.to_dict()
     content = {"schema": SCHEMA, "key": key, "sha256": _digest(values), "stored": values}
     return json.dumps(content, sort_keys=True).encode()
@@ -273,12 +259,7 @@ def _digest(values: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _columns(*arms: Arm) -> dict[str, Any]:
-    names = [name for name in _OUTCOMES if getattr(arms[0], name) is not None]
-    return {name: np.concatenate([getattr(arm, name) for arm in arms]) for name in names}
-
-
-def _components(task: Task, planner: Planner, model: Any) -> dict[str, Any]:
+def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -> dict[str, Any]:
     """Return what is known of the components, or raise _UnkeyedError."""
     named = f"task {str(task.name)!r}"
     values = {
@@ -291,7 +272,7 @@ def _components(task: Task, planner: Planner, model: Any) -> dict[str, Any]:
     }
     if type(planner) is not Chance and not (type(model) is OracleDynamics and model.task is task):
         torch = str(getattr(sys.modules.get("torch"), "__version__", ""))
-        values["model"] = [_definition(f"model {describe(model)}", model), torch]
+        values["model"] = [_model_definition(model, by_content=by_content), torch]
     return values
 
 
@@ -312,6 +293,19 @@ def _definition(what: str, value: Any) -> Any:
         with suppress(*[_UnkeyedError] if key else []):
             known[field.name] = _definition(what, getattr(value, field.name)) if field.init else 0
     return [f"{kind.__module__}.{kind.__qualname__}", key, known]
+
+
+def _model_definition(model: Any, *, by_content: bool) -> Any:
+    what = f"model {describe(model)}"
+    try:
+        return _definition(what, model)
+    except _UnkeyedError:
+        if not by_content:
+            raise
+    try:
+        return ["content", fingerprint(model)]
+    except ValueError as error:
+        raise _UnkeyedError(f"{what} has no cache_key, and {error}") from None
 
 
 def _explicit_key(value: Any) -> str | None:

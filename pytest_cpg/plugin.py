@@ -15,6 +15,8 @@ from pytest_cpg.session_hooks import SessionHooks
 from pytest_cpg.settings import add_options, read_settings
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.gate_session import GateSession
     from pytest_cpg.gates.benchmark import Benchmark
@@ -45,6 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = read_settings(config)
     if "plan" in settings.switches and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
+    if config.getoption("dist", "no") != "no" and settings.of_session("workers") > 1:
+        raise pytest.UsageError(
+            "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
+            "several gates at once, --cpg-workers the episodes of one."
+        )
     if settings.of_session("html") or settings.of_session("history"):
         from pytest_cpg.session_outputs import SessionOutputs
 
@@ -100,10 +107,19 @@ def learned_dynamics(request: pytest.FixtureRequest) -> Any:
     return spec.make_model(gates.task(spec))
 
 
+@pytest.fixture(scope="session")
+def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
+    """Give who runs blocks of episodes; override it with any concurrent.futures executor."""
+    from pytest_cpg.gate_item import clean_errors
+
+    with clean_errors():
+        return _gates(request).executor
+
+
 @pytest.fixture
-def benchmark_runner(request: pytest.FixtureRequest) -> Benchmark:
+def benchmark_runner(request: pytest.FixtureRequest, cpg_executor: Executor | None) -> Benchmark:
     """Compare models on the marker's task; the gate is applied to each result after the body."""
-    return _gates(request).benchmark(request.node)
+    return _gates(request).benchmark(request.node, cpg_executor)
 
 
 @pytest.fixture

@@ -287,6 +287,25 @@ OPTIONS = (
         is_for_one_gate=False,
     ),
     Option(
+        "workers",
+        whole(1, 1024),
+        "int",
+        1,
+        "N",
+        "processes that run blocks of each gate's episodes (default 1: this one alone); outcomes "
+        "are the same for any number",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "cluster",
+        optional(path),
+        "string",
+        "",
+        "ADDRESS",
+        "run blocks of episodes on the dask cluster of this scheduler (extra cluster)",
+        is_for_one_gate=False,
+    ),
+    Option(
         "last",
         optional(one_of("inconclusive", "bottleneck")),
         "string",
@@ -316,6 +335,8 @@ SWITCHES = {
     "verdicts by raw rates that so few episodes do not prove; also cpg_strict in the ini file",
     "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
     "no_cache": "run the oracle and chance arms anew, and store nothing of them",
+    "resume": "go on where an interrupted session was: what it had finished of each arm is not run "
+    "again, if task, planner and model are the same",
     "only": "run gates alone",
     "skip": "run everything but gates",
     "force": "update the baseline although a gate failed, the tree is dirty, or this is CI",
@@ -423,6 +444,8 @@ _CLASHES = (
     ("plan", "prune_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
     ("quick", "update_baseline", "a smoke test is no result to accept"),
     ("quick", "plan", "--cpg-plan runs nothing, quick or not"),
+    ("resume", "no_cache", "what is resumed is in the cache"),
+    ("resume", "quick", "a smoke test is never resumed"),
     ("only", "skip", "no test is a gate and none"),
     ("skip", "plan", "there is no gate to plan"),
 )

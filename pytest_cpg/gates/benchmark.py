@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_cpg.deadline import Deadline
+from pytest_cpg.gates.arm_runs import ArmProgress, Execution
 from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import ArmProgress, measure_gap
+from pytest_cpg.gates.planning_gap import measure_gap
 from pytest_cpg.gates.ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.result import GateResult
-from pytest_cpg.oracle_cache import OracleCache
 from pytest_cpg.world_models import OracleDynamics
 
 __tracebackhide__ = True
@@ -45,8 +45,8 @@ class Benchmark:
     watch : Watcher
     deadline : callable
         Starts the time that a comparison or ranking has.
-    cache : OracleCache or None
-        Where arms that do not change with the model are kept.
+    execution : Execution
+        Where arms are run and kept.
     """
 
     design: Design
@@ -54,7 +54,7 @@ class Benchmark:
     on_ranking: Callable[[ModelRanking], None]
     watch: Watcher
     deadline: Callable[[], Deadline]
-    cache: OracleCache | None = None
+    execution: Execution
 
     def __repr__(self) -> str:
         return f"Benchmark({self.design.task.name}, {self.design.planner!r})"
@@ -79,7 +79,11 @@ class Benchmark:
             oracle = OracleDynamics(self.design.task)
         with self._followed() as progress:
             result = measure_gap(
-                self.design, oracle=oracle, learned=learned, progress=progress, cache=self.cache
+                self.design,
+                oracle=oracle,
+                learned=learned,
+                progress=progress,
+                execution=self.execution,
             )
         self.on_result(result)
         return result

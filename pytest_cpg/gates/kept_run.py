@@ -1,25 +1,31 @@
-"""Kept run: an arm in the making whose first episodes may be known from an earlier session."""
+"""Kept run: an arm whose episodes are kept, and may be known from an earlier session."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from pytest_cpg.contracts import IntArray
 from pytest_cpg.episodes import ArmRun, Progress, Starts
+from pytest_cpg.gates.spread_run import SpreadRun
 from pytest_cpg.metrics import Arm
-from pytest_cpg.oracle_cache import OracleCache, StoredArm, spot_check, start_digests
+from pytest_cpg.oracle_cache import OracleCache, spot_check
+from pytest_cpg.stored_arm import StoredArm
 
 # Of a key, enough to tell what a reader may have to compare.
 _DIGITS = 12
+# Of one that is kept for Ctrl-C, and of one that is written for worse.
+_SECONDS_BETWEEN_SNAPSHOTS = 0.25
+_SECONDS_BETWEEN_FILES = 10.0
 
 
 class Beginner(Protocol):
     """Gives a new run of an arm."""
 
-    def __call__(self, starts: Starts, progress: Progress | None = None) -> ArmRun:
+    def __call__(self, starts: Starts, progress: Progress | None = None) -> ArmRun | SpreadRun:
         """Return the run of the episodes with these starts."""
         ...
 
@@ -34,7 +40,9 @@ class KeptRun:
     ----------
     name : str
     begin : callable
-        Gives the `ArmRun` of this arm from some starts; it may be told of progress.
+        Gives a run of this arm from some starts; it may be told of progress.
+    repeat : callable
+        Runs the episodes with these starts, whose indices only have to rise.
     starts : Starts
     cache : OracleCache
     key : str
@@ -43,6 +51,10 @@ class KeptRun:
         Coverage of the arm's interval, in (0, 1).
     progress : callable, optional
         Told how many episodes are done, stored ones included, and their number.
+    uses_stored : bool
+        Take what is stored. Otherwise it is only kept for a session that does.
+    resumes : bool
+        Go on in the middle of the episodes at which an interrupted session was.
 
     Attributes
     ----------
@@ -56,22 +68,25 @@ class KeptRun:
         begin: Beginner,
         starts: Starts,
         *,
+        repeat: Callable[[Starts], Arm],
         cache: OracleCache,
         key: str,
         level: float,
         progress: Progress | None = None,
+        uses_stored: bool = True,
+        resumes: bool = False,
     ) -> None:
         self._name, self._cache, self._key, self._level = name, cache, key, level
+        self._progress = progress
         self.notes: list[str] = []
-        self._kept = self._checked(starts, lambda rows: begin(starts.take(rows)).advance(len(rows)))
+        self._kept = self._checked(starts, repeat) if uses_stored else None
         total = len(starts.episodes)
-        known = 0 if self._kept is None else min(self._kept.arm.episodes, total)
-        self._known, self._whole = known, self._kept
-        self._rest = starts.take(np.arange(known, total))
-        self._run = begin(
-            self._rest,
-            progress and (lambda done, count: progress(known + done, known + count)),
-        )
+        self._known = 0 if self._kept is None else min(self._kept.arm.episodes, total)
+        self._run = begin(starts.take(np.arange(self._known, total)), self._tell)
+        self._is_in_the_middle = resumes and self._goes_on()
+        self._snapshot: dict[str, npt.NDArray[Any]] | None = None
+        self._next_snapshot = time.monotonic() + _SECONDS_BETWEEN_SNAPSHOTS
+        self._next_file = time.monotonic() + _SECONDS_BETWEEN_FILES
 
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until`` that are not stored, and return the arm so far.
@@ -81,28 +96,60 @@ class KeptRun:
         WorldModelError, TaskError
             As `ArmRun.advance`.
         """
-        if until > self._known or self._whole is None:
-            arm = self._run.advance(until - self._known)
-            new = StoredArm(
-                arm=arm,
-                plans=self._run.plans,
-                model_steps=self._run.model_steps,
-                starts=start_digests(self._rest.states[: arm.episodes]),
-            )
-            self._whole = new if self._kept is None else self._kept.followed_by(new)
-        return self._whole.first(until, level=self._level)
+        if until > self._known:
+            self._run.advance(until - self._known)
+        whole = self._whole
+        if whole is None:
+            raise ValueError(f"need at least 1 episode, got {until}")
+        return whole.first(until, level=self._level)
 
     def keep(self) -> None:
-        """Store what was run to its end."""
-        note = self._cache.store(self._key, self._whole) if self._whole is not None else None
+        """Store what was run to its end, and where the rest is."""
+        whole = self._whole
+        note = self._cache.store(self._key, whole) if whole is not None else None
         if note:
             self.notes.append(note)
+        is_over = not (isinstance(self._run, ArmRun) and self._run.is_under_way)
+        if is_over:
+            self._cache.drop_snapshot(self._key)
+        elif self._snapshot is not None:
+            # The last one between two rounds: in the middle of one nothing fits together.
+            self._cache.store_snapshot(self._key, self._snapshot)
 
     def __str__(self) -> str:
+        if self._is_in_the_middle:
+            return f"{self._name}: resumed where it was interrupted (key {self._key[:_DIGITS]})"
         stored = f"{self._name}: {self._known} episodes stored (key {self._key[:_DIGITS]})"
         return f"{stored}, two run again and equal" if self._known else f"{self._name}: run anew"
 
-    def _checked(self, starts: Starts, run: Callable[[IntArray], Arm]) -> StoredArm | None:
+    @property
+    def _whole(self) -> StoredArm | None:
+        """Stored and new episodes together."""
+        new = self._run.finished
+        if self._kept is None or new is None:
+            return new or self._kept
+        return self._kept.followed_by(new)
+
+    def _tell(self, done: int, count: int) -> None:
+        """Pass progress on, which may break off; keep a snapshot now and then, in case of worse."""
+        now = time.monotonic()
+        if isinstance(self._run, ArmRun) and now >= self._next_snapshot:
+            self._snapshot = self._run.snapshot()
+            self._next_snapshot = now + _SECONDS_BETWEEN_SNAPSHOTS
+            if now >= self._next_file:
+                self._cache.store_snapshot(self._key, self._snapshot)
+                self._next_file = now + _SECONDS_BETWEEN_FILES
+        if self._progress:
+            self._progress(self._known + done, self._known + count)
+
+    def _goes_on(self) -> bool:
+        """Take up an interrupted run, if there is one of these episodes."""
+        snapshot = self._cache.load_snapshot(self._key)
+        if snapshot is None or not isinstance(self._run, ArmRun):
+            return False
+        return self._run.restore(snapshot)
+
+    def _checked(self, starts: Starts, repeat: Callable[[Starts], Arm]) -> StoredArm | None:
         """Return what is stored of this arm, if it can still be repeated."""
         kept, note = self._cache.load(self._key)
         if note:
@@ -111,7 +158,11 @@ class KeptRun:
             return None
         known = kept.first(min(kept.arm.episodes, len(starts.episodes)), level=self._level)
         difference = (
-            spot_check(known, rng=np.random.default_rng(), run=run)
+            spot_check(
+                known,
+                rng=np.random.default_rng(),
+                run=lambda rows: repeat(starts.take(rows)),
+            )
             if kept.begins_at(starts.states)
             else f"the stored {self._name} arm began at other starts"
         )

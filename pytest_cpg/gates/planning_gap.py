@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-
-from pytest_cpg.contracts import FloatArray, IncompleteError, Task, WorldModelError
-from pytest_cpg.episodes import ArmRun, Progress, Starts, sample_starts
+from pytest_cpg.contracts import IncompleteError, WorldModelError
+from pytest_cpg.episodes import Starts, sample_starts
+from pytest_cpg.gates.arm_runs import ArmProgress, ArmRuns, Execution, Reuse
 from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.kept_run import KeptRun
 from pytest_cpg.gates.notes import faults_of, notes_on
+from pytest_cpg.gates.probing import check_unchanged, imagined, probe_of
 from pytest_cpg.gates.result import GateResult, Look, return_gap
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
-from pytest_cpg.oracle_cache import OracleCache, arm_key, why_not_kept
-from pytest_cpg.planners import Chance, rollout_steps_per_plan
+from pytest_cpg.planners import rollout_steps_per_plan
 from pytest_cpg.stats import (
     PAIRED_INTERVALS,
     Interval,
@@ -31,29 +29,6 @@ from pytest_cpg.world_models import BoundModel, OracleDynamics, bind, inference,
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-ArmProgress: TypeAlias = Callable[[str, int, int], None]
-
-ARMS = ("oracle", "learned", "chance")
-
-# Streams of the probe that checks a model before it is trusted; episodes use 0 and 1.
-_PROBE_STREAM = 2
-_PROBES = 8
-
-
-class Reuse(NamedTuple):
-    """What was known of arms that do not change with the model.
-
-    Attributes
-    ----------
-    known : tuple of str
-        How much of each arm was stored, or why nothing can be.
-    notes : tuple of str
-        What was wrong with it.
-    """
-
-    known: tuple[str, ...]
-    notes: tuple[str, ...]
-
 
 class LoopFallbackWarning(UserWarning):
     """A world model that takes one row at a time makes its gate slow."""
@@ -65,7 +40,7 @@ def measure_gap(
     oracle: Any,
     learned: Any,
     progress: ArmProgress | None = None,
-    cache: OracleCache | None = None,
+    execution: Execution | None = None,
 ) -> GateResult:
     """Run the oracle, learned and chance arms on the same starts and judge the gap.
 
@@ -76,8 +51,8 @@ def measure_gap(
     progress : callable, optional
         Told the arm's name, the episodes done and their number: when an arm begins, and after
         every planning round.
-    cache : OracleCache, optional
-        Where the oracle and chance arms are kept from session to session.
+    execution : Execution, optional
+        Where the arms are run and kept; by default in this process, and nowhere.
 
     Raises
     ------
@@ -94,7 +69,15 @@ def measure_gap(
         }
         _warn_of_loops(models["learned"], design)
         answer = imagined(models["learned"], probe)
-        arms, looks, reuse = _run_arms(design, models, starts, progress, (cache, oracle))
+        runs = ArmRuns(
+            design,
+            starts,
+            {"oracle": oracle, "learned": learned},
+            models,
+            progress=progress,
+            execution=execution or Execution(),
+        )
+        arms, looks = _run_arms(design, runs, progress)
         check_unchanged("the learned model", answer, imagined(models["learned"], probe))
     return judge(
         design,
@@ -103,7 +86,7 @@ def measure_gap(
         **arms,
         looks=looks,
         weights=weights_digest(learned),
-        reuse=reuse,
+        reuse=runs.reuse,
     )
 
 
@@ -124,63 +107,15 @@ def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
 
 
 def _run_arms(
-    design: Design,
-    models: Mapping[str, BoundModel],
-    starts: Starts,
-    progress: ArmProgress | None,
-    store: tuple[OracleCache | None, Any],
-) -> tuple[dict[str, Arm], tuple[Look, ...], Reuse]:
-    """Run both arms from look to look until the verdict is settled, then chance as far.
-
-    Parameters
-    ----------
-    store : (OracleCache or None, oracle)
-        Where arms that do not change with the model are kept, and what they depend on.
-    """
-    cache, oracle = store
-    to_the_end = design.metric == "return"
-
-    def run_of(name: str) -> ArmRun | KeptRun:
-        planner = Chance() if name == "chance" else design.planner
-
-        def begin(starts: Starts, progress: Progress | None = None) -> ArmRun:
-            return ArmRun(
-                name,
-                design.task,
-                planner,
-                models.get(name, models["oracle"]),
-                starts,
-                seed=design.seed,
-                level=design.level,
-                to_the_end=to_the_end,
-                progress=progress,
-            )
-
-        def tell(done: int, count: int) -> None:
-            if progress:
-                progress(name, done, count)
-
-        key = None
-        if cache and name != "learned":
-            key = arm_key(
-                arm=name,
-                task=design.task,
-                planner=planner,
-                model=oracle,
-                seed=design.seed,
-                starts=design.starts,
-                to_the_end=to_the_end,
-            )
-        if cache is None or key is None:
-            return begin(starts, tell)
-        return KeptRun(name, begin, starts, cache=cache, key=key, level=design.level, progress=tell)
+    design: Design, runs: ArmRuns, progress: ArmProgress | None
+) -> tuple[dict[str, Arm], tuple[Look, ...]]:
+    """Run both arms from look to look until the verdict is settled, then chance as far."""
 
     def advance(name: str, begun: int, until: int) -> Arm:
         if progress:
             progress(name, begun, until)
         return runs[name].advance(until)
 
-    runs = {name: run_of(name) for name in ARMS}
     done: dict[str, Arm] = {}
     rule, looks, begun = design.rule, [], 0
     try:
@@ -198,12 +133,8 @@ def _run_arms(
     except IncompleteError as error:
         raise IncompleteError(f"{error}. {_so_far(done)}") from None
     finally:
-        kept = [run for run in runs.values() if isinstance(run, KeptRun)]
-        for run in kept:
-            run.keep()
-    why = why_not_kept(task=design.task, planner=design.planner, model=oracle) if cache else None
-    known = (*map(str, kept), *([f"not stored: {why}"] if why else []))
-    return done, tuple(looks), Reuse(known, tuple(note for run in kept for note in run.notes))
+        runs.keep()
+    return done, tuple(looks)
 
 
 def _so_far(done: Mapping[str, Arm]) -> str:
@@ -340,34 +271,6 @@ def _check_roles(oracle: Any, learned: Any) -> None:
         raise WorldModelError(
             "both arms were given the same model, which has no gap to itself. Leave oracle= out, "
             "and the task's true dynamics are taken."
-        )
-
-
-def probe_of(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return states [P, S] a few random steps from the starts, and an action [P, A] for each."""
-    rngs = [
-        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PROBE_STREAM, row)))
-        for row in range(_PROBES)
-    ]
-    states = starts.states[np.arange(_PROBES) % len(starts.states)]
-    actions = task.actions.sample(rngs, (3,))
-    for step in range(2):
-        states = task.step(states, actions[:, step])
-    return states, actions[:, 2]
-
-
-def imagined(model: BoundModel, probe: tuple[FloatArray, FloatArray]) -> FloatArray:
-    """Return what a model imagines one step ahead of the probe."""
-    states, actions = probe
-    return model.rollout(model.encode(states), actions[:, None])
-
-
-def check_unchanged(who: str, before: FloatArray, after: FloatArray) -> None:
-    """Raise WorldModelError for a model that answers a probe otherwise than before its arm."""
-    if not np.array_equal(before, after, equal_nan=True):
-        raise WorldModelError(
-            f"{who} answers otherwise than before its arm was run, so no verdict on it could be "
-            f"repeated. Keep no state between calls."
         )
 
 

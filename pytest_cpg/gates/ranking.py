@@ -11,16 +11,11 @@ import numpy as np
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.episodes import ArmRun
+from pytest_cpg.gates.arm_runs import ArmProgress
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.notes import faults_of
-from pytest_cpg.gates.planning_gap import (
-    ArmProgress,
-    bound_to_starts,
-    check_unchanged,
-    imagined,
-    probe_of,
-    starts_of,
-)
+from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
+from pytest_cpg.gates.probing import check_unchanged, imagined, probe_of
 from pytest_cpg.metrics import Arm
 from pytest_cpg.stats import (
     Interval,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pytest_cpg.gates.planning_gap import ARMS
+from pytest_cpg.gates.arm_runs import ARMS
 
 _SECONDS_BETWEEN = 0.1
 _NARROWEST = 24

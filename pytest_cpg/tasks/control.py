@@ -11,7 +11,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from types import MappingProxyType
@@ -19,8 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_cpg.contracts import BoolArray, ComponentError, FiniteActions, FloatArray, IntArray
+from pytest_cpg.contracts import (
+    SHARERS,
+    BoolArray,
+    ComponentError,
+    FiniteActions,
+    FloatArray,
+    IntArray,
+)
 from pytest_cpg.tasks.formulas import ACROBOT, CARTPOLE, REACHER, Formulas
+from pytest_cpg.tasks.pictures import Frames, draw_control
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.simulator import Simulator
@@ -46,7 +55,6 @@ class ControlTask:
         Of mujoco and dm-control.
     """
 
-    # First, so that pickling a task fails with the simulator's own message.
     simulator: Simulator = field(repr=False)
     suite: Suite = field(repr=False)
     formulas: Formulas = field(repr=False)
@@ -59,6 +67,14 @@ class ControlTask:
     def __post_init__(self) -> None:
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send what the task is built from; a simulator is large, and belongs to its process."""
+        if self.cache_key is None:
+            raise TypeError(f"{self.name} has formulas of its own, and cannot be built elsewhere")
+        own = {name: getattr(self, name) for name in _SENT}
+        formulas = self.formulas
+        return _rebuilt, (formulas.domain, formulas.name, self.cache_key, dict(self.versions), own)
 
     @property
     def cache_key(self) -> str | None:
@@ -102,6 +118,10 @@ class ControlTask:
     def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
         """Say whether the reward [...] reaches the task's threshold."""
         return np.asarray(self.reward(states, actions) >= self.formulas.threshold)
+
+    def render(self, states: FloatArray) -> Frames:
+        """Draw states [B, S] as the suite's first camera sees them: frames [B, H, W, 3]."""
+        return draw_control(self.suite.model, states)
 
 
 class Suite:
@@ -176,13 +196,43 @@ def _control_task(formulas: Formulas, *, budget: int, threads: int | None) -> Co
     )
 
 
+# Fields of a task that can be given other values; the rest is built where it is received.
+_SENT = ("name", "actions", "budget", "control_period")
+
+
+def _rebuilt(
+    domain: str, name: str, key: str, versions: Mapping[str, str], own: Mapping[str, Any]
+) -> ControlTask:
+    """Return a task that another process has sent, or raise ComponentError if it is another."""
+    task = _built_once(domain, name)
+    if task.cache_key != key or task.versions != versions:
+        raise ComponentError(
+            f"{domain}-{name} is not the same here as where it was sent from: there "
+            f"{_named_versions(versions)}, here {_named_versions(task.versions)}. Install the same "
+            f"versions on every machine."
+        )
+    return replace(task, **own)
+
+
+@cache
+def _built_once(domain: str, name: str) -> ControlTask:
+    """Return one task of a process: its simulator takes a while to build."""
+    formulas = {(one.domain, one.name): one for one in (ACROBOT, CARTPOLE, REACHER)}
+    return _control_task(formulas[domain, name], budget=500, threads=None)
+
+
+def _named_versions(versions: Mapping[str, str]) -> str:
+    return " with ".join(f"{package} {found}" for package, found in versions.items())
+
+
 def _own_share() -> int:
-    """Return how many threads this process may keep busy, next to pytest-xdist's others."""
+    """Return how many threads this process may keep busy, next to others that share the work."""
     if hasattr(os, "sched_getaffinity"):
         processors = len(os.sched_getaffinity(0))
     else:
         processors = os.cpu_count() or 1
-    return max(1, processors // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    others = os.environ.get(SHARERS) or os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    return max(1, processors // int(others))
 
 
 def _versions() -> dict[str, str]:

@@ -100,7 +100,7 @@ def test_nothing_is_stored_where_pytest_keeps_nothing(project):
         project.runpytest(*options)
         assert not list(project.path.glob(".pytest_cache/d/cpg-arms/*"))
     project.runpytest()
-    assert len(list(project.path.glob(".pytest_cache/d/cpg-arms/*"))) == 2
+    assert len(list(project.path.glob(".pytest_cache/d/cpg-arms/*"))) == 3
 
 
 def test_a_gate_that_was_broken_off_keeps_the_arm_that_was_finished(project):

@@ -162,9 +162,27 @@ def test_a_budget_is_replaced_without_compiling_again(task):
     assert shorter.simulator is task.simulator
 
 
-def test_a_task_is_not_pickled(task):
-    with pytest.raises(TypeError, match="send the task's name"):
-        pickle.dumps(task)
+def test_a_task_is_sent_as_what_it_is_built_from(task):
+    sent = pickle.dumps(replace(task, name="mine", budget=9))
+    assert len(sent) < 2000
+    received = pickle.loads(sent)  # noqa: S301
+    assert (received.name, received.budget) == ("mine", 9)
+    assert pickle.loads(sent).simulator is received.simulator  # noqa: S301
+    states = task.reset(np.arange(3))
+    actions = np.repeat(task.actions.values[:1], 3, axis=0)
+    assert np.array_equal(received.step(states, actions), task.step(states, actions))
+
+
+def test_a_task_with_formulas_of_its_own_is_not_sent(task):
+    own = replace(task, formulas=replace(task.formulas, threshold=0.1))
+    with pytest.raises(TypeError, match="formulas of its own"):
+        pickle.dumps(own)
+
+
+def test_a_task_of_other_versions_is_refused_where_it_is_received(task):
+    sent = pickle.dumps(replace(task, versions={"mujoco": "3.0.0", "dm-control": "1.0"}))
+    with pytest.raises(ComponentError, match=r"there mujoco 3\.0\.0 .* Install the same"):
+        pickle.loads(sent)  # noqa: S301
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(None, 6), ("1", 6), ("4", 1), ("8", 1)])

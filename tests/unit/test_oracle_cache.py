@@ -21,13 +21,12 @@ from pytest_cpg.episodes import run_arm, sample_starts
 from pytest_cpg.metrics import Latency
 from pytest_cpg.oracle_cache import (
     OracleCache,
-    StoredArm,
     arm_key,
     spot_check,
-    start_digests,
     why_not_kept,
 )
 from pytest_cpg.planners import CEM, Chance, RandomShooting
+from pytest_cpg.stored_arm import StoredArm, start_digests
 from pytest_cpg.tasks.formulas import ACROBOT
 from pytest_cpg.tasks.grids import GridTask, maze
 from pytest_cpg.world_models import OracleDynamics

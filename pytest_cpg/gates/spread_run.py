@@ -1,0 +1,271 @@
+"""Spread run: an arm whose episodes are run in blocks, by the workers of an executor."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pytest_cpg import executors
+from pytest_cpg.contracts import SHARERS, FloatArray, Planner, Task, WorldModelError
+from pytest_cpg.episodes import ArmRun, Progress, Starts
+from pytest_cpg.gates.probing import check_unchanged, imagined
+from pytest_cpg.metrics import Arm
+from pytest_cpg.stored_arm import StoredArm
+from pytest_cpg.world_models import bind, inference
+from pytest_cpg.world_models.conventions import describe
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Smaller blocks leave most of a learned model's tile empty, larger ones leave workers idle.
+_FEWEST_EPISODES = 10
+_BLOCKS_PER_WORKER = 4
+# Models that a worker keeps: both of a gate, and those of the one before.
+_MOST_LOADED = 4
+
+_OTHER_ANSWER = (
+    "the model answers otherwise in a worker than in this process. Keep all that it depends on in "
+    "the model itself, and run it on machines that compute alike."
+)
+
+
+class Workload(NamedTuple):
+    """A model and its task, as workers get them.
+
+    Attributes
+    ----------
+    key : str
+        Tells contents apart.
+    data : bytes
+        Sent to a worker that does not have it.
+    """
+
+    key: str
+    data: bytes
+
+    @classmethod
+    def of(
+        cls, task: Task, model: Any, probe: tuple[FloatArray, FloatArray], answer: FloatArray
+    ) -> Workload:
+        """Return a model with what it answers to a probe in this process.
+
+        Raises
+        ------
+        ComponentError
+            When it cannot be sent.
+        """
+        what = f"the task {task.name!r} or the model {describe(model)}"
+        data = executors.dump((task, model, probe, answer), what)
+        return cls(hashlib.sha256(data).hexdigest(), data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Consecutive episodes of one arm; other fields are the parameters of `ArmRun`.
+
+    Attributes
+    ----------
+    sharers : int
+        Workers that share the processors of one machine.
+    """
+
+    name: str
+    planner: Planner
+    starts: Starts
+    seed: int
+    level: float
+    to_the_end: bool
+    sharers: int
+
+    def __str__(self) -> str:
+        episodes = self.starts.episodes
+        return f"{self.name} arm, episodes {episodes[0]} to {episodes[-1]}"
+
+
+class SpreadRun:
+    """Runs an arm as `ArmRun` does, in blocks on an executor.
+
+    Which worker runs what, and when, changes no outcome.
+
+    Parameters
+    ----------
+    name, planner, starts, seed, level, to_the_end, progress
+        As of `ArmRun`.
+    workload : Workload
+        The model that the planner imagines with, and the task.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        planner: Planner,
+        workload: Workload,
+        starts: Starts,
+        *,
+        executor: Executor,
+        seed: int,
+        level: float,
+        to_the_end: bool,
+        progress: Progress | None = None,
+    ) -> None:
+        self._workload, self._executor, self._progress = workload, executor, progress
+        self._starts, self._level = starts, level
+        self._block = partial(
+            Block,
+            name=name,
+            planner=planner,
+            seed=seed,
+            level=level,
+            to_the_end=to_the_end,
+            sharers=executors.sharers_of(executor),
+        )
+        self._finished: StoredArm | None = None
+        self._seconds = 0.0
+
+    @property
+    def finished(self) -> StoredArm | None:
+        """The first episodes, as many as have ended without one missing between them."""
+        stored = self._finished
+        return stored and replace(stored, arm=replace(stored.arm, seconds=self._seconds))
+
+    def advance(self, until: int) -> Arm:
+        """Run the episodes up to number ``until``, and return the arm so far.
+
+        Raises
+        ------
+        WorldModelError, TaskError
+            As `ArmRun.advance`, and for a model that ends its process.
+        """
+        begun, done = time.perf_counter(), self._done
+        share = -(-(until - done) // (_BLOCKS_PER_WORKER * executors.workers_of(self._executor)))
+        size = max(share, _FEWEST_EPISODES)
+        blocks = [
+            self._block(starts=self._starts.take(np.arange(first, min(first + size, until))))
+            for first in range(done, until, size)
+        ]
+        results = executors.run_all(
+            self._executor,
+            [executors.Call(str(block), partial(self._submit, block)) for block in blocks],
+            tick=lambda count: (
+                self._progress and self._progress(min(done + count * size, until), until)
+            ),
+        )
+        parts: dict[int, StoredArm] = {}
+        joined = 0
+        try:
+            for place, part in results:
+                parts[place] = part
+                while joined in parts:
+                    part = parts.pop(joined)
+                    whole = self._finished
+                    self._finished = part if whole is None else whole.followed_by(part)
+                    joined += 1
+        finally:
+            self._seconds += time.perf_counter() - begun
+        finished = self.finished
+        if finished is None:
+            raise ValueError(f"need at least 1 episode, got {until}")
+        return finished.first(until, level=self._level)
+
+    @property
+    def _done(self) -> int:
+        return 0 if self._finished is None else self._finished.arm.episodes
+
+    def _submit(
+        self, block: Block, equipped: bool
+    ) -> Future[StoredArm | None]:  # called by position
+        data = self._workload.data if equipped else None
+        return self._executor.submit(run_block, self._workload.key, data, block)
+
+
+def run_block(key: str, data: bytes | None, block: Block) -> StoredArm | None:
+    """Run a block of episodes in a worker; None if it needs the data that ``key`` stands for.
+
+    Raises
+    ------
+    Exception
+        As `ArmRun.advance`, in a form that survives being sent.
+    """
+    try:
+        # One at a time: dask has several threads in a process, and torch one state for all.
+        with _LOCK:
+            if key not in _LOADED:
+                if data is None:
+                    return None
+                os.environ[SHARERS] = str(block.sharers)
+                _LOADED[key] = _Loaded.from_data(data)
+                while len(_LOADED) > _MOST_LOADED:
+                    _LOADED.popitem(last=False)
+            return _LOADED[key].run(block)
+    # What a model raises may be of any kind, and of one that cannot be sent.
+    except Exception as error:
+        if _can_be_sent(error):
+            raise
+        lost = WorldModelError(f"{type(error).__name__}: {error}")
+        lost.add_note("".join(traceback.format_exception(error)))
+        raise lost from None
+
+
+class _Loaded:
+    """A model in a worker, bound to its task."""
+
+    def __init__(
+        self,
+        task: Task,
+        model: Any,
+        probe: tuple[FloatArray, FloatArray],
+        answer: FloatArray,
+    ) -> None:
+        self._task, self._model, self._probe, self._answer = task, model, probe, answer
+        states, actions = probe
+        with inference(model):
+            self._bound = bind(model, task, probe_states=states, probe_actions=actions)
+            if not np.array_equal(imagined(self._bound, probe), answer, equal_nan=True):
+                raise WorldModelError(_OTHER_ANSWER)
+
+    @classmethod
+    def from_data(cls, data: bytes) -> _Loaded:
+        return cls(*executors.load(data))
+
+    def run(self, block: Block) -> StoredArm | None:
+        with inference(self._model):
+            run = ArmRun(
+                block.name,
+                self._task,
+                block.planner,
+                self._bound,
+                block.starts,
+                seed=block.seed,
+                level=block.level,
+                to_the_end=block.to_the_end,
+            )
+            run.advance(len(block.starts.episodes))
+            check_unchanged(
+                f"the {block.name} model", self._answer, imagined(self._bound, self._probe)
+            )
+        return run.finished
+
+
+_LOADED: OrderedDict[str, _Loaded] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def _can_be_sent(error: Exception) -> bool:
+    """Say whether an exception survives being sent: one that does not would break its pool."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301  # written here
+    # Whatever a user's exception does then.
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,214 @@
+"""Sessions that are interrupted and go on: nothing is run twice, and nothing is different."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+TIMES = {"seconds", "latency_ms", "cpu_ms"}
+GATE = """
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path({folder!r})
+LIMIT = int((FOLDER / "limit").read_text())
+rows = []
+
+
+def model(observations, actions):
+    rows.append(len(observations))
+    {line}
+    return {result}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def counted():
+    yield
+    (FOLDER / "rows").write_text(str(sum(rows)))
+
+
+@pytest.mark.cpg(task="track", budget=200, max_verdict="MODEL BOTTLENECK"{more})
+def test_gate(benchmark_runner):
+    print("reuse:", *benchmark_runner.compare(learned=model).reuse, sep="\\n")
+"""
+# In the middle of the learned arm.
+WHEN = "if sum(rows) > LIMIT and not (FOLDER / 'go').exists()"
+INTERRUPTED = f"{WHEN}: raise KeyboardInterrupt"
+
+
+def untimed(value):
+    if isinstance(value, dict):
+        return {k: untimed(v) for k, v in value.items() if k not in TIMES}
+    return [untimed(v) for v in value] if isinstance(value, list) else value
+
+
+@pytest.fixture
+def project(repository):
+    """The miniature, whose task says by its key that it has not changed."""
+    path = repository.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    keyed = text.replace('    name = "track"', '    cache_key = "1"\n    name = "track"')
+    # A run of a second is to be interrupted in its middle.
+    often = "\n\nimport pytest_cpg.gates.kept_run as kept\n\nkept._SECONDS_BETWEEN_{} = 0.0\n"
+    path.write_text(keyed + often.format("SNAPSHOTS") + often.format("FILES"), encoding="utf-8")
+
+    (repository.path / "limit").write_text("100000")
+
+    def gate(line=INTERRUPTED, more="", result="observations - actions"):
+        folder = str(repository.path)
+        text = GATE.format(folder=folder, line=line, more=more, result=result)
+        repository.makepyfile(test_gates=text)
+
+    gate()
+    repository.gate = gate
+    return repository
+
+
+def run(project, *options):
+    return project.runpytest_subprocess("--cpg-json=report.json", "-rP", *options)
+
+
+def gates(project):
+    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    return untimed(report["gates"])
+
+
+def uninterrupted(project, *options):
+    (project.path / "go").touch()
+    assert run(project, "--cpg-no-cache", *options).ret == 0
+    (project.path / "go").unlink()
+    return gates(project), int((project.path / "rows").read_text())
+
+
+@pytest.mark.parametrize(
+    "more", ["", ', metric="return"', ', stop="anytime"', ", oracle_episodes=30"]
+)
+def test_an_interrupted_gate_goes_on_where_it_was(project, more):
+    project.gate(more=more)
+    expected, rows = uninterrupted(project)
+    broken_off = run(project)
+    assert broken_off.ret == 2
+    broken_off.stdout.fnmatch_lines(["*interrupted in arm 2/3 learned*"])
+    (project.path / "go").touch()
+    resumed = run(project, "--cpg-resume")
+    assert resumed.ret == 0
+    resumed.stdout.fnmatch_lines(["learned: resumed where it was interrupted (key *)"])
+    assert gates(project) == expected
+    # It was interrupted after 100 000 rows, and checks a few of them again.
+    assert int((project.path / "rows").read_text()) < rows - 60_000
+
+
+def test_a_finished_arm_is_not_run_again(project):
+    (project.path / "go").touch()
+    assert run(project).ret == 0
+    expected, rows = gates(project), int((project.path / "rows").read_text())
+    resumed = run(project, "--cpg-resume")
+    resumed.stdout.fnmatch_lines(["learned: 20 episodes stored (key *), two run again and equal"])
+    assert gates(project) == expected
+    assert int((project.path / "rows").read_text()) < 0.6 * rows
+
+
+def test_a_session_that_is_not_to_resume_runs_the_learned_arm_anew(project):
+    run(project)
+    (project.path / "go").touch()
+    anew = run(project)
+    assert anew.ret == 0
+    anew.stdout.fnmatch_lines(["learned: run anew"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"result": "observations - actions * 1.0"},
+        {"line": f"{INTERRUPTED}; assert True"},
+        {"more": ", seed=1"},
+        {"more": ", horizon=4"},
+    ],
+)
+def test_what_has_changed_is_not_resumed(project, change):
+    assert run(project).ret == 2
+    (project.path / "go").touch()
+    project.gate(**change)
+    resumed = run(project, "--cpg-resume")
+    assert resumed.ret == 0
+    resumed.stdout.fnmatch_lines(["learned: run anew"])
+
+
+def test_a_killed_session_goes_on_from_its_last_snapshot(project):
+    conftest = project.path / "conftest.py"
+    often = (
+        "\n\nimport pytest_cpg.gates.kept_run as kept\n\nkept._SECONDS_BETWEEN_SNAPSHOTS = 0.0\n"
+    )
+    conftest.write_text(conftest.read_text(encoding="utf-8") + often, encoding="utf-8")
+    project.gate(f"{WHEN}: os.kill(os.getpid(), 9)")
+    expected, _ = uninterrupted(project)
+    command = [sys.executable, "-m", "pytest"]
+    killed = subprocess.run(command, cwd=project.path, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (project.path / "go").touch()
+    resumed = run(project, "--cpg-resume")
+    resumed.stdout.fnmatch_lines(["learned: resumed where it was interrupted (key *)"])
+    assert gates(project) == expected
+
+
+def test_a_gate_that_runs_out_of_time_is_finished_in_a_few_sessions(project):
+    project.gate("__import__('time').sleep(0.004)", ", timeout=1")
+    assert run(project).ret == 1
+    for _ in range(20):
+        resumed = run(project, "--cpg-resume")
+        if resumed.ret == 0:
+            break
+        assert "INCOMPLETE after" in resumed.stdout.str()
+    assert resumed.ret == 0
+    found = gates(project)
+    project.gate("pass")
+    (project.path / "go").touch()
+    expected, _ = uninterrupted(project)
+    assert found == expected
+
+
+def test_finished_blocks_of_workers_are_kept(project):
+    project.gate(
+        "if len(rows) > 30 and not (FOLDER / 'go').exists(): raise KeyError", ", episodes=60"
+    )
+    expected, _ = uninterrupted(project)
+    assert run(project, "--cpg-workers=2").ret == 1
+    (project.path / "go").touch()
+    resumed = run(project, "--cpg-workers=2", "--cpg-resume")
+    resumed.stdout.fnmatch_lines(["oracle: 60 episodes stored*"])
+    assert gates(project) == expected
+
+
+def test_a_model_that_cannot_be_known_by_content_is_named(project):
+    project.gate("threading.Lock()")
+    text = (project.path / "test_gates.py").read_text(encoding="utf-8")
+    text = text.replace("rows = []", "rows = []\nlock = threading.Lock()")
+    text = text.replace("threading.Lock()\n    return", "lock.locked()\n    return")
+    (project.path / "test_gates.py").write_text(text, encoding="utf-8")
+    resumed = run(project, "--cpg-resume")
+    assert resumed.ret == 0
+    resumed.stdout.fnmatch_lines(["not stored: model * has no cache_key, and its content cannot*"])
+
+
+@pytest.mark.parametrize("other", ["--cpg-no-cache", "--cpg-quick"])
+def test_resuming_without_what_it_takes_is_refused(project, other):
+    result = run(project, "--cpg-resume", other)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*Leave one of them out.*"])
+
+
+def test_a_damaged_snapshot_is_not_used(project):
+    run(project)
+    (snapshot,) = (project.path / ".pytest_cache/d/cpg-arms").glob("*.npz")
+    data = bytearray(snapshot.read_bytes())
+    data[len(data) // 2] ^= 1
+    snapshot.write_bytes(bytes(data))
+    (project.path / "go").touch()
+    resumed = run(project, "--cpg-resume")
+    assert resumed.ret == 0
+    resumed.stdout.fnmatch_lines(["learned: run anew"])

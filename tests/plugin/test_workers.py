@@ -1,0 +1,251 @@
+"""Episodes that are run by other processes: nothing but times may differ."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+
+import pytest
+
+# Not imported here: it changes how packages are found, which runs in this process then miss.
+needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed")
+TIMES = {"seconds", "latency_ms", "cpu_ms"}
+HEAD = """
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+FLAG = Path({folder!r}, "flag")
+
+
+calls = []
+
+
+def late():
+    # Not while the model is checked.
+    calls.append(1)
+    return len(calls) > 30
+
+
+def is_first():
+    # In a worker, and the first to ask.
+    if multiprocessing.parent_process() is None or FLAG.exists():
+        return False
+    FLAG.touch()
+    return True
+
+"""
+GATE = """
+
+@pytest.mark.cpg(task="track", max_verdict="MODEL BOTTLENECK"{more})
+def test_gate(benchmark_runner):
+    benchmark_runner.compare(learned=model)
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_other(cpg): ...
+"""
+MIRRORED = "def model(observations, actions):\n    {line}\n    return observations - actions\n"
+
+
+def untimed(value):
+    if isinstance(value, dict):
+        return {k: untimed(v) for k, v in value.items() if k not in TIMES}
+    return [untimed(v) for v in value] if isinstance(value, list) else value
+
+
+def write(repository, line="pass", more="", text=None):
+    body = MIRRORED.format(line=line) if text is None else text
+    head = HEAD.format(folder=str(repository.path))
+    repository.makepyfile(test_gates=head + body + GATE.format(more=more))
+
+
+def gates(repository, *options):
+    """Run a session, and return it with what its report says of the gates."""
+    result = repository.runpytest_subprocess("--cpg-json=report.json", "--cpg-no-cache", *options)
+    report = json.loads((repository.path / "report.json").read_text(encoding="utf-8"))
+    return result, untimed(report["gates"])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ", episodes=37",
+        ', stop="sequential", max_episodes=50',
+        ', metric="return"',
+        ", oracle_episodes=45",
+    ],
+)
+def test_a_report_is_the_same_from_two_processes(repository, more):
+    write(repository, more=more)
+    alone, expected = gates(repository)
+    shared, found = gates(repository, "--cpg-workers=2")
+    assert alone.ret == shared.ret == 0
+    assert found == expected
+
+
+def test_what_a_killed_worker_had_is_run_again(repository):
+    write(repository, "if is_first(): os.kill(os.getpid(), signal.SIGKILL)")
+    _, expected = gates(repository)
+    result, found = gates(repository, "--cpg-workers=2")
+    assert (repository.path / "flag").exists()
+    assert result.ret == 0
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"],
+)
+def test_a_model_that_ends_its_process_fails_its_gate_alone(repository, line):
+    write(repository, f"if multiprocessing.parent_process(): {line}")
+    result = repository.runpytest_subprocess("--cpg-workers=2")
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1)
+    assert re.search(
+        r"learned arm, episodes \d+ to \d+: the process that ran them died 3 times",
+        " ".join(result.stdout.str().split()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("if multiprocessing.parent_process(): raise KeyError('mine')", "KeyError: 'mine'"),
+        (
+            "if multiprocessing.parent_process() and late(): return observations  * float('nan')",
+            "learned arm: rollout gave nan in episode",
+        ),
+        ("if multiprocessing.parent_process(): return observations", "answers otherwise"),
+    ],
+)
+def test_what_goes_wrong_in_a_worker_is_said_as_here(repository, line, said):
+    write(repository, line)
+    result = repository.runpytest_subprocess("--cpg-workers=2")
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1)
+    assert said in " ".join(result.stdout.str().split())
+
+
+def test_an_exception_that_cannot_be_sent_is_told(repository):
+    text = (
+        "class Odd(Exception):\n"
+        "    def __init__(self, a, b):\n        super().__init__('odd one')\n\n\n"
+        + MIRRORED.format(line="if multiprocessing.parent_process(): raise Odd(1, 2)")
+    )
+    write(repository, text=text)
+    result = repository.runpytest_subprocess("--cpg-workers=2")
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*Odd: odd one*"])
+
+
+def test_a_worker_that_hangs_ends_with_its_gate(repository):
+    write(repository, "if multiprocessing.parent_process(): time.sleep(60)", ", timeout=3")
+    begun = time.monotonic()
+    result = repository.runpytest_subprocess("--cpg-workers=2")
+    assert time.monotonic() - begun < 40
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1)
+    assert "INCOMPLETE after" in result.stdout.str()
+
+
+def test_a_model_that_cannot_be_sent_is_named(repository):
+    text = (
+        "class Locked:\n"
+        "    def __init__(self):\n        self.lock = threading.Lock()\n"
+        "    def __call__(self, observations, actions):\n        return observations\n\n\n"
+        "model = Locked()\n"
+    )
+    write(repository, text=text)
+    result = repository.runpytest_subprocess("--cpg-workers=2")
+    assert result.ret == 1
+    said = " ".join(result.stdout.str().split())
+    assert "cannot be sent to another process" in said
+    assert "without --cpg-workers and --cpg-cluster" in said
+
+
+def test_any_executor_may_run_the_episodes(repository):
+    write(repository)
+    _, expected = gates(repository)
+    conftest = repository.path / "conftest.py"
+    text = conftest.read_text(encoding="utf-8")
+    conftest.write_text(
+        f"{text}\n\n"
+        "from concurrent.futures import ThreadPoolExecutor\n\n\n"
+        '@pytest.fixture(scope="session")\n'
+        "def cpg_executor():\n"
+        "    with ThreadPoolExecutor(2) as executor:\n"
+        "        yield executor\n",
+        encoding="utf-8",
+    )
+    result, found = gates(repository)
+    assert result.ret == 0
+    assert found == expected
+    closed = "    executor = ThreadPoolExecutor(2)\n    executor.shutdown()\n    yield executor\n"
+    text = conftest.read_text(encoding="utf-8").split("    with Thread")[0]
+    conftest.write_text(text + closed, encoding="utf-8")
+    refused = repository.runpytest_subprocess()
+    assert refused.ret == 1
+    assert "takes no more calls" in refused.stdout.str()
+
+
+def test_workers_of_both_kinds_are_not_mixed(repository):
+    write(repository)
+    result = repository.runpytest_subprocess("-n", "2", "--cpg-workers=2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*Leave one of them out*"])
+
+
+@needs_dask
+def test_a_cluster_that_is_not_there_is_named(repository):
+    write(repository)
+    result = repository.runpytest_subprocess("--cpg-cluster=tcp://127.0.0.1:9")
+    assert result.ret == 1
+    assert "no dask scheduler answers at" in " ".join(result.stdout.str().split())
+
+
+@pytest.fixture
+def cluster():
+    """A dask scheduler and two workers on the loopback, and the address."""
+    dask = [sys.executable, "-m", "distributed.cli.dask_{}".format]
+    processes = []
+
+    def start(name, *arguments):
+        command = [*dask[:2], dask[2](name), *arguments, "--host", "127.0.0.1", "--no-dashboard"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        processes.append(process)
+        return process
+
+    try:
+        scheduler = start("scheduler", "--port", "0")
+        lines = iter(scheduler.stderr.readline, "")
+        address = next(m[1] for m in (re.search(r"at:\s+(tcp://\S+)", li) for li in lines) if m)
+        for _ in range(2):
+            worker = start("worker", address, "--nthreads", "1", "--no-nanny")
+            next(line for line in iter(worker.stderr.readline, "") if "Registered to" in line)
+        yield address
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+
+@needs_dask
+def test_a_dask_cluster_loses_nothing_with_a_worker(repository, cluster):
+    # 80 episodes on two workers are eight blocks.
+    line = "if Path('/proc/self/cmdline').read_text().find('dask_worker') > 0 and not FLAG.exists()"
+    write(repository, f"{line}: FLAG.touch(); os.kill(os.getpid(), signal.SIGKILL)")
+    _, expected = gates(repository, "--cpg-episodes=80")
+    result, found = gates(repository, "--cpg-episodes=80", f"--cpg-cluster={cluster}")
+    assert (repository.path / "flag").exists()
+    assert result.ret == 0
+    assert found == expected
