@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
+from pytest_cpg.tasks.pictures import Frames, draw_grid
 
 CharArray: TypeAlias = npt.NDArray[np.str_]
 
@@ -135,6 +136,10 @@ class GridTask:
     def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
         """Say whether states [..., 2] are at the goal."""
         return np.asarray(self.reward(states, actions) == 1)
+
+    def render(self, states: FloatArray) -> Frames:
+        """Draw states [B, 2] on the map: frames [B, H, W, 3]."""
+        return draw_grid(self.layout, states)
 
 
 def maze(*, budget: int = 100) -> GridTask:

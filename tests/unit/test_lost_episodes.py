@@ -1,0 +1,188 @@
+import json
+import os
+import re
+
+import pytest
+from fakes import first, result_of
+
+from pytest_cpg import lost_episodes
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.lost_episodes import LostEpisodes, LostEpisodesError, file_name, parse_target, read
+from pytest_cpg.report import ReportError
+
+IDS = [
+    "test_gates.py::test_maze",
+    "test_gates.py::Test_Maze",
+    "tests/a b/test_gates.py::test_maze[../../etc/passwd]",
+    "C:\\models\\test_gates.py::test_maze[x:y|z?*]",
+    "test_été.py::test_迷路[🤖]",
+    "test_gates.py::test_maze[\ud83e]",
+    "con",
+    "..",
+    "",
+    "x" * 5000,
+]
+
+
+@pytest.fixture
+def lost():
+    result = result_of([1, 1, 1, 0, 0, 1], [1, 0, 0, 1, 0, 1], starts="fixed", metric="return")
+    return LostEpisodes.of(result, gate="gates/test_wm.py::test_gate[a]", nodeid="test_wm.py::t")
+
+
+@pytest.fixture
+def file(lost, tmp_path):
+    return lost_episodes.write(lost, tmp_path / ".cpg" / "lost")
+
+
+def test_the_lost_episodes_are_those_that_only_the_oracle_solved(lost):
+    assert (lost.episodes, lost.oracle_steps) == ((1, 2), (100, 100))
+    assert (lost.task, lost.budget, lost.seed) == ("track", 500, 4)
+    assert (lost.starts, lost.metric) == ("fixed", "return")
+    assert lost.planner.startswith("RandomShooting(candidates=50")
+
+
+def test_a_file_is_read_as_it_was_written(lost, file):
+    assert read(file) == lost
+    assert file.name == file_name(lost.gate)
+    assert lost_episodes.write(lost, file.parent) == file
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_file_has_one_attribute_a_line_and_its_keys_sorted(file):
+    lines = file.read_text("utf-8").splitlines()
+    values = json.loads(file.read_text("utf-8"))
+    assert (values["schema"], list(values)) == (1, sorted(values))
+    assert len(lines) == len(values) + 2
+    assert '  "episodes": [1, 2],' in lines
+
+
+@pytest.mark.parametrize("gate", IDS, ids=lambda gate: gate[:30].encode("unicode_escape").decode())
+def test_a_gate_of_any_id_has_a_file_that_every_file_system_takes(lost, gate, tmp_path):
+    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*-[0-9a-f]{8}\.json", file_name(gate))
+    assert len(file_name(gate)) <= 80
+    values = {name: getattr(lost, name) for name in LostEpisodes.__slots__}
+    named = LostEpisodes(**{**values, "gate": gate})
+    assert read(lost_episodes.write(named, tmp_path)) == named
+
+
+def test_no_two_gates_share_a_file():
+    assert len({file_name(gate).lower() for gate in IDS}) == len(IDS)
+
+
+def test_a_file_that_cannot_be_written_is_an_error_of_the_user(lost, tmp_path):
+    (tmp_path / "lost").write_text("a file")
+    with pytest.raises(ReportError, match="is no folder"):
+        lost_episodes.write(lost, tmp_path / "lost")
+
+
+def test_a_write_that_is_broken_off_leaves_the_old_file(lost, file, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    before = file.read_bytes()
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(CpgError, match="No space left on device"):
+        lost_episodes.write(lost, file.parent)
+    assert (file.read_bytes(), os.listdir(file.parent)) == (before, [file.name])
+
+
+def test_a_missing_file_says_who_writes_one(tmp_path):
+    with pytest.raises(LostEpisodesError, match=r"there is no file .*lost.json. .* run it again"):
+        read(tmp_path / "lost.json")
+
+
+def test_a_folder_cannot_be_read(tmp_path):
+    with pytest.raises(LostEpisodesError, match="cannot read the lost episodes"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("{", "it is no JSON"),
+        ("\x80", "it is no JSON"),
+        ("[" * 200_000, "it is no JSON"),
+        ("[]", "as it has no schema"),
+        ("{}", "as it has no schema"),
+        ('{"schema": true}', "as it has no schema"),
+        ('{"schema": 1}', "it has no 'budget'"),
+        ('{"schema": 9}', "schema 9, and this pytest-cpg reads up to 1. Upgrade: pip install -U"),
+    ],
+)
+def test_a_file_that_is_none_says_what_is_wrong_and_what_to_do(text, wrong, tmp_path):
+    path = tmp_path / "lost.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(LostEpisodesError, match=re.escape(wrong)) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert ("Run the gate again" in str(caught.value)) == ("Upgrade" not in wrong)
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({"gate": 1}, "it has 1 as its gate"),
+        ({"budget": 0}, "it has 0 as its budget"),
+        ({"budget": True}, "it has True as its budget"),
+        ({"seed": -1}, "it has -1 as its seed"),
+        ({"starts": ["fixed"]}, "it has ['fixed'] as its starts"),
+        ({"metric": "reward"}, "it has 'reward' as its metric"),
+        ({"episodes": "7"}, "it has '7' as its episodes"),
+        ({"episodes": [2, 1]}, "it has [2, 1] as its episodes"),
+        ({"episodes": [1, 1.5]}, "it has [1, 1.5] as its episodes"),
+        ({"oracle_steps": [9, 0]}, "it has [9, 0] as its oracle_steps"),
+        ({"oracle_steps": [9]}, "not as many oracle_steps as episodes"),
+        ({"versions": {"numpy": 2}}, "it has {'numpy': 2} as its versions"),
+        ({"extra": 1}, "it has an unknown 'extra'"),
+    ],
+)
+def test_a_file_with_a_wrong_value_names_it(changed, wrong, file):
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **changed}))
+    with pytest.raises(LostEpisodesError, match=re.escape(wrong)):
+        read(file)
+
+
+def test_a_file_without_lost_episodes_has_nothing_to_replay(tmp_path):
+    none = LostEpisodes.of(result_of(first(3, 3), first(3, 3)), gate="g", nodeid="n")
+    with pytest.raises(LostEpisodesError, match="there is nothing to replay"):
+        read(lost_episodes.write(none, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "episodes"),
+    [
+        ("lost.json", "lost.json", None),
+        ("lost.json::7", "lost.json", (7,)),
+        ("lost.json::9,7,9", "lost.json", (7, 9)),
+        ("C:\\cpg\\lost.json", "C:\\cpg\\lost.json", None),
+        ("C:\\cpg\\lost.json::0", "C:\\cpg\\lost.json", (0,)),
+        ("a::b/lost.json", "a::b/lost.json", None),
+        ("a::3/lost.json::12", "a::3/lost.json", (12,)),
+        ("lost.json::1::2", "lost.json::1", (2,)),
+        ("lost.json::", "lost.json::", None),
+        ("::7", "::7", None),
+        ("lost.json::٣", "lost.json::٣", None),
+    ],
+)
+def test_only_whole_numbers_at_the_end_of_a_target_are_episodes(target, path, episodes):
+    found, chosen = parse_target(target)
+    assert (str(found), chosen) == (path, episodes)
+
+
+@pytest.mark.parametrize("wrong", ["x", "-1", "1.5", "1,", "", "9" * 5000])
+def test_an_episode_that_is_no_number_says_how_to_write_one(wrong, file):
+    with pytest.raises(LostEpisodesError, match=r"names no episodes\. .*::7,9, or --cpg-replay="):
+        parse_target(f"{file}::{wrong}")
+
+
+def test_a_file_that_is_named_like_a_target_is_found(file):
+    odd = file.rename(file.with_name("lost.json::x"))
+    assert parse_target(str(odd)) == (odd, None)
+
+
+def test_episodes_are_chosen_among_the_lost(lost):
+    assert lost.chosen(None) == (1, 2)
+    assert lost.chosen((2,)) == (2,)
+    with pytest.raises(LostEpisodesError, match=r"episode 3 is not among .* Choose of 1, 2, or"):
+        lost.chosen((2, 3))
