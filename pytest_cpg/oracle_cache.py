@@ -10,6 +10,7 @@ import platform
 import re
 import secrets
 import sys
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -34,6 +35,8 @@ from pytest_cpg.world_models.fingerprint import fingerprint
 SCHEMA = 1
 # More than tasks without pictures need for a thousand episodes.
 _MOST_SNAPSHOT_BYTES = 32 * 2**20
+# A temporary file as old as this is of a process that is gone.
+_LEFT_BEHIND_SECONDS = 60
 # What an episode runs through, and what it is kept by.
 _MODULES = ("contracts", "episodes", "imagination", "metrics", "oracle_cache", "stored_arm")
 _FOLDERS = ("planners", "tasks", "world_models")
@@ -58,9 +61,10 @@ def arm_key(
     """Return 64 hexadecimal digits that tell apart arms whose episodes may differ.
 
     What defines the package's own tasks and planners is their source and their fields. Those of
-    users have an attribute ``cache_key``: a text that is changed with whatever the component does.
-    None where something has no key: `why_not_kept` says what. The number of episodes is not in the
-    key, and where they start is not: stored arms know that.
+    users have an attribute ``cache_key``: a text that is changed with whatever the component does,
+    and that a subclass or a wrapper has to bring anew. None where something has no key:
+    `why_not_kept` says what. The number of episodes is not in the key, and where they start is
+    not: stored arms know that.
 
     Parameters are those of `Design` and `ArmRun`; ``model`` is what the planner imagines with, not
     yet bound. `Chance` asks none, and its key does not depend on it. With ``by_content`` a model
@@ -107,7 +111,7 @@ def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], 
 class OracleCache:
     """A folder of finished arms, one file for each key, that several processes may use at once.
 
-    It has no say in any verdict: what is wrong with the folder or a file is told in a note. When
+    It has no say in any verdict: what is wrong with the folder or a file is only told. When
     the files take more than ``max_bytes`` together, the least recently used are dropped.
     """
 
@@ -207,6 +211,9 @@ class OracleCache:
             # Another process may just have removed it.
             with suppress(FileNotFoundError):
                 status = os.stat(self._folder / name)
+                # Or may just be writing it.
+                if name.endswith(".tmp") and time.time() - status.st_mtime < _LEFT_BEHIND_SECONDS:
+                    continue
                 found.append((status.st_mtime_ns, name, status.st_size))
         excess = sum(size for _, _, size in found) - self._max_bytes
         for _, name, size in sorted(found):
@@ -309,10 +316,15 @@ def _model_definition(model: Any, *, by_content: bool) -> Any:
 
 
 def _explicit_key(value: Any) -> str | None:
-    """Return a component's key; a subclass of one of our classes has to bring its own."""
-    key, kind = getattr(value, "cache_key", None), type(value)
-    giver = next((base for base in kind.__mro__ if "cache_key" in vars(base)), kind)
-    return key if isinstance(key, str) and key and (_is_own(kind) or not _is_own(giver)) else None
+    """Return the key that a component or its very class defines.
+
+    One that is inherited, or passed on by a wrapper, is about something else.
+    """
+    kind = type(value)
+    if not any("cache_key" in names for names in (vars(kind), getattr(value, "__dict__", {}))):
+        return None
+    key = value.cache_key
+    return key if isinstance(key, str) and key else None
 
 
 def _is_own(kind: type) -> bool:

@@ -83,7 +83,15 @@ class ArmRuns:
         self._given, self._bound, self._execution = given, bound, execution
         self._workloads: dict[str, Workload] = {}
         self._not_kept: list[str] = []
+        self._notes: list[str] = []
         self._runs = {name: self._run_of(name) for name in ARMS}
+        if any(run.is_refuted for run in self._kept):
+            # What one arm shows to have changed has changed for all, seen there or not.
+            for run in self._kept:
+                run.discard()
+                self._notes += run.notes
+            self._execution = execution._replace(resumes=False)
+            self._runs = {name: self._run_of(name) for name in ARMS}
 
     def __getitem__(self, name: str) -> ArmRun | SpreadRun | KeptRun:
         return self._runs[name]
@@ -93,7 +101,7 @@ class ArmRuns:
         """What was known of these arms before."""
         kept = self._kept
         known = (*map(str, kept), *(f"not stored: {why}" for why in dict.fromkeys(self._not_kept)))
-        return Reuse(known, tuple(note for run in kept for note in run.notes))
+        return Reuse(known, (*self._notes, *(note for run in kept for note in run.notes)))
 
     def keep(self) -> None:
         """Store what was run."""

@@ -60,6 +60,8 @@ class KeptRun:
     ----------
     notes : list of str
         What is wrong with what was stored, or with storing.
+    is_refuted : bool
+        Whether stored episodes ended otherwise now.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class KeptRun:
         self._name, self._cache, self._key, self._level = name, cache, key, level
         self._progress = progress
         self.notes: list[str] = []
+        self.is_refuted = False
         self._kept = self._checked(starts, repeat) if uses_stored else None
         total = len(starts.episodes)
         self._known = 0 if self._kept is None else min(self._kept.arm.episodes, total)
@@ -115,6 +118,11 @@ class KeptRun:
         elif self._snapshot is not None:
             # The last one between two rounds: in the middle of one nothing fits together.
             self._cache.store_snapshot(self._key, self._snapshot)
+
+    def discard(self) -> None:
+        """Remove what is stored of this arm."""
+        self._cache.discard(self._key)
+        self._cache.drop_snapshot(self._key)
 
     def __str__(self) -> str:
         if self._is_in_the_middle:
@@ -168,6 +176,6 @@ class KeptRun:
         )
         if difference is None:
             return kept
-        self._cache.discard(self._key)
+        self.is_refuted = True
         self.notes.append(f"{difference}; it was discarded and run anew")
         return None

@@ -206,7 +206,7 @@ def judge(
         swapped=models["learned"].swapped,
         weights=weights,
         versions={str(name): str(found) for name, found in design.task.versions.items()},
-        reuse=reuse.known if reuse else (),
+        reuse=(*reuse.known, *reuse.notes) if reuse else (),
         notes=(
             *(() if design.is_smoke else notes_on(design, models, ruling.verdict, oracle, chance)),
             *(reuse.notes if reuse else ()),
@@ -253,8 +253,10 @@ def doubt(result: GateResult) -> str | None:
     """Return the first reason not to trust a verdict that may pass; None where there is none."""
     if result.is_smoke:
         return None
-    if result.notes:
-        return result.notes[0]
+    # What is wrong with stored arms says nothing of this verdict: they were run anew.
+    for note in result.notes:
+        if note not in result.reuse:
+            return note
     return f"judged by {result.evidence}" if result.is_weak else None
 
 

@@ -212,7 +212,7 @@ def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str
         ("planner", result.planner),
         ("swapped", ", ".join(result.swapped) + (f" ({model})" if model else "")),
         ("weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"),
-        ("stored arms", "; ".join(result.reuse)),
+        ("stored arms", "; ".join(one for one in result.reuse if one not in result.notes)),
         ("cost", _cost(result)),
         ("versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())),
     ]

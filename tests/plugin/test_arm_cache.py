@@ -127,3 +127,28 @@ def test_a_damaged_file_is_run_anew_and_named(project):
     result = project.runpytest()
     assert result.ret == 0
     assert "is not as it was written; its arm is run again" in " ".join(result.stdout.str().split())
+
+
+def test_what_one_stored_arm_shows_to_have_changed_is_run_anew_in_all(project):
+    project.gate()
+    measured(project, "stored")
+    path = project.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    # A step to the right succeeds, which the oracle hardly takes; the key says nothing of it.
+    changed = text.replace("< 0.3)", "< 0.3 + 9 * (actions[..., 0] == 1.0))")
+    assert changed != text
+    path.write_text(changed, encoding="utf-8")
+    found = measured(project, "found")
+    assert any("discarded and run anew" in note for note in found["notes"])
+    anew = measured(project, "anew", "--cpg-no-cache")
+    assert {**found, "notes": anew["notes"]} == anew
+
+
+def test_a_damaged_cache_does_not_fail_a_strict_session(project):
+    project.gate("right", ", episodes=100, confidence=0.9")
+    project.runpytest()
+    for path in project.path.glob(".pytest_cache/d/cpg-arms/*.json"):
+        path.write_text("{", encoding="utf-8")
+    result = project.runpytest("--cpg-strict")
+    assert "is not as it was written" in " ".join(result.stdout.str().split())
+    assert result.ret == 0

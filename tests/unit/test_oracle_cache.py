@@ -386,6 +386,33 @@ def test_a_subclass_of_our_keyed_class_needs_a_key_of_its_own(monkeypatch):
     assert key(task=near) is not None
 
 
+class Harder:
+    """A task around another one, whose success is not the other's."""
+
+    def __init__(self, task):
+        self._task = task
+
+    def __getattr__(self, name):
+        return getattr(self._task, name)
+
+
+class Keyed(Harder):
+    """A user's task with a key of its class."""
+
+    cache_key = "keyed 1"
+
+
+class Steeper(Keyed):
+    """A user's task that inherits another one's key."""
+
+
+@pytest.mark.parametrize("task", [Harder(Field()), Steeper(Field())])
+def test_a_key_that_is_passed_on_or_inherited_is_not_this_ones(task):
+    assert key(task=Keyed(Field())) is not None
+    assert task.cache_key
+    assert key(task=task) is None
+
+
 class Bound:
     """The true dynamics as an arm uses them."""
 
