@@ -24,6 +24,7 @@ MARKER = "cpg"
 NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
 RESULTS: pytest.StashKey[list[tuple[GateResult, Judgement]]] = pytest.StashKey()
 RANKINGS: pytest.StashKey[list[str]] = pytest.StashKey()
+ERRORS: pytest.StashKey[list[str]] = pytest.StashKey()
 ATTEMPT: pytest.StashKey[int] = pytest.StashKey()
 _FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
 
@@ -37,6 +38,11 @@ _NO_GATE = (
     "this test is marked cpg but ran no gate. Take the `cpg` fixture as an argument, or call "
     "benchmark_runner.compare(learned=...) or .rank({...}) in the test."
 )
+
+_CAUGHT = """\
+a comparison of this test was broken off, and the test went on without it:
+{error}
+Let the error leave the test, or leave the model out."""
 
 _BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended."
 
@@ -129,6 +135,7 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     item.stash[ATTEMPT] = attempt
     item.stash[RESULTS] = []
     item.stash[RANKINGS] = []
+    item.stash[ERRORS] = []
     if attempt > 1 and not allow_reruns:
         first = item.stash.get(_FIRST_FAILURE, _BROKEN_OFF)
         fail(_RERUN.format(first=first, attempt=attempt))
@@ -188,6 +195,8 @@ def put_on_report(item: pytest.Item, when: str, report: pytest.TestReport) -> No
 def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
+    if item.stash[ERRORS]:
+        fail(_CAUGHT.format(error=item.stash[ERRORS][0]))
     if not item.stash[RESULTS] and not item.stash[RANKINGS]:
         fail(_NO_GATE)
     if item.stash[RESULTS] and spec.model and not item.stash.get(NAMED_MODEL, False):
@@ -275,20 +284,30 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
     """Return the failure section of every result that the marker does not accept."""
     from pytest_cpg.render.failure import failure_text
     from pytest_cpg.render.junit import properties
+    from pytest_cpg.session_replay import keep_lost
 
     failures = []
-    for result, judgement in item.stash[RESULTS]:
+    measured = item.stash[RESULTS]
+    for number, (result, judgement) in enumerate(measured, 1):
         item.user_properties.extend(properties(result))
-        if judgement.reason is not None:
-            failures.append(
-                failure_text(
-                    result,
-                    reason=judgement.reason,
-                    max_verdict=spec.max_verdict,
-                    model=spec.model,
-                    nodeid=item.nodeid,
-                    typed=settings.typed,
-                    drift=judgement.comparison,
-                )
+        if judgement.reason is None:
+            continue
+        # What is replayed is a test's first comparison.
+        is_kept = number == 1 and not result.is_smoke
+        failures.append(
+            failure_text(
+                result,
+                reason=judgement.reason,
+                max_verdict=spec.max_verdict,
+                model=spec.model,
+                nodeid=item.nodeid,
+                typed=settings.typed,
+                drift=judgement.comparison,
+                replay=keep_lost(item.config, result, gate=gate_id(item), nodeid=item.nodeid)
+                if is_kept
+                else "",
+                films=judgement.films,
+                film_problem=judgement.film_problem,
             )
+        )
     return failures

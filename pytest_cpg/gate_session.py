@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,23 @@ from pytest_cpg.session_scope import SessionScope
 from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from pytest_cpg.baselines import Baseline
     from pytest_cpg.contracts import Task
     from pytest_cpg.deadline import Deadline
+    from pytest_cpg.gates.arm_runs import ArmProgress
     from pytest_cpg.gates.benchmark import Benchmark
+    from pytest_cpg.gates.design import Design
     from pytest_cpg.gates.result import GateResult
     from pytest_cpg.ledger import Finding, Ledger
     from pytest_cpg.marker import GateSpec
     from pytest_cpg.oracle_cache import OracleCache
+    from pytest_cpg.session_replay import SessionReplay
 
 _PLANNED, _DESELECTED = "pytest_cpg_planned", "pytest_cpg_deselected"
 _GROUPS = "pytest_cpg_groups"
-_COSTS = "cpg/costs"
 # Thousands of arms.
 _MOST_ARM_BYTES = 100 * 2**20
 _SPEC: pytest.StashKey[GateSpec] = pytest.StashKey()
@@ -63,10 +67,18 @@ class GateSession:
         When the session began, by `time.monotonic`.
     uncollected : set of str
         Filled with "failed" and "skipped", where a file was not collected for that.
+    replay : SessionReplay or None
+        What to do in place of comparing.
     """
 
     def __init__(
-        self, config: pytest.Config, settings: Settings, *, begun: float, uncollected: set[str]
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        *,
+        begun: float,
+        uncollected: set[str],
+        replay: SessionReplay | None,
     ) -> None:
         self._config = config
         self._settings = settings
@@ -78,6 +90,7 @@ class GateSession:
         self._outputs = SessionOutputs(config, settings)
         self._begun = begun
         self._executor: Executor | None = None
+        self._replay = replay
         self._scope = SessionScope(config, settings, uncollected)
 
     @property
@@ -126,7 +139,15 @@ class GateSession:
 
     def benchmark(self, node: pytest.Item, executor: Executor | None) -> Benchmark:
         """Return what compares models for this test, on an executor or in this process."""
-        from pytest_cpg.gate_item import RANKINGS, RESULTS, design_of, fail, gate_id, judge_into
+        from pytest_cpg.gate_item import (
+            ERRORS,
+            RANKINGS,
+            RESULTS,
+            design_of,
+            fail,
+            gate_id,
+            judge_into,
+        )
         from pytest_cpg.gates.arm_runs import Execution
         from pytest_cpg.gates.benchmark import Benchmark
         from pytest_cpg.terminal import watch_on
@@ -157,16 +178,42 @@ class GateSession:
             design=design_of(spec, self.task(spec)),
             on_result=on_result,
             deadline=lambda: self._deadline(spec),
+            instead=self._replay.take if self._replay else None,
+            afterwards=self._film(node) if self._is_on("render") else None,
             execution=Execution(
                 cache=None if spec.is_smoke else self._arms,
                 executor=executor,
                 resumes=self._is_on("resume"),
             ),
+            on_error=lambda error: node.stash[ERRORS].append(f"{type(error).__name__}: {error}"),
             on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})
             ),
         )
+
+    def _film(self, node: pytest.Item) -> Callable[[Design, Any, Any, ArmProgress], None]:
+        """Return what films lost episodes of a comparison that has just failed its test."""
+        from pytest_cpg.gate_item import RESULTS, gate_id
+        from pytest_cpg.ledger import comparison_name
+        from pytest_cpg.session_replay import film_lost
+
+        def film(design: Design, oracle: Any, learned: Any, progress: ArmProgress) -> None:
+            result, judgement = node.stash[RESULTS][-1]
+            if judgement.reason is None or not result.lost_episodes:
+                return
+            paths, problem = film_lost(
+                self._config,
+                design,
+                result,
+                gate=comparison_name(gate_id(node), len(node.stash[RESULTS])),
+                models=(oracle, learned),
+                progress=progress,
+            )
+            filmed = replace(judgement, films=paths, film_problem=problem)
+            node.stash[RESULTS][-1] = (result, filmed)
+
+        return film
 
     @property
     def executor(self) -> Executor | None:
@@ -314,6 +361,11 @@ class GateSession:
             width=self._config.get_terminal_writer().fullwidth,
             verbosity=self._config.get_verbosity(),
         )
+        if self._replay:
+            terminalreporter.write_sep("-", "cpg: replay, no verdict")
+            for text in self._replay.lines:
+                terminalreporter.write_line(text)
+            return
         if lines:
             terminalreporter.write_sep("-", summary.title(self._ledger))
         for line in lines:
@@ -325,8 +377,9 @@ class GateSession:
         from pytest_cpg.forecast import forecast
         from pytest_cpg.gate_item import design_of, gate_id
         from pytest_cpg.render.plan import plan_lines
+        from pytest_cpg.selection import COSTS, remembered
 
-        costs = {} if self._cache is None else self._cache.get(_COSTS, {})
+        costs = remembered(self._config, COSTS)
         try:
             baseline = self.baseline if self._uses_baseline else None
             specs = {gate_id(item): self.spec(item) for item in gates}
@@ -382,7 +435,7 @@ class GateSession:
             family_size = self._family_size
         except BaselineError as error:
             return (Finding(str(error), fails=True),)
-        is_smoke = self._is_on("quick")
+        is_smoke = self._is_on("quick") or self._replay is not None
         found: list[Finding] = []
         if not is_smoke:
             found += findings(
@@ -421,17 +474,17 @@ class GateSession:
     def _remember(self) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""
         from pytest_cpg.forecast import costs_of
-        from pytest_cpg.selection import LAST
+        from pytest_cpg.selection import COSTS, LAST, remembered
 
-        if self._cache is None or self._is_on("quick"):
+        if self._cache is None or self._is_on("quick") or self._replay:
             return
         said = {
             gate: [judgement.read().label for judgement in entry.judgements]
             for gate, entry in self.ledger.entries.items()
             if entry.judgements
         }
-        for name, found in ((_COSTS, costs_of(self.ledger)), (LAST, said)):
-            self._cache.set(name, {**self._cache.get(name, {}), **found})
+        for name, found in ((COSTS, costs_of(self.ledger)), (LAST, said)):
+            self._cache.set(name, {**remembered(self._config, name), **found})
 
     def _is_on(self, switch: str) -> bool:
         return switch in self._settings.switches

@@ -70,6 +70,10 @@ class Judgement:
         `Comparison.to_json` with the baseline; None when nothing was compared.
     drift_fails : bool
         Whether the test fails for a result that is worse than the accepted one.
+    films : tuple of str
+        Animations of lost episodes, from the root directory.
+    film_problem : str or None
+        Why there are no more of them.
     """
 
     result: str
@@ -77,6 +81,8 @@ class Judgement:
     max_verdict: str
     drift: str | None = None
     drift_fails: bool = False
+    films: tuple[str, ...] = ()
+    film_problem: str | None = None
 
     def read(self) -> GateResult:
         """Return the result."""
@@ -129,7 +135,9 @@ def dump(judgements: Iterable[Judgement]) -> str:
 
 def load(text: str) -> tuple[Judgement, ...]:
     """Rebuild judgements from `dump`."""
-    return tuple(Judgement(**values) for values in json.loads(text))
+    return tuple(
+        Judgement(**{**values, "films": tuple(values["films"])}) for values in json.loads(text)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,9 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the options and follow the session."""
     config.addinivalue_line("markers", _MARKER_LINE)
     settings = read_settings(config)
-    if "plan" in settings.switches and config.getoption("dist", "no") != "no":
+    is_distributed = config.getoption("dist", "no") != "no"
+    if "plan" in settings.switches and is_distributed:
         raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
-    if config.getoption("dist", "no") != "no" and settings.of_session("workers") > 1:
+    if "replay" in settings.typed and is_distributed:
+        raise pytest.UsageError("--cpg-replay runs one gate, and needs no workers: add -n 0")
+    if is_distributed and settings.of_session("workers") > 1:
         raise pytest.UsageError(
             "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
             "several gates at once, --cpg-workers the episodes of one."
@@ -56,13 +59,31 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cpg.session_outputs import SessionOutputs
 
         SessionOutputs(config, settings).check()
+    if "render" in settings.switches:
+        _check_films()
     hooks = SessionHooks(config, settings)
     config.stash[_HOOKS] = hooks
     config.pluginmanager.register(hooks, "cpg-session")
-    if {"only", "skip"} & settings.switches or "last" in settings.typed:
+    if "replay" in settings.typed:
+        from pytest_cpg.session_replay import SessionReplay
+
+        is_filmed = "render" in settings.switches
+        hooks.replay = SessionReplay(config, settings.typed["replay"], is_filmed=is_filmed)
+    if {"only", "skip"} & settings.switches or {"last", "replay"} & settings.typed.keys():
         from pytest_cpg.selection import Selection
 
-        config.pluginmanager.register(Selection(settings), "cpg-selection")
+        config.pluginmanager.register(Selection(settings, hooks.replay), "cpg-selection")
+
+
+def _check_films() -> None:
+    """Refuse to film where nothing can be drawn, before anything is run."""
+    from pytest_cpg.contracts import ComponentError
+    from pytest_cpg.films import check_can_render
+
+    try:
+        check_can_render()
+    except ComponentError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_cpg_tasks() -> Mapping[str, TaskFactory]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from pytest_cpg.settings import Settings
 
-# Verdicts of every gate when it last ran, in pytest's cache.
-LAST = "cpg/last"
+if TYPE_CHECKING:
+    from pytest_cpg.session_replay import SessionReplay
+
+# In pytest's cache: verdicts of every gate when it last ran, and what it cost.
+LAST, COSTS = "cpg/last.1", "cpg/costs.1"
 _WANTED = {
     "inconclusive": ("INCONCLUSIVE",),
     "bottleneck": ("MODEL BOTTLENECK", "PLANNER BOTTLENECK"),
@@ -15,9 +20,10 @@ _WANTED = {
 
 
 class Selection:
-    """Deselects what --cpg-only, --cpg-skip or --cpg-last leave out."""
+    """Deselects what --cpg-only, --cpg-skip, --cpg-last or --cpg-replay leave out."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, replay: SessionReplay | None) -> None:
+        self._replay = replay
         self._last = settings.typed.get("last")
         self._skips = "skip" in settings.switches
 
@@ -29,16 +35,27 @@ class Selection:
         left: list[pytest.Item] = []
         for item in items:
             (kept if self._is_kept(config, item) else left).append(item)
+        if self._replay and not config.option.collectonly:
+            self._replay.check_found(is_found=bool(kept))
         if left:
             config.hook.pytest_deselected(items=left)
             items[:] = kept
 
     def _is_kept(self, config: pytest.Config, item: pytest.Item) -> bool:
         is_gate = item.get_closest_marker("cpg") is not None
-        if self._skips or not is_gate or self._last is None:
-            return is_gate is not self._skips
         from pytest_cpg.gate_item import gate_id
 
-        cache = getattr(config, "cache", None)
-        said = cache.get(LAST, {}).get(gate_id(item), []) if cache else []
+        if self._replay:
+            return is_gate and gate_id(item) == self._replay.gate
+        if self._skips or not is_gate or self._last is None:
+            return is_gate is not self._skips
+        said = remembered(config, LAST).get(gate_id(item), ())
         return any(verdict in _WANTED[self._last] for verdict in said)
+
+
+def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
+    """Return what pytest's cache has of each gate under a name, by gate id."""
+    cache = getattr(config, "cache", None)
+    found = cache.get(name, {}) if cache else {}
+    # Another version may have written something else.
+    return found if isinstance(found, dict) else {}

@@ -18,19 +18,27 @@ from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cpg.gate_session import GateSession
+    from pytest_cpg.session_replay import SessionReplay
 
 # What may make a session without gates fail, or write something.
 _ASKED_OF_ANY = ("require", "json", "md", "html")
 
 
 class SessionHooks:
-    """Follows one pytest session, in the controller or in one xdist worker."""
+    """Follows one pytest session, in the controller or in one xdist worker.
+
+    Attributes
+    ----------
+    replay : SessionReplay or None
+        What to do in place of comparing.
+    """
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config, self._settings = config, settings
         self._begun = time.monotonic()
         self._uncollected: set[str] = set()
         self._gates: GateSession | None = None
+        self.replay: SessionReplay | None = None
 
     @property
     def gates(self) -> GateSession:
@@ -39,7 +47,11 @@ class SessionHooks:
             from pytest_cpg.gate_session import GateSession
 
             self._gates = GateSession(
-                self._config, self._settings, begun=self._begun, uncollected=self._uncollected
+                self._config,
+                self._settings,
+                begun=self._begun,
+                uncollected=self._uncollected,
+                replay=self.replay,
             )
         return self._gates
 

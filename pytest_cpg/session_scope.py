@@ -39,7 +39,10 @@ class SessionScope:
         """How many gates have to be judged, ``"all"`` or a number; empty for none."""
         required = self._settings.of_session("require")
         if "require" not in self._settings.typed:
-            if "skip" in self._settings.switches or "last" in self._settings.typed:
+            if (
+                "skip" in self._settings.switches
+                or {"last", "replay"} & self._settings.typed.keys()
+            ):
                 return ""
             if self.is_in_ci:
                 required = required or "all"

@@ -72,9 +72,9 @@ def one_of(*choices: str) -> Callable[[Any], str]:
 
 
 def all_or_whole(value: Any) -> str:
-    """Parse ``"all"`` or a whole number, as text; empty where nothing is asked."""
-    if value in ("", "all"):
-        return str(value)
+    """Parse ``"all"`` or a whole number, as text."""
+    if value == "all":
+        return "all"
     try:
         return str(whole(0)(value))
     except ArgumentTypeError:
@@ -104,6 +104,8 @@ class Option:
         Type of the ini value, as pytest names it.
     is_for_one_gate : bool
         Whether a marker may give it, too.
+    is_for_one_run : bool
+        Whether it is given on the command line only.
     """
 
     def __init__(
@@ -116,9 +118,11 @@ class Option:
         help: str,  # noqa: A002  # as argparse calls it
         *,
         is_for_one_gate: bool = True,
+        is_for_one_run: bool = False,
     ) -> None:
         self.name, self.parse, self.kind, self.default = name, parse, kind, default
-        self.metavar, self.help, self.is_for_one_gate = metavar, help, is_for_one_gate
+        self.metavar, self.help = metavar, help
+        self.is_for_one_gate, self.is_for_one_run = is_for_one_gate, is_for_one_run
 
     @property
     def flag(self) -> str:
@@ -307,12 +311,24 @@ OPTIONS = (
     ),
     Option(
         "last",
-        optional(one_of("inconclusive", "bottleneck")),
+        one_of("inconclusive", "bottleneck"),
         "string",
         "",
         "VERDICT",
         "run only gates that last said so here: inconclusive, or bottleneck (of model or planner)",
         is_for_one_gate=False,
+        is_for_one_run=True,
+    ),
+    Option(
+        "replay",
+        path,
+        "string",
+        "",
+        "FILE[::EPISODE]",
+        "run both arms of a gate on the episodes that it lost, by its file in .cpg/lost, with "
+        "traces of all that was planned; there is no verdict",
+        is_for_one_gate=False,
+        is_for_one_run=True,
     ),
     Option(
         "require",
@@ -337,6 +353,8 @@ SWITCHES = {
     "no_cache": "run the oracle and chance arms anew, and store nothing of them",
     "resume": "go on where an interrupted session was: what it had finished of each arm is not run "
     "again, if task, planner and model are the same",
+    "render": "film lost episodes, both arms side by side, into .cpg/lost: those that are "
+    "replayed, or the first three of every gate that fails (extra render)",
     "only": "run gates alone",
     "skip": "run everything but gates",
     "force": "update the baseline although a gate failed, the tree is dirty, or this is CI",
@@ -396,8 +414,12 @@ def add_options(parser: pytest.Parser) -> None:
             type=option.parse,
             default=None,
             metavar=option.metavar,
-            help=f"{option.help}; also {option.variable} and cpg_{option.name} in the ini file",
+            help=option.help
+            if option.is_for_one_run
+            else f"{option.help}; also {option.variable} and cpg_{option.name} in the ini file",
         )
+        if option.is_for_one_run:
+            continue
         help_text = f"default of {option.flag}: {option.help}"
         parser.addini(f"cpg_{option.name}", help_text, type=option.kind, default=option.default)
     for name, help_text in SWITCHES.items():
@@ -424,17 +446,20 @@ def read_settings(config: pytest.Config) -> Settings:
     typed, project = {}, {}
     for option in OPTIONS:
         given = config.getoption(f"cpg_{option.name}")
-        text = os.environ.get(option.variable)
         if given is not None:
             typed[option.name] = given
-        elif text:
+        project[option.name] = option.default
+        if option.is_for_one_run:
+            continue
+        text = os.environ.get(option.variable)
+        if given is None and text:
             typed[option.name] = _parsed(option, text, option.variable)
         project[option.name] = _ini_value(config, option)
     switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
     _check_switches(switches, typed)
-    if config.getini("cpg_strict"):
+    if _from_ini(config, "cpg_strict", "Give true or false"):
         switches.add("strict")
-    allow_reruns = bool(config.getini("cpg_allow_reruns"))
+    allow_reruns = bool(_from_ini(config, "cpg_allow_reruns", "Give true or false"))
     return Settings(typed, project, frozenset(switches), allow_reruns=allow_reruns)
 
 
@@ -443,6 +468,7 @@ _CLASHES = (
     ("plan", "update_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
     ("plan", "prune_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
     ("quick", "update_baseline", "a smoke test is no result to accept"),
+    ("plan", "render", "--cpg-plan runs nothing, and there is nothing to film"),
     ("quick", "plan", "--cpg-plan runs nothing, quick or not"),
     ("resume", "no_cache", "what is resumed is in the cache"),
     ("resume", "quick", "a smoke test is never resumed"),
@@ -461,6 +487,12 @@ def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
             "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
             "--cpg-prune-baseline"
         )
+    for switch in ("quick", "plan", "update_baseline", "prune_baseline", "skip", "resume"):
+        if switch in switches and "replay" in typed:
+            raise pytest.UsageError(
+                f"--cpg-replay and --cpg-{switch.replace('_', '-')}: a replay compares nothing. "
+                f"Leave one of them out."
+            )
     if "skip" in switches and typed.get("last"):
         raise pytest.UsageError(
             "--cpg-skip and --cpg-last: gates are left out and wanted. Leave one of them out."
@@ -481,10 +513,17 @@ def _parsed(option: Option, value: Any, place: str) -> Any:
 
 def _ini_value(config: pytest.Config, option: Option) -> Any:
     name = f"cpg_{option.name}"
-    place = f"{name} in {config.inipath or 'the ini file'}"
+    value = _from_ini(config, name, f"Give {option.help}")
+    # A default may stand for nothing, which cannot be asked for.
+    if value == option.default:
+        return value
+    return _parsed(option, value, f"{name} in {config.inipath or 'the ini file'}")
+
+
+def _from_ini(config: pytest.Config, name: str, cure: str) -> Any:
+    """Return a value of the ini file; pytest's own message would name neither file nor setting."""
     try:
-        value = config.getini(name)
+        return config.getini(name)
     except (TypeError, ValueError, pytest.UsageError) as error:
-        # pytest converts the value itself, and its message names neither file nor setting.
-        raise pytest.UsageError(f"{place}: {error}. Give {option.help}.") from None
-    return _parsed(option, value, place)
+        place = f"{name} in {config.inipath or 'the ini file'}"
+        raise pytest.UsageError(f"{place}: {error}. {cure}.") from None

@@ -21,5 +21,6 @@ import pytest_cpg.render.github
 import pytest_cpg.render.junit
 import pytest_cpg.render.plan
 import pytest_cpg.render.summary
+import pytest_cpg.session_replay
 import pytest_cpg.tasks
 import pytest_cpg.terminal  # noqa: F401

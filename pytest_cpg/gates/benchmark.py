@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from pytest_cpg.deadline import Deadline
 from pytest_cpg.gates.arm_runs import ArmProgress, Execution
@@ -42,19 +42,29 @@ class Benchmark:
         Told every result; the gate is applied to it after the test's body.
     on_ranking : callable
         Told every ranking, for the summary.
+    on_error : callable
+        Told what broke off a comparison or ranking; it goes on to the test, which may catch it.
     watch : Watcher
     deadline : callable
         Starts the time that a comparison or ranking has.
     execution : Execution
         Where arms are run and kept.
+    instead : callable, optional
+        Given design, oracle, learned model and progress in place of a comparison; it leaves the
+        test.
+    afterwards : callable, optional
+        Given the same once a comparison is over.
     """
 
     design: Design
     on_result: Callable[[GateResult], None]
     on_ranking: Callable[[ModelRanking], None]
+    on_error: Callable[[Exception], None]
     watch: Watcher
     deadline: Callable[[], Deadline]
     execution: Execution
+    instead: Callable[[Design, Any, Any, ArmProgress], NoReturn] | None = None
+    afterwards: Callable[[Design, Any, Any, ArmProgress], None] | None = None
 
     def __repr__(self) -> str:
         return f"Benchmark({self.design.task.name}, {self.design.planner!r})"
@@ -78,6 +88,8 @@ class Benchmark:
         if oracle is None:
             oracle = OracleDynamics(self.design.task)
         with self._followed() as progress:
+            if self.instead is not None:
+                self.instead(self.design, oracle, learned, progress)
             result = measure_gap(
                 self.design,
                 oracle=oracle,
@@ -86,6 +98,9 @@ class Benchmark:
                 execution=self.execution,
             )
         self.on_result(result)
+        if self.afterwards is not None:
+            with self._followed() as progress:
+                self.afterwards(self.design, oracle, learned, progress)
         return result
 
     def rank(self, models: Mapping[str, Any]) -> ModelRanking:
@@ -118,5 +133,9 @@ class Benchmark:
         try:
             with deadline.guard():
                 yield progress
+        # Whatever a model raises; nothing is kept from the test.
+        except Exception as error:
+            self.on_error(error)
+            raise
         finally:
             self.watch.clear()

@@ -64,6 +64,9 @@ def failure_text(
     nodeid: str,
     typed: Mapping[str, Any] | None = None,
     drift: Comparison | None = None,
+    replay: str = "",
+    films: Sequence[str] = (),
+    film_problem: str | None = None,
 ) -> str:
     """Return the whole section that a failing test prints.
 
@@ -79,6 +82,12 @@ def failure_text(
         Options that were asked of the session, for the same.
     drift : Comparison, optional
         With the baseline.
+    replay : str
+        The command that runs lost episodes again; may be empty.
+    films : sequence of str
+        Where some of them can be seen.
+    film_problem : str, optional
+        Why there are no more.
     """
     fault = reason in result.faults
     drifted = drift if drift is not None and reason == drift.text else None
@@ -92,6 +101,13 @@ def failure_text(
     if strict:
         texts.append(_STRICT.format(doubt=reason))
     parts += [_wrapped(text, "  ") for text in texts]
+    if films or film_problem:
+        parts += ["", *(f"  film: {path}" for path in films)]
+        parts += [_wrapped(f"no film: {film_problem}", "  ")] if film_problem else []
+    if replay:
+        count = len(result.lost_episodes)
+        lost = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces:"
+        parts += ["", f"  {lost}", f"      {replay}"]
     command = rerun_command(result, nodeid, typed or {}, strict=strict)
     parts += ["", "  Rerun this gate exactly:", f"      {command}"]
     return "\n".join(parts)

@@ -142,3 +142,24 @@ def test_a_family_of_impossible_size_is_refused(repository):
     result = repository.runpytest("--cpg-family-size=1" + "0" * 30)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--cpg-family-size: need a whole number of at most 1000000,*"])
+
+
+def test_a_comparison_that_is_broken_off_and_caught_fails_its_gate(repository):
+    repository.makepyfile(
+        test_gates="""
+        import pytest
+        from conftest import diverging, right
+
+        @pytest.mark.cpg(task="track")
+        def test_gate(benchmark_runner):
+            benchmark_runner.compare(learned=right)
+            try:
+                benchmark_runner.compare(learned=diverging)
+            except Exception:
+                pass
+        """
+    )
+    result = repository.runpytest()
+    assert result.ret == 1
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["a comparison of this test was broken off*", "*gave nan in*"])

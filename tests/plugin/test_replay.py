@@ -1,0 +1,185 @@
+"""Lost episodes: kept when a gate fails, run again when asked for, and filmed."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+
+GATES = """
+import pytest
+
+
+@pytest.mark.cpg(task="track", model={model!r}{more})
+def test_gate(cpg):
+    assert cpg.oracle.success_count
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_other(cpg): ...
+
+
+def test_plain(): ...
+"""
+LOST = ".cpg/lost/test_gates.py-test_gate-*"
+
+
+@pytest.fixture
+def project(repository):
+    def gate(model="mirrored", more=""):
+        repository.makepyfile(test_gates=GATES.format(model=model, more=more))
+
+    gate()
+    repository.gate = gate
+    return repository
+
+
+def lost_file(project, *options):
+    """Run the gates, and return where the one that fails has put its lost episodes."""
+    assert project.runpytest(*options).ret == 1
+    (file,) = project.path.glob(f"{LOST}.json")
+    return file.relative_to(project.path).as_posix()
+
+
+def flat(result):
+    return " ".join(result.stdout.str().split())
+
+
+def test_a_gate_that_fails_says_how_to_replay_what_it_lost(project):
+    result = project.runpytest()
+    assert result.ret == 1
+    command = re.search(r"both arms, with traces:\s+pytest (\S+) (\S+)", result.stdout.str())
+    assert command[1] == "test_gates.py::test_gate"
+    again = project.runpytest(*command.groups())
+    assert again.ret == 0
+    again.assert_outcomes(skipped=1)
+    again.stdout.fnmatch_lines(
+        ["*cpg: replay, no verdict*", " replay of 20 episodes, no verdict: track,*", " traces: *"]
+    )
+    assert "MODEL BOTTLENECK" not in again.stdout.str()
+    assert (project.path / ".cpg/lost/.gitignore").read_text(encoding="utf-8").endswith("*\n")
+
+
+def test_only_the_gate_is_run_and_only_the_episodes_asked_for(project):
+    file = lost_file(project)
+    result = project.runpytest(f"--cpg-replay={file}::7,2")
+    result.assert_outcomes(skipped=1, deselected=2)
+    result.stdout.fnmatch_lines([" replay of 2 episodes, no verdict*"])
+    traces = np.load(project.path / file.replace(".json", ".npz"), allow_pickle=False)
+    assert traces["episodes"].tolist() == [2, 7]
+    learned = {name: traces[f"episode_0002/learned/{name}"] for name in ("predicted", "actual")}
+    assert (learned["predicted"] != learned["actual"]).any()
+    oracle = {name: traces[f"episode_0002/oracle/{name}"] for name in ("predicted", "actual")}
+    assert np.array_equal(oracle["predicted"], oracle["actual"])
+
+
+def test_a_replay_is_of_the_seed_and_starts_that_lost(project):
+    file = lost_file(project, "--cpg-seed=5")
+    result = project.runpytest(f"--cpg-replay={file}::0")
+    result.stdout.fnmatch_lines(["*seed 5*"])
+    assert "now solved" not in result.stdout.str()
+
+
+def test_what_has_changed_since_is_said(project):
+    file = lost_file(project)
+    project.gate("right", ', horizon=7, planner="cem"')
+    result = project.runpytest(f"--cpg-replay={file}")
+    assert result.ret == 0
+    assert "now solved" in flat(result)
+    assert "note: planner: RandomShooting" in flat(result)
+
+
+def test_a_gate_that_loses_nothing_keeps_nothing(project):
+    project.gate("right")
+    assert project.runpytest().ret == 0
+    assert not (project.path / ".cpg").exists()
+
+
+def test_a_replay_measures_nothing_for_others(project):
+    file = lost_file(project, "--cpg-no-cache")
+    result = project.runpytest(f"--cpg-replay={file}", "--cpg-json=report.json", "--cpg-strict")
+    assert result.ret == 0
+    last = project.runpytest("--cpg-last=bottleneck")
+    last.assert_outcomes(failed=1, deselected=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--cpg-replay=none.json"], "there is no file"),
+        (["--cpg-replay="], "need a path"),
+        (["--cpg-replay={file}::99"], "episode 99 is not among the lost episodes"),
+        (["--cpg-replay={file}::x"], "names no episodes"),
+        (["--cpg-replay={file}", "-n", "2"], "add -n 0"),
+        (["--cpg-replay={file}", "--cpg-quick"], "Leave one of them out"),
+        (["--cpg-replay={file}", "--cpg-resume"], "Leave one of them out"),
+        (["--cpg-replay={file}", "test_gates.py::test_other"], "no gate 'test_gates.py::test_gate' was coll"),
+        (["--cpg-render", "--cpg-plan"], "nothing to film"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_run(project, options, said):
+    file = lost_file(project)
+    result = project.runpytest(*(option.format(file=file) for option in options))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert said in " ".join(result.stderr.str().split())
+
+
+def test_a_replay_is_no_way_around_what_ci_requires(project, monkeypatch):
+    file = lost_file(project)
+    result = project.runpytest(f"--cpg-replay={file}", "--cpg-require=1")
+    assert result.ret == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
+def test_a_gate_fails_the_same_where_nothing_can_be_written(project):
+    (project.path / ".cpg").mkdir(mode=0o500)
+    result = project.runpytest()
+    assert result.ret == 1
+    assert "--cpg-replay" not in result.stdout.str()
+
+
+def test_a_gate_fails_the_same_where_a_file_is_in_the_way(project):
+    (project.path / ".cpg").write_text("", encoding="utf-8")
+    result = project.runpytest()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK gap*"])
+    assert "--cpg-replay" not in result.stdout.str()
+
+
+def test_a_film_is_not_made_without_pictures_and_says_so(project):
+    pytest.importorskip("PIL")
+    result = project.runpytest("--cpg-render")
+    assert result.ret == 1
+    assert "no film: " in flat(result)
+    assert "has no pictures" in flat(result)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_what_fails_is_filmed(project, workers):
+    pytest.importorskip("PIL")
+    path = project.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    drawn = text.replace(
+        "    def reset(self, seeds):",
+        "    def render(self, states):\n"
+        "        return np.full((len(states), 24, 32, 3), 9, dtype=np.uint8)\n\n"
+        "    def reset(self, seeds):",
+    )
+    path.write_text(drawn, encoding="utf-8")
+    result = project.runpytest("--cpg-render", *workers)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"  film: {LOST}-episode-0.gif", f"  film: {LOST}-episode-2.gif"])
+    assert len(list(project.path.glob(f"{LOST}.gif"))) == 3
+    (file,) = project.path.glob(f"{LOST}.json")
+    replayed = project.runpytest(f"--cpg-replay={file}::9", "--cpg-render")
+    replayed.stdout.fnmatch_lines([f" film: {LOST}-episode-9.gif"])
+
+
+def test_films_are_refused_without_pillow(project, monkeypatch):
+    (project.path / "PIL.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'PIL'\", name='PIL')", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(project.path))
+    result = project.runpytest_subprocess("--cpg-render")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(['*pip install "pytest-cpg[[]render[]]"'])
