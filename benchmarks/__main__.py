@@ -11,7 +11,7 @@ import platform
 import sys
 from importlib.metadata import version
 
-from benchmarks import arms, page, startup, wall
+from benchmarks import arms, page, spread, startup, wall
 
 
 def main() -> None:
@@ -26,7 +26,10 @@ def main() -> None:
         arms.learned,
         wall.acrobot,
         wall.warm,
+        wall.overhead,
         wall.stopping_early,
+        spread.xdist,
+        spread.cluster,
         page.large,
         startup.added,
     ):

@@ -7,7 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from benchmarks.row import Row
 
@@ -54,6 +57,63 @@ def warm() -> Row:
         other=f"cold {cold[0]:.1f} s",
         result=f"{cold[0] / stored[0]:.1f} x",
         bar=">= 8 x",
+    )
+
+
+def overhead() -> Row:
+    """Time what a gate of 50 episodes does beside planning and stepping."""
+    from pytest_cpg.episodes import ArmRun
+    from pytest_cpg.gates.design import Design
+    from pytest_cpg.gates.planning_gap import measure_gap
+    from pytest_cpg.planners import RandomShooting
+    from pytest_cpg.render.failure import failure_text
+    from pytest_cpg.stats import Verdict
+    from pytest_cpg.tasks import TASKS
+    from pytest_cpg.tasks.control import ControlTask
+    from pytest_cpg.world_models import OracleDynamics, collect_transitions, train_mlp
+
+    task = TASKS["acrobot-swingup"]()
+    model = train_mlp(collect_transitions(task, count=2_000, seed=0), seed=0, variant="plain")
+    design = Design(
+        task=task,
+        planner=RandomShooting(),
+        episodes=50,
+        seed=0,
+        starts="sampled",
+        level=0.95,
+        tolerance=0.05,
+    )
+    spent = [0.0]
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            begun = time.perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                spent[0] += time.perf_counter() - begun
+
+        return call
+
+    with patch.object(ArmRun, "_plan", timed(ArmRun._plan)):
+        with patch.object(ControlTask, "step", timed(ControlTask.step)):
+            begun = time.perf_counter()
+            result = measure_gap(design, oracle=OracleDynamics(task), learned=model)
+            result.to_json()
+            failure_text(
+                result,
+                reason="",
+                max_verdict=Verdict.INCONCLUSIVE,
+                model="mlp",
+                nodeid="test_gate",
+            )
+            total = time.perf_counter() - begun
+    return Row(
+        what="a gate, acrobot n = 50: all but planning and stepping",
+        ours=f"{total - spent[0]:.2f} s",
+        other=f"of {total:.1f} s",
+        result=f"{100 * (1 - spent[0] / total):.1f} %",
+        bar="<= 3 %",
     )
 
 
