@@ -95,19 +95,17 @@ def overhead() -> Row:
 
         return call
 
-    with patch.object(ArmRun, "_plan", timed(ArmRun._plan)):
-        with patch.object(ControlTask, "step", timed(ControlTask.step)):
-            begun = time.perf_counter()
-            result = measure_gap(design, oracle=OracleDynamics(task), learned=model)
-            result.to_json()
-            failure_text(
-                result,
-                reason="",
-                max_verdict=Verdict.INCONCLUSIVE,
-                model="mlp",
-                nodeid="test_gate",
-            )
-            total = time.perf_counter() - begun
+    with (
+        patch.object(ArmRun, "_plan", timed(ArmRun._plan)),
+        patch.object(ControlTask, "step", timed(ControlTask.step)),
+    ):
+        begun = time.perf_counter()
+        result = measure_gap(design, oracle=OracleDynamics(task), learned=model)
+        result.to_json()
+        failure_text(
+            result, reason="", max_verdict=Verdict.INCONCLUSIVE, model="mlp", nodeid="test_gate"
+        )
+        total = time.perf_counter() - begun
     return Row(
         what="a gate, acrobot n = 50: all but planning and stepping",
         ours=f"{total - spent[0]:.2f} s",
