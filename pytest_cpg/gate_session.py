@@ -188,7 +188,8 @@ class GateSession:
             on_error=lambda error: node.stash[ERRORS].append(f"{type(error).__name__}: {error}"),
             on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
             watch=watch_on(
-                self._config, lambda text: running.update({gate: f"interrupted in {text}"})
+                self._config,
+                lambda text: running.update({gate: f"interrupted in {text}"}),
             ),
         )
 

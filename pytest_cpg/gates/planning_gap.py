@@ -142,7 +142,8 @@ def _so_far(done: Mapping[str, Arm]) -> str:
     arms = ", ".join(f"{a.name} solved {a.success_count}/{a.episodes}" for a in done.values())
     return (
         f"{f'Finished: {arms}' if done else 'No arm was finished'}; without the others there is no "
-        f"verdict. Use fewer episodes or more time; pytest --cpg-plan says what a gate takes."
+        f"verdict. Use fewer episodes or more time (pytest --cpg-plan says what a gate takes), or "
+        f"go on from here with --cpg-resume."
     )
 
 

@@ -94,18 +94,20 @@ def _names_in(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
+@cache
 def _is_users(module: str) -> bool:
-    """Say whether a module is the user's own, and not of an installed package."""
-    return bool(_source_of(module))
+    """Say whether a module is the user's own, and not of Python or an installed package."""
+    if module.partition(".")[0] in sys.stdlib_module_names and module != "__main__":
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return not {"site-packages", "dist-packages"} & set(Path(file).parts)
 
 
 @cache
 def _source_of(module: str) -> str:
-    """Return the digest of a module's file; empty for those of packages and of Python."""
+    """Return the digest of a user's file; empty for other modules, and for one without a file."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None or {"site-packages", "dist-packages"} & set(Path(file).parts):
-        return ""
-    if Path(file).is_relative_to(Path(sys.base_prefix, "lib")):
+    if file is None or not _is_users(module):
         return ""
     try:
         return _sha(Path(file).read_bytes())

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
-from pytest_cpg.episodes import run_arm, sample_starts
+from pytest_cpg.episodes import ArmRun, run_arm, sample_starts
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 
 LEVEL = 0.95
@@ -231,3 +231,98 @@ def test_starts_are_not_changed_by_running_them():
     before = starts.states.copy()
     run(starts=starts)
     assert np.array_equal(starts.states, before)
+
+
+class Unsure(CEM):
+    """A planner that says how sure it is."""
+
+    def plan(self, world_model, latents, rngs, remaining):
+        plans = super().plan(world_model, latents, rngs, remaining)
+        return plans._replace(confidences=np.arange(len(latents)) / 7)
+
+
+def outcomes(arm):
+    timed = ("seconds", "latency_ms", "cpu_ms")
+    return {name: value for name, value in arm.to_dict().items() if name not in timed}
+
+
+@pytest.mark.parametrize("to_the_end", [False, True])
+@pytest.mark.parametrize("planner", [RandomShooting(candidates=4, horizon=3), CEM(horizon=3)])
+@pytest.mark.parametrize("cut", [0, 1, 5])
+def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the_end, cut):
+    starts = sample_starts(Track(), 12, seed=3)
+    rounds = []
+
+    def arm_run(which, progress=None):
+        task = Track()
+        return ArmRun(
+            "learned",
+            task,
+            planner,
+            Mirrored(task),
+            which,
+            seed=3,
+            level=LEVEL,
+            to_the_end=to_the_end,
+            progress=progress,
+        )
+
+    run = arm_run(starts, lambda done, count: rounds.append(run.snapshot()))
+    expected = run.advance(12)
+    # Some were finished before, and are known; the others go on.
+    rest = starts.take(np.arange(cut, 12))
+    for snapshot in rounds[:: max(1, len(rounds) // 4)]:
+        again = arm_run(rest)
+        known = dict(snapshot)
+        known["done"] = np.array(max(cut, int(snapshot["done"])))
+        assert again.restore(known)
+        found = again.advance(12 - cut)
+        assert np.array_equal(found.steps, expected.steps[cut:])
+        assert np.array_equal(found.returns, expected.returns[cut:])
+        if not cut:
+            assert outcomes(found) == outcomes(expected)
+
+
+def test_a_snapshot_of_other_episodes_is_refused():
+    starts = sample_starts(Track(), 6, seed=3)
+    task = Track()
+
+    def begun(which):
+        options = {"seed": 3, "level": LEVEL}
+        return ArmRun("learned", task, CEM(), TrueModel(task), which, **options)
+
+    run = begun(starts)
+    run.advance(3)
+    snapshot = run.snapshot()
+    assert begun(starts).restore(snapshot)
+    assert begun(starts.take(np.arange(2, 6))).restore(snapshot)
+    for other in (starts.take(np.arange(4)), sample_starts(task, 6, seed=4)):
+        assert not begun(other).restore(snapshot)
+    # Episode 3 has not ended: what comes before episode 5 is not all known.
+    assert not begun(starts.take(np.arange(5, 6))).restore(snapshot)
+    assert not begun(starts).restore({"episodes": snapshot["episodes"]})
+
+
+def test_what_is_finished_of_an_arm_that_was_broken_off_is_as_if_run_alone():
+    starts, task = sample_starts(Track(), 9, seed=3), Track()
+
+    def stop(done, count):
+        if count == 9:
+            raise KeyboardInterrupt
+
+    run = ArmRun(
+        "learned",
+        task,
+        Unsure(),
+        Mirrored(task),
+        starts,
+        seed=3,
+        level=LEVEL,
+        progress=stop,
+    )
+    assert run.finished is None
+    first = run.advance(4)
+    with pytest.raises(KeyboardInterrupt):
+        run.advance(9)
+    assert run.is_under_way
+    assert outcomes(run.finished.arm) == outcomes(first)

@@ -1,0 +1,132 @@
+"""What tells a model from any other by its content and code."""
+
+import functools
+import subprocess
+import sys
+import textwrap
+import threading
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from pytest_cpg.world_models.fingerprint import fingerprint
+
+FACTOR = 2.0
+
+
+def steps(observations, actions):
+    return observations + FACTOR * actions
+
+
+def looped(count):
+    return looped(count - 1) if count else FACTOR
+
+
+class Model:
+    def __init__(self, size, weights=()):
+        self.size, self.weights = size, np.array(weights)
+
+    def __call__(self, observations, actions):
+        return observations
+
+
+def test_equal_content_has_an_equal_fingerprint():
+    assert fingerprint(Model(3, [1.0])) == fingerprint(Model(3, [1.0]))
+    assert fingerprint(steps) == fingerprint(steps)
+    assert fingerprint(lambda o, a: o + a) == fingerprint(lambda o, a: o + a)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Model(3), Model(4)),
+        (Model(3, [1.0]), Model(3, [1.0 + 1e-16 * 4])),
+        (Model(3, [1.0]), Model(3, np.array([1.0], dtype=np.float32))),
+        (Model(3).__call__, Model(4).__call__),
+        (functools.partial(steps, 1), functools.partial(steps, 2)),
+        (lambda o, a: o + a, lambda o, a: o - a),
+        (lambda o, a: o + 1, lambda o, a: o + 2),
+        (lambda o, a=1: o, lambda o, a=2: o),
+    ],
+)
+def test_other_content_has_another_fingerprint(one, other):
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_what_a_closure_and_a_function_read_is_in_it(monkeypatch):
+    def closed_over(factor):
+        return lambda observations, actions: observations * factor
+
+    assert fingerprint(closed_over(2)) != fingerprint(closed_over(3))
+    before = fingerprint(steps)
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    assert fingerprint(steps) != before
+
+
+def test_a_function_that_calls_itself_has_one():
+    assert fingerprint(looped) == fingerprint(looped)
+
+
+@pytest.mark.parametrize("model", [threading.Lock(), Model(threading.Lock()), (i for i in "ab")])
+def test_what_cannot_be_read_is_said(model):
+    with pytest.raises(ValueError, match=r"its content cannot be read: .*"):
+        fingerprint(model)
+
+
+CODE = """
+import sys
+
+sys.path.insert(0, {folder!r})
+from mine import Net
+from pytest_cpg.world_models.fingerprint import fingerprint
+
+print(fingerprint(Net(2)))
+"""
+NET = """
+class Net:
+    def __init__(self, size):
+        self.size = size
+        self.names = {{"a": 1, "b": 2}}
+
+    def __call__(self, observations, actions):
+        return observations {sign} actions
+"""
+
+
+def elsewhere(folder):
+    code = CODE.format(folder=str(folder))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+
+
+def test_another_process_finds_the_same_and_other_code_another(tmp_path):
+    (tmp_path / "mine.py").write_text(NET.format(sign="+"), encoding="utf-8")
+    first = elsewhere(tmp_path)
+    assert elsewhere(tmp_path) == first
+    (tmp_path / "mine.py").write_text(NET.format(sign="-"), encoding="utf-8")
+    assert elsewhere(tmp_path) != first
+
+
+TORCH = """
+import torch
+from pytest_cpg.world_models.fingerprint import fingerprint
+
+torch.manual_seed({seed})
+net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+net[0].weight.data[0, 0] += {change}
+print(fingerprint(net), fingerprint(lambda o, a: net(o)))
+"""
+
+
+def of_torch(**values):
+    code = textwrap.dedent(TORCH.format(**values))
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    return result.stdout.split()
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
+def test_every_weight_is_in_it():
+    first = of_torch(seed=0, change=0.0)
+    assert of_torch(seed=0, change=0.0) == first
+    for other in (of_torch(seed=1, change=0.0), of_torch(seed=0, change=1e-6)):
+        assert all(a != b for a, b in zip(first, other, strict=True))
