@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
-import secrets
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, CpgError, FloatArray, IntArray, Task
+from pytest_cpg.files import replace_file
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, Frames
 
 if TYPE_CHECKING:
@@ -279,16 +278,6 @@ def _write(path: Path, content: bytes) -> None:
     """Write a file, and its folder if need be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, content)
+        replace_file(path, content)
     except OSError as error:
         raise CpgError(f"cannot write the film {path}: {error.strerror}") from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    # The name is as long as any file system takes, whatever the film's is.
-    temporary = path.with_name(f".cpg-{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

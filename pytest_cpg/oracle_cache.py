@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import re
-import secrets
 import sys
 import time
 import zipfile
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import IntArray, Planner, Task
+from pytest_cpg.files import replace_file
 from pytest_cpg.metrics import Arm
 from pytest_cpg.planners import Chance
 from pytest_cpg.stored_arm import COUNTS, OUTCOMES, StoredArm
@@ -38,9 +38,18 @@ _MOST_SNAPSHOT_BYTES = 32 * 2**20
 # A temporary file as old as this is of a process that is gone.
 _LEFT_BEHIND_SECONDS = 60
 # What an episode runs through, and what it is kept by.
-_MODULES = ("contracts", "episodes", "imagination", "metrics", "oracle_cache", "stored_arm")
+_MODULES = (
+    "contracts",
+    "episodes",
+    "files",
+    "imagination",
+    "metrics",
+    "oracle_cache",
+    "stored_arm",
+)
 _FOLDERS = ("planners", "tasks", "world_models")
-_FILE_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.(json|npz)(\.[0-9a-f]+\.tmp)?")
+_FILE_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.(json|npz)")
+_LEFT_BEHIND = re.compile(r"\.cpg-[0-9a-f]+\.tmp")
 
 
 class _UnkeyedError(Exception):
@@ -149,7 +158,7 @@ class OracleCache:
             return None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _write(self._folder / f"{key}-{stored.arm.episodes}.json", data)
+            replace_file(self._folder / f"{key}-{stored.arm.episodes}.json", data)
             # The length is in the name and the longest stays: processes that store arms of several
             # lengths at once need not wait for each other.
             for shorter in self._files(key)[1:]:
@@ -186,7 +195,7 @@ class OracleCache:
         np.savez(buffer, allow_pickle=False, **signed)
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            _write(self._snapshot_path(key), buffer.getvalue())
+            replace_file(self._snapshot_path(key), buffer.getvalue())
             self._shrink()
 
     def drop_snapshot(self, key: str) -> None:
@@ -200,19 +209,22 @@ class OracleCache:
     def _files(self, key: str) -> list[Path]:
         """Return the finished files of a key, the longest arm first."""
         matches = [_FILE_NAME.fullmatch(name) for name in os.listdir(self._folder)]
-        finished = [m for m in matches if m and m[3] == "json" and not m[4]]
+        finished = [m for m in matches if m and m[3] == "json"]
         own = sorted((int(m[2]), m[0]) for m in finished if m[1] == key)
         return [self._folder / name for _, name in reversed(own)]
 
     def _shrink(self) -> None:
         """Drop the least recently used files until the others take no more than they may."""
         found = []
-        for name in filter(_FILE_NAME.fullmatch, os.listdir(self._folder)):
+        for name in os.listdir(self._folder):
+            is_left_behind = _LEFT_BEHIND.fullmatch(name)
+            if not (is_left_behind or _FILE_NAME.fullmatch(name)):
+                continue
             # Another process may just have removed it.
             with suppress(FileNotFoundError):
                 status = os.stat(self._folder / name)
                 # Or may just be writing it.
-                if name.endswith(".tmp") and time.time() - status.st_mtime < _LEFT_BEHIND_SECONDS:
+                if is_left_behind and time.time() - status.st_mtime < _LEFT_BEHIND_SECONDS:
                     continue
                 found.append((status.st_mtime_ns, name, status.st_size))
         excess = sum(size for _, _, size in found) - self._max_bytes
@@ -234,16 +246,6 @@ def _read(path: Path, key: str) -> StoredArm:
     with suppress(OSError):
         os.utime(path)
     return stored
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file so that nobody ever sees a part of it."""
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _bits_of(values: Mapping[str, npt.NDArray[Any]]) -> str:

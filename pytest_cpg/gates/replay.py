@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Plans, Task
 from pytest_cpg.episodes import ArmRun, Starts
+from pytest_cpg.files import replace_file
 from pytest_cpg.gates.arm_runs import ArmProgress
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
@@ -138,16 +138,12 @@ class Replay:
         CpgError
             Naming the path and what the system says.
         """
-        temporary = path.with_name(f".cpg-{secrets.token_hex(8)}.tmp")
+        file = io.BytesIO()
+        # The stub takes every name for allow_pickle.
+        np.savez_compressed(file, **self._arrays())  # type: ignore[arg-type]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with temporary.open("wb") as file:
-                    # The stub takes every name for allow_pickle.
-                    np.savez_compressed(file, **self._arrays())  # type: ignore[arg-type]
-                os.replace(temporary, path)
-            finally:
-                temporary.unlink(missing_ok=True)
+            replace_file(path, file.getvalue())
         except OSError as error:
             raise CpgError(f"cannot write the replay {path}: {error.strerror or error}") from None
 

@@ -1057,12 +1057,21 @@ def test_a_forgotten_temporary_file_is_dropped_in_its_turn(tmp_path):
     folder = tmp_path / "arms"
     cache = OracleCache(folder, max_bytes=2 * SIZE)
     cache.store(KEYS[0], stored_of(30))
-    leftover = folder / f"{KEYS[1]}-30.json.0123456789abcdef.tmp"
+    leftover = folder / ".cpg-0123456789abcdef.tmp"
     leftover.write_bytes(b"x" * SIZE)
     os.utime(leftover, (1000, 1000))
     assert cache.load(KEYS[1]) == (None, None)
     cache.store(KEYS[2], stored_of(30))
     assert names(folder) == {f"{KEYS[0]}-30.json", f"{KEYS[2]}-30.json"}
+
+
+def test_a_temporary_file_of_another_process_at_work_stays(tmp_path):
+    folder = tmp_path / "arms"
+    cache = OracleCache(folder, max_bytes=SIZE)
+    cache.store(KEYS[0], stored_of(30))
+    (folder / ".cpg-0123456789abcdef.tmp").write_bytes(b"x" * SIZE)
+    cache.store(KEYS[2], stored_of(30))
+    assert names(folder) == {f"{KEYS[2]}-30.json", ".cpg-0123456789abcdef.tmp"}
 
 
 def test_an_arm_that_is_too_large_costs_no_other_its_place(tmp_path):

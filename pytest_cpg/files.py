@@ -1,0 +1,24 @@
+"""Files: writing one so that nobody ever sees a part of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file as a whole: whoever reads it meanwhile finds the old one or the new one.
+
+    Raises
+    ------
+    OSError
+        What the system says; a file that was there is left as it was.
+    """
+    # The name is as long as any file system takes, whatever the file's own is.
+    temporary = path.with_name(f".cpg-{secrets.token_hex(8)}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
