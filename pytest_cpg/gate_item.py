@@ -253,7 +253,9 @@ def _markers(node: pytest.Item) -> list[pytest.Mark]:
 def _named(item: pytest.Item, name: str) -> str:
     """Return a name as the closest marker gives it, empty if none does."""
     names = (marker.kwargs.get(name) for marker in _markers(item))
-    return next((given for given in names if isinstance(given, str)), "")
+    given = next((given for given in names if isinstance(given, str)), "")
+    # A lone surrogate is refused later, and until then neither xdist nor a file takes it.
+    return given.encode(errors="backslashreplace").decode()
 
 
 def _components(node: pytest.Item) -> Components:

@@ -255,6 +255,8 @@ def _checked(name: str, parse: Callable[[Any], Any], value: Any) -> Any:
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name}: need a name, got {value!r}")
+    if re.search(r"[\ud800-\udfff]", value):
+        raise ValueError(f"{name}: need a name without lone surrogates, got {value!r}")
     return value
 
 

@@ -157,6 +157,18 @@ BROKEN_SESSIONS = [
 ]
 
 
+@pytest.mark.parametrize("name", ["id", "group"])
+@pytest.mark.parametrize("is_parameter", [False, True])
+def test_a_name_that_cannot_be_sent_is_refused(repository, name, is_parameter):
+    marker = f'pytest.mark.cpg(task="track", model="right", {name}="a\\ud800")'
+    if is_parameter:
+        marker = f'pytest.mark.parametrize("_", [pytest.param(1, marks={marker})])'
+    arguments = "cpg, _" if is_parameter else "cpg"
+    text = f"{model()}\n\n@{marker}\ndef test_named({arguments}): ...\n"
+    result = run(repository, text, "-n", "2")
+    check(result, 1, f"{name}: need a name without lone surrogates, got 'a\\ud800'")
+
+
 @pytest.mark.parametrize(
     ("text", "options", "code", "said"),
     [row[1:] for row in BROKEN_SESSIONS],
