@@ -83,7 +83,7 @@ def _known(
     Where pytest was not asked for a file, its gates are gone if it is; a gate with an id of its own
     may be in any file.
     """
-    known = {*ledger.planned, *ledger.deselected}
+    known = set(ledger.known)
     if asked is None and not ignored:
         return known
     folders = (root,) if asked is None else asked
@@ -109,7 +109,7 @@ def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: b
         return all_collected
     if not (root / file).exists():
         return True
-    return any(gate.startswith(f"{file}::") for gate in {**ledger.planned, **ledger.deselected})
+    return any(gate.startswith(f"{file}::") for gate in ledger.known)
 
 
 def _measured(ledger: Ledger) -> list[str]:

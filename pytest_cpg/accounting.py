@@ -1,38 +1,82 @@
-"""Accounting: whether as many gates were judged as have to be."""
+"""Accounting: whether every gate that has to be judged was."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from pytest_cpg.ledger import Finding, Ledger, named
 
+_SILENT = "no xdist worker said which gates there are before it ended: none is accounted for"
+_DROPPED = "collected, and dropped by a plugin or a conftest.py without saying so"
 
-def required_findings(ledger: Ledger, *, required: str) -> list[Finding]:
-    """Return why a session fails that judged too few gates.
+
+def accounting_findings(
+    ledger: Ledger, *, required: str, is_strict: bool, is_silent: bool
+) -> list[Finding]:
+    """Return which gates were not judged, and whether the session fails for it.
 
     Accepted gates that are gone are found beside the baseline.
 
     Parameters
     ----------
     required : str
-        ``"all"`` for every gate that was collected, or their number.
+        ``"all"`` for every gate that was collected, or their number; empty for none.
+    is_strict : bool
+        Whether an expected failure has to be one of a verdict.
+    is_silent : bool
+        Whether nobody said which gates there are.
     """
+    found = [Finding(_SILENT, fails=True)] if is_silent else []
     if required == "all":
-        left_out = [gate for gate in ledger.deselected if gate not in ledger.planned]
-        if not left_out:
-            return []
-        return [
-            Finding(
-                f"{len(left_out)} of {len(left_out) + len(ledger.planned)} gates were not "
-                f"selected, and all are required: {named(left_out)}. For a run of some of them use "
-                f"--cpg-require={len(ledger.planned)}",
-                fails=True,
-            )
-        ]
-    judged = sum(bool(entry.judgements or entry.rankings) for entry in ledger.entries.values())
-    if judged >= int(required):
-        return []
+        found += _all_required(ledger)
+    else:
+        if ledger.dropped:
+            found.append(Finding(_counted(ledger, ledger.dropped, _DROPPED)))
+        judged = _judged(ledger)
+        if required and judged < int(required):
+            text = f"{judged} gate{'s'[: judged != 1]} judged, and {required} required"
+            found.append(Finding(f"{text} (--cpg-require)", fails=True))
+    unproven = _without_verdict(ledger, "xfailed")
+    if unproven:
+        text = f"failed as expected without a verdict, which says nothing: {named(unproven)}"
+        found.append(Finding(f"{text} (--cpg-strict)" if is_strict else text, fails=is_strict))
+    return found
+
+
+def _all_required(ledger: Ledger) -> Iterator[Finding]:
+    """Yield why not every gate was judged; a session fails but for gates that are skipped."""
+    deselected = [gate for gate in ledger.deselected if gate not in ledger.planned]
+    empty = [gate for gate, entry in ledger.entries.items() if entry.is_empty]
+    some = f"For a run of some of them use --cpg-require={len(ledger.planned)}"
+    for gates, what, cure in (
+        (deselected, "not selected", some),
+        (ledger.dropped, _DROPPED, some),
+        (
+            empty,
+            "left without parameters, as their list is empty",
+            f"Find out why it is, or use --cpg-require={_judged(ledger)}",
+        ),
+    ):
+        if gates:
+            text = _counted(ledger, gates, f"{what}, and all are required")
+            yield Finding(f"{text}. {cure}", fails=True)
+    skipped = [gate for gate in _without_verdict(ledger, "skipped") if gate not in empty]
+    if skipped:
+        yield Finding(_counted(ledger, skipped, "skipped, and so not judged"))
+
+
+def _counted(ledger: Ledger, gates: Sequence[str], what: str) -> str:
+    verb = "was" if len(gates) == 1 else "were"
+    return f"{len(gates)} of {len(ledger.known)} gates {verb} {what}: {named(gates)}"
+
+
+def _judged(ledger: Ledger) -> int:
+    return sum(entry.is_judged for entry in ledger.entries.values())
+
+
+def _without_verdict(ledger: Ledger, outcome: str) -> list[str]:
     return [
-        Finding(
-            f"{judged} gate{'s'[: judged != 1]} judged, and {required} required (--cpg-require)",
-            fails=True,
-        )
+        gate
+        for gate, entry in ledger.entries.items()
+        if entry.outcome == outcome and not entry.judgements
     ]

@@ -38,7 +38,7 @@ def findings(
     ]
     found = [] if is_cut else _recipe_findings(ledger, measured)
     # A test that makes two comparisons has two chances to cry wolf.
-    known = len({*ledger.planned, *ledger.deselected, *(one.name for one in measured)})
+    known = len({*ledger.known, *(one.name for one in measured)})
     size = max(family_size, known)
     if is_corrected and known > family_size:
         found.append(

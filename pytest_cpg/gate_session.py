@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pytest_cpg.oracle_cache import OracleCache
     from pytest_cpg.session_replay import SessionReplay
 
-_PLANNED, _DESELECTED = "pytest_cpg_planned", "pytest_cpg_deselected"
-_GROUPS = "pytest_cpg_groups"
 # Thousands of arms.
 _MOST_ARM_BYTES = 100 * 2**20
 _SPEC: pytest.StashKey[GateSpec] = pytest.StashKey()
@@ -66,7 +64,7 @@ class GateSession:
     begun : float
         When the session began, by `time.monotonic`.
     uncollected : set of str
-        Filled with "failed" and "skipped", where a file was not collected for that.
+        Filled with why something was not collected, as in `SessionScope`.
     replay : SessionReplay or None
         What to do in place of comparing.
     """
@@ -273,13 +271,14 @@ class GateSession:
         self.ledger.deselected.update(dict.fromkeys(map(gate_id, gates)))
         self.ledger.groups.update(groups_of(gates))
 
-    def note_planned(self, gates: Sequence[pytest.Item]) -> None:
-        """Note gates that will run, if anything does."""
+    def note_planned(self, gates: Sequence[pytest.Item], collected: Sequence[pytest.Item]) -> None:
+        """Note gates that will run, if anything does, of those that were collected."""
         from pytest_cpg.gate_item import gate_id, groups_of
 
         if self._scope.has_run:
             self.ledger.plan(map(gate_id, gates))
-            self.ledger.groups.update(groups_of(gates))
+            self.ledger.collected.update(dict.fromkeys(map(gate_id, collected)))
+            self.ledger.groups.update(groups_of([*collected, *gates]))
 
     def begin(self, item: pytest.Item) -> None:
         """Check a gate that is about to run."""
@@ -310,27 +309,11 @@ class GateSession:
             return None
         return "passed", "?", ("INCONCLUSIVE", {"yellow": True})
 
-    def learn(self, output: Mapping[str, Any]) -> None:
-        """Learn from an xdist worker which gates it had collected."""
-        if output.get(_PLANNED):
-            self.ledger.plan(output[_PLANNED])
-        if output.get(_DESELECTED):
-            self.ledger.deselected.update(dict.fromkeys(output[_DESELECTED]))
-        if output.get(_GROUPS):
-            self.ledger.groups.update(output[_GROUPS])
-
     def finish(self, session: pytest.Session) -> None:
         """Fail a session in which a planned gate did not report, or the gates fail together."""
         writes = self._scope.has_run and self._outputs.is_asked(with_gates=self._ledger is not None)
         has_gates = self._ledger is not None
-        is_concerned = has_gates or writes or self._scope.owes_gates(self._baseline_path)
-        if not is_concerned:
-            return
-        output = getattr(self._config, "workeroutput", None)
-        if output is not None:
-            output[_PLANNED] = list(self.ledger.planned)
-            output[_DESELECTED] = list(self.ledger.deselected)
-            output[_GROUPS] = dict(self.ledger.groups)
+        if not (has_gates or writes or self._scope.owes_gates(had_gates=self._had_gates)):
             return
         # Before a baseline is written, which is a change to the tree.
         provenance = self._outputs.provenance() if writes else None
@@ -399,6 +382,13 @@ class GateSession:
         return Path(self._config.rootpath, self._settings.of_session("baseline"))
 
     @property
+    def _had_gates(self) -> bool:
+        """Whether an earlier session had gates, as far as is remembered."""
+        from pytest_cpg.selection import LAST
+
+        return self._baseline_path.exists() or bool(self._cache and self._cache.get(LAST, {}))
+
+    @property
     def _uses_baseline(self) -> bool:
         is_asked = self._is_on("update_baseline") or self._is_on("prune_baseline")
         is_compared = self._settings.of_session("drift") != "off" or self._scope.required == "all"
@@ -427,7 +417,7 @@ class GateSession:
     def _findings(self) -> tuple[Finding, ...]:
         """Return what the gates say together, and beside the baseline."""
         from pytest_cpg.acceptance import baseline_findings
-        from pytest_cpg.accounting import required_findings
+        from pytest_cpg.accounting import accounting_findings
         from pytest_cpg.baselines import BaselineError
         from pytest_cpg.findings import findings, without_effect
         from pytest_cpg.ledger import Finding
@@ -449,8 +439,12 @@ class GateSession:
         scope = self._scope
         if not scope.has_run:
             return tuple(found)
-        if scope.required:
-            found += required_findings(self.ledger, required=scope.required)
+        found += accounting_findings(
+            self.ledger,
+            required=scope.required,
+            is_strict=self._is_on("strict") and not is_smoke,
+            is_silent="silent" in scope.uncollected,
+        )
         if self._uses_baseline and not is_smoke:
             found += baseline_findings(
                 self.ledger,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 5
+# As pytest words it.
+_EMPTY_SET = "got empty parameter set"
 
 
 class Report(Protocol):
@@ -164,6 +166,16 @@ class Entry:
         """What the gate found in a few words: its verdicts, or how it ended."""
         return ", ".join(judgement.read().verdict for judgement in self.judgements) or self.outcome
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether the gate gave a verdict; a smoke test and a ranking give none."""
+        return any(not judgement.read().is_smoke for judgement in self.judgements)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there were no parameters to run the gate with."""
+        return self.detail == _EMPTY_SET
+
 
 def entry_of(report: Report) -> Entry | None:
     """Return what this phase of a gate's test says about the gate, if anything."""
@@ -174,7 +186,8 @@ def entry_of(report: Report) -> Entry | None:
     }
     if report.skipped:
         outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
-        return Entry(outcome=outcome, **measured)
+        why = getattr(report, "wasxfail", str(report.longrepr))
+        return Entry(outcome=outcome, detail=_EMPTY_SET if _EMPTY_SET in why else "", **measured)
     if report.when == "call":
         if report.passed:
             return Entry(outcome="passed", **measured)
@@ -197,6 +210,10 @@ def _first_line(report: Report) -> str:
     )
 
 
+# What is known before anything is run.
+_SHARED = ("planned", "collected", "deselected", "groups")
+
+
 @dataclass(slots=True)
 class Ledger:
     """Every gate of the session, in the order of collection.
@@ -204,11 +221,13 @@ class Ledger:
     Attributes
     ----------
     planned : dict
-        Gate id of every collected gate; the order counts, values are unused.
+        Gate id of every gate that has to report; the order counts, values are unused.
     clashes : set
         Gate ids that two collected tests share.
     entries : dict
         What was reported, by gate id.
+    collected : dict
+        Gate id of every gate that pytest collected; values are unused.
     deselected : dict
         Gate id of every gate that was collected and not selected; values are unused.
     groups : dict
@@ -223,6 +242,7 @@ class Ledger:
     clashes: set[str] = field(default_factory=set)
     entries: dict[str, Entry] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
+    collected: dict[str, None] = field(default_factory=dict)
     deselected: dict[str, None] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
@@ -232,6 +252,15 @@ class Ledger:
         gates = list(gates)
         self.clashes.update(gate for gate in gates if gates.count(gate) > 1)
         self.planned.update(dict.fromkeys(gates))
+
+    def share(self) -> dict[str, dict[str, Any]]:
+        """Return which gates there are, as an xdist worker tells it."""
+        return {name: getattr(self, name) for name in _SHARED}
+
+    def learn(self, shared: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take over what a worker shares."""
+        for name, gates in shared.items():
+            getattr(self, name).update(gates)
 
     def report(self, gate: str, entry: Entry) -> None:
         """Note what a phase of a gate's test reported.
@@ -261,3 +290,14 @@ class Ledger:
     def missing(self) -> tuple[str, ...]:
         """Ids of gates that were planned and did not report."""
         return tuple(gate for gate in self.planned if gate not in self.entries)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Ids of all gates that exist, run or not."""
+        return tuple({**self.planned, **self.collected, **self.deselected})
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Ids of gates that were collected, and neither planned nor deselected."""
+        left = {*self.planned, *self.deselected}
+        return tuple(gate for gate in self.collected if gate not in left)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # What may make a session without gates fail, or write something.
 _ASKED_OF_ANY = ("require", "json", "md", "html")
+_CHANNEL = "pytest_cpg_channel"
 
 
 class SessionHooks:
@@ -37,6 +38,9 @@ class SessionHooks:
         self._config, self._settings = config, settings
         self._begun = time.monotonic()
         self._uncollected: set[str] = set()
+        self._collected: list[pytest.Item] = []
+        self._has_workers = False
+        self._shared: list[dict[str, dict[str, Any]]] = []
         self._gates: GateSession | None = None
         self.replay: SessionReplay | None = None
 
@@ -65,6 +69,11 @@ class SessionHooks:
         if not report.passed:
             self._uncollected.add(report.outcome)
 
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Note a gate before anybody can drop it."""
+        if item.get_closest_marker("cpg"):
+            self._collected.append(item)
+
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note the gates that were collected and will not run."""
         gates = _marked(items)
@@ -75,8 +84,11 @@ class SessionHooks:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Note the gates that will run; only say what they could find under --cpg-plan."""
         gates, is_plan = _marked(session.items), "plan" in self._settings.switches
-        if gates:
-            self.gates.note_planned(gates)
+        if gates or self._collected:
+            self.gates.note_planned(gates, self._collected)
+        channel = getattr(self._config, "workerinput", {}).get(_CHANNEL)
+        if channel is not None:
+            channel.send(self._gates.ledger.share() if self._gates else {})
         if session.testsfailed or not is_plan:
             return None
         self.gates.forecast(gates)
@@ -145,16 +157,28 @@ class SessionHooks:
         return self.gates.status_of(judgements)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Learn from an xdist worker which gates it had collected."""
-        if output := getattr(node, "workeroutput", {}):
-            self.gates.learn(output)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Let an xdist worker say which gates it has before it can die in one of them.
+
+        The workeroutput of xdist comes from workers that finish, and its events are its own.
+        """
+        channel = node.gateway.newchannel()
+        # Called in a thread of execnet's.
+        channel.setcallback(self._shared.append)
+        node.workerinput[_CHANNEL] = channel
+        self._has_workers = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a session in which a planned gate did not report, or the gates fail together."""
+        if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
+            return
+        for shared in filter(None, tuple(self._shared)):
+            self.gates.ledger.learn(shared)
+        if self._has_workers and not self._shared:
+            self._uncollected.add("silent")
         is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
-        if (self._gates or is_asked) and "plan" not in self._settings.switches:
+        if self._gates or is_asked or "silent" in self._uncollected:
             self.gates.finish(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

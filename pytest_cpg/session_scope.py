@@ -16,7 +16,8 @@ class SessionScope:
     Parameters
     ----------
     uncollected : set of str
-        "failed" and "skipped", where a file was not collected for that.
+        "failed" and "skipped", where a file was not collected for that; "silent", where no xdist
+        worker said what it had collected.
     """
 
     def __init__(self, config: pytest.Config, settings: Settings, uncollected: set[str]) -> None:
@@ -39,10 +40,8 @@ class SessionScope:
         """How many gates have to be judged, ``"all"`` or a number; empty for none."""
         required = self._settings.of_session("require")
         if "require" not in self._settings.typed:
-            if (
-                "skip" in self._settings.switches
-                or {"last", "replay"} & self._settings.typed.keys()
-            ):
+            is_cut = {"last", "replay"} & self._settings.typed.keys()
+            if is_cut or {"skip", "quick"} & self._settings.switches:
                 return ""
             if self.is_in_ci:
                 required = required or "all"
@@ -55,7 +54,7 @@ class SessionScope:
         """Files and folders that pytest was asked to collect; None for the whole project."""
         config, option = self._config, self._config.option
         is_cut = option.ignore_glob or option.pyargs or getattr(option, "lf", False)
-        if is_cut or "failed" in self.uncollected:
+        if is_cut or {"failed", "silent"} & self.uncollected:
             return ()
         if config.args_source is pytest.Config.ArgsSource.ARGS:
             asked = self._paths([arg for arg in config.args if "::" not in arg])
@@ -70,11 +69,19 @@ class SessionScope:
         """Files and folders that pytest was told to leave out."""
         return self._paths(self._config.option.ignore or [])
 
-    def owes_gates(self, baseline: Path) -> bool:
-        """Say whether a session without any gate may have to have some."""
-        if hasattr(self._config, "workeroutput") or not self.has_run:
+    def owes_gates(self, *, had_gates: bool) -> bool:
+        """Say whether a session without any gate may have to have some.
+
+        Parameters
+        ----------
+        had_gates : bool
+            Whether an earlier session had some.
+        """
+        if not self.has_run:
             return False
-        return self.required not in ("", "all") or (self.required == "all" and baseline.exists())
+        if "silent" in self.uncollected:
+            return had_gates or self.required != ""
+        return had_gates if self.required == "all" else self.required != ""
 
     def _paths(self, given: list[str]) -> tuple[Path, ...]:
         return tuple((self._config.invocation_params.dir / one).resolve() for one in given)

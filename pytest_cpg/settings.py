@@ -347,8 +347,9 @@ SWITCHES = {
     "plan": "say what every collected gate could find, and how long it takes, and run nothing",
     "update_baseline": "accept the results of this run into the baseline file",
     "prune_baseline": "drop gates from the baseline file that are no longer collected",
-    "strict": "fail gates whose verdict is passable and in doubt: every note of the report, and "
-    "verdicts by raw rates that so few episodes do not prove; also cpg_strict in the ini file",
+    "strict": "fail gates whose verdict is passable and in doubt: every note of the report, "
+    "verdicts by raw rates that so few episodes do not prove, and expected failures without any; "
+    "also cpg_strict in the ini file",
     "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
     "no_cache": "run the oracle and chance arms anew, and store nothing of them",
     "resume": "go on where an interrupted session was: what it had finished of each arm is not run "
@@ -501,6 +502,10 @@ def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
         raise pytest.UsageError(
             "--cpg-skip and --cpg-require: what is left out cannot be required. Leave one of them "
             "out."
+        )
+    if "quick" in switches and typed.get("require", "0") not in ("", "0"):
+        raise pytest.UsageError(
+            "--cpg-quick and --cpg-require: a smoke test judges no gate. Leave one of them out."
         )
 
 

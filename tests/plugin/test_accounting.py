@@ -40,7 +40,7 @@ def test_a_gate_that_was_not_selected_fails_in_ci(project, monkeypatch, workers)
     assert result.ret == 1
     result.assert_outcomes(passed=1)
     assert (
-        "1 of 2 gates were not selected, and all are required: test_gates.py::test_other. "
+        "1 of 2 gates was not selected, and all are required: test_gates.py::test_other. "
         "For a run of some of them use --cpg-require=1"
     ) in flat(result)
     result.stdout.fnmatch_lines(["*- cpg: 1 gate, the session fails -*"])
@@ -62,11 +62,107 @@ def test_fewer_gates_than_required_fail(project, workers):
     assert "0 gates judged, and 1 required" in flat(none)
 
 
-def test_a_skipped_gate_is_not_judged(project):
-    text = TESTS.replace("def test_other(cpg): ...", "def test_other():\n    pytest.skip('no GPU')")
-    project.makepyfile(test_gates=text)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def test_other(cpg): ...", "def test_other():\n    pytest.skip('no GPU')"),
+        (
+            'model="right")\ndef test_other(cpg): ...',
+            "margin=0.1)\ndef test_other(benchmark_runner):\n    import conftest\n"
+            "    benchmark_runner.rank({'a': conftest.right, 'b': conftest.mirrored})",
+        ),
+    ],
+    ids=["skipped", "ranking"],
+)
+def test_what_gives_no_verdict_is_not_judged(project, before, after):
+    project.makepyfile(test_gates=TESTS.replace(before, after))
     assert project.runpytest("--cpg-require=1").ret == 0
-    assert project.runpytest("--cpg-require=2").ret == 1
+    assert project.runpytest("--cpg-require=all").ret == 0
+    result = project.runpytest("--cpg-require=2")
+    assert result.ret == 1
+    assert "1 gate judged, and 2 required (--cpg-require)" in flat(result)
+
+
+@both_ways
+@pytest.mark.parametrize("mark", ["skip", "xfail"])
+def test_gates_without_parameters_fail_in_ci_and_those_that_are_skipped_do_not(
+    project, monkeypatch, workers, mark
+):
+    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
+    (project.path / "tox.ini").write_text(
+        f"{ini}\nempty_parameter_set_mark = {mark}\n", encoding="utf-8"
+    )
+    text = TESTS.replace("test_good(cpg)", "test_good(cpg, _)", 1).replace(
+        "@pytest.mark.cpg", '@pytest.mark.parametrize("_", [])\n@pytest.mark.cpg', 1
+    )
+    skipped = '\n\n@pytest.mark.skipif(True, reason="no GPU")\n@pytest.mark.cpg(task="track")\n'
+    project.makepyfile(test_gates=f"{text}{skipped}def test_skipped(cpg): ...\n")
+    assert project.runpytest().ret == 0
+    monkeypatch.setenv("CI", "true")
+    result = project.runpytest(*workers)
+    assert result.ret == 1
+    assert (
+        "1 of 3 gates was left without parameters, as their list is empty, and all are required: "
+        "test_gates.py::test_good[NOTSET]. Find out why it is, or use --cpg-require=1"
+    ) in flat(result)
+    assert ("1 of 3 gates was skipped, and so not judged: test_gates.py::test_skipped") in flat(
+        result
+    )
+    result.stdout.fnmatch_lines(["* test_good[[]NOTSET[]]  -- got empty parameter set --"])
+    assert project.runpytest("--cpg-require=1").ret == 0
+
+
+@both_ways
+def test_an_expected_failure_without_a_verdict_is_said_and_fails_strict_sessions(
+    repository, workers
+):
+    repository.makepyfile(
+        test_gates="""
+import pytest
+
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.parametrize("model", ["mirrored", "diverging"])
+@pytest.mark.cpg(task="track", margin=0.1, episodes=200)
+def test_gate(benchmark_runner, model):
+    import conftest
+    benchmark_runner.compare(learned=getattr(conftest, model))
+"""
+    )
+    said = "failed as expected without a verdict, which says nothing: test_gates.py::test_gate["
+    result = repository.runpytest(*workers)
+    assert result.ret == 0
+    assert f"{said}diverging]" in flat(result)
+    assert f"{said}mirrored]" not in flat(result)
+    strict = repository.runpytest("--cpg-strict", *workers)
+    assert strict.ret == 1
+    assert f"{said}diverging] (--cpg-strict)" in flat(strict)
+    assert repository.runpytest("--cpg-strict", "-k", "mirrored").ret == 0
+
+
+DROPS = """
+
+def pytest_collection_modifyitems(items):
+    items[:] = [item for item in items if item.name not in {dropped}]
+"""
+
+
+@both_ways
+@pytest.mark.parametrize("dropped", [["test_other"], ["test_good", "test_other"]])
+def test_a_gate_that_a_plugin_drops_fails_in_ci(project, monkeypatch, workers, dropped):
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write(DROPS.format(dropped=dropped))
+    names = ", ".join(f"test_gates.py::{one}" for one in dropped)
+    count = "1 of 2 gates was" if len(dropped) == 1 else "2 of 2 gates were"
+    said = f"{count} collected, and dropped by a plugin or a conftest.py without saying so"
+    result = project.runpytest(*workers)
+    assert result.ret == 0
+    assert f"{said}: {names}" in flat(result)
+    monkeypatch.setenv("CI", "true")
+    result = project.runpytest(*workers)
+    assert result.ret == 1
+    assert f"{said}, and all are required: {names}. For a run of some of them use" in flat(result)
+    assert project.runpytest("--cpg-require=0").ret == 0
 
 
 def test_what_the_ini_file_requires_binds_the_whole_project_and_ci(project, monkeypatch):
@@ -157,6 +253,8 @@ def test_unit(): ...
         ("--cpg-plan", "--cpg-prune-baseline"),
         ("--cpg-skip", "--cpg-plan"),
         ("--cpg-skip", "--cpg-require=all"),
+        ("--cpg-quick", "--cpg-require=all"),
+        ("--cpg-quick", "--cpg-require=1"),
     ],
 )
 def test_switches_that_leave_nothing_to_each_other_are_refused(project, options):
@@ -243,6 +341,14 @@ def test_early(cpg):
     result.stdout.no_fnmatch_line("*false alarm*")
     # Nothing of it is remembered.
     repository.runpytest("--cpg-plan").stdout.fnmatch_lines([" test_bad *0.50[?]*"])
+
+
+def test_nothing_is_required_of_a_smoke_test(project, monkeypatch):
+    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
+    (project.path / "tox.ini").write_text(f"{ini}\ncpg_require = 3\n", encoding="utf-8")
+    monkeypatch.setenv("CI", "true")
+    assert project.runpytest("--cpg-quick").ret == 0
+    assert project.runpytest("--cpg-quick", "--cpg-require=0").ret == 0
 
 
 def test_a_broken_model_fails_a_smoke_test(repository):

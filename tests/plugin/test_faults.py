@@ -157,6 +157,51 @@ BROKEN_SESSIONS = [
 ]
 
 
+ONCE = "if late() and len(calls) == 40: os.kill({process}, signal.{name})"
+# Name, the model, options.
+LOST_WORKERS = [
+    ("killed", model("if late(): os._exit(0)"), ("-n", "1", "--max-worker-restart=0")),
+    (
+        "all killed",
+        model("if late(): os._exit(0)"),
+        ("-n", "2", "--dist=each", "--max-worker-restart=0"),
+    ),
+    ("interrupted", model(ONCE.format(process="os.getppid()", name="SIGINT")), ("-n", "2")),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"), [row[1:] for row in LOST_WORKERS], ids=[row[0] for row in LOST_WORKERS]
+)
+def test_gates_of_workers_that_never_finish_are_named(repository, text, options):
+    result = run(repository, text, *options)
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(
+        ["*- cpg: 2 gates, *not reported*", " ! test_gate *-- did not report --"]
+    )
+
+
+def test_gates_of_a_worker_that_breaks_are_in_the_report(repository):
+    odd = "\n\n@pytest.fixture(autouse=True)\ndef odd(record_property):\n"
+    odd += "    record_property('x', object())\n"
+    result = run(repository, model() + odd, "-n", "1", "--cpg-md=out.md")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert "2 missing" in (repository.path / "out.md").read_text(encoding="utf-8")
+
+
+def test_workers_that_end_before_they_say_anything_are_missed(repository, monkeypatch):
+    conftest = repository.path / "conftest.py"
+    ends = "import os\nif 'PYTEST_XDIST_WORKER' in os.environ:\n    os._exit(0)\n"
+    conftest.write_text(ends + conftest.read_text(encoding="utf-8"), encoding="utf-8")
+    said = "no xdist worker said which gates there are before it ended"
+    options = "-n", "1", "--max-worker-restart=0"
+    assert said not in run(repository, model(), *options).stdout.str()
+    monkeypatch.setenv("CI", "true")
+    result = run(repository, model(), *options)
+    assert result.ret != 0
+    assert said in " ".join(result.stdout.str().split())
+
+
 @pytest.mark.parametrize("name", ["id", "group"])
 @pytest.mark.parametrize("is_parameter", [False, True])
 def test_a_name_that_cannot_be_sent_is_refused(repository, name, is_parameter):
