@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from pytest_cpg.baseline_file import GitState, git_state, load, update
@@ -19,7 +19,7 @@ def baseline_findings(
     root: Path,
     in_ci: bool,
     asked: Collection[Path] | None,
-    ignored: Collection[Path] = (),
+    is_ignored: Callable[[Path], bool] | None = None,
     all_collected: bool = True,
     missing_fails: bool = False,
 ) -> list[Finding]:
@@ -37,8 +37,8 @@ def baseline_findings(
         Whether this runs unattended, where accepting is refused.
     asked : collection of Path or None
         Files and folders that pytest was asked for; None for the whole project.
-    ignored : collection of Path
-        Files and folders that pytest was told to leave out.
+    is_ignored : callable, optional
+        Says whether pytest was told to leave out a file; None where it was told of none.
     all_collected : bool
         Whether no file was skipped and none could not be imported.
     missing_fails : bool
@@ -46,8 +46,8 @@ def baseline_findings(
     """
     try:
         baseline = load(path) or Baseline()
-        known = _known(baseline, ledger, root, asked, ignored)
-        gone = tuple(missing(baseline, known, measured=_measured(ledger)))
+        unseen = _unseen(baseline, root, asked, is_ignored)
+        gone = tuple(missing(baseline, {*ledger.known, *unseen}, measured=_measured(ledger)))
         found = []
         if "update_baseline" in switches:
             found += _accept(ledger, path, root, is_forced="force" in switches, in_ci=in_ci)
@@ -60,6 +60,9 @@ def baseline_findings(
             return found + _prune(path, gone, is_forced="force" in switches, in_ci=in_ci)
     except BaselineError as error:
         return [Finding(str(error), fails=True)]
+    left_out = [gate for gate in missing(baseline, set(ledger.known)) if unseen.get(gate)]
+    if left_out:
+        found.append(Finding(f"baseline: not collected, as files are ignored: {named(left_out)}"))
     if gone:
         found.append(
             Finding(
@@ -71,31 +74,29 @@ def baseline_findings(
     return found
 
 
-def _known(
+def _unseen(
     baseline: Baseline,
-    ledger: Ledger,
     root: Path,
     asked: Collection[Path] | None,
-    ignored: Collection[Path],
-) -> set[str]:
-    """Return the gates that exist, as far as this session can tell.
+    is_ignored: Callable[[Path], bool] | None,
+) -> dict[str, bool]:
+    """Return the accepted gates that may be where pytest did not look, and whether it ignored them.
 
     Where pytest was not asked for a file, its gates are gone if it is; a gate with an id of its own
     may be in any file.
     """
-    known = set(ledger.known)
-    if asked is None and not ignored:
-        return known
-    folders = (root,) if asked is None else asked
+    if asked is None and is_ignored is None:
+        return {}
+    folders, unseen = (root,) if asked is None else asked, {}
     for gate in baseline.gates:
         file, is_node, _ = gate.partition("[")[0].partition("::")
         path = root / file
-        is_asked = any(map(path.is_relative_to, folders)) and not any(
-            map(path.is_relative_to, ignored)
-        )
-        if not is_node or (path.exists() and not is_asked):
-            known.add(gate)
-    return known
+        is_left_out = is_ignored is not None and is_ignored(path)
+        if not is_node:
+            unseen[gate] = asked is None
+        elif path.exists() and (is_left_out or not any(map(path.is_relative_to, folders))):
+            unseen[gate] = is_left_out
+    return unseen
 
 
 def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: bool) -> bool:

@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from pytest_cpg.ledger import Finding, Ledger, named
 
 _SILENT = "no xdist worker said which gates there are before it ended: none is accounted for"
+_PASSED_OUT = (
+    "--lf leaves out gates that passed before, and all are required. Leave --lf out, or add "
+    "--cpg-require=0"
+)
 _DROPPED = "collected, and dropped by a plugin or a conftest.py without saying so"
 
 
 def accounting_findings(
-    ledger: Ledger, *, required: str, is_strict: bool, is_silent: bool
+    ledger: Ledger, *, required: str, is_strict: bool, leaves_passed_out: bool, is_silent: bool
 ) -> list[Finding]:
     """Return which gates were not judged, and whether the session fails for it.
 
@@ -23,11 +27,15 @@ def accounting_findings(
         ``"all"`` for every gate that was collected, or their number; empty for none.
     is_strict : bool
         Whether an expected failure has to be one of a verdict.
+    leaves_passed_out : bool
+        Whether pytest left out what passed before, without collecting it.
     is_silent : bool
         Whether nobody said which gates there are.
     """
     found = [Finding(_SILENT, fails=True)] if is_silent else []
     if required == "all":
+        if leaves_passed_out:
+            found.append(Finding(_PASSED_OUT, fails=True))
         found += _all_required(ledger)
     else:
         if ledger.dropped:

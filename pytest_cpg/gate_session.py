@@ -443,6 +443,7 @@ class GateSession:
             self.ledger,
             required=scope.required,
             is_strict=self._is_on("strict") and not is_smoke,
+            leaves_passed_out=scope.leaves_passed_out,
             is_silent="silent" in scope.uncollected,
         )
         if self._uses_baseline and not is_smoke:
@@ -453,7 +454,7 @@ class GateSession:
                 root=self._config.rootpath,
                 in_ci=scope.is_in_ci,
                 asked=scope.asked,
-                ignored=scope.ignored,
+                is_ignored=scope.is_ignored if scope.ignores else None,
                 all_collected=not scope.uncollected,
                 # A gate that was renamed has nothing to be compared with.
                 missing_fails=scope.required == "all"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +47,7 @@ class SessionScope:
                 return ""
             if self.is_in_ci:
                 required = required or "all"
-            elif self.asked is not None or self.ignored:
+            elif self.asked is not None or self.ignores:
                 return ""
         return "" if required == "0" else str(required)
 
@@ -53,7 +55,7 @@ class SessionScope:
     def asked(self) -> tuple[Path, ...] | None:
         """Files and folders that pytest was asked to collect; None for the whole project."""
         config, option = self._config, self._config.option
-        is_cut = option.ignore_glob or option.pyargs or getattr(option, "lf", False)
+        is_cut = option.pyargs or getattr(option, "lf", False)
         if is_cut or {"failed", "silent"} & self.uncollected:
             return ()
         if config.args_source is pytest.Config.ArgsSource.ARGS:
@@ -65,9 +67,26 @@ class SessionScope:
         return None if config.rootpath in asked else asked
 
     @property
-    def ignored(self) -> tuple[Path, ...]:
-        """Files and folders that pytest was told to leave out."""
-        return self._paths(self._config.option.ignore or [])
+    def ignores(self) -> bool:
+        """Whether pytest was told to leave out files or folders."""
+        return bool(self._config.option.ignore or self._config.option.ignore_glob)
+
+    def is_ignored(self, path: Path) -> bool:
+        """Say whether pytest was told to leave out a file, or a folder that it is in."""
+        option, folder = self._config.option, self._config.invocation_params.dir
+        ignored = {os.path.abspath(folder / one) for one in option.ignore or []}
+        patterns = [os.path.abspath(folder / one) for one in option.ignore_glob or []]
+        places = [str(place) for place in (path, *path.parents)]
+        return not ignored.isdisjoint(places) or any(
+            fnmatch(place, pattern) for place in places for pattern in patterns
+        )
+
+    @property
+    def leaves_passed_out(self) -> bool:
+        """Whether --lf leaves out what passed; without a failure before, it leaves out nothing."""
+        cache: Any = getattr(self._config, "cache", None)
+        is_asked = getattr(self._config.option, "lf", False)
+        return bool(is_asked and cache.get("cache/lastfailed", {}))
 
     def owes_gates(self, *, had_gates: bool) -> bool:
         """Say whether a session without any gate may have to have some.
@@ -81,6 +100,8 @@ class SessionScope:
             return False
         if "silent" in self.uncollected:
             return had_gates or self.required != ""
+        if self.leaves_passed_out:
+            had_gates = had_gates or "require" in self._settings.typed
         return had_gates if self.required == "all" else self.required != ""
 
     def _paths(self, given: list[str]) -> tuple[Path, ...]:

@@ -165,6 +165,55 @@ def test_a_gate_that_a_plugin_drops_fails_in_ci(project, monkeypatch, workers, d
     assert project.runpytest("--cpg-require=0").ret == 0
 
 
+@both_ways
+def test_what_lf_leaves_out_is_missed_in_ci(project, monkeypatch, workers):
+    monkeypatch.setenv("CI", "true")
+    project.makepyfile(test_unit="def test_unit(): assert False")
+    assert project.runpytest("--lf", "--deselect=test_unit.py").ret == 0
+    assert project.runpytest("test_unit.py").ret == 1
+    result = project.runpytest("--lf", *workers)
+    assert result.ret == 1
+    assert (
+        "--lf leaves out gates that passed before, and all are required. Leave --lf out, or add "
+        "--cpg-require=0"
+    ) in flat(result)
+    project.makepyfile(test_unit="def test_unit(): ...")
+    assert project.runpytest("--lf", "--cpg-require=0").ret == 0
+
+
+def test_lf_alone_fails_no_project_without_gates(repository, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    repository.makepyfile(test_a="def test_a(): ...", test_b="def test_b(): assert False")
+    assert repository.runpytest().ret == 1
+    repository.makepyfile(test_b="def test_b(): ...")
+    result = repository.runpytest("--lf")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*cpg: *")
+
+
+@both_ways
+@pytest.mark.parametrize("option", ["--ignore=test_gates.py", "--ignore-glob=*gates.py"])
+def test_accepted_gates_of_ignored_files_are_named(project, monkeypatch, option, workers):
+    named = '\n\n@pytest.mark.cpg(task="track", model="right", id="own")\ndef test_own(cpg): ...\n'
+    project.makepyfile(
+        test_gates=f"{TESTS}{named}", test_kept=TESTS.replace("test_other", "test_unheard")
+    )
+    project.runpytest("--cpg-update-baseline", "--cpg-force")
+    monkeypatch.setenv("CI", "true")
+    said = (
+        "baseline: not collected, as files are ignored: own, test_gates.py::test_good, "
+        "test_gates.py::test_other"
+    )
+    result = project.runpytest(option, *workers)
+    assert result.ret == 0
+    assert said in flat(result)
+    project.makepyfile(test_kept=TESTS.replace("test_other", "test_renamed"))
+    result = project.runpytest(option)
+    assert result.ret == 1
+    assert said in flat(result)
+    assert "accepted once and not collected: test_kept.py::test_unheard;" in flat(result)
+
+
 def test_what_the_ini_file_requires_binds_the_whole_project_and_ci(project, monkeypatch):
     ini = (project.path / "tox.ini").read_text(encoding="utf-8")
     (project.path / "tox.ini").write_text(f"{ini}\ncpg_require = 3\n", encoding="utf-8")
