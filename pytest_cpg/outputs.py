@@ -50,6 +50,11 @@ def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path
             make(path, document, outputs)
         except ReportError as error:
             found.append(Finding(str(error), fails=True))
+        except Exception as error:
+            # A page that cannot be drawn must cost neither the other files nor the summary.
+            found.append(
+                Finding(f"cannot write {path}: {type(error).__name__}: {error}", fails=True)
+            )
         else:
             if path != outputs.step_summary:
                 shown = path.relative_to(folder) if path.is_relative_to(folder) else path

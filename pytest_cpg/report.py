@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args, get_origin, get_type_hints
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.ledger import Judgement, Ledger, Outcome, comparison_name
@@ -36,6 +37,7 @@ _DOCUMENT: _Kinds = {
     "deselected": list,
     "findings": list,
 }
+_GENERATOR: _Kinds = {"name": str, "version": str | None}
 _PROVENANCE: _Kinds = {
     "revision": str | None,
     "dirty": bool | None,
@@ -212,6 +214,7 @@ def _replace(path: Path, text: str) -> None:
 def _check(found: Mapping[str, Any]) -> None:
     """Raise ValueError unless everything that is rendered from a document is there."""
     _need(found, _DOCUMENT, "the report")
+    _need(found["generator"], _GENERATOR, "its generator")
     _need(found["provenance"], _PROVENANCE, "its provenance")
     _need_texts(found["provenance"]["packages"].values(), "its packages")
     for finding in found["findings"]:
@@ -224,9 +227,31 @@ def _check(found: Mapping[str, Any]) -> None:
         for comparison in gate["comparisons"]:
             _need(comparison, _COMPARISON, f"a comparison of gate {number}")
             try:
-                result_of(comparison), drift_of(comparison)
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                _check_measured(comparison)
+            except (
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+                TypeError,
+                ValueError,
+            ) as error:
                 raise ValueError(f"a comparison of gate {number} is damaged: {error}") from None
+
+
+def _check_measured(comparison: Mapping[str, Any]) -> None:
+    """Raise an error of some kind unless a comparison's result and drift can be worked with."""
+    from pytest_cpg.gates.result import Pairs
+
+    result, drift = result_of(comparison), drift_of(comparison)
+    _need_types(result, "its result")
+    if drift is not None:
+        _need_types(drift, "its drift")
+    if result.budget < 1:
+        raise ValueError(f"its result has {result.budget} as its budget")
+    Pairs.of(result.oracle, result.learned)
+    for arm in (result.oracle, result.learned, result.chance):
+        if not 0 < arm.level < 1:
+            raise ValueError(f"its arm {arm.name} has {arm.level} as its level")
 
 
 def _need(values: Any, kinds: _Kinds, what: str) -> None:
@@ -235,6 +260,36 @@ def _need(values: Any, kinds: _Kinds, what: str) -> None:
             raise ValueError(f"{what} has no {name}")
         if not isinstance(values[name], kind):
             raise ValueError(f"{what} has {values[name]!r:.40} as its {name}")
+
+
+def _need_types(value: Any, what: str) -> None:
+    """Raise ValueError unless every attribute of a dataclass is what its annotation says."""
+    for name, hint in get_type_hints(type(value)).items():
+        found = getattr(value, name)
+        if not _is_of(found, hint):
+            raise ValueError(f"{what} has {found!r:.40} as its {name}")
+        if is_dataclass(found):
+            _need_types(found, f"{what}, in its {name},")
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Say whether a value is of an annotated type; true and false are no numbers here."""
+    kind: Any = get_origin(hint) or hint
+    inner = get_args(hint)
+    if kind is UnionType:
+        return any(_is_of(value, one) for one in inner)
+    if isinstance(value, bool):
+        return kind is bool
+    if kind is float:
+        return isinstance(value, int | float) and math.isfinite(value)
+    if not isinstance(value, kind):
+        return False
+    if kind is tuple:
+        hints = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        return len(hints) == len(value) and all(map(_is_of, value, hints))
+    if issubclass(kind, tuple):
+        return all(map(_is_of, value, get_type_hints(kind).values()))
+    return kind is not Mapping or all(_is_of(one, inner[1]) for one in value.values())
 
 
 def _need_texts(values: Iterable[Any], what: str) -> None:

@@ -60,7 +60,8 @@ class Axis:
         """Return a scale with round ends on both sides of zero, and all values between them."""
         spread = (0.0, *values)
         least, most = min(spread), max(spread)
-        rough = (most - least) / (_MOST_TICKS - 1)
+        # Divided one by one, as the difference of two large numbers may be infinite.
+        rough = most / (_MOST_TICKS - 1) - least / (_MOST_TICKS - 1)
         if rough < sys.float_info.min:  # nothing to see, and no decade below it
             rough = 1.0
         decade = 10.0 ** math.floor(math.log10(rough))
@@ -76,7 +77,9 @@ class Axis:
 
     def at(self, value: float) -> float:
         """Return the pixel of a value, to a tenth."""
-        return round((value - self.low) / (self.high - self.low) * self.length, 1)
+        # Halved, which loses no digit, as the length of a long scale may be infinite.
+        low, high = self.low / 2, self.high / 2
+        return round((value / 2 - low) / (high - low) * self.length, 1)
 
     def factor(self, interval: Interval, margin: float) -> float:
         """Return by what to multiply an interval of other units so that it fits this scale."""
