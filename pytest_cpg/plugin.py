@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
             "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
             "several gates at once, --cpg-workers the episodes of one."
         )
-    if settings.of_session("html") or settings.of_session("history"):
+    if any(map(settings.of_session, ("json", "md", "html", "history"))):
         from pytest_cpg.session_outputs import SessionOutputs
 
         SessionOutputs(config, settings).check()

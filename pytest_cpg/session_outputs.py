@@ -14,6 +14,7 @@ from pytest_cpg.settings import Settings
 if TYPE_CHECKING:
     from pytest_cpg.ledger import Finding, Ledger
     from pytest_cpg.provenance import Provenance
+    from pytest_cpg.render.github import Location
 
 _FILES = ("json", "md", "html")
 _ANNOTATES_TOO = "pytest_github_actions_annotate_failures"
@@ -49,8 +50,9 @@ class SessionOutputs:
 
     def write(self, ledger: Ledger, provenance: Provenance) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
+        from pytest_cpg.ledger import Finding
         from pytest_cpg.outputs import Outputs, write_outputs
-        from pytest_cpg.render.github import Location, annotations
+        from pytest_cpg.render.github import annotations
         from pytest_cpg.report import document
 
         report = document(ledger, provenance)
@@ -61,14 +63,14 @@ class SessionOutputs:
             step_summary=Path(summary) if summary and ledger.gates else None,
         )
         if self._is_in_github:
-            places = {
-                gate: Location(Path(file).as_posix(), (line or 0) + 1)
-                for gate, (file, line, _) in self.locations.items()
-            }
             is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
-            self.annotations = annotations(report, places, tests_are_annotated=is_said)
+            self.annotations = annotations(report, self._places(), tests_are_annotated=is_said)
         folder = self._config.invocation_params.dir
-        return tuple(write_outputs(report, outputs, folder=folder))
+        found = tuple(write_outputs(report, outputs, folder=folder))
+        if outputs.html and self._path("history") and not outputs.history:
+            pattern = self._settings.of_session("history")
+            return (Finding(f"no report matches --cpg-history={pattern}"), *found)
+        return found
 
     def check(self) -> None:
         """Refuse what cannot be written before anything is run.
@@ -76,7 +78,7 @@ class SessionOutputs:
         Raises
         ------
         pytest.UsageError
-            Saying what to install or to add.
+            Saying what to install or to type instead.
         """
         if self._path("html") and find_spec("jinja2") is None:
             raise pytest.UsageError(
@@ -84,6 +86,42 @@ class SessionOutputs:
             )
         if self._settings.typed.get("history") and not self._path("html"):
             raise pytest.UsageError("--cpg-history is shown by the page: add --cpg-html=PATH")
+        self._check_paths()
+
+    def _check_paths(self) -> None:
+        """Refuse to replace the baseline, a test or another report."""
+        baseline = self._config.rootpath / self._settings.of_session("baseline")
+        # By what is there already: two names of one file are found, too.
+        taken = {os.path.realpath(baseline): "--cpg-baseline"}
+        for name in _FILES:
+            path = self._path(name)
+            if path is None:
+                continue
+            option, own = f"--cpg-{name}", f"--cpg-{name}=cpg.{name}"
+            if path.suffix == ".py":
+                raise pytest.UsageError(
+                    f"{option}={path.name} would put a report in the place of a Python file. Its "
+                    f"path goes first: {own} {path.name}"
+                )
+            other = taken.setdefault(os.path.realpath(path), option)
+            if other != option:
+                raise pytest.UsageError(
+                    f"{option} and {other} name the same file, {path}. Give the report one of its "
+                    f"own: {own}"
+                )
+
+    def _places(self) -> dict[str, Location]:
+        """Return where every gate's test is written, from the repository's top."""
+        from pytest_cpg.render.github import Location
+
+        root = self._config.rootpath
+        top = Path(os.environ.get("GITHUB_WORKSPACE") or root)
+        places = {}
+        for gate, (file, line, _) in self.locations.items():
+            path = Path(os.path.normpath(root / file))
+            seen = path.relative_to(top) if path.is_relative_to(top) else Path(file)
+            places[gate] = Location(seen.as_posix(), (line or 0) + 1)
+        return places
 
     def _history(self) -> tuple[Path, ...]:
         """Return the reports of earlier sessions, one that is about to be replaced included."""
