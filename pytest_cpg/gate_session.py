@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -302,15 +302,25 @@ class GateSession:
     def status_of(self, judgements: str) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
         """Return how pytest shows a gate that passed and decided nothing."""
         from pytest_cpg.ledger import load
-        from pytest_cpg.stats import Verdict
+        from pytest_cpg.outcomes import gate_outcome
 
-        verdicts = [judgement.read().label for judgement in load(judgements)]
-        if Verdict.INCONCLUSIVE not in verdicts:
+        labels = [judgement.read().label for judgement in load(judgements)]
+        if gate_outcome("passed", labels) == "passed":
             return None
         return "passed", "?", ("INCONCLUSIVE", {"yellow": True})
 
-    def finish(self, session: pytest.Session) -> None:
-        """Fail a session in which a planned gate did not report, or the gates fail together."""
+    def finish(
+        self, session: pytest.Session, *, failed: Set[str], errors: Mapping[str, str]
+    ) -> None:
+        """Fail a session in which a planned gate did not report, or the gates fail together.
+
+        Parameters
+        ----------
+        failed : set of str
+            Node ids of the tests that failed and are no gates.
+        errors : mapping
+            What went wrong, by the node id of what was not collected.
+        """
         writes = self._scope.has_run and self._outputs.is_asked(with_gates=self._ledger is not None)
         has_gates = self._ledger is not None
         if not (has_gates or writes or self._scope.owes_gates(had_gates=self._had_gates)):
@@ -319,8 +329,20 @@ class GateSession:
         provenance = self._outputs.provenance() if writes else None
         self.ledger.findings = self._findings()
         self._remember()
+        self._set_status(session)
         if provenance is not None:
-            self.ledger.findings += self._outputs.write(self.ledger, provenance)
+            from pytest_cpg.outcomes import SessionEnd, error_in
+
+            end = SessionEnd(
+                exit_code=int(session.exitstatus),
+                # A gate whose worker died is reported by xdist, which does not know that it is one.
+                failed_tests=len(failed - self.ledger.planned.keys()),
+                uncollected={name: error_in(text) for name, text in errors.items()},
+            )
+            self.ledger.findings += self._outputs.write(self.ledger, provenance, end)
+            self._set_status(session)
+
+    def _set_status(self, session: pytest.Session) -> None:
         fails = self.ledger.missing or any(found.fails for found in self.ledger.findings)
         if fails and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -31,6 +32,8 @@ class Provenance:
         Version of the interpreter.
     platform : str
         Operating system and processor type.
+    processor : str
+        Its name, or what kind it is where that is all the system says.
     processors : int
         Logical processors that this process may use, at least 1.
     packages : mapping
@@ -41,6 +44,7 @@ class Provenance:
     dirty: bool | None
     python: str
     platform: str
+    processor: str
     processors: int
     packages: Mapping[str, str]
 
@@ -61,6 +65,7 @@ def collect(root: Path) -> Provenance:
         dirty=bool(state.dirty) if state.commit else None,
         python=platform.python_version(),
         platform=platform.platform(),
+        processor=_processor(),
         processors=_processors(),
         packages=_packages(),
     )
@@ -74,6 +79,15 @@ def _packages() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def _processor() -> str:
+    try:
+        described = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        described = ""
+    name = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)
+    return name[1].strip() if name else platform.processor() or platform.machine()
 
 
 def _processors() -> int:

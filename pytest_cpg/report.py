@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args, get_origin
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.ledger import Judgement, Ledger, Outcome, comparison_name
+from pytest_cpg.outcomes import SessionEnd, session_outcome
 from pytest_cpg.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -25,14 +26,13 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.result import GateResult
 
 SCHEMA = 1
-# Outcomes of a gate for which the session fails.
-FAILING = ("failed", "error", "missing")
 _OUTCOMES = (*get_args(Outcome), "missing")
 # What a document has to hold before anything in it is rendered.
 _Kinds: TypeAlias = Mapping[str, type | UnionType]
 _DOCUMENT: _Kinds = {
     "generator": dict,
     "provenance": dict,
+    "session": dict,
     "gates": list,
     "deselected": list,
     "findings": list,
@@ -43,8 +43,15 @@ _PROVENANCE: _Kinds = {
     "dirty": bool | None,
     "python": str,
     "platform": str,
+    "processor": str,
     "processors": int,
     "packages": dict,
+}
+_SESSION: _Kinds = {
+    "outcome": str,
+    "exit_code": int,
+    "failed_tests": int,
+    "uncollected": dict,
 }
 _GATE: _Kinds = {
     "id": str,
@@ -69,15 +76,23 @@ class ReportError(CpgError):
     """A report that cannot be read or written."""
 
 
-def document(ledger: Ledger, provenance: Provenance) -> dict[str, Any]:
+def document(ledger: Ledger, provenance: Provenance, end: SessionEnd) -> dict[str, Any]:
     """Return the report of a session: plain values, the gates in the ledger's order."""
+    gates = [_gate(gate, ledger) for gate in ledger.gates]
+    findings = [asdict(finding) for finding in ledger.findings]
     return {
         "schema": SCHEMA,
         "generator": {"name": "pytest-cpg", "version": provenance.packages.get("pytest-cpg")},
         "provenance": provenance.to_dict(),
-        "gates": [_gate(gate, ledger) for gate in ledger.gates],
+        "session": {
+            "outcome": session_outcome(end.exit_code, gates, findings),
+            "exit_code": end.exit_code,
+            "failed_tests": end.failed_tests,
+            "uncollected": dict(sorted(end.uncollected.items())),
+        },
+        "gates": gates,
         "deselected": list(ledger.deselected),
-        "findings": [asdict(finding) for finding in ledger.findings],
+        "findings": findings,
     }
 
 
@@ -217,6 +232,8 @@ def _check(found: Mapping[str, Any]) -> None:
     _need(found["generator"], _GENERATOR, "its generator")
     _need(found["provenance"], _PROVENANCE, "its provenance")
     _need_texts(found["provenance"]["packages"].values(), "its packages")
+    _need(found["session"], _SESSION, "its session")
+    _need_texts(found["session"]["uncollected"].values(), "its session")
     for finding in found["findings"]:
         _need(finding, _FINDING, "a finding")
     for number, gate in enumerate(found["gates"], 1):

@@ -41,6 +41,8 @@ class SessionHooks:
         self._collected: list[pytest.Item] = []
         self._has_workers = False
         self._shared: list[dict[str, dict[str, Any]]] = []
+        self._errors: dict[str, str] = {}
+        self._failed: set[str] = set()
         self._gates: GateSession | None = None
         self.replay: SessionReplay | None = None
 
@@ -68,6 +70,8 @@ class SessionHooks:
         """Note that a file was skipped or could not be imported, here or on a worker."""
         if not report.passed:
             self._uncollected.add(report.outcome)
+        if report.failed:
+            self._errors[report.nodeid] = report.longreprtext
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a gate before anybody can drop it."""
@@ -142,7 +146,9 @@ class SessionHooks:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect what a gate reported, here or on a worker."""
+        """Collect what a gate reported, here or on a worker, and which other tests failed."""
+        if report.failed and not hasattr(report, "pytest_cpg_gate"):
+            self._failed.add(report.nodeid)
         # The report of a subtest is a copy of its test's, which is still to come.
         if hasattr(report, "pytest_cpg_gate") and not hasattr(report, "context"):
             self.gates.note_report(report)
@@ -179,7 +185,7 @@ class SessionHooks:
             self._uncollected.add("silent")
         is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
         if self._gates or is_asked or "silent" in self._uncollected:
-            self.gates.finish(session)
+            self.gates.finish(session, failed=self._failed, errors=self._errors)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print one line per gate, and what they say together."""

@@ -13,6 +13,7 @@ from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cpg.ledger import Finding, Ledger
+    from pytest_cpg.outcomes import SessionEnd
     from pytest_cpg.provenance import Provenance
     from pytest_cpg.render.github import Location
 
@@ -48,14 +49,14 @@ class SessionOutputs:
 
         return collect(self._config.rootpath)
 
-    def write(self, ledger: Ledger, provenance: Provenance) -> tuple[Finding, ...]:
+    def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
         from pytest_cpg.ledger import Finding
         from pytest_cpg.outputs import Outputs, write_outputs
         from pytest_cpg.render.github import annotations
         from pytest_cpg.report import document
 
-        report = document(ledger, provenance)
+        report = document(ledger, provenance, end)
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
         outputs = Outputs(
             **{name: self._path(name) for name in _FILES},

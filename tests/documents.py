@@ -7,6 +7,7 @@ import numpy as np
 from fakes import result_of
 
 from pytest_cpg.ledger import comparison_name
+from pytest_cpg.outcomes import session_outcome
 
 
 def measured(oracle, learned, episodes=50, *, seed=0, chance=0.04, **more):
@@ -54,7 +55,10 @@ def gate(gate_id, *results, outcome="passed", detail="", earlier=(), rankings=()
     }
 
 
-def session(*gates, findings=(), deselected=(), **provenance):
+def session(
+    *gates, findings=(), deselected=(), exit_code=0, failed_tests=0, uncollected=(), **provenance
+):
+    findings = [{"text": text, "fails": fails} for text, fails in findings]
     return {
         "schema": 1,
         "generator": {"name": "pytest-cpg", "version": "0.1.0"},
@@ -64,12 +68,19 @@ def session(*gates, findings=(), deselected=(), **provenance):
             "python": "3.11.9",
             "platform": "Linux-6.1-x86_64",
             "packages": {"numpy": "2.4.6"},
+            "processor": "Turbo 5",
             "processors": 2,
             **provenance,
         },
+        "session": {
+            "outcome": session_outcome(exit_code, gates, findings),
+            "exit_code": exit_code,
+            "failed_tests": failed_tests,
+            "uncollected": dict(uncollected),
+        },
         "gates": list(gates),
         "deselected": list(deselected),
-        "findings": [{"text": text, "fails": fails} for text, fails in findings],
+        "findings": findings,
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from pytest_cpg.baseline_gate import DesignKey
 from pytest_cpg.baselines import Comparison
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.outcomes import FAILING, WORDS, comparison_outcome, gate_outcome
 from pytest_cpg.render.explanation import explanation
 from pytest_cpg.render.figures import (
     PAIR_KINDS,
@@ -27,19 +28,21 @@ from pytest_cpg.render.figures import (
 )
 from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, number
 from pytest_cpg.report import drift_of, result_of
-from pytest_cpg.stats import Verdict, smallest_detectable_gap
+from pytest_cpg.stats import smallest_detectable_gap
 
+_SIGNS = {
+    "failed": "\N{BALLOT X}",
+    "error": "!",
+    "missing": "\N{EMPTY SET}",
+    "xfailed": "\N{MULTIPLICATION SIGN}",
+    "inconclusive": "?",
+    "skipped": "\N{EN DASH}",
+    "passed": "\N{CHECK MARK}",
+}
 # How a gate can end, as words and as a sign, from worst to best.
 STATES: Mapping[str, tuple[str, str]] = {
-    "failed": ("failed", "\N{BALLOT X}"),
-    "error": ("in error", "!"),
-    "missing": ("not reported", "\N{EMPTY SET}"),
-    "xfailed": ("failed as expected", "\N{MULTIPLICATION SIGN}"),
-    "inconclusive": ("inconclusive", "?"),
-    "skipped": ("skipped", "\N{EN DASH}"),
-    "passed": ("passed", "\N{CHECK MARK}"),
+    outcome: (word, _SIGNS[outcome]) for outcome, word in WORDS.items()
 }
-BAD_STATES = ("failed", "error", "missing")
 # Nobody reads more at a glance, and each one costs the page some bytes.
 _MOST_LOST, _MOST_SESSIONS, _MOST_OPEN = 40, 30, 3
 
@@ -172,7 +175,7 @@ def gate_views(documents: Sequence[Mapping[str, Any]]) -> tuple[GateView, ...]:
     results = _results(documents[-1])
     histories = _histories(documents, results)
     states = [_gate_state(gate, results) for gate in gates]
-    few_are_bad = sum(state in BAD_STATES for state in states) <= _MOST_OPEN
+    few_are_bad = sum(state in FAILING for state in states) <= _MOST_OPEN
     views = []
     for place, (gate, state) in enumerate(zip(gates, states, strict=True), 1):
         path, name = _parts(gate["id"])
@@ -193,7 +196,7 @@ def gate_views(documents: Sequence[Mapping[str, Any]]) -> tuple[GateView, ...]:
                 state=state,
                 detail=gate["detail"],
                 earlier=tuple(gate["earlier"]),
-                is_open=few_are_bad and state in BAD_STATES,
+                is_open=few_are_bad and state in FAILING,
                 comparisons=comparisons,
                 rankings=tuple(gate["rankings"]),
             )
@@ -218,16 +221,14 @@ def _results(document: Mapping[str, Any]) -> dict[str, GateResult]:
 
 def _gate_state(gate: Mapping[str, Any], results: Mapping[str, GateResult]) -> str:
     labels = [results[one["name"]].label for one in gate["comparisons"]]
-    is_open = gate["outcome"] == "passed" and Verdict.INCONCLUSIVE in labels
-    return "inconclusive" if is_open else str(gate["outcome"])
+    return gate_outcome(gate["outcome"], labels)
 
 
 def _comparison_state(gate: Mapping[str, Any], one: Mapping[str, Any], result: GateResult) -> str:
-    outcome, reasons = gate["outcome"], [other["reason"] for other in gate["comparisons"]]
-    if outcome == "failed" and one["reason"] is None and any(reasons):
-        outcome = "passed"
-    is_open = outcome == "passed" and result.label == Verdict.INCONCLUSIVE
-    return "inconclusive" if is_open else str(outcome)
+    reasons = [other["reason"] for other in gate["comparisons"]]
+    return comparison_outcome(
+        gate["outcome"], reason=one["reason"], reasons=reasons, label=result.label
+    )
 
 
 def _parts(gate: str) -> tuple[str, str]:

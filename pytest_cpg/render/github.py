@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pytest_cpg.render.markdown import MARKER, markdown, one_line, rows_of
-from pytest_cpg.render.notation import gap_text
-from pytest_cpg.report import FAILING
+from pytest_cpg.outcomes import FAILING
+from pytest_cpg.render.markdown import MARKER, markdown, rows_of
+from pytest_cpg.render.notation import gap_text, one_line
 
 _MOST_IN_TITLE, _MOST_IN_LINE, _MOST_LINES = 200, 1000, 10
 

@@ -14,8 +14,9 @@ from importlib.resources import files
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.outcomes import besides_gates
 from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
-from pytest_cpg.render.gate_view import BAD_STATES, STATES, GateView, gate_views, revision
+from pytest_cpg.render.gate_view import STATES, GateView, gate_views, revision
 
 try:
     import jinja2
@@ -57,7 +58,8 @@ def html_page(documents: Sequence[Mapping[str, Any]]) -> str:
         gates=gates,
         rows=[one for gate in gates for one in gate.comparisons],
         axis=_forest_axis(gates),
-        overall=_overall(document, gates),
+        overall=document["session"]["outcome"],
+        besides_gates=besides_gates(document["session"]),
         states=STATES,
         counts=[(state, counts[state]) for state in STATES if counts[state]],
         cell=CELL,
@@ -82,16 +84,6 @@ def _forest_axis(gates: Sequence[GateView]) -> Axis:
         if result.metric == "success"
     ]
     return Axis.around([end for row in ends for end in row], length=FOREST_WIDTH)
-
-
-def _overall(document: Mapping[str, Any], gates: Sequence[GateView]) -> str:
-    """Return how the session ended, in a word or two."""
-    if any(gate.state in BAD_STATES for gate in gates):
-        return "failed"
-    if any(finding["fails"] for finding in document["findings"]):
-        return "failed"
-    is_measured = any(gate.comparisons or gate.rankings for gate in gates)
-    return "passed" if is_measured else "nothing measured"
 
 
 def _source(name: str) -> str:

@@ -7,17 +7,17 @@ has made of a comment, so that escaping its signs is not enough.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.metrics import Arm
+from pytest_cpg.outcomes import FAILING, WORDS, besides_gates, comparison_outcome, gate_outcome
 from pytest_cpg.render.explanation import explanation, resolve_hint
 from pytest_cpg.render.failure import rerun_command
-from pytest_cpg.render.notation import gap_text, label
-from pytest_cpg.report import FAILING, drift_of, result_of
+from pytest_cpg.render.notation import gap_text, label, one_line
+from pytest_cpg.report import drift_of, result_of
 from pytest_cpg.stats import Verdict
 
 if TYPE_CHECKING:
@@ -30,14 +30,6 @@ _MOST_BYTES = 65_536
 # Blank lines between sections, and a line for each that says what was left out.
 _BETWEEN = 1000
 _MOST_IN_NAME, _MOST_IN_TEXT, _MOST_LOST = 200, 1000, 40
-_WORDS = {
-    "failed": "**failed**",
-    "error": "**error**",
-    "missing": "**missing**",
-    "passed": "passed",
-    "xfailed": "failed as expected",
-    "skipped": "skipped",
-}
 _COLUMNS = "| gate | verdict | oracle | learned | gap | n | baseline |"
 _ALIGNMENT = "|---|---|--:|--:|---|--:|---|"
 _SPECIAL = re.compile(r"[^\w\s/,%]|_")
@@ -54,7 +46,7 @@ class Row(NamedTuple):
     gate : mapping
         As in the document.
     name, status : str
-        The status is the gate's outcome, but "passed" where another comparison failed the gate.
+        The status is the outcome of the comparison, or of the gate that made none.
     reason : str or None
         Why the comparison is not accepted.
     """
@@ -92,7 +84,8 @@ def markdown(document: Mapping[str, Any]) -> str:
         for row in rows
         if row.status in FAILING and row.result is not None
     ]
-    findings = [_finding(found) for found in document["findings"] if found["fails"]]
+    findings = [_uncollected(*found) for found in document["session"]["uncollected"].items()]
+    findings += [_finding(found) for found in document["findings"] if found["fails"]]
     findings += [_finding(found) for found in document["findings"] if not found["fails"]]
     notes = [f"- {_code(row.name)}: {_prose(note)}" for row in rows for note in _notes(row)]
     parts = [
@@ -115,25 +108,20 @@ def rows_of(gate: Mapping[str, Any]) -> list[Row]:
     if not gate["comparisons"]:
         return [Row(gate, gate["id"], gate["outcome"])]
     reasons = [comparison["reason"] for comparison in gate["comparisons"]]
-    is_blamed = gate["outcome"] == "failed" and any(reasons)
     return [
-        Row(
-            gate,
-            comparison["name"],
-            "passed" if is_blamed and reason is None else gate["outcome"],
-            reason,
-            result_of(comparison),
-            drift_of(comparison),
-        )
-        for comparison, reason in zip(gate["comparisons"], reasons, strict=True)
+        _row(gate, comparison, reasons, result_of(comparison)) for comparison in gate["comparisons"]
     ]
 
 
-def one_line(text: str, most: int) -> str:
-    """Return a text without line breaks and other signs nobody sees, cut in its middle."""
-    seen = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text).strip()
-    half = most // 2 - 1
-    return seen if len(seen) <= most else f"{seen[:half]}..{seen[-half:]}"
+def _row(
+    gate: Mapping[str, Any],
+    comparison: Mapping[str, Any],
+    reasons: Sequence[str | None],
+    result: GateResult,
+) -> Row:
+    reason = comparison["reason"]
+    status = comparison_outcome(gate["outcome"], reason=reason, reasons=reasons, label=result.label)
+    return Row(gate, comparison["name"], status, reason, result, drift_of(comparison))
 
 
 def _code(text: str, most: int = _MOST_IN_NAME) -> str:
@@ -172,32 +160,28 @@ def _section(what: str, lead: str, blocks: Sequence[str], end: str, *, room: flo
 
 
 def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[Row]]) -> str:
-    gates = document["gates"]
-    outcomes = Counter(gate["outcome"] for gate in gates)
-    is_failing = any(found["fails"] for found in document["findings"])
-    if is_failing or any(outcomes[outcome] for outcome in FAILING):
-        overall = "failed"
-    else:
-        overall = "passed" if outcomes["passed"] or outcomes["xfailed"] else "nothing was measured"
+    gates, session = document["gates"], document["session"]
+    outcomes = Counter(map(_outcome, tables))
     counts = [f"{len(gates)} gate{'s'[: len(gates) != 1]}"]
-    tallies = {word.strip("*"): outcomes[outcome] for outcome, word in _WORDS.items()}
-    tallies["inconclusive"] = sum(any(map(_is_open, of_gate)) for of_gate in tables)
-    tallies["deselected"] = len(document["deselected"])
-    counts += [f"{count} {word}" for word, count in tallies.items() if count]
-    return f"pytest-cpg: {overall} ({', '.join(counts)})"
+    counts += [
+        f"{outcomes[outcome]} {word}" for outcome, word in WORDS.items() if outcomes[outcome]
+    ]
+    if document["deselected"]:
+        counts.append(f"{len(document['deselected'])} deselected")
+    counts += besides_gates(session)
+    return f"pytest-cpg: {session['outcome']} ({', '.join(counts)})"
 
 
-def _is_open(row: Row) -> bool:
-    """Say whether a gate passed because its episodes do not tell the arms apart."""
-    return (
-        row.gate["outcome"] == "passed"
-        and row.result is not None
-        and row.result.label == Verdict.INCONCLUSIVE
-    )
+def _outcome(rows: Sequence[Row]) -> str:
+    """Return how the gate of these rows ended."""
+    labels = [row.result.label for row in rows if row.result is not None]
+    return gate_outcome(rows[0].gate["outcome"], labels)
 
 
 def _table_row(row: Row) -> str:
-    verdict, numbers = _WORDS[row.status], [""] * 5
+    # An inconclusive verdict is told by its own name.
+    word = WORDS["passed" if row.status == "inconclusive" else row.status]
+    verdict, numbers = f"**{word}**" if row.status in FAILING else word, [""] * 5
     result = row.result
     if result is None:
         verdict += f": {_prose(row.why)}" * bool(row.why)
@@ -271,6 +255,10 @@ def _finding(finding: Mapping[str, Any]) -> str:
     return f"- {'**fails**: ' * finding['fails']}{_prose(finding['text'])}"
 
 
+def _uncollected(name: str, error: str) -> str:
+    return f"- **not collected**: {_code(name)}: {_prose(error)}"
+
+
 def _provenance(document: Mapping[str, Any]) -> str:
     found = document["provenance"]
     commit = "no revision"
@@ -279,5 +267,5 @@ def _provenance(document: Mapping[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
     return (
         f"{commit}; Python {found['python']} on {found['platform']}, {found['processors']} "
-        f"processors; {packages}"
+        f"processors {found['processor']}; {packages}"
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
+
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.stats import Verdict
 
@@ -47,11 +50,18 @@ def number(value: float, metric: str = "success") -> str:
     return f"{value:+.2f}" if metric == "success" else f"{value:+.3g}"
 
 
+def one_line(text: str, most: int = sys.maxsize) -> str:
+    """Return a text without line breaks and other signs nobody sees, cut in its middle."""
+    seen = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text).strip()
+    half = most // 2 - 1
+    return seen if len(seen) <= most else f"{seen[:half]}..{seen[-half:]}"
+
+
 def fitted_names(gates: tuple[str, ...], room: int) -> dict[str, str]:
     """Return the names shown: without the file when that is unambiguous, and cut to fit."""
-    short = {gate: _without_file(gate) for gate in gates}
+    short = {gate: one_line(_without_file(gate)) for gate in gates}
     if len(set(short.values())) < len(gates):
-        short = {gate: gate for gate in gates}
+        short = {gate: one_line(gate) for gate in gates}
     room = max(_NARROWEST_NAME, room)
     return {gate: _shortened(name, room) for gate, name in short.items()}
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.ledger import Entry, Judgement, Ledger
+from pytest_cpg.outcomes import WORDS, comparison_outcome, gate_outcome
 from pytest_cpg.render.explanation import resolve_hint
-from pytest_cpg.render.notation import bracket, fitted_names, label, number, percentage
+from pytest_cpg.render.notation import bracket, fitted_names, label, number, one_line, percentage
 from pytest_cpg.stats import Verdict
 
 _COLUMNS = "oracle learned   gap {level:^13s}    n verdict"
@@ -29,19 +31,10 @@ class Line:
 def title(ledger: Ledger) -> str:
     """Return the heading of the summary."""
     gates = ledger.gates
-    outcomes = [entry.outcome for entry in ledger.entries.values()]
-    counts = [
-        f"{number} {word}"
-        for word, number in (
-            ("failed", outcomes.count("failed")),
-            ("in error", outcomes.count("error")),
-            ("not reported", len(ledger.missing)),
-            ("failed as expected", outcomes.count("xfailed")),
-            ("skipped", outcomes.count("skipped")),
-            ("inconclusive", sum(map(_is_open, ledger.entries.values()))),
-        )
-        if number
-    ]
+    counted = Counter(map(_gate_outcome, ledger.entries.values()))
+    counted["missing"] = len(ledger.missing)
+    del counted["passed"]
+    counts = [f"{counted[outcome]} {word}" for outcome, word in WORDS.items() if counted[outcome]]
     done = "all passed" if gates else "none collected"
     if any(found.fails for found in ledger.findings):
         done = "the session fails"
@@ -53,10 +46,8 @@ def _is_smoke(entry: Entry) -> bool:
     return any(judgement.read().is_smoke for judgement in entry.judgements)
 
 
-def _is_open(entry: Entry) -> bool:
-    """Say whether a gate passed because its episodes do not tell the arms apart."""
-    labels = (judgement.read().label for judgement in entry.judgements)
-    return entry.outcome == "passed" and Verdict.INCONCLUSIVE in labels
+def _gate_outcome(entry: Entry) -> str:
+    return gate_outcome(entry.outcome, [judgement.read().label for judgement in entry.judgements])
 
 
 def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Line]:
@@ -112,10 +103,13 @@ def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int
             why = entry.detail or ("ranking" if entry.rankings else entry.outcome)
             yield _without_numbers(mark, name, why, markup, width)
     else:
-        for count, judgement in enumerate(entry.judgements, 1):
+        compared = _outcomes(entry)
+        if verbosity < 0 and all(outcome == "passed" for _, outcome in compared):
+            return
+        for count, (judgement, outcome) in enumerate(compared, 1):
             yield from _comparison_lines(
-                entry,
                 judgement,
+                outcome,
                 name if count == 1 else f"#{count:<{len(name) - 1}d}",
                 verbosity=verbosity,
                 width=width,
@@ -136,18 +130,33 @@ def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int
 def _without_numbers(
     mark: str, name: str, why: str, markup: Mapping[str, bool], width: int
 ) -> Line:
-    room = max(width - len(name) - 10, len("..."))
+    room, why = max(width - len(name) - 10, len("...")), one_line(why)
     shown = why if len(why) <= room else f"{why[: room - 3]}..."
     return Line(f" {mark} {name}  -- {shown} --", markup)
 
 
+def _outcomes(entry: Entry) -> list[tuple[Judgement, str]]:
+    """Return every comparison of a gate and how it ended."""
+    reasons = [judgement.reason for judgement in entry.judgements]
+    return [
+        (
+            judgement,
+            comparison_outcome(
+                entry.outcome,
+                reason=judgement.reason,
+                reasons=reasons,
+                label=judgement.read().label,
+            ),
+        )
+        for judgement in entry.judgements
+    ]
+
+
 def _comparison_lines(
-    entry: Entry, judgement: Judgement, name: str, *, verbosity: int, width: int
+    judgement: Judgement, outcome: str, name: str, *, verbosity: int, width: int
 ) -> Iterator[Line]:
     result = judgement.read()
-    mark, markup = _mark(entry, result, failed=judgement.reason is not None)
-    if verbosity < 0 and mark == ".":
-        return
+    mark, markup = _MARKS[outcome]
     yield Line(
         f" {mark} {name} {result.oracle.success_rate:6.2f} {result.learned.success_rate:7.2f} "
         f"{number(result.interval.estimate, result.metric):>5s} {bracket(result):^13s} "
@@ -182,7 +191,7 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
 def _wrapped(
     text: str, indent: str, width: int, markup: Mapping[str, bool] | None = None
 ) -> list[Line]:
-    lines = textwrap.wrap(text, width - len(indent), break_on_hyphens=False)
+    lines = textwrap.wrap(one_line(text), width - len(indent), break_on_hyphens=False)
     return [Line(f"{indent}{line}", markup or {}) for line in lines]
 
 
@@ -193,14 +202,5 @@ _MARKS: dict[str, tuple[str, Mapping[str, bool]]] = {
     "error": ("E", _RED),
     "skipped": ("s", _YELLOW),
     "xfailed": ("x", _YELLOW),
+    "inconclusive": ("?", _YELLOW),
 }
-
-
-def _mark(entry: Entry, result: GateResult, *, failed: bool) -> tuple[str, Mapping[str, bool]]:
-    """Return the letter and colour of one comparison of a gate."""
-    if entry.outcome == "passed" and result.label == Verdict.INCONCLUSIVE:
-        return "?", _YELLOW
-    is_about_another = any(judgement.reason is not None for judgement in entry.judgements)
-    if entry.outcome == "failed" and not failed and is_about_another:
-        return _MARKS["passed"]
-    return _MARKS[entry.outcome]

@@ -1,6 +1,7 @@
 """What a session writes: JSON, Markdown, and what GitHub Actions reads."""
 
 import json
+import re
 from importlib.resources import files
 
 import pytest
@@ -39,6 +40,13 @@ def project(repository):
     repository.makepyfile(test_gates=GATES)
     return repository
 
+
+GREEN = """
+import pytest
+
+@pytest.mark.cpg(task="track", model="right")
+def test_good(cpg): ...
+"""
 
 both_ways = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
 
@@ -98,6 +106,66 @@ def test_an_interrupted_session_leaves_its_report(project):
     assert len(found["gates"]) == 5
 
 
+def heading_of(folder):
+    return (folder / "comment.md").read_text(encoding="utf-8").splitlines()[1]
+
+
+@both_ways
+def test_a_session_whose_other_tests_fail_did_not_pass(repository, workers):
+    repository.makepyfile(test_good=GREEN, test_unit="def test_unit(): assert False")
+    result = repository.runpytest("--cpg-md=comment.md", "--cpg-json=report.json", *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert heading_of(repository.path) == (
+        "### pytest-cpg: failed (1 gate, 1 passed, 1 other test failed, exit code 1)"
+    )
+    assert validated(repository.path / "report.json")["session"] == {
+        "outcome": "failed",
+        "exit_code": 1,
+        "failed_tests": 1,
+        "uncollected": {},
+    }
+
+
+@both_ways
+def test_a_file_that_cannot_be_imported_is_named_and_no_session_with_one_passed(
+    repository, workers
+):
+    pytest.importorskip("jinja2")
+    repository.makepyfile(test_good=GREEN, test_broken="import nothing_here")
+    options = ["--cpg-md=comment.md", "--cpg-json=report.json", "--cpg-html=page.html"]
+    result = repository.runpytest("--continue-on-collection-errors", *options, *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert heading_of(repository.path) == (
+        "### pytest-cpg: failed (1 gate, 1 passed, 1 not collected, exit code 1)"
+    )
+    assert validated(repository.path / "report.json")["session"]["uncollected"] == {
+        "test_broken.py": "ModuleNotFoundError: No module named 'nothing_here'"
+    }
+    page = (repository.path / "page.html").read_text(encoding="utf-8")
+    assert "<title>cpg: 1 gate, failed</title>" in page
+
+
+def test_a_gate_that_is_refused_while_collecting_is_in_the_report(repository):
+    repository.makepyfile(test_bad=GREEN.replace("model=", "modle="))
+    result = repository.runpytest("--cpg-md=comment.md")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    expected = "### pytest-cpg: interrupted (0 gates, 1 not collected, exit code 2)"
+    assert heading_of(repository.path) == expected
+    assert "did you mean" in (repository.path / "comment.md").read_text(encoding="utf-8").lower()
+
+
+def test_an_internal_error_is_no_pass(repository):
+    repository.makepyfile(test_good=GREEN)
+    repository.makeconftest(
+        (repository.path / "conftest.py").read_text(encoding="utf-8")
+        + "\ndef pytest_runtest_logfinish(): raise RuntimeError('not ours')\n"
+    )
+    result = repository.runpytest("--cpg-md=comment.md")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    expected = "### pytest-cpg: internal error (1 gate, 1 passed, exit code 3)"
+    assert heading_of(repository.path) == expected
+
+
 @both_ways
 def test_a_comment_for_a_pull_request_keeps_names_as_text(project, workers):
     project.runpytest("--cpg-md=comment.md", *workers)
@@ -153,6 +221,96 @@ def test_a_damaged_history_is_named(project):
     assert "cannot use the report" in result.stdout.str()
 
 
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (("interval", "low"), "a"),
+        (("versions",), 3),
+        (("planner",), [1]),
+        (("learned", "level"), 7),
+    ],
+)
+def test_a_history_damaged_in_a_result_is_named_and_costs_only_the_page(project, place, wrong):
+    pytest.importorskip("jinja2")
+    old = project.path / "old.json"
+    project.runpytest(f"--cpg-json={old}", "-k", "right")
+    report = json.loads(old.read_text(encoding="utf-8"))
+    values = report["gates"][0]["comparisons"][0]["result"]
+    for name in place[:-1]:
+        values = values[name]
+    values[place[-1]] = wrong
+    old.write_text(json.dumps(report), encoding="utf-8")
+    files = ["--cpg-html=p.html", "--cpg-json=n.json", "--cpg-md=n.md"]
+    result = project.runpytest(*files, "--cpg-history=old.json", "-k", "right")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([" cannot use the report *", " written: n.json", " written: n.md"])
+    assert not (project.path / "p.html").exists()
+    validated(project.path / "n.json")
+
+
+def test_a_history_of_immense_returns_can_be_drawn(project):
+    pytest.importorskip("jinja2")
+    old = project.path / "old.json"
+    project.runpytest(f"--cpg-json={old}", "-k", "right")
+    report = json.loads(old.read_text(encoding="utf-8"))
+    report["gates"][0]["comparisons"][0]["result"]["interval"].update(low=-1e308, high=1e308)
+    old.write_text(json.dumps(report), encoding="utf-8")
+    result = project.runpytest("--cpg-html=p.html", "--cpg-history=old.json", "-k", "right")
+    assert result.ret == pytest.ExitCode.OK
+    drawn = re.findall(r' d="([^"]*)"', (project.path / "p.html").read_text(encoding="utf-8"))
+    assert drawn
+    assert not re.search("nan|inf", " ".join(drawn))
+
+
+def test_a_page_that_cannot_be_drawn_costs_no_other_file(project, monkeypatch):
+    pytest.importorskip("jinja2")
+
+    def fails(documents):
+        raise RuntimeError("our own bug")
+
+    monkeypatch.setattr("pytest_cpg.render.html_page.html_page", fails)
+    result = project.runpytest_inprocess("--cpg-html=p.html", "--cpg-json=n.json", "-k", "right")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    said = " ".join(result.stdout.str().split())
+    assert "p.html: RuntimeError: our own bug written: n.json" in said
+    validated(project.path / "n.json")
+
+
+def test_a_history_that_matches_nothing_is_said(project):
+    pytest.importorskip("jinja2")
+    result = project.runpytest("--cpg-html=p.html", "--cpg-history=typo/*.json", "-k", "right")
+    result.stdout.fnmatch_lines([" no report matches --cpg-history=typo/[*].json"])
+    assert result.ret == pytest.ExitCode.OK, "the first session of a project has no history"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--cpg-json=out", "--cpg-md=./out"],
+            "*--cpg-md and --cpg-json name the same file, *out. Give the report one of its own: "
+            "--cpg-md=cpg.md",
+        ),
+        (
+            ["--cpg-json=.cpg/baseline.json"],
+            "*--cpg-json and --cpg-baseline name the same file, *own: --cpg-json=cpg.json",
+        ),
+        (
+            ["--cpg-md", "test_gates.py"],
+            "*--cpg-md=test_gates.py would put a report in the place of a Python file. Its path "
+            "goes first: --cpg-md=cpg.md test_gates.py",
+        ),
+    ],
+)
+def test_a_path_that_is_somebody_else_s_is_refused_before_anything_runs(project, options, said):
+    before = (project.path / "test_gates.py").read_bytes()
+    result = project.runpytest(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
+    assert not list(project.path.glob("out"))
+    assert (project.path / "test_gates.py").read_bytes() == before
+
+
 def test_a_report_that_cannot_be_written_fails_the_session(project):
     (project.path / "taken").mkdir()
     result = project.runpytest("--cpg-json=taken", "-k", "right")
@@ -186,6 +344,25 @@ def test_github_reads_annotations_and_a_summary(project, monkeypatch, workers):
     off = project.runpytest("--cpg-github=off", *workers)
     off.stdout.no_fnmatch_line("::error*")
     assert (project.path / "summary.md").read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("is_below", [True, False], ids=["from below", "from the top"])
+def test_an_annotation_names_its_file_from_the_top_of_the_repository(
+    repository, monkeypatch, is_below
+):
+    below = repository.mkdir("sub")
+    for name in ("conftest.py", "tox.ini"):
+        (repository.path / name).rename(below / name)
+    (below / "test_bad.py").write_text(GREEN.replace("right", "mirrored"), encoding="utf-8")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(repository.path))
+    if is_below:
+        monkeypatch.chdir(below)
+    result = repository.runpytest(*([] if is_below else ["sub"]))
+    result.stdout.fnmatch_lines(["::error file=sub/test_bad.py,line=4,*"])
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(repository.path / "elsewhere"))
+    result = repository.runpytest(*([] if is_below else ["sub"]))
+    result.stdout.fnmatch_lines(["::error file=test_bad.py,line=4,*"])
 
 
 def test_nothing_is_annotated_twice(project, monkeypatch):

@@ -6,15 +6,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.outcomes import SessionEnd
 from pytest_cpg.provenance import Provenance
 from pytest_cpg.render.github import Location, annotations, step_summary
-from pytest_cpg.render.markdown import MARKER, markdown, one_line
+from pytest_cpg.render.markdown import MARKER, markdown
+from pytest_cpg.render.notation import one_line
 from pytest_cpg.report import document
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 OPEN = result_of(first(47, 50), first(43, 50))
 PROVENANCE = Provenance(
-    revision=None, dirty=None, python="3.11.7", platform="Linux", processors=2, packages={}
+    revision=None,
+    dirty=None,
+    python="3.11.7",
+    platform="Linux",
+    processor="Turbo 5",
+    processors=2,
+    packages={},
 )
 # What the runner takes for a command: properties without a colon, and one line.
 COMMAND = re.compile(r"::error ((?:\w+=[^:,\r\n]*)(?:,\w+=[^:,\r\n]*)*)::([^\r\n]*)")
@@ -33,7 +41,7 @@ def session(gates, *findings):
         if entry is not None:
             ledger.report(gate, entry)
     ledger.findings = findings
-    return document(ledger, PROVENANCE)
+    return document(ledger, PROVENANCE, SessionEnd(exit_code=1))
 
 
 def failed(*judgements):

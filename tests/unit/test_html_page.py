@@ -90,6 +90,7 @@ def full_session(revision="1" * 40, *, learned=0.5):
         gate("a.py::test_skip", outcome="skipped"),
         findings=[("8 gates: a false alarm", False), ("recipe big: MODEL BOTTLENECK", True)],
         deselected=["a.py::test_left_out"],
+        uncollected={"broken.py": "bang"},
         revision=revision,
     )
 
@@ -150,6 +151,9 @@ def test_nothing_that_users_name_becomes_markup():
         "3f2c1e9": HOSTILE,
         "1" * 40: HOSTILE,
         "numpy": HOSTILE,
+        "Turbo 5": HOSTILE,
+        "broken.py": HOSTILE,
+        "bang": HOSTILE,
         "pytest-cpg": HOSTILE,
         "dynamics": HOSTILE,
     }
@@ -200,6 +204,22 @@ def test_the_same_documents_give_the_same_bytes_in_any_process(tmp_path):
 )
 def test_the_headline_says_how_the_session_ended(gates, findings, headline):
     assert f"{headline} {len(gates)} gate" in shown(*gates, findings=findings).text
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "headline"),
+    [(1, "Session failed"), (2, "Session interrupted"), (3, "Internal error"), (4, "Usage error")],
+)
+def test_a_session_that_failed_beside_its_gates_did_not_pass(exit_code, headline):
+    page = shown(
+        gate(GATE, GOOD), exit_code=exit_code, failed_tests=2, uncollected={"t.py": "boom"}
+    )
+    (heading,) = page.all("h1")
+    assert heading["class"] == "failed"
+    assert headline in page.text
+    counts = f"2 other tests failed · 1 not collected · exit code {exit_code} · revision"
+    assert counts in page.text
+    assert "Not collected t.py: boom" in page.text
 
 
 def test_the_counts_name_what_is_not_green_first():
@@ -338,7 +358,7 @@ def test_the_provenance_is_whole():
         "3f2c1e9a0b44556677889900112233445566aabb, with changes that are not committed",
         "pytest-cpg 0.1.0",
         "3.11.9",
-        "Linux-6.1-x86_64, 2 processors",
+        "Linux-6.1-x86_64, 2 processors Turbo 5",
         "numpy 2.4.6",
     ):
         assert part in text

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from pytest_cpg.baseline_gate import BaselineGate
 from pytest_cpg.baselines import compare
 from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.outcomes import SessionEnd
 from pytest_cpg.provenance import Provenance
-from pytest_cpg.render.markdown import MARKER, markdown, one_line
+from pytest_cpg.render.markdown import MARKER, markdown
+from pytest_cpg.render.notation import one_line
 from pytest_cpg.report import document
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
@@ -25,6 +27,7 @@ PROVENANCE = Provenance(
     dirty=True,
     python="3.11.7",
     platform="Linux-x86_64",
+    processor="Turbo 5",
     processors=2,
     packages={"pytest-cpg": "0.1.0", "numpy": "2.4.6"},
 )
@@ -65,7 +68,10 @@ def entry(outcome, *results, reason=None, drift=None, **more):
     return Entry(outcome=outcome, judgements=judgements, **more)
 
 
-def text_of(gates, findings=(), provenance=PROVENANCE, **more):
+GREEN = SessionEnd(exit_code=0)
+
+
+def text_of(gates, findings=(), provenance=PROVENANCE, end=GREEN, **more):
     """Return the comment on a session; a gate whose entry is None did not report."""
     ledger = Ledger()
     ledger.plan(gates)
@@ -75,7 +81,7 @@ def text_of(gates, findings=(), provenance=PROVENANCE, **more):
     ledger.findings = tuple(findings)
     for name, value in more.items():
         setattr(ledger, name, value)
-    return markdown(document(ledger, provenance))
+    return markdown(document(ledger, provenance, end))
 
 
 def rows(text):
@@ -91,7 +97,7 @@ def seen(markup):
 
 
 def test_it_begins_with_the_mark_by_which_a_bot_finds_it():
-    assert text_of({}).startswith(f"{MARKER}\n### pytest-cpg: nothing was measured (0 gates)\n")
+    assert text_of({}).startswith(f"{MARKER}\n### pytest-cpg: nothing measured (0 gates)\n")
     assert MARKER.startswith("<!--")
     assert MARKER.endswith("-->")
 
@@ -99,13 +105,13 @@ def test_it_begins_with_the_mark_by_which_a_bot_finds_it():
 def test_the_heading_says_how_the_session_ended():
     gates = {"a": entry("passed", GOOD), "b": entry("passed", OPEN), "c": entry("skipped")}
     heading = text_of(gates, deselected={"d": None}).splitlines()[1]
-    expected = "passed (3 gates, 2 passed, 1 skipped, 1 inconclusive, 1 deselected)"
+    expected = "passed (3 gates, 1 inconclusive, 1 skipped, 1 passed, 1 deselected)"
     assert heading == f"### pytest-cpg: {expected}"
     gates |= {"d": None, "e": entry("error"), "f": entry("failed", BAD), "g": entry("xfailed", BAD)}
     heading = text_of(gates).splitlines()[1]
     assert heading == (
-        "### pytest-cpg: failed (7 gates, 1 failed, 1 error, 1 missing, 2 passed, "
-        "1 failed as expected, 1 skipped, 1 inconclusive)"
+        "### pytest-cpg: failed (7 gates, 1 failed, 1 in error, 1 not reported, "
+        "1 failed as expected, 1 inconclusive, 1 skipped, 1 passed)"
     )
 
 
@@ -117,6 +123,18 @@ def test_one_gate_that_is_not_green_makes_the_heading_red(outcome):
     assert "pytest-cpg: failed" in text_of({**gates, "b": None})
     assert "pytest-cpg: failed" in text_of(gates, [Finding("x", fails=True)])
     assert "pytest-cpg: passed" in text_of(gates, [Finding("x")])
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "outcome"),
+    [(1, "failed"), (2, "interrupted"), (3, "internal error"), (4, "usage error"), (7, "failed")],
+)
+def test_a_session_that_failed_beside_its_gates_did_not_pass(exit_code, outcome):
+    end = SessionEnd(exit_code=exit_code, failed_tests=1, uncollected={"t.py": "boom"})
+    text = text_of({"a": entry("passed", GOOD)}, end=end)
+    counts = f"1 gate, 1 passed, 1 other test failed, 1 not collected, exit code {exit_code}"
+    assert text.splitlines()[1] == f"### pytest-cpg: {outcome} ({counts})"
+    assert "- **not collected**: t.py: boom" in seen(text)
 
 
 def test_each_comparison_has_a_row_and_failing_gates_come_first():
@@ -135,8 +153,8 @@ def test_each_comparison_has_a_row_and_failing_gates_come_first():
     assert rows(text) == [
         ["bad", "**failed**: MODEL BOTTLENECK", "50/50", "10/50", "+0.80 [+0.65,+0.89] 95%",
          "50", "REGRESSED"],
-        ["gone", "**missing**: did not report", "", "", "", "", ""],
-        ["broken", "**error**: error in setup: boom", "", "", "", "", ""],
+        ["gone", "**not reported**: did not report", "", "", "", "", ""],
+        ["broken", "**in error**: error in setup: boom", "", "", "", "", ""],
         ["good", "passed: AS GOOD AS ORACLE", "100/100", "100/100", "+0.00 [-0.03,+0.03] 95%",
          "100", ""],
         ["good #2", "passed: INCONCLUSIVE", "47/50", "43/50", "+0.08 [-0.04,+0.20] 95%", "50", ""],
@@ -214,7 +232,7 @@ def test_the_last_line_says_what_it_was_run_with():
     last = seen(text_of({}).splitlines()[-1])
     assert last == (
         "revision 3f2c1e9abcde with changes on top; Python 3.11.7 on Linux-x86_64, "
-        "2 processors; pytest-cpg 0.1.0, numpy 2.4.6"
+        "2 processors Turbo 5; pytest-cpg 0.1.0, numpy 2.4.6"
     )
     outside = replace(PROVENANCE, revision=None, dirty=None)
     assert seen(text_of({}, provenance=outside).splitlines()[-1]).startswith("no revision; ")
@@ -236,8 +254,11 @@ def session_named(text):
         f"5{text}": None,
     }
     findings = [Finding(text), Finding(text, fails=True)]
-    provenance = replace(PROVENANCE, python=text, platform=text, packages={text: text})
-    return text_of(gates, findings, provenance, running={f"5{text}": text})
+    provenance = replace(
+        PROVENANCE, python=text, platform=text, processor=text, packages={text: text}
+    )
+    end = SessionEnd(exit_code=1, uncollected={text: text})
+    return text_of(gates, findings, provenance, end, running={f"5{text}": text})
 
 
 @cache

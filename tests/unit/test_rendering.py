@@ -10,6 +10,8 @@ from pytest_cpg.forecast import Forecast
 from pytest_cpg.gates.planning_gap import failure_reason
 from pytest_cpg.gates.result import Look
 from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
+from pytest_cpg.outcomes import SessionEnd
+from pytest_cpg.provenance import Provenance
 from pytest_cpg.render.explanation import resolve_hint
 from pytest_cpg.render.failure import (
     USUAL_LEVEL,
@@ -18,9 +20,12 @@ from pytest_cpg.render.failure import (
     headline,
     rerun_command,
 )
+from pytest_cpg.render.gate_view import gate_views
+from pytest_cpg.render.markdown import rows_of
 from pytest_cpg.render.plan import plan_lines
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
+from pytest_cpg.report import document
 from pytest_cpg.settings import OPTIONS
 from pytest_cpg.stats import paired_statistic
 
@@ -28,6 +33,16 @@ BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
 OPEN = result_of(first(47, 50), first(43, 50))
 EVEN = result_of(first(25, 50), first(25, 50))
 GOOD = result_of(first(50, 50), first(50, 50))
+
+PROVENANCE = Provenance(
+    revision=None,
+    dirty=None,
+    python="3.11.7",
+    platform="Linux",
+    processor="Turbo 5",
+    processors=2,
+    packages={},
+)
 
 
 def text_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE):
@@ -159,6 +174,37 @@ def test_a_gate_that_did_not_report_is_named_and_counted():
         " 1 of 2 planned gates reported",
     ]
     assert title(ledger) == "cpg: 2 gates, 1 not reported"
+
+
+def test_a_quiet_summary_has_the_name_of_every_gate_it_says_anything_of():
+    ledger = ledger_of(a=("passed", GOOD, GOOD))
+    judgements = (judgement_of(GOOD), judgement_of(BAD, reason="bad"))
+    ledger.report("b", Entry(outcome="failed", judgements=judgements))
+    lines = shown(ledger, verbosity=-1)
+    assert [line.split()[:2] for line in lines[1:]] == [[".", "b"], ["F", "#2"]]
+
+
+def test_whatever_a_name_or_a_failure_holds_stays_on_its_line():
+    ledger = ledger_of(**{"own\n##[error]pwn\x1b[2J": ("passed", GOOD), "b\n##[error]": ("",)})
+    detail = "\x1b[1mboom\r##[error]"
+    ledger.report("c", Entry(outcome="error", detail=detail, rankings=("x\x1b\n##[error]",)))
+    lines = shown(ledger, width=120)
+    assert all(line.isprintable() and not line.startswith("##") for line in lines)
+    assert lines[1].startswith(" . own ##[error]pwn [2J ")
+
+
+def test_a_comparison_is_marked_alike_in_every_report():
+    judgements = (judgement_of(OPEN), judgement_of(GOOD), judgement_of(BAD, reason="bad"))
+    ledger = ledger_of()
+    ledger.report("a", Entry(outcome="failed", judgements=judgements))
+    marks = [line.split()[0] for line in shown(ledger)[1:] if line[1:2].strip()]
+    written = document(ledger, PROVENANCE, SessionEnd(exit_code=1))
+    (view,) = gate_views([written])
+    (gate,) = written["gates"]
+    states = ["inconclusive", "passed", "failed"]
+    assert marks[:3] == ["?", ".", "F"]
+    assert [one.state for one in view.comparisons] == states
+    assert [row.status for row in rows_of(gate)] == states
 
 
 def test_rows_fit_the_terminal_and_long_names_lose_their_middle():

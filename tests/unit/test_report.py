@@ -16,7 +16,9 @@ from pytest_cpg.baselines import compare
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.result import Look
 from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.outcomes import SessionEnd
 from pytest_cpg.provenance import Provenance
+from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.report import ReportError, document, drift_of, read, write
 from pytest_cpg.report import result_of as result_in
@@ -37,6 +39,7 @@ PROVENANCE = Provenance(
     dirty=True,
     python="3.11.7",
     platform="Linux-x86_64",
+    processor="Turbo 5",
     processors=2,
     packages={"pytest-cpg": "0.1.0", "numpy": "2.4.6"},
 )
@@ -82,13 +85,16 @@ def full():
     ledger.running["cut"] = "interrupted in arm 2/3"
     ledger.deselected["other"] = None
     ledger.findings = (Finding("2 gates: a false alarm"), Finding("baseline: MISSING", fails=True))
-    return document(ledger, PROVENANCE)
+    end = SessionEnd(exit_code=1, failed_tests=3, uncollected={"b.py": "boom", "a.py": "bang"})
+    return document(ledger, PROVENANCE, end)
 
 
 def test_the_report_of_a_full_session_is_as_its_schema_says(full):
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     VALIDATOR.validate(full)
-    VALIDATOR.validate(document(Ledger(), replace(PROVENANCE, revision=None, dirty=None)))
+    VALIDATOR.validate(
+        document(Ledger(), replace(PROVENANCE, revision=None, dirty=None), SessionEnd(exit_code=0))
+    )
 
 
 def test_gates_are_in_the_ledger_s_order_and_those_without_a_report_are_missing(full):
@@ -108,6 +114,16 @@ def test_gates_are_in_the_ledger_s_order_and_those_without_a_report_are_missing(
         "cut": "interrupted in arm 2/3",
         "unplanned": "error in setup: boom",
     }
+
+
+def test_the_end_of_the_session_is_there(full):
+    assert full["session"] == {
+        "outcome": "failed",
+        "exit_code": 1,
+        "failed_tests": 3,
+        "uncollected": {"a.py": "bang", "b.py": "boom"},
+    }
+    assert list(full["session"]["uncollected"]) == ["a.py", "b.py"]
 
 
 def test_a_gate_s_comparisons_attempts_and_rankings_are_there(full):
@@ -143,7 +159,7 @@ def described(part):
 
 def test_the_schema_allows_no_other_key_and_needs_every_one():
     found = list(described(SCHEMA))
-    assert len(found) == 10
+    assert len(found) == 11
     for part in found:
         assert part["additionalProperties"] is False
         assert part["required"] == list(part["properties"])
@@ -187,7 +203,7 @@ def test_any_name_survives_a_file(tmp_path_factory, gate, detail):
     ledger = Ledger()
     ledger.report(gate, Entry(outcome="error", detail=detail))
     path = tmp_path_factory.mktemp("any") / "report.json"
-    write(path, document(ledger, PROVENANCE))
+    write(path, document(ledger, PROVENANCE, SessionEnd(exit_code=0)))
     found = read(path)["gates"][0]
     assert (found["id"], found["detail"]) == (gate, detail)
 
@@ -308,6 +324,10 @@ def changed(full, *place, to):
     return copy
 
 
+RESULT = ("gates", 0, "comparisons", 0, "result")
+DRIFT = ("gates", 4, "comparisons", 0, "drift")
+
+
 @pytest.mark.parametrize(
     ("place", "to", "wrong"),
     [
@@ -323,6 +343,21 @@ def changed(full, *place, to):
         (("gates", 0, "comparisons", 0, "result", "oracle"), [], "gate 1 is damaged: "),
         (("provenance", "python"), 3, "its provenance has 3 as its python"),
         (("provenance", "packages"), {"numpy": 2}, "its packages: 2 is no text"),
+        (("session", "outcome"), 0, "its session has 0 as its outcome"),
+        (("session", "uncollected"), {"a.py": 1}, "its session: 1 is no text"),
+        ((*RESULT, "interval", "low"), "a", "in its interval, has 'a' as its low"),
+        ((*RESULT, "interval", "low"), True, "in its interval, has True as its low"),
+        ((*RESULT, "versions"), 3, "its result has 3 as its versions"),
+        ((*RESULT, "versions"), {"numpy": 2}, "its result has {'numpy': 2} as its versions"),
+        ((*RESULT, "planner"), [1], "its result has [1] as its planner"),
+        ((*RESULT, "notes"), [1], "its result has (1,) as its notes"),
+        ((*RESULT, "looks"), [[1, "a", 2]], "as its looks"),
+        ((*RESULT, "learned", "latency_ms"), ["a", 1], "in its latency_ms, has 'a' as its median"),
+        ((*RESULT, "learned", "level"), 7, "its arm learned has 7 as its level"),
+        ((*RESULT, "learned", "indices", 0), 7, "need arms over the same episodes"),
+        ((*RESULT, "budget"), 0, "its result has 0 as its budget"),
+        (("generator",), {}, "its generator has no name"),
+        ((*DRIFT, "then"), [1], "its drift has (1,) as its then"),
         (("findings", 0), {"text": "a"}, "a finding has no fails"),
     ],
 )
@@ -330,24 +365,28 @@ def test_a_damaged_report_says_where(full, tmp_path, place, to, wrong):
     assert wrong in refusal(tmp_path / "report.json", changed(full, *place, to=to))
 
 
-def branches(value, place=()):
-    """Yield where every object of a document is."""
-    if isinstance(value, dict):
-        yield place
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, below in items:
-        if isinstance(below, dict | list):
-            yield from branches(below, (*place, key))
+def places(value, place=()):
+    """Yield where everything in a document is, but for episodes after the first two."""
+    yield place
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value[:2])
+        for key, below in items:
+            yield from places(below, (*place, key))
 
 
-@settings(deadline=None, max_examples=60)
+WRONG = [None, 0, -1, 7.5, 1e308, -1e308, True, "", "x", [], [1], {}, [[]], {"a": 1}]
+
+
+@settings(deadline=None, max_examples=200)
 @given(data=st.data())
 def test_a_report_is_refused_or_can_be_rendered_whatever_happened_to_it(
     full, tmp_path_factory, data
 ):
-    place = data.draw(st.sampled_from([place for place in branches(full) if place]))
+    place = data.draw(st.sampled_from([place for place in places(full) if place]))
     path = tmp_path_factory.mktemp("any") / "report.json"
-    wrong = data.draw(st.sampled_from([None, 0, "", [], {}, [[]], {"a": 1}]))
-    path.write_text(json.dumps(changed(full, *place, to=wrong)))
+    path.write_text(json.dumps(changed(full, *place, to=data.draw(st.sampled_from(WRONG)))))
     with suppress(ReportError):
-        markdown(read(path))
+        found = read(path)
+        markdown(found)
+        html_page([found, full])
+        html_page([found])

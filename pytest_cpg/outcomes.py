@@ -1,0 +1,120 @@
+"""Outcomes: how a comparison, a gate and a whole session ended, as every report says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_cpg.stats import Verdict
+
+# Every way in which a gate can end, as it is written everywhere, from worst to best.
+WORDS: Mapping[str, str] = {
+    "failed": "failed",
+    "error": "in error",
+    "missing": "not reported",
+    "xfailed": "failed as expected",
+    "inconclusive": "inconclusive",
+    "skipped": "skipped",
+    "passed": "passed",
+}
+# For these the session fails.
+FAILING = ("failed", "error", "missing")
+# pytest's own words for the exit codes that do not depend on any test.
+_STOPPED = {2: "interrupted", 3: "internal error", 4: "usage error"}
+# pytest's exit code where no test was collected.
+_EMPTY = 5
+_ERROR = re.compile(r"^E +([\w.]+(?:: .*)?)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnd:
+    """How a session ended, besides what its gates found.
+
+    Attributes
+    ----------
+    exit_code : int
+        pytest's: 0 where everything passed.
+    failed_tests : int
+        Tests that failed and are no gates.
+    uncollected : mapping
+        What went wrong in one line, by the id of the file or test that was not collected.
+    """
+
+    exit_code: int
+    failed_tests: int = 0
+    uncollected: Mapping[str, str] = field(default_factory=dict)
+
+
+def comparison_outcome(
+    outcome: str, *, reason: str | None, reasons: Collection[str | None], label: str
+) -> str:
+    """Return how one comparison of a gate ended: as its test, unless another one is to blame.
+
+    Parameters
+    ----------
+    outcome : str
+        Of the test.
+    reason, reasons : str or None
+        Why the test fails for this comparison, and for each of its comparisons.
+    label : str
+        Of the comparison's result.
+    """
+    is_blamed = any(one is not None for one in reasons)
+    if outcome == "failed" and reason is None and is_blamed:
+        outcome = "passed"
+    return gate_outcome(outcome, [label])
+
+
+def gate_outcome(outcome: str, labels: Iterable[str]) -> str:
+    """Return how a gate ended: as its test, or "inconclusive" where a passed test left that open.
+
+    >>> gate_outcome("passed", ["MODEL AS GOOD AS ORACLE", "INCONCLUSIVE"])
+    'inconclusive'
+    """
+    return "inconclusive" if outcome == "passed" and Verdict.INCONCLUSIVE in labels else outcome
+
+
+def session_outcome(
+    exit_code: int, gates: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]]
+) -> str:
+    """Return how a session ended: "passed" only where pytest says so and a gate measured something.
+
+    Parameters
+    ----------
+    gates, findings : iterable of mapping
+        As in the document.
+    """
+    gates = list(gates)
+    if exit_code in _STOPPED:
+        return _STOPPED[exit_code]
+    is_failing = any(gate["outcome"] in FAILING for gate in gates)
+    if is_failing or any(found["fails"] for found in findings) or exit_code not in (0, _EMPTY):
+        return "failed"
+    is_measured = any(gate["comparisons"] or gate["rankings"] for gate in gates)
+    return "passed" if is_measured and exit_code == 0 else "nothing measured"
+
+
+def besides_gates(session: Mapping[str, Any]) -> list[str]:
+    """Return what a document's session had besides its gates, for the line that counts those.
+
+    >>> besides_gates({"exit_code": 1, "failed_tests": 2, "uncollected": {}})
+    ['2 other tests failed', 'exit code 1']
+    """
+    failed, uncollected, code = (
+        session[name] for name in ("failed_tests", "uncollected", "exit_code")
+    )
+    said = [f"{failed} other test{'s'[: failed != 1]} failed"] if failed else []
+    said += [f"{len(uncollected)} not collected"] if uncollected else []
+    return said + ([f"exit code {code}"] if code else [])
+
+
+def error_in(text: str) -> str:
+    r"""Return the line of a failure's text that names the error.
+
+    >>> error_in("ImportError while importing:\n  import x\nE   ImportError: no x\n")
+    'ImportError: no x'
+    """
+    found = _ERROR.search(text)
+    return found[1] if found else (text.strip().splitlines() or ["no reason was given"])[0]
