@@ -24,7 +24,14 @@ from pytest_cpg.stats import (
     rule_on_gap,
     rule_on_returns,
 )
-from pytest_cpg.world_models import BoundModel, OracleDynamics, bind, inference, weights_digest
+from pytest_cpg.world_models import (
+    BoundModel,
+    OracleDynamics,
+    bind,
+    devices,
+    inference,
+    weights_digest,
+)
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -86,6 +93,7 @@ def measure_gap(
         **arms,
         looks=looks,
         weights=weights_digest(learned),
+        device=devices(learned),
         reuse=runs.reuse,
     )
 
@@ -157,6 +165,7 @@ def judge(
     chance: Arm,
     looks: tuple[Look, ...] = (),
     weights: str = "",
+    device: str = "",
     reuse: Reuse | None = None,
 ) -> GateResult:
     """Return the result of three finished arms; ``models`` are those of oracle and learned."""
@@ -206,6 +215,7 @@ def judge(
         start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
         swapped=models["learned"].swapped,
         weights=weights,
+        device=device,
         versions={str(name): str(found) for name, found in design.task.versions.items()},
         reuse=(*reuse.known, *reuse.notes) if reuse else (),
         notes=(

@@ -123,6 +123,8 @@ class GateResult:
         differs between runs that are otherwise the same, and it is not in the JSON form.
     weights : str
         SHA-256 of the learned model's torch weights; empty where it has none.
+    device : str
+        Where those weights are, as torch names it, with the name of a graphics processor behind it.
     versions : mapping
         Package name to version.
     notes : tuple of str
@@ -165,6 +167,7 @@ class GateResult:
     group: str = ""
     is_smoke: bool = False
     weights: str = ""
+    device: str = ""
     reuse: tuple[str, ...] = ()
 
     def __repr__(self) -> str:

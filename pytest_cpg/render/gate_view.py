@@ -318,6 +318,7 @@ def _facts(result: GateResult, attempt: int) -> Iterator[tuple[str, str]]:
     yield "Starts", f"{result.starts}, seed {result.seed}{replaced}"
     yield "Swapped", ", ".join(result.swapped)
     yield "Weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"
+    yield "Device", result.device
     yield "Versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())
 
 

@@ -232,6 +232,7 @@ def _facts(result: GateResult, drift: Comparison | None) -> Iterator[tuple[str, 
     yield "task", f"{result.task}, {result.budget} steps, starts {result.starts}"
     yield "planner", result.planner
     yield "swapped", ", ".join(result.swapped)
+    yield "device", result.device
 
 
 def _notes(row: Row) -> Iterator[str]:

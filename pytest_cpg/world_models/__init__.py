@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_cpg.contracts import Task, WorldModelFactory
 from pytest_cpg.world_models.binding import BoundModel, bind
 from pytest_cpg.world_models.oracle import OracleDynamics
-from pytest_cpg.world_models.torch_state import inference, weights_digest
+from pytest_cpg.world_models.torch_state import devices, inference, weights_digest
 from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "Transitions",
     "bind",
     "collect_transitions",
+    "devices",
     "inference",
     "train_mlp",
     "weights_digest",

@@ -64,6 +64,30 @@ def weights_digest(model: object) -> str:
     return "" if is_empty else digest.hexdigest()
 
 
+def devices(model: object) -> str:
+    """Return where the weights and buffers of a model are; empty where it has none.
+
+    As torch names the device, with the name of the graphics processor behind it: ``"cpu"`` or
+    ``"cuda:0 (NVIDIA H200)"``.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return ""
+    found = {
+        value.device
+        for network in _networks([model], torch.nn.Module)
+        for value in network.state_dict().values()
+        if isinstance(value, torch.Tensor)
+    }
+    return ", ".join(sorted(map(_device_name, found)))
+
+
+def _device_name(device: Any) -> str:
+    if device.type != "cuda":
+        return str(device)
+    return f"{device} ({sys.modules['torch'].cuda.get_device_name(device)})"
+
+
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
     """Run torch on one thread.

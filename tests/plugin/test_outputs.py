@@ -311,6 +311,41 @@ def test_a_path_that_is_somebody_else_s_is_refused_before_anything_runs(project,
     assert (project.path / "test_gates.py").read_bytes() == before
 
 
+def test_the_report_says_where_the_weights_and_on_what_it_ran(repository):
+    pytest.importorskip("torch")
+    repository.makepyfile(
+        """
+        import pytest
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = torch.nn.Parameter(torch.ones(1))
+
+            def forward(self, observations, actions):
+                return observations + self.scale * actions
+
+        @pytest.fixture
+        def learned_dynamics():
+            return Model()
+
+        @pytest.mark.cpg(task="track")
+        def test_network(cpg): ...
+
+        @pytest.mark.cpg(task="track")
+        def test_no_network(benchmark_runner):
+            import conftest
+            benchmark_runner.compare(learned=conftest.right)
+        """
+    )
+    repository.runpytest("--cpg-json=report.json")
+    found = validated(repository.path / "report.json")
+    devices = [gate["comparisons"][0]["result"]["device"] for gate in found["gates"]]
+    assert devices == ["cpu", ""]
+    assert found["provenance"]["processor"]
+
+
 def test_a_report_that_cannot_be_written_fails_the_session(project):
     (project.path / "taken").mkdir()
     result = project.runpytest("--cpg-json=taken", "-k", "right")

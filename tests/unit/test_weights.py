@@ -1,10 +1,10 @@
-"""The hash of a learned model's weights."""
+"""The hash of a learned model's weights, and where they are."""
 
 import functools
 
 import pytest
 
-from pytest_cpg.world_models import weights_digest
+from pytest_cpg.world_models import devices, weights_digest
 
 torch = pytest.importorskip("torch")
 
@@ -42,3 +42,16 @@ def test_any_change_of_a_weight_a_buffer_or_a_type_is_another_digest():
 def test_what_holds_no_network_has_no_digest():
     assert weights_digest(lambda observations, actions: observations) == ""
     assert weights_digest(torch.nn.Identity()) == ""
+
+
+def test_the_devices_of_all_weights_are_named():
+    both = one, _ = network(), network().to("meta")
+    assert devices(one) == "cpu"
+    assert devices(lambda observations, actions: one(observations)) == "cpu"
+    assert devices(lambda observations, actions: both) == "cpu, meta"
+    assert devices(lambda observations, actions: observations) == ""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no graphics processor")
+def test_a_graphics_processor_is_named():
+    assert devices(network().cuda()) == f"cuda:0 ({torch.cuda.get_device_name(0)})"
