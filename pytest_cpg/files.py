@@ -18,7 +18,11 @@ def replace_file(path: Path, content: bytes) -> None:
     # The name is as long as any file system takes, whatever the file's own is.
     temporary = path.with_name(f".cpg-{secrets.token_hex(8)}.tmp")
     try:
-        temporary.write_bytes(content)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            # Some file systems notice only now that the disk is full.
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,6 +26,8 @@ class Outputs:
         The summary of a job in GitHub Actions, which is added to.
     history : tuple of Path
         Reports of earlier sessions, oldest first, for the page.
+    root : Path
+        The root directory, where the page finds films.
     """
 
     json: Path | None = None
@@ -32,6 +35,7 @@ class Outputs:
     html: Path | None = None
     step_summary: Path | None = None
     history: tuple[Path, ...] = ()
+    root: Path = field(default_factory=Path)
 
 
 def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path) -> list[Finding]:
@@ -81,7 +85,8 @@ def _write_page(path: Path, document: Mapping[str, Any], outputs: Outputs) -> No
     from pytest_cpg.render.html_page import html_page
 
     earlier = [read(one) for one in outputs.history]
-    write_text(path, html_page([*earlier, document]))
+    way = Path(os.path.relpath(outputs.root, path.parent)).as_posix()
+    write_text(path, html_page([*earlier, document], root=f"{way}/"))
 
 
 def _write_markdown(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001

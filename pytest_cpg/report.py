@@ -9,7 +9,6 @@ import errno
 import json
 import math
 import os
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args, get_origin, get_type_hints
 
 from pytest_cpg.contracts import CpgError
+from pytest_cpg.files import replace_file
 from pytest_cpg.ledger import Judgement, Ledger, Outcome, comparison_name
 from pytest_cpg.outcomes import SessionEnd, session_outcome
 from pytest_cpg.provenance import Provenance
@@ -67,6 +67,7 @@ _COMPARISON: _Kinds = {
     "max_verdict": str,
     "attempt": int,
     "drift": dict | None,
+    "films": list,
     "result": dict,
 }
 _FINDING: _Kinds = {"text": str, "fails": bool}
@@ -138,7 +139,8 @@ def write_text(path: Path, text: str) -> None:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(target, text)
+        # A name may hold half of a character that is written in two.
+        replace_file(target, text.encode("utf-8", errors="backslashreplace"))
     except FileExistsError as error:
         raise ReportError(
             f"cannot write the report {path}: {error.filename} is no folder"
@@ -205,25 +207,9 @@ def _comparison(name: str, judgement: Judgement, attempt: int) -> dict[str, Any]
         "max_verdict": judgement.max_verdict,
         "attempt": attempt,
         "drift": None if judgement.drift is None else json.loads(judgement.drift),
+        "films": list(judgement.films),
         "result": json.loads(judgement.result),
     }
-
-
-def _replace(path: Path, text: str) -> None:
-    # The name is as long as any file system takes, whatever the report's is.
-    temporary = path.with_name(f".cpg-{secrets.token_hex(8)}.tmp")
-    try:
-        # A name may hold half of a character that is written in two.
-        with open(
-            temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
-        ) as file:
-            file.write(text)
-            file.flush()
-            # Some file systems notice only now that the disk is full.
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _check(found: Mapping[str, Any]) -> None:
@@ -243,6 +229,7 @@ def _check(found: Mapping[str, Any]) -> None:
         _need_texts([*gate["earlier"], *gate["rankings"]], f"gate {number}")
         for comparison in gate["comparisons"]:
             _need(comparison, _COMPARISON, f"a comparison of gate {number}")
+            _need_texts(comparison["films"], f"a comparison of gate {number}")
             try:
                 _check_measured(comparison)
             except (

@@ -61,6 +61,7 @@ class SessionOutputs:
         outputs = Outputs(
             **{name: self._path(name) for name in _FILES},
             history=self._history(),
+            root=self._config.rootpath,
             step_summary=Path(summary) if summary and ledger.gates else None,
         )
         if self._is_in_github:

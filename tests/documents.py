@@ -36,6 +36,7 @@ def comparison(name, result, *, reason=None, drift=None, attempt=1):
         "max_verdict": "INCONCLUSIVE",
         "attempt": attempt,
         "drift": None if drift is None else json.loads(drift.to_json()),
+        "films": [],
         "result": json.loads(result.to_json()),
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from pytest_cpg.baseline_gate import DesignKey
@@ -111,6 +112,8 @@ class ComparisonView:
         The episodes of each of `PAIR_KINDS`.
     lost : tuple of Lost
         The first of them.
+    films : tuple of (str, str)
+        Name and address of films of lost episodes.
     history : History or None
         None where no earlier session made this comparison.
     """
@@ -129,6 +132,7 @@ class ComparisonView:
     grid: PairGrid
     pairs: tuple[tuple[str, int, str], ...]
     lost: tuple[Lost, ...]
+    films: tuple[tuple[str, str], ...]
     history: History | None
 
 
@@ -261,6 +265,7 @@ def _comparison_view(
         grid=pair_grid(kinds),
         pairs=_pairs(result, kinds),
         lost=_lost(result),
+        films=tuple((PurePosixPath(film).stem, film) for film in one["films"]),
         history=history,
     )
 

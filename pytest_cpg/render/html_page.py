@@ -27,7 +27,7 @@ except ModuleNotFoundError as error:
     raise ComponentError('the HTML page needs jinja2: pip install "pytest-cpg[html]"') from error
 
 
-def html_page(documents: Sequence[Mapping[str, Any]]) -> str:
+def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
     """Return the page of the last session, with the history of its gates over all of them.
 
     The same documents give the same text.
@@ -36,6 +36,9 @@ def html_page(documents: Sequence[Mapping[str, Any]]) -> str:
     ----------
     documents : sequence of mapping
         Sessions as their JSON documents, oldest first.
+    root : str
+        The way from the page's folder to the root directory, for links to films: empty or with a
+        slash at its end.
 
     Raises
     ------
@@ -53,6 +56,7 @@ def html_page(documents: Sequence[Mapping[str, Any]]) -> str:
     )
     page = environment.from_string(_source("html_page.html.jinja")).render(
         document=document,
+        root=root,
         provenance=document["provenance"],
         revision=revision(document),
         gates=gates,

@@ -85,6 +85,10 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
                 {"red": True},
             )
         )
+        if any(
+            ledger.running.get(gate, "").startswith("interrupted in") for gate in ledger.missing
+        ):
+            lines.append(Line(" --cpg-resume goes on where they were interrupted"))
     return lines
 
 

@@ -265,7 +265,7 @@ def test_a_history_of_immense_returns_can_be_drawn(project):
 def test_a_page_that_cannot_be_drawn_costs_no_other_file(project, monkeypatch):
     pytest.importorskip("jinja2")
 
-    def fails(documents):
+    def fails(documents, **more):
         raise RuntimeError("our own bug")
 
     monkeypatch.setattr("pytest_cpg.render.html_page.html_page", fails)

@@ -21,6 +21,11 @@ def test_other(cpg): ...
 
 def test_plain(): ...
 """
+DRAWN = """\
+    def render(self, states):
+        return np.full((len(states), 24, 32, 3), 9, dtype=np.uint8)
+
+    def reset(self, seeds):"""
 LOST = ".cpg/lost/test_gates.py-test_gate-*"
 
 
@@ -162,13 +167,7 @@ def test_what_fails_is_filmed(project, workers):
     pytest.importorskip("PIL")
     path = project.path / "conftest.py"
     text = path.read_text(encoding="utf-8")
-    drawn = text.replace(
-        "    def reset(self, seeds):",
-        "    def render(self, states):\n"
-        "        return np.full((len(states), 24, 32, 3), 9, dtype=np.uint8)\n\n"
-        "    def reset(self, seeds):",
-    )
-    path.write_text(drawn, encoding="utf-8")
+    path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
     result = project.runpytest("--cpg-render", *workers)
     assert result.ret == 1
     result.stdout.fnmatch_lines([f"  film: {LOST}-episode-0.gif", f"  film: {LOST}-episode-2.gif"])
@@ -186,3 +185,16 @@ def test_films_are_refused_without_pillow(project, monkeypatch):
     result = project.runpytest_subprocess("--cpg-render")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(['*pip install "pytest-cpg[[]render[]]"'])
+
+
+def test_a_page_links_to_the_films_of_its_session(project):
+    for package in ("PIL", "jinja2"):
+        pytest.importorskip(package)
+    path = project.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
+    project.runpytest("--cpg-render", "--cpg-html=out/page.html", "--cpg-json=report.json")
+    page = (project.path / "out/page.html").read_text(encoding="utf-8")
+    links = re.findall(r'href="(\.\./[^"]+\.gif)"', page)
+    assert len(links) == 3
+    assert all((project.path / "out" / link).is_file() for link in links)

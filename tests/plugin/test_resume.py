@@ -93,7 +93,9 @@ def test_an_interrupted_gate_goes_on_where_it_was(project, more):
     expected, rows = uninterrupted(project)
     broken_off = run(project)
     assert broken_off.ret == 2
-    broken_off.stdout.fnmatch_lines(["*interrupted in arm 2/3 learned*"])
+    broken_off.stdout.fnmatch_lines(
+        ["*interrupted in arm 2/3 learned*", " --cpg-resume goes on where they were interrupted"]
+    )
     (project.path / "go").touch()
     resumed = run(project, "--cpg-resume")
     assert resumed.ret == 0

@@ -994,7 +994,7 @@ def test_a_file_in_place_of_the_folder_is_told(cache, tmp_path):
     ("where", "name", "error"),
     [
         (os, "replace", PermissionError(13, "Permission denied")),
-        (Path, "write_bytes", OSError(28, "No space left on device")),
+        (os, "fsync", OSError(28, "No space left on device")),
         (Path, "mkdir", OSError(30, "Read-only file system")),
     ],
 )
