@@ -14,6 +14,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
@@ -29,7 +30,7 @@ from contextlib import suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, NamedTuple, TypeVar
 
-from pytest_cpg.contracts import SHARERS, ComponentError, CpgError, WorldModelError
+from pytest_cpg.contracts import SHARERS, ComponentError, CpgError, IncompleteError, WorldModelError
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -41,6 +42,8 @@ _MOST_ATTEMPTS = 3
 # Between two looks at the clock while nothing is finished.
 _PATIENCE_SECONDS = 0.25
 _CLUSTER_RETRIES = 3
+# A cluster that is restarted, or grows by need, may have nobody for a while.
+_SECONDS_BETWEEN_CHECKS, _LONGEST_ABSENCE = 2.0, 20.0
 
 
 class WorkerPool(Executor):
@@ -115,11 +118,28 @@ class Cluster(Executor):
         self._executor = client.get_executor(retries=_CLUSTER_RETRIES, pure=False)
         hosts = Counter(worker["host"] for worker in client.scheduler_info(-1)["workers"].values())
         self.workers, self.sharers = sum(hosts.values()), max(hosts.values(), default=0)
+        self._last_seen = self._next_check = time.monotonic()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Schedule a call; dask makes it again when its worker dies."""
         future: Future[T] = self._executor.submit(fn, *args, **kwargs)
         return future
+
+    def check(self) -> None:
+        """Raise ComponentError once nobody has been there to work for a while."""
+        now = time.monotonic()
+        if now < self._next_check:
+            return
+        self._next_check = now + _SECONDS_BETWEEN_CHECKS
+        is_there = self._client.status == "running" and self._client.scheduler_info(-1)["workers"]
+        if is_there:
+            self._last_seen = time.monotonic()
+        elif now - self._last_seen > _LONGEST_ABSENCE:
+            raise ComponentError(
+                f"the dask cluster {self._client.scheduler} has had no workers for "
+                f"{now - self._last_seen:.0f} s. Start some, or its scheduler, and run again; "
+                f"--cpg-resume goes on with what was finished."
+            )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
         """Leave the cluster, which goes on without us."""
@@ -205,7 +225,16 @@ def run_all(
                     continue
                 done += 1
                 yield place, result
+            if isinstance(executor, Cluster):
+                executor.check()
             tick(done)
+    except IncompleteError as error:
+        if not isinstance(executor, Cluster):
+            raise
+        raise IncompleteError(
+            f"{error}. A call that hangs keeps its dask worker: restart the workers if gates after "
+            f"this one do not go on"
+        ) from None
     finally:
         for future in pending:
             future.cancel()
@@ -214,8 +243,8 @@ def run_all(
             executor.shutdown(wait=False, cancel_futures=True)
 
 
-def dump(value: object, what: str) -> bytes:
-    """Pickle what a worker is to have.
+def dump(value: object, what: str, *, more: object = None) -> bytes:
+    """Pickle what a worker is to have, and more that it may need.
 
     Functions that no module knows are sent as they are where cloudpickle is installed.
 
@@ -229,7 +258,7 @@ def dump(value: object, what: str) -> bytes:
     with suppress(ImportError):
         pickler = importlib.import_module("cloudpickle").Pickler
     try:
-        pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+        pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump((value, more))
     # Pickling runs the code of whatever it meets.
     except Exception as error:
         install = ", or install cloudpickle" if pickler is pickle.Pickler else ""
@@ -241,11 +270,25 @@ def dump(value: object, what: str) -> bytes:
     return pickle.dumps((list(sys.path), buffer.getvalue()))
 
 
-def load(data: bytes) -> Any:
-    """Return what `dump` was given; modules are found where the sender found them."""
+def load(data: bytes) -> tuple[Any, Any]:
+    """Return the two values that `dump` was given; modules are looked for where it did, too.
+
+    Raises
+    ------
+    ComponentError
+        When a module that they need is not found here, or is another one.
+    """
     paths, content = pickle.loads(data)  # noqa: S301  # written by `dump`, in this session
     sys.path.extend(path for path in paths if path not in sys.path)
-    return pickle.loads(content)  # noqa: S301
+    try:
+        value, more = pickle.loads(content)  # noqa: S301
+    except (ImportError, AttributeError) as error:
+        raise ComponentError(
+            f"a worker cannot load what it was sent ({error}). Keep task, planner and model in "
+            f"modules that can be imported by their names from pytest's sys.path, as they can be "
+            f"without --import-mode=importlib; or run them without --cpg-workers and --cpg-cluster."
+        ) from None
+    return value, more
 
 
 def workers_of(executor: Executor) -> int:
@@ -263,6 +306,8 @@ def _submitted(call: Call, executor: Executor, *, equipped: bool) -> Future[Any]
     try:
         return call.submit(equipped)
     except (BrokenExecutor, RuntimeError) as error:
+        if not isinstance(error, BrokenExecutor) and "shutdown" not in str(error):
+            raise
         raise ComponentError(
             f"{executor!r} takes no more calls ({error}). Give cpg_executor one that is open, or "
             f"use --cpg-workers, whose processes are replaced when they die."
@@ -293,7 +338,8 @@ def _result_of(future: Future[Any], name: str, lost: Counter[int], place: int) -
 def _killer(name: str) -> WorldModelError:
     return WorldModelError(
         f"{name}: the process that ran them died {_MOST_ATTEMPTS} times. The model ends its "
-        f"process or takes more memory than there is; run it without --cpg-workers to see."
+        f"process or takes more memory than there is; run it without --cpg-workers or "
+        f"--cpg-cluster to see."
     )
 
 

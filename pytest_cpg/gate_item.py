@@ -286,7 +286,7 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
     """Return the failure section of every result that the marker does not accept."""
     from pytest_cpg.render.failure import failure_text
     from pytest_cpg.render.junit import properties
-    from pytest_cpg.session_replay import keep_lost
+    from pytest_cpg.session_replay import keep_lost, node_from_here
 
     failures = []
     measured = item.stash[RESULTS]
@@ -302,7 +302,7 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
                 reason=judgement.reason,
                 max_verdict=spec.max_verdict,
                 model=spec.model,
-                nodeid=item.nodeid,
+                nodeid=node_from_here(item.config, item.nodeid),
                 typed=settings.typed,
                 drift=judgement.comparison,
                 replay=keep_lost(item.config, result, gate=gate_id(item), nodeid=item.nodeid)

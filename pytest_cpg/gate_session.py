@@ -321,7 +321,8 @@ class GateSession:
         errors : mapping
             What went wrong, by the node id of what was not collected.
         """
-        writes = self._scope.has_run and self._outputs.is_asked(with_gates=self._ledger is not None)
+        is_run = self._scope.has_run and self._replay is None
+        writes = is_run and self._outputs.is_asked(with_gates=self._ledger is not None)
         has_gates = self._ledger is not None
         if not (has_gates or writes or self._scope.owes_gates(had_gates=self._had_gates)):
             return

@@ -50,6 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
     if "replay" in settings.typed and is_distributed:
         raise pytest.UsageError("--cpg-replay runs one gate, and needs no workers: add -n 0")
+    if settings.of_session("workers") > 1:
+        _check_is_no_worker()
+    if {"workers", "cluster"} <= settings.typed.keys():
+        raise pytest.UsageError(
+            "--cpg-workers and --cpg-cluster: episodes run here or there. Leave one of them out."
+        )
     if is_distributed and settings.of_session("workers") > 1:
         raise pytest.UsageError(
             "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
@@ -73,6 +79,18 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cpg.selection import Selection
 
         config.pluginmanager.register(Selection(settings, hooks.replay), "cpg-selection")
+
+
+def _check_is_no_worker() -> None:
+    """Refuse a session in a worker, which has run the script that started the first one."""
+    import multiprocessing
+
+    # While it imports the main module, a spawned process has no better mark.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise pytest.UsageError(
+            "this is a worker of --cpg-workers, and starts pytest itself: guard the call in your "
+            'script by `if __name__ == "__main__":`'
+        )
 
 
 def _check_films() -> None:
@@ -140,6 +158,13 @@ def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
 @pytest.fixture
 def benchmark_runner(request: pytest.FixtureRequest, cpg_executor: Executor | None) -> Benchmark:
     """Compare models on the marker's task; the gate is applied to each result after the body."""
+    from pytest_cpg.gate_item import fail
+
+    if cpg_executor is not None and not callable(getattr(cpg_executor, "submit", None)):
+        fail(
+            f"cpg_executor gives {cpg_executor!r}: return a concurrent.futures executor, or None "
+            f"to run episodes in this process."
+        )
     return _gates(request).benchmark(request.node, cpg_executor)
 
 

@@ -50,7 +50,13 @@ def keep_lost(config: pytest.Config, result: GateResult, *, gate: str, nodeid: s
     except (OSError, ReportError):
         return ""
     file = shlex.quote(_from_here(config, path))
-    return f"pytest {shlex.quote(nodeid)} --cpg-replay={file}"
+    return f"pytest {shlex.quote(node_from_here(config, nodeid))} --cpg-replay={file}"
+
+
+def node_from_here(config: pytest.Config, nodeid: str) -> str:
+    """Return a node id as it is typed where pytest was started: pytest's own is from the root."""
+    file, colons, name = nodeid.partition("::")
+    return f"{_from_here(config, config.rootpath / file)}{colons}{name}"
 
 
 def film_lost(
@@ -107,7 +113,7 @@ class SessionReplay:
             self._episodes = self._lost.chosen(some)
         except CpgError as error:
             raise pytest.UsageError(str(error)) from None
-        self.lines: list[str] = []
+        self.lines = [" nothing was replayed: the test ended before it compared anything"]
 
     @property
     def gate(self) -> str:
@@ -119,7 +125,7 @@ class SessionReplay:
         if not is_found:
             raise pytest.UsageError(
                 f"no gate {self.gate!r} was collected, whose lost episodes {self._path} holds. "
-                f"Type: pytest {shlex.quote(self._lost.nodeid)} "
+                f"Type: pytest {shlex.quote(node_from_here(self._config, self._lost.nodeid))} "
                 f"--cpg-replay={shlex.quote(_from_here(self._config, self._path))}; if the test "
                 f"was renamed, run it again first."
             )
@@ -134,15 +140,18 @@ class SessionReplay:
         found = replay(
             as_lost, oracle=oracle, learned=learned, episodes=self._episodes, progress=progress
         )
-        traces = self._path.with_suffix(".npz")
-        found.save(traces)
         width = self._config.get_terminal_writer().fullwidth
         self.lines = replay_lines(found, width=width)
         self.lines += [
             "",
             *(f" note: {text}" for text in self._differences(found, design, learned)),
         ]
-        self.lines.append(f" traces: {_from_here(self._config, traces)}")
+        traces = self._path.with_suffix(".npz")
+        try:
+            found.save(traces)
+            self.lines.append(f" traces: {_from_here(self._config, traces)}")
+        except CpgError as error:
+            self.lines.append(f" no traces: {error}")
         if self._is_filmed:
             made, problem = _film(found, design.task, self._path.parent, self._path.stem)
             self.lines += [f" film: {_from_here(self._config, path)}" for path in made]

@@ -494,6 +494,12 @@ def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
                 f"--cpg-replay and --cpg-{switch.replace('_', '-')}: a replay compares nothing. "
                 f"Leave one of them out."
             )
+    for name in ("json", "md", "html"):
+        if {"replay", name} <= typed.keys():
+            raise pytest.UsageError(
+                f"--cpg-replay and --cpg-{name}: a replay has no results to write. Leave one of "
+                f"them out."
+            )
     if "skip" in switches and typed.get("last"):
         raise pytest.UsageError(
             "--cpg-skip and --cpg-last: gates are left out and wanted. Leave one of them out."

@@ -158,14 +158,15 @@ class ArmRuns:
     ) -> SpreadRun:
         """Return a run of some episodes of an arm on an executor."""
         role, task = _role(name), self._design.task
-        if role not in self._workloads:
+        if name not in self._workloads:
             probe = probe_of(task, self._starts, self._design.seed)
             answer = imagined(self._bound[role], probe)
-            self._workloads[role] = Workload.of(task, self._given[role], probe, answer)
+            self._workloads[name] = Workload.of(
+                task, self._planner_of(name), self._given[role], probe, answer
+            )
         return SpreadRun(
             name,
-            self._planner_of(name),
-            self._workloads[role],
+            self._workloads[name],
             starts,
             executor=executor,
             **self._options,

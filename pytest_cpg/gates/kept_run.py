@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_cpg.contracts import IntArray
 from pytest_cpg.episodes import ArmRun, Progress, Starts
 from pytest_cpg.gates.spread_run import SpreadRun
 from pytest_cpg.metrics import Arm
@@ -20,6 +22,14 @@ _DIGITS = 12
 # Of one that is kept for Ctrl-C, and of one that is written for worse.
 _SECONDS_BETWEEN_SNAPSHOTS = 0.25
 _SECONDS_BETWEEN_FILES = 10.0
+
+
+# Of a snapshot, what has to be the same when an episode is run again.
+_REPEATED = ("states", "steps", "successes", "returns", "plans", "streams")
+
+
+class _ReachedError(Exception):
+    """An episode has come as far as it was."""
 
 
 class Beginner(Protocol):
@@ -79,13 +89,18 @@ class KeptRun:
         resumes: bool = False,
     ) -> None:
         self._name, self._cache, self._key, self._level = name, cache, key, level
-        self._progress = progress
+        self._progress, self._begin = progress, begin
         self.notes: list[str] = []
         self.is_refuted = False
+        if not uses_stored:
+            # What is run anew takes its place.
+            cache.discard(key)
         self._kept = self._checked(starts, repeat) if uses_stored else None
         total = len(starts.episodes)
         self._known = 0 if self._kept is None else min(self._kept.arm.episodes, total)
-        self._run = begin(starts.take(np.arange(self._known, total)), self._tell)
+        self._rest = starts.take(np.arange(self._known, total))
+        self._run = begin(self._rest, self._tell)
+        self._is_advancing = False
         self._is_in_the_middle = resumes and self._goes_on()
         self._snapshot: dict[str, npt.NDArray[Any]] | None = None
         self._next_snapshot = time.monotonic() + _SECONDS_BETWEEN_SNAPSHOTS
@@ -100,24 +115,23 @@ class KeptRun:
             As `ArmRun.advance`.
         """
         if until > self._known:
+            self._is_advancing = True
             self._run.advance(until - self._known)
+            self._is_advancing = False
+            self._cache.drop_snapshot(self._key)
+            self._store()
         whole = self._whole
         if whole is None:
             raise ValueError(f"need at least 1 episode, got {until}")
         return whole.first(until, level=self._level)
 
     def keep(self) -> None:
-        """Store what was run to its end, and where the rest is."""
-        whole = self._whole
-        note = self._cache.store(self._key, whole) if whole is not None else None
-        if note:
-            self.notes.append(note)
-        is_over = not (isinstance(self._run, ArmRun) and self._run.is_under_way)
-        if is_over:
-            self._cache.drop_snapshot(self._key)
-        elif self._snapshot is not None:
-            # The last one between two rounds: in the middle of one nothing fits together.
-            self._cache.store_snapshot(self._key, self._snapshot)
+        """Store what was run of an arm that was broken off; one that was not is stored already."""
+        if self._is_advancing:
+            self._store()
+            if self._snapshot is not None:
+                # The last one between two rounds: in the middle of one nothing fits together.
+                self._cache.store_snapshot(self._key, self._snapshot)
 
     def discard(self) -> None:
         """Remove what is stored of this arm."""
@@ -125,10 +139,12 @@ class KeptRun:
         self._cache.drop_snapshot(self._key)
 
     def __str__(self) -> str:
+        key = f"key {self._key[:_DIGITS]}"
+        stored = f"{self._known} episodes stored ({key}), two run again and equal"
         if self._is_in_the_middle:
-            return f"{self._name}: resumed where it was interrupted (key {self._key[:_DIGITS]})"
-        stored = f"{self._name}: {self._known} episodes stored (key {self._key[:_DIGITS]})"
-        return f"{stored}, two run again and equal" if self._known else f"{self._name}: run anew"
+            before = f"{stored}, the others " if self._known else ""
+            return f"{self._name}: {before}resumed where they were interrupted ({key})"
+        return f"{self._name}: {stored if self._known else 'run anew'}"
 
     @property
     def _whole(self) -> StoredArm | None:
@@ -138,24 +154,63 @@ class KeptRun:
             return new or self._kept
         return self._kept.followed_by(new)
 
+    def _store(self) -> None:
+        whole = self._whole
+        note = self._cache.store(self._key, whole) if whole is not None else None
+        if note and note not in self.notes:
+            self.notes.append(note)
+
     def _tell(self, done: int, count: int) -> None:
-        """Pass progress on, which may break off; keep a snapshot now and then, in case of worse."""
+        """Pass progress on, which may break off; keep what there is now and then, for worse."""
         now = time.monotonic()
         if isinstance(self._run, ArmRun) and now >= self._next_snapshot:
             self._snapshot = self._run.snapshot()
             self._next_snapshot = now + _SECONDS_BETWEEN_SNAPSHOTS
-            if now >= self._next_file:
+        if now >= self._next_file:
+            self._next_file = now + _SECONDS_BETWEEN_FILES
+            if self._snapshot is not None:
                 self._cache.store_snapshot(self._key, self._snapshot)
-                self._next_file = now + _SECONDS_BETWEEN_FILES
+            elif not isinstance(self._run, ArmRun):
+                self._store()
         if self._progress:
             self._progress(self._known + done, self._known + count)
 
     def _goes_on(self) -> bool:
-        """Take up an interrupted run, if there is one of these episodes."""
+        """Take up an interrupted run, if there is one of these episodes and it can be repeated."""
         snapshot = self._cache.load_snapshot(self._key)
         if snapshot is None or not isinstance(self._run, ArmRun):
             return False
-        return self._run.restore(snapshot)
+        if not self._run.restore(snapshot):
+            return False
+        then = self._run.snapshot()
+        # All that are under way have gone on together since they began.
+        begun = int(then["done"]) + np.flatnonzero(then["plans"][int(then["done"]) :])
+        rng = np.random.default_rng()
+        rows = np.sort(rng.choice(begun, size=min(2, len(begun)), replace=False))
+        if len(rows) and not self._are_repeated(then, rows):
+            self.is_refuted = True
+            self.notes.append(
+                f"the interrupted {self._name} arm could not be repeated: episodes "
+                f"{self._rest.episodes[rows]} go otherwise now; it was discarded and run anew"
+            )
+            return False
+        return True
+
+    def _are_repeated(self, then: dict[str, npt.NDArray[Any]], rows: IntArray) -> bool:
+        """Run some episodes of a snapshot again, as far as they were; say if all is the same."""
+        rounds = then["plans"][rows].max()
+
+        def tell(*_: int) -> None:
+            if isinstance(again, ArmRun) and again.snapshot()["plans"].max() >= rounds:
+                raise _ReachedError
+
+        again = self._begin(self._rest.take(rows), tell)
+        if not isinstance(again, ArmRun):
+            return False
+        with suppress(_ReachedError):
+            again.advance(len(rows))
+        now = again.snapshot()
+        return all(np.array_equal(now[name], then[name][rows]) for name in _REPEATED)
 
     def _checked(self, starts: Starts, repeat: Callable[[Starts], Arm]) -> StoredArm | None:
         """Return what is stored of this arm, if it can still be repeated."""

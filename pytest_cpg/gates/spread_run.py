@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import pickle
 import threading
 import time
 import traceback
+import warnings
 from collections import OrderedDict
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,6 +27,7 @@ from pytest_cpg.metrics import Arm
 from pytest_cpg.stored_arm import StoredArm
 from pytest_cpg.world_models import bind, inference
 from pytest_cpg.world_models.conventions import describe
+from pytest_cpg.world_models.fingerprint import fingerprint, source_of
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -38,10 +42,15 @@ _OTHER_ANSWER = (
     "the model answers otherwise in a worker than in this process. Keep all that it depends on in "
     "the model itself, and run it on machines that compute alike."
 )
+_OTHER_CONTENT = (
+    "task, planner or model are not in a worker what they are in this process: they read values "
+    "that are set when pytest starts, or the workers still have the code of before. Keep such "
+    "values in the objects themselves, and restart the workers of a cluster when code has changed."
+)
 
 
 class Workload(NamedTuple):
-    """A model and its task, as workers get them.
+    """A model, its task and the planner, as workers get them.
 
     Attributes
     ----------
@@ -56,7 +65,12 @@ class Workload(NamedTuple):
 
     @classmethod
     def of(
-        cls, task: Task, model: Any, probe: tuple[FloatArray, FloatArray], answer: FloatArray
+        cls,
+        task: Task,
+        planner: Planner,
+        model: Any,
+        probe: tuple[FloatArray, FloatArray],
+        answer: FloatArray,
     ) -> Workload:
         """Return a model with what it answers to a probe in this process.
 
@@ -65,8 +79,10 @@ class Workload(NamedTuple):
         ComponentError
             When it cannot be sent.
         """
-        what = f"the task {task.name!r} or the model {describe(model)}"
-        data = executors.dump((task, model, probe, answer), what)
+        what = f"the task {task.name!r}, the planner {planner.name!r} or {describe(model)}"
+        content = _content_of(task, planner, model)
+        values = (task, planner, model, probe, answer, content)
+        data = executors.dump(values, what, more=_filters())
         return cls(hashlib.sha256(data).hexdigest(), data)
 
 
@@ -78,15 +94,17 @@ class Block:
     ----------
     sharers : int
         Workers that share the processors of one machine.
+    sender : int
+        The process that wants it: what runs in its threads leaves its environment alone.
     """
 
     name: str
-    planner: Planner
     starts: Starts
     seed: int
     level: float
     to_the_end: bool
     sharers: int
+    sender: int
 
     def __str__(self) -> str:
         episodes = self.starts.episodes
@@ -100,16 +118,15 @@ class SpreadRun:
 
     Parameters
     ----------
-    name, planner, starts, seed, level, to_the_end, progress
+    name, starts, seed, level, to_the_end, progress
         As of `ArmRun`.
     workload : Workload
-        The model that the planner imagines with, and the task.
+        The model, the task and the planner.
     """
 
     def __init__(
         self,
         name: str,
-        planner: Planner,
         workload: Workload,
         starts: Starts,
         *,
@@ -124,11 +141,11 @@ class SpreadRun:
         self._block = partial(
             Block,
             name=name,
-            planner=planner,
             seed=seed,
             level=level,
             to_the_end=to_the_end,
             sharers=executors.sharers_of(executor),
+            sender=os.getpid(),
         )
         self._finished: StoredArm | None = None
         self._seconds = 0.0
@@ -203,7 +220,8 @@ def run_block(key: str, data: bytes | None, block: Block) -> StoredArm | None:
             if key not in _LOADED:
                 if data is None:
                     return None
-                os.environ[SHARERS] = str(block.sharers)
+                if block.sender != os.getpid():
+                    os.environ[SHARERS] = str(block.sharers)
                 _LOADED[key] = _Loaded.from_data(data)
                 while len(_LOADED) > _MOST_LOADED:
                     _LOADED.popitem(last=False)
@@ -223,11 +241,16 @@ class _Loaded:
     def __init__(
         self,
         task: Task,
+        planner: Planner,
         model: Any,
         probe: tuple[FloatArray, FloatArray],
         answer: FloatArray,
+        content: tuple[str, str],
     ) -> None:
-        self._task, self._model, self._probe, self._answer = task, model, probe, answer
+        self._task, self._planner, self._model = task, planner, model
+        self._probe, self._answer = probe, answer
+        if _content_of(task, planner, model) != content:
+            raise WorldModelError(_OTHER_CONTENT)
         states, actions = probe
         with inference(model):
             self._bound = bind(model, task, probe_states=states, probe_actions=actions)
@@ -236,14 +259,18 @@ class _Loaded:
 
     @classmethod
     def from_data(cls, data: bytes) -> _Loaded:
-        return cls(*executors.load(data))
+        values, filters = executors.load(data)
+        if multiprocessing.parent_process() is not None:
+            # Warnings that are errors here are errors there.
+            warnings.filters[:] = filters  # type: ignore[index]  # a list, whatever its stub says
+        return cls(*values)
 
     def run(self, block: Block) -> StoredArm | None:
         with inference(self._model):
             run = ArmRun(
                 block.name,
                 self._task,
-                block.planner,
+                self._planner,
                 self._bound,
                 block.starts,
                 seed=block.seed,
@@ -259,6 +286,21 @@ class _Loaded:
 
 _LOADED: OrderedDict[str, _Loaded] = OrderedDict()
 _LOCK = threading.Lock()
+
+
+def _content_of(task: Task, planner: Planner, model: object) -> tuple[str, str]:
+    """Return the fingerprint of task and planner, empty where it cannot be read, and model's code.
+
+    What a model holds is checked by what it answers: it may count its calls, or keep a cache.
+    """
+    with suppress(ValueError):
+        return fingerprint(task, planner), source_of(model)
+    return "", source_of(model)
+
+
+def _filters() -> list[Any]:
+    """Return this process's warning filters, as far as every worker knows their categories."""
+    return [one for one in warnings.filters if one[2].__module__ in ("builtins", "warnings")]
 
 
 def _can_be_sent(error: Exception) -> bool:

@@ -2,47 +2,75 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import io
 import pickle
 import sys
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, cached_property
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+# What a class may have that is no function; the rest is Python's own book-keeping.
+_PLAIN = (bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, np.ndarray)
 
-def fingerprint(model: object) -> str:
-    """Return 64 hexadecimal digits of a model's content and code.
 
-    Equal digits: the same values in every attribute, closure and global name that its functions
-    read, and the same source files of its classes. What packages contribute is known by name, and
-    what a model reads when it is called (files, the clock) is not known at all.
+def fingerprint(*values: object) -> str:
+    """Return 64 hexadecimal digits of the content and code of models, tasks or planners.
+
+    Equal digits: equal values in every attribute, closure, class attribute and global name that
+    their functions read, and the same source files, those that they import included. What packages
+    contribute is known by name. What is read when a model is called (files, the clock) is not known
+    at all, nor what an object leaves out when it is pickled.
 
     Raises
     ------
     ValueError
-        When it holds something whose content cannot be read, saying what.
+        When they hold something whose content cannot be read, saying what.
     """
+    return hashlib.sha256(_content(values, {})).hexdigest()
+
+
+def source_of(value: object) -> str:
+    """Return the digest of the user's files that an object's code is in; empty for a package's."""
+    return _source_of(getattr(value, "__module__", None) or type(value).__module__)
+
+
+def _content(value: object, seen: dict[int, Any]) -> bytes:
     buffer = io.BytesIO()
-    pickler = _Digester(buffer)
     try:
-        pickler.dump(model)
+        _Digester(buffer, seen).dump(value)
     # Pickling runs the code of whatever it meets.
     except Exception as error:
         text = " ".join(str(error).split())
         raise ValueError(f"its content cannot be read: {text or type(error).__name__}") from None
-    return hashlib.sha256(buffer.getvalue()).hexdigest()
+    return buffer.getvalue()
 
 
 class _Digester(pickle.Pickler):
-    """Writes what is only hashed: arrays and tensors by their bits, code by its instructions."""
+    """Writes what is only hashed: arrays and tensors by their bits, code by its instructions.
 
-    def __init__(self, buffer: io.BytesIO) -> None:
+    Parameters
+    ----------
+    seen : dict
+        Functions and classes that are written already, by id; kept, so that no other gets the id.
+    """
+
+    def __init__(self, buffer: io.BytesIO, seen: dict[int, Any]) -> None:
         super().__init__(buffer, protocol=5)
-        self._functions: dict[int, FunctionType] = {}
+        # Without memory: which equal values are one object differs from process to process.
+        self.fast = True
+        self._seen = seen
+
+    def persistent_id(self, value: Any) -> Any:
+        """Write a set in an order of its own; Python's differs from process to process."""
+        if type(value) in (set, frozenset):
+            return "set", sorted(_sha(_content(item, self._seen)) for item in value)
+        return None
 
     def reducer_override(self, value: Any) -> Any:
         """Return in what terms a value is known; the rest is pickled as usual."""
@@ -58,34 +86,51 @@ class _Digester(pickle.Pickler):
             return str, (f"{value.dtype.str} {value.shape} {_sha(value.tobytes())}",)
         if isinstance(value, ModuleType):
             return str, (f"module {value.__name__} {_source_of(value.__name__)}",)
-        if isinstance(value, type):
-            name = f"{value.__module__}.{value.__qualname__}"
-            return str, (f"class {name} {_source_of(value.__module__)}",)
-        if isinstance(value, FunctionType):
-            return self._of_function(value)
+        if isinstance(value, type | FunctionType):
+            return self._of_code(value)
         return NotImplemented
 
-    def _of_function(self, function: FunctionType) -> Any:
-        name = f"{function.__module__}.{function.__qualname__}"
-        if id(function) in self._functions or not _is_users(function.__module__):
-            return str, (f"function {name}",)
-        # Kept, so that no other gets its id.
-        self._functions[id(function)] = function
-        known = function.__globals__
-        read = {n: known[n] for n in sorted(_names_in(function.__code__)) if n in known}
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        defaults = (function.__defaults__, function.__kwdefaults__)
-        return _parts, (name, _code_of(function.__code__), defaults, read, cells)
+    def _of_code(self, value: Any) -> Any:
+        """Return what a class or function of the user is; others are known by name."""
+        # What stands around it is forgotten where it is sent.
+        name = f"{value.__module__}.{value.__name__}"
+        if id(value) in self._seen or not _is_users(value.__module__):
+            return str, (name,)
+        self._seen[id(value)] = value
+        sources = _source_of(value.__module__)
+        if isinstance(value, type):
+            bases = [base for base in value.__mro__[1:] if _is_users(base.__module__)]
+            return _parts, (name, sources, bases, dict(_attributes(value)))
+        known = value.__globals__
+        read = {n: known[n] for n in sorted(_names_in(value.__code__)) if n in known}
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        defaults = (value.__defaults__, value.__kwdefaults__)
+        return _parts, (name, sources, _code_of(value.__code__), defaults, read, cells)
 
 
 def _parts(*parts: object) -> tuple[object, ...]:
-    """Stand for a function; nothing calls it, as what was written is not read."""
+    """Stand for a class or function; nothing calls it, as what was written is not read."""
     return parts
+
+
+def _attributes(kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield methods and values of a class, by name."""
+    for name, value in sorted(vars(kind).items()):
+        if isinstance(value, staticmethod | classmethod):
+            yield name, value.__func__
+        elif isinstance(value, property):
+            yield name, (value.fget, value.fset)
+        elif isinstance(value, cached_property):
+            yield name, value.func
+        elif isinstance(value, FunctionType) or (
+            type(value) in _PLAIN and not name.startswith("__")
+        ):
+            yield name, value
 
 
 def _code_of(code: CodeType) -> list[Any]:
     """Return what a function does, without where it is written."""
-    constants = [_code_of(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    constants = [_code_of(c) if isinstance(c, CodeType) else c for c in code.co_consts]
     return [code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants]
 
 
@@ -97,7 +142,8 @@ def _names_in(code: CodeType) -> set[str]:
 @cache
 def _is_users(module: str) -> bool:
     """Say whether a module is the user's own, and not of Python or an installed package."""
-    if module.partition(".")[0] in sys.stdlib_module_names and module != "__main__":
+    top = module.partition(".")[0]
+    if top == "pytest_cpg" or (top in sys.stdlib_module_names and module != "__main__"):
         return False
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return not {"site-packages", "dist-packages"} & set(Path(file).parts)
@@ -105,14 +151,35 @@ def _is_users(module: str) -> bool:
 
 @cache
 def _source_of(module: str) -> str:
-    """Return the digest of a user's file; empty for other modules, and for one without a file."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None or not _is_users(module):
-        return ""
-    try:
-        return _sha(Path(file).read_bytes())
-    except OSError:
-        return ""
+    """Return the digest of a user's file and of those it imports; empty for other modules."""
+    found: dict[str, str] = {}
+    pending = [module]
+    while pending:
+        name = pending.pop()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name in found or file is None or not _is_users(name):
+            continue
+        try:
+            data = Path(file).read_bytes()
+            pending += _imported_by(name, data)
+        except (OSError, SyntaxError, ValueError):
+            continue
+        found[name] = _sha(data)
+    return _sha(repr(sorted(found.values())).encode()) if found else ""
+
+
+def _imported_by(module: str, source: bytes) -> Iterator[str]:
+    """Yield the modules that a file may import, wherever in it that stands."""
+    package = getattr(sys.modules[module], "__package__", None) or ""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+            parts = [*(parents if node.level else []), *([node.module] if node.module else [])]
+            name = ".".join(filter(None, parts))
+            yield name
+            yield from (f"{name}.{alias.name}" for alias in node.names)
 
 
 def _sha(data: bytes) -> str:

@@ -186,7 +186,7 @@ def test_gates_of_a_worker_that_breaks_are_in_the_report(repository):
     odd += "    record_property('x', object())\n"
     result = run(repository, model() + odd, "-n", "1", "--cpg-md=out.md")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
-    assert "2 missing" in (repository.path / "out.md").read_text(encoding="utf-8")
+    assert "2 not reported" in (repository.path / "out.md").read_text(encoding="utf-8")
 
 
 def test_workers_that_end_before_they_say_anything_are_missed(repository, monkeypatch):

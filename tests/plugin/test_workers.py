@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import time
 from importlib.util import find_spec
 
@@ -59,6 +60,10 @@ def untimed(value):
     if isinstance(value, dict):
         return {k: untimed(v) for k, v in value.items() if k not in TIMES}
     return [untimed(v) for v in value] if isinstance(value, list) else value
+
+
+def flat(result):
+    return " ".join(result.stdout.str().split())
 
 
 def write(repository, line="pass", more="", text=None):
@@ -197,13 +202,6 @@ def test_any_executor_may_run_the_episodes(repository):
     assert "takes no more calls" in refused.stdout.str()
 
 
-def test_workers_of_both_kinds_are_not_mixed(repository):
-    write(repository)
-    result = repository.runpytest_subprocess("-n", "2", "--cpg-workers=2")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*Leave one of them out*"])
-
-
 @needs_dask
 def test_a_cluster_that_is_not_there_is_named(repository):
     write(repository)
@@ -212,9 +210,17 @@ def test_a_cluster_that_is_not_there_is_named(repository):
     assert "no dask scheduler answers at" in " ".join(result.stdout.str().split())
 
 
+class Address(str):
+    """Where a scheduler is, and its workers' end."""
+
+    def kill_workers(self):
+        for process in self.workers:
+            process.kill()
+
+
 @pytest.fixture
 def cluster():
-    """A dask scheduler and two workers on the loopback, and the address."""
+    """A dask scheduler and two workers on the loopback, by their address."""
     dask = [sys.executable, "-m", "distributed.cli.dask_{}".format]
     processes = []
 
@@ -231,7 +237,9 @@ def cluster():
         for _ in range(2):
             worker = start("worker", address, "--nthreads", "1", "--no-nanny")
             next(line for line in iter(worker.stderr.readline, "") if "Registered to" in line)
-        yield address
+        found = Address(address)
+        found.workers = processes[1:]
+        yield found
     finally:
         for process in processes:
             process.kill()
@@ -249,3 +257,84 @@ def test_a_dask_cluster_loses_nothing_with_a_worker(repository, cluster):
     assert (repository.path / "flag").exists()
     assert result.ret == 0
     assert found == expected
+
+
+def test_a_task_that_is_another_in_a_worker_is_refused(repository):
+    conftest = repository.path / "conftest.py"
+    text = conftest.read_text(encoding="utf-8").replace("< 0.3)", "< RADIUS)")
+    text += "\n\nRADIUS = 0.3\n\n\ndef pytest_configure():\n    global RADIUS\n    RADIUS = 0.5\n"
+    conftest.write_text(text, encoding="utf-8")
+    write(repository)
+    result = repository.runpytest_subprocess("--cpg-workers=2")
+    assert result.ret == 1
+    assert "are not in a worker what they are in this process" in flat(result)
+
+
+def test_a_planner_that_no_module_knows_is_sent_or_named(repository):
+    pytest.importorskip("cloudpickle")
+    planner = (
+        "\n\ndef pytest_cpg_planners():\n"
+        "    from pytest_cpg.planners import CEM\n\n"
+        "    class Local(CEM):\n        name = 'local'\n\n"
+        "    return {'local': Local}\n"
+    )
+    conftest = repository.path / "conftest.py"
+    conftest.write_text(conftest.read_text(encoding="utf-8") + planner, encoding="utf-8")
+    write(repository, more=', planner="local"')
+    _, expected = gates(repository)
+    result, found = gates(repository, "--cpg-workers=2")
+    assert result.ret == 0
+    assert found == expected
+
+
+def test_a_warning_that_is_an_error_here_is_one_in_a_worker(repository):
+    write(repository, "if late(): __import__('warnings').warn('far away')")
+    result = repository.runpytest_subprocess("--cpg-workers=2", "-W", "error")
+    assert result.ret == 1
+    assert "UserWarning: far away" in flat(result)
+
+
+def test_a_script_without_a_guard_is_told(repository):
+    write(repository)
+    (repository.path / "run.py").write_text(
+        "import sys\nimport pytest\n\nsys.exit(pytest.main(['--cpg-workers=2']))\n",
+        encoding="utf-8",
+    )
+    result = repository.runpython(repository.path / "run.py")
+    assert result.ret == 1
+    assert "guard the call in your script" in flat(result)
+
+
+@pytest.mark.parametrize("other", ["-n", "--cpg-cluster"])
+def test_what_runs_episodes_elsewhere_is_chosen_once(repository, other):
+    write(repository)
+    value = {"-n": "2", "--cpg-cluster": "tcp://127.0.0.1:9"}[other]
+    result = repository.runpytest_subprocess(
+        "--cpg-workers=2", f"{other}={value}" if other != "-n" else "-n2"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*Leave one of them out*"])
+
+
+def test_what_is_no_executor_is_refused(repository):
+    conftest = repository.path / "conftest.py"
+    fixture = "\n\n@pytest.fixture(scope='session')\ndef cpg_executor():\n    return 4\n"
+    conftest.write_text(conftest.read_text(encoding="utf-8") + fixture, encoding="utf-8")
+    write(repository)
+    result = repository.runpytest_subprocess()
+    assert result.ret == 1
+    assert "cpg_executor gives 4: return a concurrent.futures executor" in flat(result)
+
+
+@needs_dask
+def test_a_cluster_that_nobody_is_left_of_is_named(repository, cluster):
+    conftest = repository.path / "conftest.py"
+    soon = "\n\nimport pytest_cpg.executors\n\npytest_cpg.executors._LONGEST_ABSENCE = 1.0\n"
+    conftest.write_text(conftest.read_text(encoding="utf-8") + soon, encoding="utf-8")
+    write(repository, "if 'dask_worker' in Path('/proc/self/cmdline').read_text(): time.sleep(60)")
+    killing = threading.Timer(4.0, cluster.kill_workers)
+    killing.start()
+    result = repository.runpytest_subprocess(f"--cpg-cluster={cluster}", timeout=60)
+    killing.join()
+    assert result.ret == 1
+    assert "has had no workers for" in flat(result)

@@ -91,12 +91,12 @@ def test_what_is_sent_arrives(has_cloudpickle, monkeypatch):
     if has_cloudpickle:
         pytest.importorskip("cloudpickle")
         factor = 3
-        assert executors.load(executors.dump(lambda x: factor * x, "it"))(2) == 6
+        assert executors.load(executors.dump(lambda x: factor * x, "it"))[0](2) == 6
     else:
         monkeypatch.setitem(sys.modules, "cloudpickle", None)
         with pytest.raises(ComponentError, match=r"it cannot be sent .* or install cloudpickle"):
             executors.dump(lambda: 0, "it")
-    assert executors.load(executors.dump([1, 2.5, "c"], "it")) == [1, 2.5, "c"]
+    assert executors.load(executors.dump([1, 2.5, "c"], "it", more=3)) == ([1, 2.5, "c"], 3)
 
 
 def test_modules_are_found_where_the_sender_found_them(tmp_path, monkeypatch):
@@ -106,10 +106,21 @@ def test_modules_are_found_where_the_sender_found_them(tmp_path, monkeypatch):
     data = executors.dump(model, "it")
     code = (
         "import sys; from pytest_cpg import executors; "
-        "print(executors.load(sys.stdin.buffer.read()).size)"
+        "print(executors.load(sys.stdin.buffer.read())[0].size)"
     )
     received = subprocess.run([sys.executable, "-c", code], input=data, stdout=-1, check=True)
     assert received.stdout.strip() == b"3"
+
+
+def test_a_module_that_is_not_found_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "lost_module.py"
+    path.write_text("class Model:\n    size = 3\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = executors.dump(__import__("lost_module").Model(), "it")
+    monkeypatch.delitem(sys.modules, "lost_module")
+    path.unlink()
+    with pytest.raises(ComponentError, match=r"cannot load what it was sent \(No module named"):
+        executors.load(data)
 
 
 def test_a_pool_is_new_after_it_was_shut_down():

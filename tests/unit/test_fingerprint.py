@@ -130,3 +130,53 @@ def test_every_weight_is_in_it():
     assert of_torch(seed=0, change=0.0) == first
     for other in (of_torch(seed=1, change=0.0), of_torch(seed=0, change=1e-6)):
         assert all(a != b for a, b in zip(first, other, strict=True))
+
+
+HELPED = """
+from base import Base
+
+
+class Net(Base):
+    scale = 2
+    names = {{"a", "b", "c"}}
+
+    def __call__(self, observations, actions):
+        import helper
+
+        return helper.step(observations, actions) if "x" in {{"x", "y"}} else None
+
+
+def changed():
+    net = Net()
+    {change}
+    return net
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"base": "class Base:\n    bias = 1\n"},
+        {"helper": "def step(o, a): return o - a\n"},
+        {"change": "Net.scale = 3"},
+        {"change": "Net.__call__ = lambda self, o, a: o"},
+        {"change": "globals().update(Base=None); net.more = 1"},
+    ],
+)
+def test_all_code_and_class_state_of_a_model_is_in_it(tmp_path, change):
+    def of(values):
+        text = HELPED.format(change=values.get("change", "pass"))
+        (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+        for name, code in (("base", "class Base: ..."), ("helper", "def step(o, a): return o + a")):
+            (tmp_path / f"{name}.py").write_text(values.get(name, code), encoding="utf-8")
+        code = (
+            f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import base, helper, mine; "
+            "from pytest_cpg.world_models.fingerprint import fingerprint; "
+            "print(fingerprint(mine.changed()))"
+        )
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        return result.stdout
+
+    first = of({})
+    assert of({}) == first
+    assert of(change) != first

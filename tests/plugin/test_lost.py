@@ -2,6 +2,9 @@
 
 import os
 import re
+import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -102,8 +105,9 @@ def test_a_gate_that_loses_nothing_keeps_nothing(project):
 
 def test_a_replay_measures_nothing_for_others(project):
     file = lost_file(project, "--cpg-no-cache")
-    result = project.runpytest(f"--cpg-replay={file}", "--cpg-json=report.json", "--cpg-strict")
+    result = project.runpytest(f"--cpg-replay={file}", "--cpg-strict", "-o", "cpg_json=out.json")
     assert result.ret == 0
+    assert not (project.path / "out.json").exists()
     last = project.runpytest("--cpg-last=bottleneck")
     last.assert_outcomes(failed=1, deselected=2)
 
@@ -122,6 +126,7 @@ def test_a_replay_measures_nothing_for_others(project):
             ["--cpg-replay={file}", "test_gates.py::test_other"],
             "no gate 'test_gates.py::test_gate' was coll",
         ),
+        (["--cpg-replay={file}", "--cpg-json=out.json"], "no results to write"),
         (["--cpg-render", "--cpg-plan"], "nothing to film"),
     ],
 )
@@ -198,3 +203,38 @@ def test_a_page_links_to_the_films_of_its_session(project):
     links = re.findall(r'href="(\.\./[^"]+\.gif)"', page)
     assert len(links) == 3
     assert all((project.path / "out" / link).is_file() for link in links)
+
+
+def test_commands_are_those_to_type_where_pytest_was_started(project):
+    below = project.mkdir("below")
+    (project.path / "test_gates.py").rename(below / "test_gates.py")
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest"], cwd=below, capture_output=True, text=True, check=False
+    )
+    commands = re.findall(r"^      pytest (.*)$", result.stdout, re.MULTILINE)
+    assert len(commands) == 2
+    for command, outcome in zip(commands, (0, 1), strict=True):
+        again = subprocess.run(
+            [sys.executable, "-m", "pytest", *shlex.split(command)],
+            cwd=below,
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+        assert again.returncode == outcome
+
+
+def test_traces_that_cannot_be_written_cost_nothing_else(project):
+    file = lost_file(project)
+    (project.path / file.replace(".json", ".npz")).mkdir()
+    result = project.runpytest(f"--cpg-replay={file}")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([" replay of 20 episodes*", " no traces: cannot write *"])
+
+
+def test_a_test_that_ends_before_it_compares_replays_nothing_and_says_so(project):
+    file = lost_file(project)
+    path = project.path / "test_gates.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("@pytest.mark.cpg(", "@pytest.mark.skip\n@pytest.mark.cpg(", 1))
+    result = project.runpytest(f"--cpg-replay={file}")
+    result.stdout.fnmatch_lines([" nothing was replayed: *"])
