@@ -29,7 +29,7 @@ def flat(result):
     return " ".join(result.stdout.str().split())
 
 
-both_ways = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+both_ways = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 
 
 @both_ways

@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 @pytest.mark.parametrize(
     "skip", ['self.skipTest("later")', 'pytest.skip("later")', 'raise unittest.SkipTest("later")']
 )

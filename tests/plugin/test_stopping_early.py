@@ -23,7 +23,7 @@ def rows(result):
     return [line for line in result.outlines if line[:3] in (" F ", " . ", " ? ", " E ")]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, workers):
     gates(repository, bad=("mirrored", ""), good=("right", ""))
     result = repository.runpytest("--cpg-stop=sequential", "--cpg-max-episodes=50", *workers)

