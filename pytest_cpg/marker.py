@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_cpg.settings import OPTIONS, Settings, between, whole
+from pytest_cpg.options import OPTIONS, between, whole
+from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Planner, PlannerFactory, Task, TaskFactory, WorldModelFactory

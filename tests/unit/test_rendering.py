@@ -10,6 +10,7 @@ from pytest_cpg.forecast import Forecast
 from pytest_cpg.gates.planning_gap import failure_reason
 from pytest_cpg.gates.result import Look
 from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
+from pytest_cpg.options import OPTIONS
 from pytest_cpg.outcomes import SessionEnd
 from pytest_cpg.provenance import Provenance
 from pytest_cpg.render.explanation import resolve_hint
@@ -26,7 +27,6 @@ from pytest_cpg.render.plan import plan_lines
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report import document
-from pytest_cpg.settings import OPTIONS
 from pytest_cpg.stats import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
