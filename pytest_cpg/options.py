@@ -343,7 +343,7 @@ SWITCHES = {
     "verdicts by raw rates that so few episodes do not prove, and expected failures without any; "
     "also cpg_strict in the ini file",
     "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
-    "no_cache": "run the oracle and chance arms anew, and store nothing of them",
+    "no_cache": "run all arms anew, and store none",
     "resume": "go on where an interrupted session was: what it had finished of each arm is not run "
     "again, if task, planner and model are the same",
     "render": "film lost episodes, both arms side by side, into .cpg/lost: those that are "
