@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _MARKER_LINE = (
     "cpg(task, planner='random-shooting', max_verdict='INCONCLUSIVE', episodes, seed, confidence, "
     "tolerance, interval, margin, metric='success', stop, max_episodes, oracle_episodes, "
-    "starts='sampled', horizon, budget, timeout, min_oracle, drift, group, model, id): gate this test on "
-    "the planning gap between the true dynamics and a learned world model."
+    "starts='sampled', horizon, budget, timeout, min_oracle, drift, group, model, id): gate this "
+    "test on the planning gap between the true dynamics and a learned world model."
 )
 
 
