@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_cpg.session_outputs import SessionOutputs
+from pytest_cpg.session_runs import SessionRuns
 from pytest_cpg.session_scope import SessionScope
 from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from pytest_cpg.baselines import Baseline
-    from pytest_cpg.contracts import Task
-    from pytest_cpg.deadline import Deadline
-    from pytest_cpg.gates.arm_runs import ArmProgress
     from pytest_cpg.gates.benchmark import Benchmark
-    from pytest_cpg.gates.design import Design
-    from pytest_cpg.gates.result import GateResult
     from pytest_cpg.ledger import Finding, Ledger
     from pytest_cpg.marker import GateSpec
-    from pytest_cpg.oracle_cache import OracleCache
     from pytest_cpg.session_replay import SessionReplay
 
-# Thousands of arms.
-_MOST_ARM_BYTES = 100 * 2**20
 _SPEC: pytest.StashKey[GateSpec] = pytest.StashKey()
 
 _CLASH = (
@@ -67,6 +56,11 @@ class GateSession:
         Filled with why something was not collected, as in `SessionScope`.
     replay : SessionReplay or None
         What to do in place of comparing.
+
+    Attributes
+    ----------
+    runs : SessionRuns
+        How its comparisons are run.
     """
 
     def __init__(
@@ -83,11 +77,9 @@ class GateSession:
         self._ledger: Ledger | None = None
         self._baseline: Baseline | None = None
         self._has_read_baseline = False
-        self._tasks: dict[tuple[Any, ...], Task] = {}
         self._plan: list[str] = []
         self._outputs = SessionOutputs(config, settings)
-        self._begun = begun
-        self._executor: Executor | None = None
+        self.runs = SessionRuns(config, settings, begun=begun, replay=replay)
         self._replay = replay
         self._scope = SessionScope(config, settings, uncollected)
 
@@ -123,32 +115,9 @@ class GateSession:
             node.stash[_SPEC] = self._parsed(node)
         return node.stash[_SPEC]
 
-    def task(self, spec: GateSpec) -> Task:
-        """Return a gate's task; simulators are built once per session."""
-        from pytest_cpg.contracts import Task
-        from pytest_cpg.registry import check_complete
-
-        key = (spec.task, spec.make_task, spec.budget)
-        if key not in self._tasks:
-            budget = {} if spec.budget is None else {"budget": spec.budget}
-            task = spec.make_task(**budget)
-            self._tasks[key] = check_complete("task", spec.task, task, Task)
-        return self._tasks[key]
-
     def benchmark(self, node: pytest.Item, executor: Executor | None) -> Benchmark:
         """Return what compares models for this test, on an executor or in this process."""
-        from pytest_cpg.gate_item import (
-            ERRORS,
-            RANKINGS,
-            RESULTS,
-            design_of,
-            fail,
-            gate_id,
-            judge_into,
-        )
-        from pytest_cpg.gates.arm_runs import Execution
-        from pytest_cpg.gates.benchmark import Benchmark
-        from pytest_cpg.terminal import watch_on
+        from pytest_cpg.gate_item import RESULTS, fail, judge_into
 
         spec = self.spec(node)
         if RESULTS not in node.stash:
@@ -157,8 +126,6 @@ class GateSession:
         is_compared = spec.drift == "fail" and not (is_updated or spec.is_smoke)
         if is_compared and self.baseline is None:
             fail(_NO_BASELINE.format(path=self._baseline_path))
-        gate, running = gate_id(node), self.ledger.running
-        running[gate] = "interrupted before its first arm"
         judge = judge_into(
             node,
             spec,
@@ -167,94 +134,9 @@ class GateSession:
             drift_fails=spec.drift == "fail" and not is_updated,
             is_strict=self._is_on("strict"),
         )
-
-        def on_result(result: GateResult) -> None:
-            judge(result)
-            running[gate] = "interrupted after its arms had run"
-
-        return Benchmark(
-            design=design_of(spec, self.task(spec)),
-            on_result=on_result,
-            deadline=lambda: self._deadline(spec),
-            instead=self._replay.take if self._replay else None,
-            afterwards=self._film(node) if self._is_on("render") else None,
-            execution=Execution(
-                cache=None if spec.is_smoke else self._arms,
-                executor=executor,
-                resumes=self._is_on("resume"),
-            ),
-            on_error=lambda error: node.stash[ERRORS].append(f"{type(error).__name__}: {error}"),
-            on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
-            watch=watch_on(
-                self._config,
-                lambda text: running.update({gate: f"interrupted in {text}"}),
-            ),
+        return self.runs.benchmark(
+            node, spec, judge=judge, running=self.ledger.running, executor=executor
         )
-
-    def _film(self, node: pytest.Item) -> Callable[[Design, Any, Any, ArmProgress], None]:
-        """Return what films lost episodes of a comparison that has just failed its test."""
-        from pytest_cpg.gate_item import RESULTS, gate_id
-        from pytest_cpg.ledger import comparison_name
-        from pytest_cpg.session_replay import film_lost
-
-        def film(design: Design, oracle: Any, learned: Any, progress: ArmProgress) -> None:
-            result, judgement = node.stash[RESULTS][-1]
-            if judgement.reason is None or not result.lost_episodes:
-                return
-            paths, problem = film_lost(
-                self._config,
-                design,
-                result,
-                gate=comparison_name(gate_id(node), len(node.stash[RESULTS])),
-                models=(oracle, learned),
-                progress=progress,
-            )
-            filmed = replace(judgement, films=paths, film_problem=problem)
-            node.stash[RESULTS][-1] = (result, filmed)
-
-        return film
-
-    @property
-    def executor(self) -> Executor | None:
-        """Who runs blocks of episodes by the options, until the session ends; None for nobody.
-
-        Raises
-        ------
-        ComponentError
-            When there is no such cluster.
-        """
-        address, workers = (self._settings.of_session(name) for name in ("cluster", "workers"))
-        if self._executor is None and (address or workers > 1):
-            from pytest_cpg.executors import WorkerPool, connect
-
-            self._executor = executor = connect(address) if address else WorkerPool(workers)
-            self._config.add_cleanup(lambda: executor.shutdown(wait=False))
-        return self._executor
-
-    @property
-    def _arms(self) -> OracleCache | None:
-        """Where arms are kept; None under --cpg-no-cache and -p no:cacheprovider."""
-        if self._cache is None or self._is_on("no_cache"):
-            return None
-        from pytest_cpg.oracle_cache import OracleCache
-
-        try:
-            folder = self._cache.mkdir("cpg-arms")
-        except OSError:
-            # As pytest's own plugins do without a cache that cannot be written.
-            return None
-        return OracleCache(folder, max_bytes=_MOST_ARM_BYTES)
-
-    def _deadline(self, spec: GateSpec) -> Deadline:
-        """Return how long a comparison that begins now may take."""
-        from pytest_cpg.deadline import Deadline
-
-        budget = self._settings.of_session("budget")
-        left = budget + self._begun - time.monotonic() if budget else math.inf
-        limit = spec.timeout or math.inf
-        if limit <= left:
-            return Deadline(limit, f"timeout={limit:g}")
-        return Deadline(left, f"of --cpg-budget={budget:g}, {max(left, 0):.0f} s were left")
 
     def check_definition(self, definition: pytest.Item) -> None:
         """Refuse a bad marker of a test function, once it can be known."""
@@ -391,7 +273,7 @@ class GateSession:
             baseline = self.baseline if self._uses_baseline else None
             specs = {gate_id(item): self.spec(item) for item in gates}
             forecasts = [
-                forecast(gate, design_of(spec, self.task(spec)), costs, baseline)
+                forecast(gate, design_of(spec, self.runs.task(spec)), costs, baseline)
                 for gate, spec in specs.items()
             ]
         except (CpgError, pytest.fail.Exception) as error:

@@ -130,7 +130,7 @@ def oracle_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
     """Give the true dynamics of the marker's task; override it to use a surrogate."""
     from pytest_cpg.world_models import OracleDynamics
 
-    return OracleDynamics(_gates(request).task(_gates(request).spec(request.node)))
+    return OracleDynamics(_gates(request).runs.task(_gates(request).spec(request.node)))
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def learned_dynamics(request: pytest.FixtureRequest) -> Any:
     if spec.make_model is None:
         fail(_NO_MODEL)
     request.node.stash[NAMED_MODEL] = True
-    return spec.make_model(gates.task(spec))
+    return spec.make_model(gates.runs.task(spec))
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +152,7 @@ def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
     from pytest_cpg.gate_item import clean_errors
 
     with clean_errors():
-        return _gates(request).executor
+        return _gates(request).runs.executor
 
 
 @pytest.fixture

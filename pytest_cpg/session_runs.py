@@ -1,0 +1,180 @@
+"""Session runs: how the comparisons of a session are run: on what, how long, and what is kept."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.settings import Settings
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from pytest_cpg.contracts import Task
+    from pytest_cpg.deadline import Deadline
+    from pytest_cpg.gates.arm_runs import ArmProgress
+    from pytest_cpg.gates.benchmark import Benchmark
+    from pytest_cpg.gates.design import Design
+    from pytest_cpg.gates.result import GateResult
+    from pytest_cpg.marker import GateSpec
+    from pytest_cpg.oracle_cache import OracleCache
+    from pytest_cpg.session_replay import SessionReplay
+
+# Thousands of arms.
+_MOST_ARM_BYTES = 100 * 2**20
+
+
+class SessionRuns:
+    """Runs the comparisons of one session.
+
+    Parameters
+    ----------
+    begun : float
+        When the session began, by `time.monotonic`.
+    replay : SessionReplay or None
+        What to do in place of comparing.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        *,
+        begun: float,
+        replay: SessionReplay | None,
+    ) -> None:
+        self._config, self._settings = config, settings
+        self._begun, self._replay = begun, replay
+        self._tasks: dict[tuple[Any, ...], Task] = {}
+        self._executor: Executor | None = None
+
+    def task(self, spec: GateSpec) -> Task:
+        """Return a gate's task; simulators are built once per session."""
+        from pytest_cpg.contracts import Task
+        from pytest_cpg.registry import check_complete
+
+        key = (spec.task, spec.make_task, spec.budget)
+        if key not in self._tasks:
+            budget = {} if spec.budget is None else {"budget": spec.budget}
+            task = spec.make_task(**budget)
+            self._tasks[key] = check_complete("task", spec.task, task, Task)
+        return self._tasks[key]
+
+    @property
+    def executor(self) -> Executor | None:
+        """Who runs blocks of episodes by the options, until the session ends; None for nobody.
+
+        Raises
+        ------
+        ComponentError
+            When there is no such cluster.
+        """
+        address, workers = (self._settings.of_session(name) for name in ("cluster", "workers"))
+        if self._executor is None and (address or workers > 1):
+            from pytest_cpg.executors import WorkerPool, connect
+
+            self._executor = executor = connect(address) if address else WorkerPool(workers)
+            self._config.add_cleanup(lambda: executor.shutdown(wait=False))
+        return self._executor
+
+    def benchmark(
+        self,
+        node: pytest.Item,
+        spec: GateSpec,
+        *,
+        judge: Callable[[GateResult], None],
+        running: dict[str, str],
+        executor: Executor | None,
+    ) -> Benchmark:
+        """Return what compares models for a test.
+
+        Parameters
+        ----------
+        judge : callable
+            Told every result.
+        running : dict
+            Told by the gate's id what it is doing, for a session that is interrupted.
+        """
+        from pytest_cpg.gate_item import ERRORS, RANKINGS, design_of, gate_id
+        from pytest_cpg.gates.arm_runs import Execution
+        from pytest_cpg.gates.benchmark import Benchmark
+        from pytest_cpg.terminal import watch_on
+
+        gate, switches = gate_id(node), self._settings.switches
+        running[gate] = "interrupted before its first arm"
+
+        def on_result(result: GateResult) -> None:
+            judge(result)
+            running[gate] = "interrupted after its arms had run"
+
+        return Benchmark(
+            design=design_of(spec, self.task(spec)),
+            on_result=on_result,
+            deadline=lambda: self._deadline(spec),
+            instead=self._replay.take if self._replay else None,
+            afterwards=self._film(node) if "render" in switches else None,
+            execution=Execution(
+                cache=None if spec.is_smoke else self._arms,
+                executor=executor,
+                resumes="resume" in switches,
+            ),
+            on_error=lambda error: node.stash[ERRORS].append(f"{type(error).__name__}: {error}"),
+            on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
+            watch=watch_on(
+                self._config, lambda text: running.update({gate: f"interrupted in {text}"})
+            ),
+        )
+
+    def _film(self, node: pytest.Item) -> Callable[[Design, Any, Any, ArmProgress], None]:
+        """Return what films lost episodes of a comparison that has just failed its test."""
+        from pytest_cpg.gate_item import RESULTS, gate_id
+        from pytest_cpg.ledger import comparison_name
+        from pytest_cpg.session_replay import film_lost
+
+        def film(design: Design, oracle: Any, learned: Any, progress: ArmProgress) -> None:
+            result, judgement = node.stash[RESULTS][-1]
+            if judgement.reason is None or not result.lost_episodes:
+                return
+            paths, problem = film_lost(
+                self._config,
+                design,
+                result,
+                gate=comparison_name(gate_id(node), len(node.stash[RESULTS])),
+                models=(oracle, learned),
+                progress=progress,
+            )
+            filmed = replace(judgement, films=paths, film_problem=problem)
+            node.stash[RESULTS][-1] = (result, filmed)
+
+        return film
+
+    @property
+    def _arms(self) -> OracleCache | None:
+        """Where arms are kept; None under --cpg-no-cache and -p no:cacheprovider."""
+        cache = getattr(self._config, "cache", None)
+        if cache is None or "no_cache" in self._settings.switches:
+            return None
+        from pytest_cpg.oracle_cache import OracleCache
+
+        try:
+            folder = cache.mkdir("cpg-arms")
+        except OSError:
+            # As pytest's own plugins do without a cache that cannot be written.
+            return None
+        return OracleCache(folder, max_bytes=_MOST_ARM_BYTES)
+
+    def _deadline(self, spec: GateSpec) -> Deadline:
+        """Return how long a comparison that begins now may take."""
+        from pytest_cpg.deadline import Deadline
+
+        budget = self._settings.of_session("budget")
+        left = budget + self._begun - time.monotonic() if budget else math.inf
+        limit = spec.timeout or math.inf
+        if limit <= left:
+            return Deadline(limit, f"timeout={limit:g}")
+        return Deadline(left, f"of --cpg-budget={budget:g}, {max(left, 0):.0f} s were left")
