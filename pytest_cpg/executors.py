@@ -88,9 +88,7 @@ class WorkerPool(Executor):
                     self._pool = None
             raise broken
 
-    def shutdown(
-        self, wait: bool = True, *, cancel_futures: bool = False
-    ) -> None:  # as the standard has it
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes; what they are at is not waited for unless ``wait``."""
         with self._lock:
             pool, self._pool = self._pool, None
@@ -243,8 +241,23 @@ def run_all(
             executor.shutdown(wait=False, cancel_futures=True)
 
 
-def dump(value: object, what: str, *, more: object = None) -> bytes:
-    """Pickle what a worker is to have, and more that it may need.
+class Parcel(NamedTuple):
+    """What a worker is to have.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Where the sender finds modules.
+    content : bytes
+        The value, pickled.
+    """
+
+    paths: tuple[str, ...]
+    content: bytes
+
+
+def dump(value: object, what: str) -> Parcel:
+    """Pickle what a worker is to have.
 
     Functions that no module knows are sent as they are where cloudpickle is installed.
 
@@ -258,7 +271,7 @@ def dump(value: object, what: str, *, more: object = None) -> bytes:
     with suppress(ImportError):
         pickler = importlib.import_module("cloudpickle").Pickler
     try:
-        pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump((value, more))
+        pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     # Pickling runs the code of whatever it meets.
     except Exception as error:
         install = ", or install cloudpickle" if pickler is pickle.Pickler else ""
@@ -267,28 +280,27 @@ def dump(value: object, what: str, *, more: object = None) -> bytes:
             f"its classes and functions in a module{install}; or run it in this process, without "
             f"--cpg-workers and --cpg-cluster."
         ) from error
-    return pickle.dumps((list(sys.path), buffer.getvalue()))
+    return Parcel(tuple(sys.path), buffer.getvalue())
 
 
-def load(data: bytes) -> tuple[Any, Any]:
-    """Return the two values that `dump` was given; modules are looked for where it did, too.
+def load(parcel: Parcel) -> Any:
+    """Return the value that `dump` was given; modules are looked for where it did, too.
 
     Raises
     ------
     ComponentError
-        When a module that they need is not found here, or is another one.
+        When a module that it needs is not found here, or is another one.
     """
-    paths, content = pickle.loads(data)  # noqa: S301  # written by `dump`, in this session
-    sys.path.extend(path for path in paths if path not in sys.path)
+    sys.path.extend(path for path in parcel.paths if path not in sys.path)
     try:
-        value, more = pickle.loads(content)  # noqa: S301
+        # Written by `dump` in the session that sends it; no file is ever read.
+        return pickle.loads(parcel.content)  # noqa: S301
     except (ImportError, AttributeError) as error:
         raise ComponentError(
             f"a worker cannot load what it was sent ({error}). Keep task, planner and model in "
             f"modules that can be imported by their names from pytest's sys.path, as they can be "
             f"without --import-mode=importlib; or run them without --cpg-workers and --cpg-cluster."
         ) from None
-    return value, more
 
 
 def workers_of(executor: Executor) -> int:

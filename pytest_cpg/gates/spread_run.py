@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import pickle
 import threading
@@ -11,8 +10,9 @@ import time
 import traceback
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -56,12 +56,12 @@ class Workload(NamedTuple):
     ----------
     key : str
         Tells contents apart.
-    data : bytes
+    parcel : Parcel
         Sent to a worker that does not have it.
     """
 
     key: str
-    data: bytes
+    parcel: executors.Parcel
 
     @classmethod
     def of(
@@ -82,8 +82,8 @@ class Workload(NamedTuple):
         what = f"the task {task.name!r}, the planner {planner.name!r} or {describe(model)}"
         content = _content_of(task, planner, model)
         values = (task, planner, model, probe, answer, content)
-        data = executors.dump(values, what, more=_filters())
-        return cls(hashlib.sha256(data).hexdigest(), data)
+        parcel = executors.dump(values, what)
+        return cls(hashlib.sha256(parcel.content).hexdigest(), parcel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +96,8 @@ class Block:
         Workers that share the processors of one machine.
     sender : int
         The process that wants it: what runs in its threads leaves its environment alone.
+    filters : list
+        Of warnings, while it is run: what is an error there is one here.
     """
 
     name: str
@@ -105,6 +107,7 @@ class Block:
     to_the_end: bool
     sharers: int
     sender: int
+    filters: list[Any]
 
     def __str__(self) -> str:
         episodes = self.starts.episodes
@@ -146,6 +149,8 @@ class SpreadRun:
             to_the_end=to_the_end,
             sharers=executors.sharers_of(executor),
             sender=os.getpid(),
+            # Workers of a cluster have others to serve, and warnings of their own.
+            filters=_filters() if isinstance(executor, executors.WorkerPool) else [],
         )
         self._finished: StoredArm | None = None
         self._seconds = 0.0
@@ -199,15 +204,13 @@ class SpreadRun:
     def _done(self) -> int:
         return 0 if self._finished is None else self._finished.arm.episodes
 
-    def _submit(
-        self, block: Block, equipped: bool
-    ) -> Future[StoredArm | None]:  # called by position
-        data = self._workload.data if equipped else None
-        return self._executor.submit(run_block, self._workload.key, data, block)
+    def _submit(self, block: Block, equipped: bool) -> Future[StoredArm | None]:
+        parcel = self._workload.parcel if equipped else None
+        return self._executor.submit(run_block, self._workload.key, parcel, block)
 
 
-def run_block(key: str, data: bytes | None, block: Block) -> StoredArm | None:
-    """Run a block of episodes in a worker; None if it needs the data that ``key`` stands for.
+def run_block(key: str, parcel: executors.Parcel | None, block: Block) -> StoredArm | None:
+    """Run a block of episodes in a worker; None if it needs the parcel that ``key`` stands for.
 
     Raises
     ------
@@ -216,13 +219,13 @@ def run_block(key: str, data: bytes | None, block: Block) -> StoredArm | None:
     """
     try:
         # One at a time: dask has several threads in a process, and torch one state for all.
-        with _LOCK:
+        with _LOCK, _warned_by(block.filters):
             if key not in _LOADED:
-                if data is None:
+                if parcel is None:
                     return None
                 if block.sender != os.getpid():
                     os.environ[SHARERS] = str(block.sharers)
-                _LOADED[key] = _Loaded.from_data(data)
+                _LOADED[key] = _Loaded(*executors.load(parcel))
                 while len(_LOADED) > _MOST_LOADED:
                     _LOADED.popitem(last=False)
             return _LOADED[key].run(block)
@@ -257,14 +260,6 @@ class _Loaded:
             if not np.array_equal(imagined(self._bound, probe), answer, equal_nan=True):
                 raise WorldModelError(_OTHER_ANSWER)
 
-    @classmethod
-    def from_data(cls, data: bytes) -> _Loaded:
-        values, filters = executors.load(data)
-        if multiprocessing.parent_process() is not None:
-            # Warnings that are errors here are errors there.
-            warnings.filters[:] = filters  # type: ignore[index]  # a list, whatever its stub says
-        return cls(*values)
-
     def run(self, block: Block) -> StoredArm | None:
         with inference(self._model):
             run = ArmRun(
@@ -296,6 +291,17 @@ def _content_of(task: Task, planner: Planner, model: object) -> tuple[str, str]:
     with suppress(ValueError):
         return fingerprint(task, planner), source_of(model)
     return "", source_of(model)
+
+
+@contextmanager
+def _warned_by(filters: list[Any]) -> Iterator[None]:
+    """Treat warnings by these filters; by those of this process where there are none."""
+    if not filters:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filters[:] = filters  # type: ignore[index]  # a list, whatever its stub says
+        yield
 
 
 def _filters() -> list[Any]:

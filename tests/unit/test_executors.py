@@ -1,5 +1,6 @@
 """Calls on workers that may die, and what is sent to them."""
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -91,12 +92,12 @@ def test_what_is_sent_arrives(has_cloudpickle, monkeypatch):
     if has_cloudpickle:
         pytest.importorskip("cloudpickle")
         factor = 3
-        assert executors.load(executors.dump(lambda x: factor * x, "it"))[0](2) == 6
+        assert executors.load(executors.dump(lambda x: factor * x, "it"))(2) == 6
     else:
         monkeypatch.setitem(sys.modules, "cloudpickle", None)
         with pytest.raises(ComponentError, match=r"it cannot be sent .* or install cloudpickle"):
             executors.dump(lambda: 0, "it")
-    assert executors.load(executors.dump([1, 2.5, "c"], "it", more=3)) == ([1, 2.5, "c"], 3)
+    assert executors.load(executors.dump([1, 2.5, "c"], "it")) == [1, 2.5, "c"]
 
 
 def test_modules_are_found_where_the_sender_found_them(tmp_path, monkeypatch):
@@ -105,10 +106,11 @@ def test_modules_are_found_where_the_sender_found_them(tmp_path, monkeypatch):
     model = __import__("sent_module").Model()
     data = executors.dump(model, "it")
     code = (
-        "import sys; from pytest_cpg import executors; "
-        "print(executors.load(sys.stdin.buffer.read())[0].size)"
+        "import pickle, sys; from pytest_cpg import executors; "
+        "print(executors.load(pickle.load(sys.stdin.buffer)).size)"
     )
-    received = subprocess.run([sys.executable, "-c", code], input=data, stdout=-1, check=True)
+    sent = pickle.dumps(data)
+    received = subprocess.run([sys.executable, "-c", code], input=sent, stdout=-1, check=True)
     assert received.stdout.strip() == b"3"
 
 
