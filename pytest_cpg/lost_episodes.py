@@ -155,7 +155,7 @@ def read(path: Path) -> LostEpisodes:
     except FileNotFoundError:
         raise LostEpisodesError(
             f"there is no file {path}. A gate that loses episodes writes one: run it again, and "
-            f"take the name from the summary."
+            f"take the command that it prints."
         ) from None
     except OSError as error:
         raise LostEpisodesError(
