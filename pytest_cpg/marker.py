@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pytest_cpg.episode_counts import Asked, episodes_of, interval_of
 from pytest_cpg.options import OPTIONS, between, whole
 from pytest_cpg.settings import Settings
 
@@ -81,34 +82,6 @@ class GateSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What is asked of one gate, and where.
-
-    Attributes
-    ----------
-    values : dict
-        Option name to value.
-    sources : mapping
-        Option name to ``"session"``, ``"marker"`` or ``"project"``.
-    """
-
-    values: dict[str, Any]
-    sources: Mapping[str, str]
-
-    def is_refused(self, name: str, *, beside: str) -> bool:
-        """Say whether an option without effect is a mistake: whoever asks for both can mend it.
-
-        What a session asks of all gates need not fit one that says otherwise in its marker, nor
-        what a marker asks a session that says otherwise for once.
-        """
-        source, other = self.sources[name], self.sources[beside]
-        if source == "project" and name == "episodes":
-            # It always has a value.
-            return False
-        return source == other or other == "project"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
     """Everything that a marker may name."""
 
@@ -135,8 +108,6 @@ _OF_GATES = tuple(option for option in OPTIONS if option.is_for_one_gate)
 
 
 _SMOKE_EPISODES = 2
-# Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
-_MOST_CALIBRATED, _QUICK = 1000, 150
 
 
 def parse_gate(
@@ -175,7 +146,7 @@ def parse_gate(
         option.name: _checked(option.name, option.parse, settings.resolve(option.name, marked))
         for option in _OF_GATES
     }
-    asked = _Asked(
+    asked = Asked(
         values=values,
         sources={option.name: settings.source(option.name, marked) for option in _OF_GATES},
     )
@@ -185,7 +156,7 @@ def parse_gate(
         values.update(stop="fixed", interval="auto")
     margin = _margin(marked.get("margin"), metric)
     gap_level = 1 - (1 - values["confidence"]) / family_size
-    episodes = _episodes(asked, metric, gap_level, family_size)
+    episodes = episodes_of(asked, metric, gap_level, family_size)
     # A margin asks for proof, so that what is not proven must not pass.
     strictest = "INCONCLUSIVE" if margin is None else "MODEL AS GOOD AS ORACLE"
     spec = GateSpec(
@@ -207,7 +178,7 @@ def parse_gate(
             if marked.get("min_oracle") is not None
             else None
         ),
-        interval=_interval(values["interval"], family_size),
+        interval=interval_of(values["interval"], family_size),
         margin=margin,
         metric=metric,
         stop=values["stop"],
@@ -334,17 +305,6 @@ def _margin(given: Any, metric: Metric) -> float | None:
     return _checked("margin", between(0, 1 if metric == "success" else float("inf")), given)  # type: ignore[no-any-return]  # what between returns
 
 
-def _interval(given: str, family_size: int) -> str:
-    """Return the method meant by "auto".
-
-    At the levels of a family, Agresti and Caffo's interval excludes 0 up to 2.4 times as often as
-    it should (docs/statistics.md); Tango's does not.
-    """
-    if given != "auto":
-        return given
-    return "agresti-caffo" if family_size == 1 else "tango"
-
-
 def _check_returns(marked: Mapping[str, Any]) -> None:
     """Refuse what a marker asks of returns in vain; what a session asks is for its other gates."""
     if marked.get("stop", "fixed") != "fixed":
@@ -356,100 +316,4 @@ def _check_returns(marked: Mapping[str, Any]) -> None:
         raise ValueError(
             f'interval={marked["interval"]!r} bounds success rates: metric="return" has its own '
             f"interval (t, on paired differences). Leave interval= out of this marker."
-        )
-
-
-def _episodes(asked: _Asked, metric: Metric, gap_level: float, family_size: int) -> int:
-    """Return the most episodes per arm, once all that goes with their number fits together."""
-    values = asked.values
-    stop, oracle_episodes = values["stop"], values["oracle_episodes"]
-    if stop == "fixed":
-        if metric == "success":
-            interval = _interval(values["interval"], family_size)
-            _check_can_fail(values["episodes"], gap_level, interval)
-        elif values["episodes"] < 2:
-            raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
-        if asked.sources["max_episodes"] == asked.sources["stop"] == "marker":
-            raise ValueError(
-                f"max_episodes={values['max_episodes']} says nothing of a gate that runs all its "
-                f'episodes. Use episodes={values["max_episodes"]}, or add stop="sequential".'
-            )
-        if 0 < oracle_episodes < values["episodes"]:
-            if asked.is_refused("oracle_episodes", beside="episodes"):
-                raise ValueError(
-                    f"the oracle arm is to have {oracle_episodes} episodes, fewer than the "
-                    f"{values['episodes']} of the others. Use --cpg-oracle-episodes="
-                    f"{values['episodes']} or more, or leave it out."
-                )
-            values["oracle_episodes"] = 0
-        return int(values["episodes"])
-    # Whoever gives both limits is ready for either kind of gate.
-    is_only_limit = asked.sources["episodes"] != asked.sources["max_episodes"]
-    if is_only_limit and asked.is_refused("episodes", beside="stop"):
-        raise ValueError(
-            f"with stop={stop!r} the limit is max_episodes, and episodes says nothing. Use "
-            f"--cpg-max-episodes={values['episodes']}, or max_episodes= in the marker."
-        )
-    if oracle_episodes and asked.is_refused("oracle_episodes", beside="stop"):
-        raise ValueError(
-            f"stop={stop!r} compares the arms start by start, and has no use for more oracle "
-            f"episodes. Leave --cpg-oracle-episodes out, or use --cpg-stop=fixed."
-        )
-    if values["interval"] != "auto" and asked.is_refused("interval", beside="stop"):
-        raise ValueError(
-            f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
-            f'out, or use stop="fixed".'
-        )
-    values.update(oracle_episodes=0, interval="auto")
-    _check_first_look(stop, values["max_episodes"], gap_level)
-    return int(values["max_episodes"])
-
-
-def _check_first_look(stop: StopMode, most: int, level: float) -> None:
-    from pytest_cpg.stats import (
-        anytime_look_sizes,
-        look_sizes,
-        paired_statistic,
-        wang_tsiatis_boundary,
-    )
-
-    try:
-        if stop == "anytime":
-            anytime_look_sizes(most, level=level)
-            return
-        look_sizes(most)
-        if most > _MOST_CALIBRATED:
-            raise ValueError(
-                f"the boundary of more than {_MOST_CALIBRATED} episodes takes too long to "
-                f'calibrate, got {most}; stop="anytime" needs none'
-            )
-        # Any boundary that takes long to calibrate can be reached.
-        boundary = wang_tsiatis_boundary(most, level=level) if most <= _QUICK else None
-        if boundary and paired_statistic(wins=most, losses=0, pairs=most) <= boundary.constant:
-            raise ValueError(
-                f"a gate of {most} episodes can never fail at level {level:g}, got {most}; 50 is a "
-                f"good start"
-            )
-    except ValueError as error:
-        raise ValueError(f"--cpg-max-episodes: {error}") from None
-
-
-def _check_can_fail(episodes: int, level: float, interval: str) -> None:
-    from pytest_cpg.stats import smallest_decisive_episodes, smallest_decisive_pairs
-
-    if interval != "agresti-caffo":
-        least = smallest_decisive_pairs(level=level, method=interval)
-        if episodes < least:
-            raise ValueError(
-                f"a paired gate with {episodes} episode{'s'[: episodes != 1]} per arm can never "
-                f"fail at confidence {level:.10g}, or not without failing equal models too often. "
-                f"Use --cpg-episodes={least} or more; 50 is a good start."
-            )
-        return
-    least = smallest_decisive_episodes(level=level)
-    if episodes < least:
-        raise ValueError(
-            f"a gate with {episodes} episode{'s'[: episodes != 1]} per arm can never fail at "
-            f"confidence {level:g}: even {episodes}/{episodes} against 0/{episodes} is "
-            f"INCONCLUSIVE. Use --cpg-episodes={least} or more; 50 is a good start."
         )

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pytest_cpg.episodes import Starts
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import judge
 from pytest_cpg.metrics import Arm, Latency
 from pytest_cpg.planners import RandomShooting
+from pytest_cpg.starts import Starts
 
 
 def arm(name, outcomes, returns=None):

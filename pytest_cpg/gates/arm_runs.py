@@ -7,13 +7,14 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_cpg.contracts import Planner
-from pytest_cpg.episodes import ArmRun, Progress, Starts
+from pytest_cpg.episodes import ArmRun, Progress
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.kept_run import KeptRun
 from pytest_cpg.gates.probing import imagined, probe_of
 from pytest_cpg.gates.spread_run import SpreadRun, Workload
 from pytest_cpg.oracle_cache import OracleCache, arm_key, why_not_kept
 from pytest_cpg.planners import Chance
+from pytest_cpg.starts import Starts
 from pytest_cpg.world_models import BoundModel
 
 ArmProgress: TypeAlias = Callable[[str, int, int], None]

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import IntArray
-from pytest_cpg.episodes import ArmRun, Progress, Starts
+from pytest_cpg.episodes import ArmRun, Progress
 from pytest_cpg.gates.spread_run import SpreadRun
 from pytest_cpg.metrics import Arm
 from pytest_cpg.oracle_cache import OracleCache, spot_check
+from pytest_cpg.starts import Starts
 from pytest_cpg.stored_arm import StoredArm
 
 # Of a key, enough to tell what a reader may have to compare.

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_cpg.contracts import IncompleteError, WorldModelError
-from pytest_cpg.episodes import Starts, sample_starts
 from pytest_cpg.gates.arm_runs import ArmProgress, ArmRuns, Execution, Reuse
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.notes import faults_of, notes_on
@@ -16,6 +15,7 @@ from pytest_cpg.gates.result import GateResult, Look, return_gap
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
 from pytest_cpg.planners import rollout_steps_per_plan
+from pytest_cpg.starts import Starts, sample_starts
 from pytest_cpg.stats import (
     PAIRED_INTERVALS,
     Interval,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
-from pytest_cpg.episodes import Starts
+from pytest_cpg.starts import Starts
 from pytest_cpg.world_models import BoundModel
 
 # pytest leaves the frames of this module out of a user's traceback.

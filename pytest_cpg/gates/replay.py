@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Plans, Task
-from pytest_cpg.episodes import ArmRun, Starts
+from pytest_cpg.episodes import ArmRun
 from pytest_cpg.files import replace_file
 from pytest_cpg.gates.arm_runs import ArmProgress
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
 from pytest_cpg.gates.probing import check_unchanged, imagined, probe_of
 from pytest_cpg.imagination import Imagination
+from pytest_cpg.starts import Starts
 from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
 
 # pytest leaves the frames of this module out of a user's traceback.

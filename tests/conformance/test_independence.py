@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.episodes import run_arm, sample_starts
+from pytest_cpg.episodes import run_arm
 from pytest_cpg.planners import CEM, RandomShooting
+from pytest_cpg.starts import sample_starts
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
 
 EPISODES = 50

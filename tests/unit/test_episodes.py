@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
-from pytest_cpg.episodes import ArmRun, run_arm, sample_starts
+from pytest_cpg.episodes import ArmRun, run_arm
 from pytest_cpg.planners import CEM, Chance, RandomShooting
+from pytest_cpg.starts import sample_starts
 
 LEVEL = 0.95
 

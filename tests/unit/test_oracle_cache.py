@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_cpg import oracle_cache
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans
-from pytest_cpg.episodes import run_arm, sample_starts
+from pytest_cpg.episodes import run_arm
 from pytest_cpg.metrics import Latency
 from pytest_cpg.oracle_cache import (
     OracleCache,
@@ -26,6 +26,7 @@ from pytest_cpg.oracle_cache import (
     why_not_kept,
 )
 from pytest_cpg.planners import CEM, Chance, RandomShooting
+from pytest_cpg.starts import sample_starts
 from pytest_cpg.stored_arm import StoredArm, start_digests
 from pytest_cpg.tasks.formulas import ACROBOT
 from pytest_cpg.tasks.grids import GridTask, maze

@@ -1,0 +1,94 @@
+"""Starts: where the episodes of a gate begin, the same in every arm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskError
+
+# First spawn key of the starts' random stream; the episode's index and the attempt follow.
+_START_STREAM = 0
+# A task whose starts are solved this often in a row is not one that needs planning.
+_MOST_SKIPS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Starts:
+    """Where the episodes of a gate begin.
+
+    Attributes
+    ----------
+    episodes : array [N], int
+        Indices of the episodes.
+    states : array [N, S]
+    seeds : array [N], int
+        What `Task.reset` was given for each.
+    skipped : int
+        Starts that were solved already and replaced.
+    """
+
+    episodes: IntArray
+    states: FloatArray
+    seeds: IntArray
+    skipped: int
+
+    def take(self, rows: IntArray) -> Starts:
+        """Return the starts of these rows."""
+        return Starts(
+            episodes=self.episodes[rows],
+            states=self.states[rows],
+            seeds=self.seeds[rows],
+            skipped=self.skipped,
+        )
+
+
+def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) -> Starts:
+    """Return one start per episode, none of which is solved already.
+
+    A start counts as solved when one idle step from it succeeds: planning had no part in that.
+    Such a start is replaced by the next one of the same episode's stream, and counted.
+
+    Parameters
+    ----------
+    seed : int
+        Together with an episode's index it decides that episode's start.
+    fixed : bool
+        Start every episode from the task's start number 0 instead.
+
+    Raises
+    ------
+    TaskError
+        When an episode finds no unsolved start in 100 tries.
+    """
+    indices = np.arange(episodes)
+    seeds = np.zeros(episodes, dtype=np.int64)
+    pending = indices
+    states: FloatArray | None = None
+    skipped = 0
+    for attempt in range(_MOST_SKIPS):
+        seeds[pending] = [attempt if fixed else _start_seed(seed, int(e), attempt) for e in pending]
+        sampled = task.reset(seeds[pending])
+        if states is None:
+            states = np.array(sampled, dtype=np.float64)
+        else:
+            states[pending] = sampled
+        pending = pending[_is_solved(task, states[pending])]
+        if not pending.size:
+            return Starts(episodes=indices, states=states, seeds=seeds, skipped=skipped)
+        skipped += 1 if fixed else len(pending)
+    raise TaskError(
+        f"{task.name}: episode {pending[0]} found {_MOST_SKIPS} starts in a row that one idle step "
+        f"solves; the task needs no planning. Start it farther from its goal."
+    )
+
+
+def _start_seed(seed: int, episode: int, attempt: int) -> int:
+    sequence = np.random.SeedSequence(seed, spawn_key=(_START_STREAM, episode, attempt))
+    return int(sequence.generate_state(1)[0])
+
+
+def _is_solved(task: Task, states: FloatArray) -> BoolArray:
+    idle = np.broadcast_to(task.actions.idle, (len(states), task.actions.size))
+    return task.success(task.step(states, idle), idle)
