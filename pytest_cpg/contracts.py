@@ -269,11 +269,14 @@ class Plans(NamedTuple):
         How many of an episode's actions are executed before it plans again, 1 to ``remaining``.
     confidences : array [N], optional
         How sure the planner is that each episode will succeed, on any scale, higher is surer.
+    memory : array [N, ...], optional
+        What each episode's next plan may begin from, finite; see `Planner`.
     """
 
     actions: FloatArray
     lengths: IntArray
     confidences: FloatArray | None = None
+    memory: FloatArray | None = None
 
 
 @runtime_checkable
@@ -282,6 +285,11 @@ class Planner(Protocol):
 
     A planner is a value without memory: the same arguments give the same plans, and the plan of an
     episode depends on its own latent, stream and remaining steps alone.
+
+    One that begins a plan from the last one has an attribute ``is_warm_started = True``. It returns
+    `Plans.memory`, and is called with the keyword ``memory=``: what it returned for these episodes
+    [N, ...], or None when it is their first plan. Shift it by ``lengths`` before returning it: so
+    many actions will have been executed by then.
     """
 
     @property

@@ -31,6 +31,7 @@ from pytest_cpg.imagination import ArmModel, Imagination
 from pytest_cpg.metrics import Arm, Latency
 from pytest_cpg.starts import Starts
 from pytest_cpg.stored_arm import StoredArm, start_digests
+from pytest_cpg.warm_starts import WarmStarts
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -110,6 +111,7 @@ class ArmRun:
         self._imagination = Imagination(name, task.actions, model)
         self._plans, self._model_steps = (np.zeros(count, dtype=np.int64) for _ in range(2))
         self._confidences: FloatArray | None = None
+        self._warm_starts = WarmStarts(planner, count)
         self._wall: list[float] = []
         self._cpu: list[float] = []
         self._seconds, self._done = 0.0, 0
@@ -127,8 +129,8 @@ class ArmRun:
         # None of them, unless this run was restored.
         active = active[~self._is_over(active)]
         while active.size:
-            plans = self._plan(active)
-            self._execute(plans, active)
+            for rows in self._warm_starts.groups(active, self._plans):
+                self._execute(self._plan(rows), rows)
             active = active[~self._is_over(active)]
             if self._progress:
                 self._progress(until - active.size, until)
@@ -166,6 +168,8 @@ class ArmRun:
         values = {name: np.array(getattr(self, f"_{name}")) for name in _SNAPSHOT}
         if self._confidences is not None:
             values["confidences"] = self._confidences.copy()
+        if self._warm_starts.memory is not None:
+            values["memory"] = self._warm_starts.memory.copy()
         values["streams"] = np.array([_words_of(rng) for rng in self._rngs], dtype=np.uint64)
         return values
 
@@ -187,7 +191,7 @@ class ArmRun:
             return False
         for name in _SNAPSHOT[:-1]:
             setattr(self, f"_{name}", rows[name])
-        self._confidences = rows.get("confidences")
+        self._confidences, self._warm_starts.memory = rows.get("confidences"), rows.get("memory")
         self._done = int(snapshot["done"]) - skipped
         self._imagination.steps = int(self._model_steps.sum())
         for rng, words in zip(self._rngs, rows["streams"], strict=True):
@@ -201,8 +205,11 @@ class ArmRun:
         self._imagination.plans_for(self._episodes[active], self._steps[active])
         latents = self._imagination.encode(self._states[active])
         rngs = [self._rngs[row] for row in active]
-        plans = Plans(*self._planner.plan(self._imagination, latents, rngs, remaining))
+        warm = self._warm_starts.keywords(active, self._plans)
+        plan = self._planner.plan(self._imagination, latents, rngs, remaining, **warm)
+        plans = Plans(*plan)
         _check_plans(self._planner, plans, self._task.actions, remaining)
+        self._warm_starts.keep(plans.memory, active)
         self._wall.append((time.perf_counter() - wall_start) / active.size)
         self._cpu.append((time.process_time() - cpu_start) / active.size)
         self._plans[active] += 1

@@ -46,6 +46,7 @@ _MODULES = (
     "metrics",
     "oracle_cache",
     "stored_arm",
+    "warm_starts",
 )
 _FOLDERS = ("planners", "tasks", "world_models")
 _FILE_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.(json|npz)")

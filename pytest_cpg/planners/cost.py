@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
 
 
 def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: int) -> int:
-    """Count the model steps that one plan imagines, by asking for one in an empty world."""
+    """Count the model steps that one plan imagines, by asking for one in an empty world.
+
+    Of a planner that is warm started, a plan that begins from another one.
+    """
     world = _EmptyWorld(actions)
-    planner.plan(world, np.zeros((1, 1)), [np.random.default_rng(0)], np.array([budget]))
-    return world.steps
+    question: Any = (world, np.zeros((1, 1)), [np.random.default_rng(0)], np.array([budget]))
+    if not getattr(planner, "is_warm_started", False):
+        planner.plan(*question)
+        return world.steps
+    plan: Any = planner.plan
+    memory = plan(*question, memory=None).memory
+    first, _ = world.steps, plan(*question, memory=memory)
+    return world.steps - first
 
 
 class _EmptyWorld:

@@ -47,7 +47,7 @@ def test_planner_meets_the_protocol(planner):
 
 
 def test_plans_have_their_shapes_and_lie_in_the_action_space(planner, world):
-    actions, lengths, _ = plan(planner, world, range(6))
+    actions, lengths, *_ = plan(planner, world, range(6))
     assert actions.shape == (6, planner.horizon, 2)
     assert lengths.shape == (6,)
     assert np.issubdtype(lengths.dtype, np.integer)
@@ -90,6 +90,6 @@ def test_plans_do_not_change_when_their_arguments_do(planner, world):
     latents = np.zeros((2, 2))
     rngs = [np.random.default_rng(e) for e in range(2)]
     before = latents.copy()
-    actions, _, _ = planner.plan(world, latents, rngs, np.array([10, 10]))
+    actions, *_ = planner.plan(world, latents, rngs, np.array([10, 10]))
     assert np.array_equal(latents, before)
     assert not np.shares_memory(actions, latents)

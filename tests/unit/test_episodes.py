@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
-from pytest_cpg.episodes import ArmRun, run_arm
+from pytest_cpg.episodes import ArmRun, episode_stream, run_arm
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.starts import sample_starts
 
@@ -242,13 +242,32 @@ class Unsure(CEM):
         return plans._replace(confidences=np.arange(len(latents)) / 7)
 
 
+@dataclass(frozen=True)
+class Habit:
+    """Goes on for what is left of its last plan; a first plan is drawn at random."""
+
+    horizon: int = 5
+    length: int = 2
+    name: str = "habit"
+    is_warm_started = True
+
+    def plan(self, world_model, latents, rngs, remaining, memory=None):
+        drawn = world_model.actions.sample(rngs, (self.horizon,))
+        if memory is not None:
+            drawn[:, : memory.shape[1]] = memory
+        lengths = np.minimum(remaining, self.length)
+        return Plans(drawn, lengths, memory=drawn[:, self.length :])
+
+
 def outcomes(arm):
     timed = ("seconds", "latency_ms", "cpu_ms")
     return {name: value for name, value in arm.to_dict().items() if name not in timed}
 
 
 @pytest.mark.parametrize("to_the_end", [False, True])
-@pytest.mark.parametrize("planner", [RandomShooting(candidates=4, horizon=3), CEM(horizon=3)])
+@pytest.mark.parametrize(
+    "planner", [RandomShooting(candidates=4, horizon=3), CEM(horizon=3), Habit()]
+)
 @pytest.mark.parametrize("cut", [0, 1, 5])
 def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the_end, cut):
     starts = sample_starts(Track(), 12, seed=3)
@@ -327,3 +346,62 @@ def test_what_is_finished_of_an_arm_that_was_broken_off_is_as_if_run_alone():
         run.advance(9)
     assert run.is_under_way
     assert outcomes(run.finished.arm) == outcomes(first)
+
+
+def taken_by(planner, starts, rows):
+    done = {int(e): [] for e in starts.episodes}
+    run(
+        planner,
+        starts=starts.take(rows),
+        on_step=lambda episodes, actions: [
+            done[int(e)].append(float(a[0])) for e, a in zip(episodes, actions, strict=True)
+        ],
+    )
+    return done
+
+
+def test_a_warm_started_planner_goes_on_from_its_own_last_plan_in_any_batch():
+    starts = sample_starts(Track(), 9, seed=3)
+    together = taken_by(Habit(), starts, np.arange(9))
+    for rows in (np.arange(9)[::-1], np.array([4, 2]), np.array([4])):
+        found = taken_by(Habit(), starts, rows)
+        assert all(found[int(e)] == together[int(e)] for e in starts.episodes[rows])
+    firsts = {e: episode_stream(3, e) for e in together}
+    for episode, actions in together.items():
+        expected = Track.actions.sample([firsts[episode]], (5,))[0, :, 0]
+        assert actions[:5] == list(expected[: len(actions[:5])])
+
+
+def test_a_resumed_arm_plans_its_new_episodes_apart_from_those_under_way():
+    starts = sample_starts(Track(), 9, seed=3)
+    rounds = []
+
+    def arm_run(progress=None):
+        task, options = Track(), {"seed": 3, "level": LEVEL, "progress": progress}
+        return ArmRun("learned", task, Habit(), TrueModel(task), starts, **options)
+
+    expected = arm_run().advance(9)
+    broken_off = arm_run(lambda done, count: rounds.append(broken_off.snapshot()))
+    broken_off.advance(5)
+    again = arm_run()
+    assert again.restore(rounds[1])
+    assert outcomes(again.advance(9)) == outcomes(expected)
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        (lambda n: None, r"memory of shape \(\) for 20 episodes"),
+        (lambda n: np.zeros((n + 1, 3)), r"memory of shape \(21, 3\) for 20 episodes"),
+        (lambda n: np.full((n, 3), np.nan), "memory that is not finite"),
+    ],
+)
+def test_a_warm_started_planner_that_returns_no_memory_is_named(memory, message):
+    class Forgetful(Habit):
+        def plan(self, world_model, latents, rngs, remaining, memory=None):
+            plans = super().plan(world_model, latents, rngs, remaining)
+            return plans._replace(memory=forget(len(latents)))
+
+    forget = memory
+    with pytest.raises(CpgError, match=f"planner 'habit' .*{message}"):
+        run(Forgetful())
