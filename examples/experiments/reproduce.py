@@ -1,0 +1,140 @@
+"""Reproduce the published experiments: python reproduce.py [NAME ...]
+
+Each experiment is a file of gates, run by pytest as any gate is. What it found is written to
+results/NAME.json, a table beside the published figures to results/NAME.md, and a figure to
+results/NAME.svg.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import coverage
+import figures
+
+from pytest_cpg.stats import agresti_caffo_interval
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+PUBLISHED = json.loads((HERE / "published.json").read_text())
+GATES = {
+    "data-size": "test_data_size.py",
+    "planners": "test_planners.py",
+    "perturbations": "test_perturbations.py",
+}
+NAMES = [*GATES, "coverage"]
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; or all")
+    names = parser.parse_args().names or NAMES
+    for name in names:
+        if name not in NAMES:
+            parser.error(f"no experiment {name!r}. Known: {', '.join(NAMES)}.")
+    RESULTS.mkdir(exist_ok=True)
+    for name in names:
+        found = coverage.measure() if name == "coverage" else cells_of(name)
+        published = PUBLISHED[name]
+        document = {"experiment": name, "found": found, "published": published}
+        (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+        table = coverage.table(found, published) if name == "coverage" else gap_table(name, found)
+        (RESULTS / f"{name}.md").write_text(table)
+        (RESULTS / f"{name}.svg").write_text(figures.DRAWN[name](found))
+        print(f"\n{table}")
+
+
+def cells_of(name):
+    """Run an experiment's gates, and return what each found."""
+    with tempfile.TemporaryDirectory() as folder:
+        report, properties = Path(folder) / "report.json", Path(folder) / "junit.xml"
+        written = [f"--cpg-json={report}", f"--junit-xml={properties}"]
+        subprocess.run(
+            [sys.executable, "-m", "pytest", GATES[name], *written], cwd=HERE, check=True
+        )
+        errors = validation_errors(properties)
+        gates = json.loads(report.read_text())["gates"]
+    return [cell_of(gate, errors) for gate in gates]
+
+
+def cell_of(gate, errors):
+    result = gate["comparisons"][0]["result"]
+    cell = gate["id"].partition("[")[2].removesuffix("]")
+    arms = ("oracle", "learned", "chance")
+    return {
+        "cell": cell,
+        **{name: result[name] for name in ("task", "planner", "starts", "seed", "verdict")},
+        "validation_error": errors[cell],
+        "episodes": len(result["oracle"]["successes"]),
+        **{name: sum(result[name]["successes"]) for name in arms},
+        "gap": [result["interval"][name] for name in ("estimate", "low", "high")],
+        "solved_at": {name: solved_at(result[name]) for name in arms},
+        "versions": result["versions"],
+    }
+
+
+def solved_at(arm):
+    """Return the step at which each episode succeeded, None for those that did not."""
+    both = zip(arm["successes"], arm["steps"], strict=True)
+    return [steps if success else None for success, steps in both]
+
+
+def validation_errors(junit):
+    """Return the model's validation error of each cell, as the tests have recorded it."""
+    errors = {}
+    for case in ElementTree.parse(junit).iter("testcase"):  # noqa: S314  # we have written it
+        cell = case.get("name").partition("[")[2].removesuffix("]")
+        for entry in case.iter("property"):
+            if entry.get("name") == "validation_error":
+                errors[cell] = float(entry.get("value"))
+    return errors
+
+
+def gap_table(name, cells):
+    """Return the cells as a Markdown table, beside the published ones."""
+    rows = [
+        "| cell | validation error | oracle | published | difference | learned | published "
+        "| difference | verdict |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for label, group in grouped(name, cells).items():
+        published = PUBLISHED[name][label]
+        count = sum(cell["episodes"] for cell in group)
+        columns = [label, ", ".join(f"{cell['validation_error']:.2g}" for cell in group)]
+        for arm in ("oracle", "learned"):
+            solved = sum(cell[arm] for cell in group)
+            columns.append(f"{solved}/{count}")
+            columns += against(solved, count, published[arm], published["episodes"])
+        columns.append(", ".join(dict.fromkeys(cell["verdict"] for cell in group)))
+        rows.append(f"| {' | '.join(columns)} |")
+    return "\n".join(rows) + "\n"
+
+
+def grouped(name, cells):
+    """Return the cells of each published one: the data sizes have three training seeds each."""
+    groups = {}
+    for cell in cells:
+        label = cell["cell"].rpartition("-")[0] if name == "data-size" else cell["cell"]
+        groups.setdefault(label, []).append(cell)
+    return groups
+
+
+def against(solved, count, published, published_count):
+    """Return a published count, and the interval of ours minus theirs."""
+    if published is None:
+        return ["-", "-"]
+    difference = agresti_caffo_interval(solved, count, published, published_count)
+    return [
+        f"{published}/{published_count}",
+        f"{difference.estimate:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]",
+    ]
+
+
+if __name__ == "__main__":
+    main()

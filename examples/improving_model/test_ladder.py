@@ -1,0 +1,33 @@
+"""A model climbs from MODEL BOTTLENECK to MODEL AS GOOD AS ORACLE as its data grows.
+
+Nothing but the number of transitions differs between the rungs of a task. Each rung is tried with
+three training seeds: a verdict judges one checkpoint, not the recipe that made it.
+"""
+
+import pytest
+
+from pytest_cpg import Verdict
+from pytest_cpg.planners import RandomShooting
+
+reacher = pytest.mark.cpg(
+    task="reacher-easy",
+    planner=RandomShooting(candidates=30, horizon=10),
+    episodes=50,
+)
+seeds = pytest.mark.parametrize("training_seed", [11, 12, 13])
+
+
+@reacher
+@seeds
+@pytest.mark.parametrize("transitions", [100])
+@pytest.mark.cpg(max_verdict="MODEL BOTTLENECK")
+def test_reacher_low_rung(cpg):
+    assert cpg.verdict is Verdict.MODEL_BOTTLENECK
+
+
+@reacher
+@seeds
+@pytest.mark.parametrize("transitions", [20_000])
+@pytest.mark.cpg(max_verdict="MODEL AS GOOD AS ORACLE")
+def test_reacher_high_rung(cpg):
+    assert cpg.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
