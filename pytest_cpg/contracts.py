@@ -221,8 +221,26 @@ class Dynamics(Protocol):
 class WorldModel(Protocol):
     """A learned world that plans may be imagined in.
 
-    A model whose latents can be decoded may offer ``decode(latents [..., Z]) -> [..., O]`` instead
-    of `score`: the task's own score is then used on what it decodes.
+    Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
+    a row for each observation. A model may also have
+
+    ``update(latents [B, Z], actions [B, A], observations [B, O]) -> latents [B, Z]``
+        A memory: `encode` is asked at an episode's start only, and this once after every real
+        step, also between two plans. Without it the model is encoded anew whenever it is planned.
+    ``noise_size``, a whole number
+        Of a stochastic model: `rollout` then takes a third argument, standard normal noise
+        [B, H, noise_size] from a stream of each episode's own, and draws nothing itself. Zeros
+        stand for what is most likely where one prediction is wanted.
+    ``decode(latents [..., Z]) -> [..., O]``, in place of `score`
+        The task's own score is then used on what it decodes.
+    ``reward(latents [..., Z], actions [..., A]) -> [...]``, in place of `score`
+        Of the actions taken in these latents; one that needs a third argument gets the latents
+        they led to. A plan is then rated by minus the rewards up to each of its steps, with a
+        ``discount`` in (0, 1], by default 1, and with ``terminal_value(latents [B, Z]) -> [B]``
+        the value of where it is by then, if there is one.
+    ``plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N])``
+        A planner of its own, which replaces the gate's in the learned arm; it is asked for one
+        episode at a time. See `Planner.plan`.
     """
 
     def encode(self, observations: FloatArray) -> FloatArray:

@@ -31,6 +31,7 @@ from pytest_cpg.imagination import ArmModel, Imagination
 from pytest_cpg.metrics import Arm, Latency
 from pytest_cpg.starts import Starts
 from pytest_cpg.stored_arm import StoredArm, start_digests
+from pytest_cpg.streams import episode_stream, set_words, words_of
 from pytest_cpg.warm_starts import WarmStarts
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -49,12 +50,6 @@ _SNAPSHOT = (
     "model_steps",
     "done",
 )
-_WORD = 64
-
-# First spawn key of the planner's random stream, next to that of the starts; the episode's index
-# follows.
-_PLANNER_STREAM = 1
-
 Progress = Callable[[int, int], None]
 StepObserver = Callable[[IntArray, FloatArray], None]
 PlanObserver = Callable[[IntArray, Plans], None]
@@ -70,7 +65,8 @@ class ArmRun:
     name : str
         Printed in reports and errors: ``"oracle"``, ``"learned"`` or ``"chance"``.
     model : ArmModel
-        What the planner imagines with. Real steps are always the task's own.
+        What the planner imagines with; it may bring a planner of its own. Real steps are always
+        the task's own.
     starts : Starts
         As many as the arm may have.
     to_the_end : bool
@@ -99,7 +95,7 @@ class ArmRun:
         on_plan: PlanObserver | None = None,
     ) -> None:
         count = len(starts.episodes)
-        self._name, self._task, self._planner = name, task, planner
+        self._name, self._task = name, task
         self._episodes, self._level = starts.episodes, level
         self._to_the_end, self._progress = to_the_end, progress
         self._on_step, self._on_plan = on_step, on_plan
@@ -109,9 +105,15 @@ class ArmRun:
         self._solved_at = np.zeros(count, dtype=np.int64)
         self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
         self._imagination = Imagination(name, task.actions, model)
+        self._planner = self._imagination.planner or planner
+        self._noise = [
+            episode_stream(seed, int(episode), of_model=True)
+            for episode in (starts.episodes if self._imagination.noise_size else ())
+        ]
+        self._latents: FloatArray | None = None
         self._plans, self._model_steps = (np.zeros(count, dtype=np.int64) for _ in range(2))
         self._confidences: FloatArray | None = None
-        self._warm_starts = WarmStarts(planner, count)
+        self._warm_starts = WarmStarts(self._planner, count)
         self._wall: list[float] = []
         self._cpu: list[float] = []
         self._seconds, self._done = 0.0, 0
@@ -144,6 +146,11 @@ class ArmRun:
         return self._states.copy()
 
     @property
+    def latents(self) -> FloatArray:
+        """What each episode was last planned from, or has been carried to since, [N, Z]."""
+        return np.empty((len(self._episodes), 0)) if self._latents is None else self._latents.copy()
+
+    @property
     def finished(self) -> StoredArm | None:
         """The episodes that `advance` has run to their end; None before there are any."""
         count = self._done
@@ -170,7 +177,12 @@ class ArmRun:
             values["confidences"] = self._confidences.copy()
         if self._warm_starts.memory is not None:
             values["memory"] = self._warm_starts.memory.copy()
-        values["streams"] = np.array([_words_of(rng) for rng in self._rngs], dtype=np.uint64)
+        values["streams"] = np.array([words_of(rng) for rng in self._rngs], dtype=np.uint64)
+        if self._noise:
+            values["noise"] = np.array([words_of(rng) for rng in self._noise], dtype=np.uint64)
+        # Other latents are encoded anew before they are read.
+        if self._imagination.is_recurrent and self._latents is not None:
+            values["latents"] = self._latents.copy()
         return values
 
     def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> bool:
@@ -181,7 +193,9 @@ class ArmRun:
         """
         given = snapshot.get("episodes", np.arange(0))
         skipped = len(given) - len(self._episodes)
-        needed = {*_SNAPSHOT, "streams"}
+        needed = {*_SNAPSHOT, "streams", *["noise"] * bool(self._noise)}
+        if self._imagination.is_recurrent and np.any(snapshot.get("plans", 0)):
+            needed.add("latents")
         if skipped < 0 or not needed <= set(snapshot):
             return False
         if not np.array_equal(given[skipped:], self._episodes):
@@ -191,19 +205,22 @@ class ArmRun:
             return False
         for name in _SNAPSHOT[:-1]:
             setattr(self, f"_{name}", rows[name])
-        self._confidences, self._warm_starts.memory = rows.get("confidences"), rows.get("memory")
+        self._confidences, self._latents = rows.get("confidences"), rows.get("latents")
+        self._warm_starts.memory = rows.get("memory")
         self._done = int(snapshot["done"]) - skipped
         self._imagination.steps = int(self._model_steps.sum())
-        for rng, words in zip(self._rngs, rows["streams"], strict=True):
-            _set_words(rng, words)
+        for streams, name in ((self._rngs, "streams"), (self._noise, "noise")):
+            for rng, words in zip(streams, rows[name] if streams else (), strict=True):
+                set_words(rng, words)
         return True
 
     def _plan(self, active: IntArray) -> Plans:
         """Plan for these rows, timed and checked."""
         wall_start, cpu_start = time.perf_counter(), time.process_time()
         remaining, imagined = self._task.budget - self._steps[active], self._imagination.steps
-        self._imagination.plans_for(self._episodes[active], self._steps[active])
-        latents = self._imagination.encode(self._states[active])
+        latents = self._latents_of(active)
+        noise = [self._noise[row] for row in active] if self._noise else []
+        self._imagination.plans_for(self._episodes[active], self._steps[active], noise)
         rngs = [self._rngs[row] for row in active]
         warm = self._warm_starts.keywords(active, self._plans)
         plan = self._planner.plan(self._imagination, latents, rngs, remaining, **warm)
@@ -223,6 +240,30 @@ class ArmRun:
             self._on_plan(self._episodes[active], plans)
         return plans
 
+    def _latents_of(self, active: IntArray) -> FloatArray:
+        """Encode these rows, but for those whose latents are carried from step to step."""
+        fresh = active
+        if self._imagination.is_recurrent:
+            fresh = active[self._plans[active] == 0]
+        if fresh.size:
+            self._imagination.plans_for(self._episodes[fresh], self._steps[fresh])
+            encoded = self._imagination.encode(self._states[fresh])
+            if self._latents is None:
+                self._latents = np.zeros((len(self._episodes), encoded.shape[1]))
+            self._latents[fresh] = encoded
+        return self._latents[active]  # type: ignore[index]  # set with the first plan
+
+    def _carry(self, rows: IntArray, actions: FloatArray) -> None:
+        """Let a recurrent model see the real step that these rows have just taken."""
+        going = ~self._is_over(rows)
+        rows = rows[going]
+        if self._latents is None or not self._imagination.is_recurrent or not rows.size:
+            return
+        self._imagination.plans_for(self._episodes[rows], self._steps[rows])
+        self._latents[rows] = self._imagination.update(
+            self._latents[rows], actions[going], self._states[rows]
+        )
+
     def _execute(self, plans: Plans, active: IntArray) -> None:
         """Step each active episode through its own plan, until the plan or the episode ends."""
         task = self._task
@@ -241,6 +282,7 @@ class ArmRun:
             # A goal that ends an episode is one that could be kept.
             left = np.where(self._is_over(rows), task.budget - self._steps[rows], 0)
             self._returns[rows] += rewards * (1 + left)
+            self._carry(rows, actions)
             if self._on_step:
                 self._on_step(self._episodes[rows], actions)
 
@@ -296,29 +338,6 @@ def run_arm(
     """Run every episode to its end, and return the arm; parameters are those of `ArmRun`."""
     run = ArmRun(name, task, planner, model, starts, seed=seed, level=level, **options)
     return run.advance(len(starts.episodes))
-
-
-def episode_stream(seed: int, episode: int) -> np.random.Generator:
-    """Return the planner's random stream in one episode: the same in every arm and batch."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLANNER_STREAM, episode)))
-
-
-def _words_of(rng: np.random.Generator) -> list[int]:
-    """Return the state of a PCG64 stream in six words of 64 bits."""
-    state: Any = rng.bit_generator.state
-    numbers = (state["state"]["state"], state["state"]["inc"])
-    words = [word for n in numbers for word in (n >> _WORD, n & (2**_WORD - 1))]
-    return [*words, state["has_uint32"], state["uinteger"]]
-
-
-def _set_words(rng: np.random.Generator, words: IntArray) -> None:
-    high, low, inc_high, inc_low, has_half, half = (int(word) for word in words)
-    rng.bit_generator.state = {
-        "bit_generator": type(rng.bit_generator).__name__,
-        "state": {"state": high << _WORD | low, "inc": inc_high << _WORD | inc_low},
-        "has_uint32": has_half,
-        "uinteger": half,
-    }
 
 
 def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining: IntArray) -> None:

@@ -7,14 +7,33 @@ from typing import Protocol
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, WorldModelError
+from pytest_cpg.contracts import (
+    ActionSpace,
+    CpgError,
+    FloatArray,
+    IntArray,
+    Planner,
+    WorldModelError,
+)
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
 
+# What is asked of real states, and not of those some steps ahead.
+_NOW = ("encode", "update")
+# Arms whose states may diverge without anything being wrong with a model.
+_OF_TRUE_DYNAMICS = ("oracle", "chance", "rescored")
+
+
 class ArmModel(Protocol):
-    """A world as an arm uses it: `BoundModel` is one."""
+    """A world as an arm uses it: `BoundModel` is one.
+
+    It may have ``update(latents [B, Z], actions [B, A], states [B, S]) -> [B, Z]``: then an
+    episode is encoded at its start only, and its latents are carried across every real step. It
+    may have ``noise_size``: then `rollout` takes standard normal noise [B, H, noise_size] as well.
+    It may have a ``planner``, which then plans instead of the gate's.
+    """
 
     def encode(self, states: FloatArray) -> FloatArray:
         """Map simulator states [B, S] to latents [B, Z]."""
@@ -39,10 +58,33 @@ class Imagination:
         self._model = model
         self._episodes: IntArray = np.arange(0)
         self._taken: IntArray = np.arange(0)
+        self._noise: Sequence[np.random.Generator] = ()
+        self._update = getattr(model, "update", None)
+        self.noise_size: int = getattr(model, "noise_size", 0)
+        # Whoever stands for the truth is planned with as every gate plans.
+        self.planner: Planner | None = (
+            None if arm in _OF_TRUE_DYNAMICS else getattr(model, "planner", None)
+        )
 
-    def plans_for(self, episodes: IntArray, taken: IntArray) -> None:
-        """Begin a round for these episodes [N], which have taken so many steps [N]."""
-        self._episodes, self._taken = episodes, taken
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether latents are carried across real steps."""
+        return self._update is not None
+
+    def plans_for(
+        self, episodes: IntArray, taken: IntArray, noise: Sequence[np.random.Generator] = ()
+    ) -> None:
+        """Begin a round for these episodes [N], which have taken so many steps [N].
+
+        A stochastic model draws from the stream of each; without them it imagines the noise 0.
+        """
+        self._episodes, self._taken, self._noise = episodes, taken, noise
+
+    def update(self, latents: FloatArray, actions: FloatArray, states: FloatArray) -> FloatArray:
+        """Carry latents [N, Z] across real steps by actions [N, A] to states [N, S]."""
+        if self._update is None:
+            raise ValueError("need a recurrent model to carry latents")
+        return self._ask(self._update, "update", latents, actions, states)
 
     def encode(self, states: FloatArray) -> FloatArray:
         """Map simulator states [N, S] to latents [N, Z]."""
@@ -56,7 +98,7 @@ class Imagination:
                 f"{len(self._episodes)} episodes it plans for."
             )
         self.steps += actions.shape[0] * actions.shape[1]
-        return self._ask(self._model.rollout, "rollout", latents, actions)
+        return self._ask(self._model.rollout, "rollout", latents, actions, *self._drawn(actions))
 
     def score(self, latents: FloatArray) -> FloatArray:
         """Rate; see `PlanningModel.score`."""
@@ -64,6 +106,14 @@ class Imagination:
         if np.isnan(scores).any():
             self._raise_broken("score", scores)
         return scores
+
+    def _drawn(self, actions: FloatArray) -> list[FloatArray]:
+        """Return the noise of rows of plans [B, H, A], each episode's from its own stream."""
+        if not self._noise or not self.noise_size:
+            return []
+        rows = len(actions) // len(self._episodes)
+        shape = (rows, actions.shape[1], self.noise_size)
+        return [np.concatenate([stream.standard_normal(shape) for stream in self._noise])]
 
     def _ask(
         self, method: Callable[..., FloatArray], what: str, *arguments: FloatArray
@@ -80,7 +130,7 @@ class Imagination:
                 f"pytest-cpg: raised by {what} in {self._where(method, arguments, type(error))}."
             )
             raise
-        if self._arm not in ("oracle", "chance") and not np.isfinite(answer).all():
+        if self._arm not in _OF_TRUE_DYNAMICS and not np.isfinite(answer).all():
             self._raise_broken(what, answer)
         return answer
 
@@ -88,7 +138,7 @@ class Imagination:
         """Name the first episode and step whose numbers are not finite."""
         row, *inner = np.argwhere(~np.isfinite(answer))[0]
         index = row // max(1, len(answer) // len(self._episodes))
-        ahead = f", {inner[0] + 1} steps ahead" if answer.ndim > 1 and what != "encode" else ""
+        ahead = f", {inner[0] + 1} steps ahead" if answer.ndim > 1 and what not in _NOW else ""
         raise WorldModelError(
             f"{self._arm} arm: {what} gave {answer[(row, *inner)]} in episode "
             f"{self._episodes[index]} at step {self._taken[index]}{ahead}. A model that predicts "

@@ -46,6 +46,7 @@ _MODULES = (
     "metrics",
     "oracle_cache",
     "stored_arm",
+    "streams",
     "warm_starts",
 )
 _FOLDERS = ("planners", "tasks", "world_models")

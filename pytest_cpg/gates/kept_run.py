@@ -26,7 +26,17 @@ _SECONDS_BETWEEN_FILES = 10.0
 
 
 # Of a snapshot, what has to be the same when an episode is run again.
-_REPEATED = ("states", "steps", "successes", "returns", "plans", "streams")
+_REPEATED = {
+    "states",
+    "steps",
+    "successes",
+    "returns",
+    "plans",
+    "streams",
+    "noise",
+    "latents",
+    "memory",
+}
 
 
 class _ReachedError(Exception):
@@ -211,7 +221,8 @@ class KeptRun:
         with suppress(_ReachedError):
             again.advance(len(rows))
         now = again.snapshot()
-        return all(np.array_equal(now[name], then[name][rows]) for name in _REPEATED)
+        names = _REPEATED & set(then)
+        return all(np.array_equal(now[name], then[name][rows]) for name in names)
 
     def _checked(self, starts: Starts, repeat: Callable[[Starts], Arm]) -> StoredArm | None:
         """Return what is stored of this arm, if it can still be repeated."""

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.contracts import Task, WorldModelFactory
 from pytest_cpg.world_models.binding import BoundModel, bind
+from pytest_cpg.world_models.ensemble import Ensemble
 from pytest_cpg.world_models.oracle import OracleDynamics
+from pytest_cpg.world_models.rescoring import Rescored, learned_of
 from pytest_cpg.world_models.torch_state import devices, inference, weights_digest
 from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
@@ -20,12 +22,15 @@ __all__ = [
     "MLP",
     "WORLD_MODELS",
     "BoundModel",
+    "Ensemble",
     "OracleDynamics",
+    "Rescored",
     "Transitions",
     "bind",
     "collect_transitions",
     "devices",
     "inference",
+    "learned_of",
     "train_mlp",
     "weights_digest",
 ]

@@ -1,32 +1,31 @@
-"""Binding: any world model made into what the episode loop calls, after checking it.
-
-The result of a row must not depend on the batch it is in, or an episode would end otherwise alone
-than among others. Float products round by the shape of the batch (numpy in nearly every row,
-torch for small ones), so whatever is learned is always called with exactly `TILE` rows, short
-tiles padded by repeating the last row. That is done here, and nowhere else.
-"""
+"""Binding: any world model made into what the episode loop calls, after checking it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FiniteActions, FloatArray, Task, WorldModelError
-from pytest_cpg.world_models.callables import adapt, adapt_dynamics, agree
+from pytest_cpg.world_models.bound import BoundModel, Methods
+from pytest_cpg.world_models.callables import adapt, adapt_dynamics
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.ensemble import Ensemble, ensemble_rollout
+from pytest_cpg.world_models.latent import bind_latent, noise_size_of, observed, probe_noise
 from pytest_cpg.world_models.oracle import OracleDynamics
+from pytest_cpg.world_models.rating import task_score
+from pytest_cpg.world_models.rescoring import Rescored
+from pytest_cpg.world_models.tiling import TILE, check_rows, tiled
 from pytest_cpg.world_models.torch_state import inference
+
+__all__ = ["TILE", "BoundModel", "bind", "tiled"]
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-# Rows per call of a learned model. On the default MLP, 2500 rows in such tiles cost a quarter more
-# CPU time than in one piece; in tiles of 50 rows they cost 2.7 times as much.
-TILE = 512
-# Steps imagined to check a model; enough to tell the horizon's axis from the others.
+# Steps imagined to see whether actions matter.
 _HORIZON = 3
 # Distinct actions that a model must tell apart.
 _ACTIONS = 4
@@ -39,50 +38,6 @@ Return a function, for instance:
 or a torch module called like that, or an object with rollout(latents, actions)."""
 
 
-class Methods(NamedTuple):
-    """The three functions of a bound model; shapes as in `BoundModel`."""
-
-    encode: ArrayFunction
-    rollout: ArrayFunction
-    score: ArrayFunction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundModel:
-    """A world model, learned or oracle, bound to a task.
-
-    Every row's result is the same bits in any batch, order or position.
-
-    Attributes
-    ----------
-    actions : ActionSpace
-    swapped : tuple of str
-        What differs from the oracle arm: ``"dynamics"``, ``"decoder"``, ``"score"``.
-    seconds_per_row : float or None
-        Measured cost of one row and step of a model that takes one row at a time, else None.
-    ignores_action : bool
-        Different actions gave identical predictions although the task does react to them.
-    """
-
-    actions: ActionSpace
-    swapped: tuple[str, ...] = ()
-    seconds_per_row: float | None = None
-    ignores_action: bool = False
-    methods: Methods = field(repr=False)
-
-    def encode(self, states: FloatArray) -> FloatArray:
-        """Map simulator states [B, S] to latents [B, Z]."""
-        return self.methods.encode(states)
-
-    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
-        """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
-        return self.methods.rollout(latents, actions)
-
-    def score(self, latents: FloatArray) -> FloatArray:
-        """Rate latents [B, H, Z] by distance to the goal [B, H], float64; lower is better."""
-        return self.methods.score(latents)
-
-
 def bind(
     learned: Any, task: Task, *, probe_states: FloatArray, probe_actions: FloatArray
 ) -> BoundModel:
@@ -92,10 +47,9 @@ def bind(
     ----------
     learned : OracleDynamics, world model, torch module or callable
         A world model has ``rollout(latents [B, Z], actions [B, H, A]) -> [B, H, Z]`` and may have
-        ``encode`` (default: latents are observations), ``score`` (default: the task's) and
-        ``decode`` (default: none; the task's score reads what it gives). A module or callable is
-        ``dynamics(observations [B, O], actions [B, A]) -> [B, O]``. numpy arrays and torch tensors
-        are both accepted.
+        what `WorldModel` names. A module or callable is
+        ``dynamics(observations [B, O], actions [B, A]) -> [B, O]``, an `Ensemble` several of them.
+        numpy arrays and torch tensors are both accepted.
     probe_states, probe_actions : array [P, S], array [P, A]
         Rows to check with; the more they differ, the more a check can find.
 
@@ -115,29 +69,19 @@ def bind(
             actions=task.actions,
             methods=Methods(lambda states: states, learned.rollout, learned.score),
         )
+    if isinstance(learned, Rescored):
+        whole = bind(learned.learned, task, probe_states=probe_states, probe_actions=probe_actions)
+        if whole.rescored is None:
+            raise WorldModelError(
+                f"{describe(learned.learned)} swaps {', '.join(whole.swapped)} and nothing that "
+                f"rates plans, so there is nothing to rescore."
+            )
+        return whole.rescored
     _check_kind(learned)
     with inference(learned):
-        bind_kind = _bind_model if callable(getattr(learned, "rollout", None)) else _bind_callable
+        bind_kind = bind_latent if _has_rollout(learned) else _bind_callable
         bound = bind_kind(learned, task, probe_states, probe_actions)
         return replace(bound, ignores_action=_ignores_action(bound, task, probe_states))
-
-
-def tiled(function: ArrayFunction) -> ArrayFunction:
-    """Return a batched function that is only ever called with `TILE` rows."""
-
-    def call(*arrays: FloatArray) -> FloatArray:
-        count = len(arrays[0])
-        results: FloatArray = np.empty(0)
-        for first in range(0, count, TILE):
-            rows = np.minimum(np.arange(first, first + TILE), count - 1)
-            # np.take gives C order whatever the argument's: products round by memory order too.
-            tile = function(*(np.take(array, rows, axis=0) for array in arrays))
-            if not first:
-                results = np.empty((count, *tile.shape[1:]))
-            results[first : first + TILE] = tile[: count - first]
-        return results
-
-    return call
 
 
 def _check_kind(learned: object) -> None:
@@ -148,130 +92,74 @@ def _check_kind(learned: object) -> None:
         given = f"the class {describe(learned)} instead of an object of it"
     elif isinstance(learned, Task):
         given = f"the task {learned.name!r}, whose true dynamics are OracleDynamics(task)"
-    elif not callable(learned) and not callable(getattr(learned, "rollout", None)):
+    elif not (callable(learned) or isinstance(learned, Ensemble) or _has_rollout(learned)):
         given = f"{type(learned).__name__!r}, which can neither be called nor has it a rollout"
     else:
         return
     raise WorldModelError(f"the world model is {given}. {_HOW}")
 
 
+def _has_rollout(learned: object) -> bool:
+    return callable(getattr(learned, "rollout", None))
+
+
 def _bind_callable(
     learned: Callable[..., Any], task: Task, states: FloatArray, actions: FloatArray
 ) -> BoundModel:
     """Bind plain dynamics: latents are observations, the task rates them."""
-    dynamics = adapt_dynamics(learned, _observed(task, states), actions)
-
-    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
-        imagined = np.empty((*plans.shape[:2], observations.shape[1]))
-        for step in range(plans.shape[1]):
-            observations = dynamics.step(observations, plans[:, step])
-            imagined[:, step] = observations
-        return imagined
-
-    is_batched = dynamics.seconds_per_row is None
+    observations, noise_size = observed(task, states), noise_size_of(learned)
+    seconds_per_row = None
+    if isinstance(learned, Ensemble):
+        rollout, seconds_per_row = ensemble_rollout(learned, observations, actions)
+    elif noise_size:
+        rollout = _noisy_rollout(learned, observations, actions, noise_size)
+    else:
+        dynamics = adapt_dynamics(learned, observations, actions)
+        seconds_per_row = dynamics.seconds_per_row
+        rollout = _steps(dynamics.step) if seconds_per_row else tiled(_steps(dynamics.step))
     return BoundModel(
         actions=task.actions,
         swapped=("dynamics",),
-        seconds_per_row=dynamics.seconds_per_row,
+        seconds_per_row=seconds_per_row,
+        noise_size=noise_size,
         methods=Methods(
-            encode=lambda states: _observed(task, states),
-            rollout=tiled(rollout) if is_batched else rollout,
-            score=_task_score(task),
+            encode=lambda states: observed(task, states),
+            rollout=rollout,
+            score=task_score(task),
         ),
     )
 
 
-def _bind_model(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:
-    """Bind an object with a rollout, and with encode, score and decode as far as it has them."""
-    observations = _observed(task, states)
-    encode: ArrayFunction = np.array
-    if callable(getattr(learned, "encode", None)):
-        encode = tiled(
-            adapt(
-                learned.encode,
-                observations,
-                shape=lambda given: (len(given), None),
-                promise="encode(observations [B, O]) -> latents [B, Z]",
-            )
-        )
-        _check_rows(learned, "encode", encode, observations)
-    latents = encode(observations)
-    plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
-    rollout = tiled(
-        adapt(
-            learned.rollout,
-            latents,
-            plans,
-            shape=lambda given, plans: (*plans.shape[:2], given.shape[1]),
-            promise="rollout(latents [B, Z], actions [B, H, A]) -> the latents after each action, "
-            "without the one before [B, H, Z]",
-        )
+def _noisy_rollout(
+    learned: Callable[..., Any], observations: FloatArray, actions: FloatArray, noise_size: int
+) -> ArrayFunction:
+    """Return the rollout of dynamics that read noise."""
+    noise = probe_noise(len(actions), noise_size, horizon=1)[0][:, 0]
+    step = adapt(
+        learned,
+        observations,
+        actions,
+        noise,
+        shape=lambda before, *_: before.shape,
+        promise=f"dynamics(observations [B, {observations.shape[1]}], actions "
+        f"[B, {actions.shape[1]}], noise [B, {noise_size}]) -> the next observations, as its "
+        f"noise_size promises",
     )
-    _check_rows(learned, "rollout", rollout, latents, plans)
-    score, swapped = _score_of(learned, task, rollout(latents, plans))
-    return BoundModel(
-        actions=task.actions,
-        swapped=swapped,
-        methods=Methods(lambda states: encode(_observed(task, states)), rollout, score),
-    )
+    check_rows(learned, "the model", tiled(step), observations, actions, noise)
+    return tiled(_steps(step))
 
 
-def _score_of(
-    learned: Any, task: Task, imagined: FloatArray
-) -> tuple[ArrayFunction, tuple[str, ...]]:
-    """Return the score a model is planned with, and what it swaps with it."""
-    if callable(getattr(learned, "score", None)):
-        own = tiled(
-            adapt(
-                learned.score,
-                imagined,
-                shape=lambda latents: latents.shape[:-1],
-                promise="score(latents [..., Z]) -> distances to the goal [...]",
-            )
-        )
-        _check_rows(learned, "score", own, imagined)
-        return own, ("dynamics", "score")
-    if callable(getattr(learned, "decode", None)):
-        decode = adapt(
-            learned.decode,
-            imagined,
-            shape=lambda latents: (*latents.shape[:-1], task.observation_size),
-            promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
-        )
-        _check_rows(learned, "decode", tiled(decode), imagined)
-        rate = _task_score(task)
-        decoded = tiled(decode)
-        return lambda latents: rate(decoded(latents)), ("dynamics", "decoder")
-    if imagined.shape[-1] != task.observation_size:
-        raise WorldModelError(
-            f"{describe(learned)} has neither a score nor a decode, so its latents must be "
-            f"observations of size {task.observation_size}; they have size {imagined.shape[-1]}. "
-            f"Add score(latents [..., {imagined.shape[-1]}]) -> [...] or decode(latents) -> "
-            f"[..., {task.observation_size}]."
-        )
-    return _task_score(task), ("dynamics",)
+def _steps(step: ArrayFunction) -> ArrayFunction:
+    """Return the rollout that takes one step after the other; noise is one for each step."""
 
+    def rollout(observations: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
+        imagined = np.empty((*plans.shape[:2], observations.shape[1]))
+        for t in range(plans.shape[1]):
+            observations = step(observations, plans[:, t], *(drawn[:, t] for drawn in noise))
+            imagined[:, t] = observations
+        return imagined
 
-def _observed(task: Task, states: FloatArray) -> FloatArray:
-    return np.array(task.observe(states), dtype=np.float64)
-
-
-def _task_score(task: Task) -> ArrayFunction:
-    """Return the task's score of observations [B, H, O]."""
-    return tiled(lambda observations: np.asarray(task.score(observations), dtype=np.float64))
-
-
-def _check_rows(learned: object, name: str, function: ArrayFunction, *probe: FloatArray) -> None:
-    """Raise WorldModelError unless rows come out alone as they do among others."""
-    together = function(*probe)
-    for row in (0, len(together) - 1):
-        alone = function(*(array[row : row + 1] for array in probe))
-        if not agree(together[row : row + 1], alone):
-            raise WorldModelError(
-                f"{describe(learned)}: {name} gives another result for a row alone than for the "
-                f"same row among others. A result must depend on its own row alone: put a batch "
-                f"norm into eval mode, and normalise by constants."
-            )
+    return rollout
 
 
 def _ignores_action(bound: BoundModel, task: Task, states: FloatArray) -> bool:

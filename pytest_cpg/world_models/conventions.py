@@ -11,8 +11,9 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,7 +28,7 @@ ShapeRule: TypeAlias = Callable[..., tuple[int | None, ...]]
 
 # What a function raises when it is called with the wrong kind or shape of array. Anything else
 # (a missing file, an interrupt) is no answer to that question and goes on unchanged.
-_REFUSALS = (
+REFUSALS = (
     TypeError,
     AttributeError,
     ValueError,
@@ -94,18 +95,41 @@ class Failure:
         return Failure(f"given {call}: {self.reason}", self.error)
 
 
-def conventions(function: Callable[..., Any]) -> list[Convention]:
-    """Return the conventions worth trying, best first."""
+class Sender(NamedTuple):
+    """One way to hand an array to a function.
+
+    Attributes
+    ----------
+    label : str
+        What the function is given, as printed in errors.
+    send : callable
+        Maps a float64 array to it; the function may write to what it is given.
+    tolerance : float
+        As of `Convention`.
+    """
+
+    label: str
+    send: Callable[[FloatArray], Any]
+    tolerance: float = TOLERANCE
+
+
+def senders(function: Callable[..., Any]) -> list[Sender]:
+    """Return the ways to hand it arrays that are worth trying, best first."""
     torch = sys.modules.get("torch")
     if torch is None:
-        return [_with_arrays(function)]
+        return [_ARRAYS]
     for owner in (function, getattr(function, "__self__", None)):
         if isinstance(owner, torch.nn.Module):
             own = [*owner.parameters(), *owner.buffers()]
             own = [tensor for tensor in own if tensor.is_floating_point()]
             dtype, device = (own[0].dtype, own[0].device) if own else (torch.float32, "cpu")
-            return [_with_tensors(torch, function, dtype, device)]
-    return [_with_arrays(function), _with_tensors(torch, function, torch.float32, "cpu")]
+            return [_tensors(torch, dtype, device)]
+    return [_ARRAYS, _tensors(torch, torch.float32, "cpu")]
+
+
+def conventions(function: Callable[..., Any]) -> list[Convention]:
+    """Return the conventions worth trying, best first."""
+    return [_convention(function, sender) for sender in senders(function)]
 
 
 def attempt(call: ArrayFunction, *arrays: FloatArray) -> FloatArray | Failure:
@@ -119,7 +143,7 @@ def attempt(call: ArrayFunction, *arrays: FloatArray) -> FloatArray | Failure:
             return call(*arrays)
     except WorldModelError as error:
         return Failure(str(error), error)
-    except _REFUSALS as error:
+    except REFUSALS as error:
         return Failure(f"{type(error).__name__}: {error}", error)
 
 
@@ -144,24 +168,7 @@ def shapes(*arrays: FloatArray) -> str:
     return " and ".join(str(list(array.shape)) for array in arrays)
 
 
-def _with_arrays(function: Callable[..., Any]) -> Convention:
-    def call(*arrays: FloatArray) -> FloatArray:
-        copies = (np.array(array, dtype=np.float64, order="C") for array in arrays)
-        return _floats(function(*copies))
-
-    return Convention("numpy arrays", call)
-
-
-def _with_tensors(torch: Any, function: Callable[..., Any], dtype: Any, device: Any) -> Convention:
-    def call(*arrays: FloatArray) -> FloatArray:
-        # Memory of torch's own is aligned, numpy's need not be, and kernels may round accordingly.
-        return _floats(function(*(torch.tensor(a, dtype=dtype, device=device) for a in arrays)))
-
-    label = f"{str(dtype).removeprefix('torch.')} tensors"
-    return Convention(label, call, max(TOLERANCE, 8 * torch.finfo(dtype).eps))
-
-
-def _floats(result: object) -> FloatArray:
+def floats(result: object) -> FloatArray:
     """Return what a function gave as a float64 array of our own."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(result, torch.Tensor):
@@ -180,3 +187,24 @@ def _floats(result: object) -> FloatArray:
             f"a {type(result).__name__} of dtype {values.dtype} came back; return floats"
         )
     return np.array(values, dtype=np.float64)
+
+
+def _copied(array: FloatArray) -> FloatArray:
+    return np.array(array, dtype=np.float64, order="C")
+
+
+_ARRAYS = Sender("numpy arrays", _copied)
+
+
+def _tensors(torch: Any, dtype: Any, device: Any) -> Sender:
+    label = f"{str(dtype).removeprefix('torch.')} tensors"
+    # Memory of torch's own is aligned, numpy's need not be, and kernels may round accordingly.
+    send = partial(torch.tensor, dtype=dtype, device=device)
+    return Sender(label, send, max(TOLERANCE, 8 * torch.finfo(dtype).eps))
+
+
+def _convention(function: Callable[..., Any], sender: Sender) -> Convention:
+    def call(*arrays: FloatArray) -> FloatArray:
+        return floats(function(*map(sender.send, arrays)))
+
+    return Convention(sender.label, call, sender.tolerance)

@@ -1,0 +1,88 @@
+"""Bound models: a world model as the episode loop calls it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
+from pytest_cpg.world_models.conventions import ArrayFunction
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+class Methods(NamedTuple):
+    """The functions of a bound model; shapes as in `BoundModel`."""
+
+    encode: ArrayFunction
+    rollout: ArrayFunction
+    score: ArrayFunction
+    update: ArrayFunction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundModel:
+    """A world model, learned or oracle, bound to a task.
+
+    Every row's result is the same bits in any batch, order or position.
+
+    Attributes
+    ----------
+    actions : ActionSpace
+    swapped : tuple of str
+        What differs from the oracle arm: ``"dynamics"``, then ``"decoder"``, ``"score"`` or
+        ``"reward"`` and ``"value"``, then ``"planner"``.
+    seconds_per_row : float or None
+        Measured cost of one row and step of a model that takes one row at a time, else None.
+    ignores_action : bool
+        Different actions gave identical predictions although the task does react to them.
+    noise_size : int
+        Normal numbers that a model draws in each imagined step; 0 for a deterministic one.
+    planner : Planner or None
+        The model's own, which plans in place of the gate's.
+    rescored : BoundModel or None
+        The true dynamics, rated as this model rates what it imagines; None where it swaps
+        nothing that rates.
+    """
+
+    actions: ActionSpace
+    swapped: tuple[str, ...] = ()
+    seconds_per_row: float | None = None
+    ignores_action: bool = False
+    noise_size: int = 0
+    planner: Planner | None = None
+    rescored: BoundModel | None = field(default=None, repr=False)
+    methods: Methods = field(repr=False)
+
+    @property
+    def update(self) -> ArrayFunction | None:
+        """What carries latents across a real step; None for a model without memory.
+
+        It maps latents [B, Z], the actions [B, A] that were executed and the simulator states
+        [B, S] they led to, to latents [B, Z].
+        """
+        return self.methods.update
+
+    def encode(self, states: FloatArray) -> FloatArray:
+        """Map simulator states [B, S] to latents [B, Z]."""
+        return self.methods.encode(states)
+
+    def rollout(
+        self, latents: FloatArray, actions: FloatArray, noise: FloatArray | None = None
+    ) -> FloatArray:
+        """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z].
+
+        A stochastic model also reads standard normal ``noise`` [B, H, noise_size], by default 0.
+        """
+        if not self.noise_size:
+            return self.methods.rollout(latents, actions)
+        if noise is None:
+            noise = np.zeros((*actions.shape[:2], self.noise_size))
+        return self.methods.rollout(latents, actions, noise)
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        """Rate latents [B, H, Z] by distance to the goal [B, H], float64; lower is better."""
+        return self.methods.score(latents)

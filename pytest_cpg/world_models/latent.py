@@ -1,0 +1,175 @@
+"""Latent models: an object with a rollout, and with what else it brings, checked and bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.world_models.bound import BoundModel, Methods
+from pytest_cpg.world_models.callables import adapt
+from pytest_cpg.world_models.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.nesting import flattened
+from pytest_cpg.world_models.own_planner import OwnPlanner
+from pytest_cpg.world_models.rating import Rating, rating_of
+from pytest_cpg.world_models.rescoring import rescored
+from pytest_cpg.world_models.tiling import check_rows, tiled
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Steps imagined to check a model; enough to tell the horizon's axis from the others.
+_HORIZON = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LatentModel:
+    """The functions of a model in its own latents, in tiles; states are the simulator's.
+
+    Attributes
+    ----------
+    encode : callable
+        Maps states [B, S] to latents [B, Z].
+    update : callable or None
+        Maps latents [B, Z], the actions [B, A] executed there and the states [B, S] they led to,
+        to latents [B, Z].
+    rollout : callable
+        Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
+    rating : Rating
+    """
+
+    encode: ArrayFunction
+    update: ArrayFunction | None
+    rollout: ArrayFunction
+    rating: Rating
+
+
+def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:
+    """Bind an object with a rollout, and with all else that it has.
+
+    Parameters
+    ----------
+    states, actions : array [P, S], array [P, A]
+        Rows to check with.
+    """
+    noise_size = noise_size_of(learned)
+    observations = observed(task, states)
+    learned = flattened(learned, observations)
+    encode: ArrayFunction = np.array
+    if callable(getattr(learned, "encode", None)):
+        encode = tiled(
+            adapt(
+                learned.encode,
+                observations,
+                shape=lambda given: (len(given), None),
+                promise="encode(observations [B, O]) -> latents [B, Z]",
+            )
+        )
+        check_rows(learned, "encode", encode, observations)
+    elif callable(getattr(learned, "update", None)):
+        raise WorldModelError(
+            f"{describe(learned)} has an update and no encode. Add encode(observations [B, O]) -> "
+            f"latents [B, Z]: what it knows at an episode's start."
+        )
+    latents = encode(observations)
+    plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
+    noise = probe_noise(len(latents), noise_size)
+    names = f", noise [B, H, {noise_size}]" if noise_size else ""
+    rollout = tiled(
+        adapt(
+            learned.rollout,
+            latents,
+            plans,
+            *noise,
+            shape=lambda given, plans, *_: (*plans.shape[:2], given.shape[1]),
+            promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
+            f"action, without the one before [B, H, Z]",
+        )
+    )
+    check_rows(learned, "rollout", rollout, latents, plans, *noise)
+    rating = rating_of(learned, task, latents, plans, rollout(latents, plans, *noise))
+    model = LatentModel(
+        encode=lambda states: encode(observed(task, states)),
+        update=_update_of(learned, task, latents, actions, observations),
+        rollout=rollout,
+        rating=rating,
+    )
+    bound = _planned(model, task, noise_size)
+    if rating.swapped:
+        bound = replace(bound, rescored=rescored(model, task, states.shape[1]))
+    if not callable(getattr(learned, "plan", None)):
+        return bound
+    planner = OwnPlanner(learned, task, latents, own=rating.own)
+    return replace(bound, planner=planner, swapped=(*bound.swapped, "planner"))
+
+
+def observed(task: Task, states: FloatArray) -> FloatArray:
+    """Return what is seen of states [B, S], as an array of our own [B, O]."""
+    return np.array(task.observe(states), dtype=np.float64)
+
+
+def noise_size_of(learned: Any) -> int:
+    """Return how many normal numbers a model draws in each step; 0 for a deterministic one."""
+    given = getattr(learned, "noise_size", 0)
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+        raise WorldModelError(
+            f"{describe(learned)} has the noise_size {given!r}; give the whole number of normal "
+            f"numbers that it draws in each step, or leave it out."
+        )
+    return int(given)
+
+
+def probe_noise(rows: int, size: int, *, horizon: int = _HORIZON) -> list[FloatArray]:
+    """Return noise [rows, horizon, size] to check a model with; nothing for a deterministic one."""
+    if not size:
+        return []
+    return [np.random.default_rng(0).standard_normal((rows, horizon, size))]
+
+
+def _update_of(
+    learned: Any, task: Task, latents: FloatArray, actions: FloatArray, observations: FloatArray
+) -> ArrayFunction | None:
+    """Return what carries latents across a real step, of a model that has it."""
+    if not callable(getattr(learned, "update", None)):
+        return None
+    update = tiled(
+        adapt(
+            learned.update,
+            latents,
+            actions,
+            observations,
+            shape=lambda latents, *_: latents.shape,
+            promise="update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents "
+            "once these actions have led to these observations [B, Z]",
+        )
+    )
+    check_rows(learned, "update", update, latents, actions, observations)
+    return lambda latents, actions, states: update(latents, actions, observed(task, states))
+
+
+def _planned(model: LatentModel, task: Task, noise_size: int) -> BoundModel:
+    """Return a model in the latents that planners see."""
+    rating, carry = model.rating, model.update
+
+    def rollout(latents: FloatArray, actions: FloatArray, *noise: FloatArray) -> FloatArray:
+        reached = model.rollout(rating.own(latents), actions, *noise)
+        return rating.along(latents, actions, reached)
+
+    return BoundModel(
+        actions=task.actions,
+        swapped=("dynamics", *rating.swapped),
+        noise_size=noise_size,
+        methods=Methods(
+            encode=lambda states: rating.begun(model.encode(states)),
+            rollout=rollout,
+            score=rating.scores,
+            update=carry
+            and (
+                lambda latents, actions, states: rating.begun(
+                    carry(rating.own(latents), actions, states)
+                )
+            ),
+        ),
+    )

@@ -1,0 +1,207 @@
+"""Rating: how good a plan is in a model's own latents, by a score, a decoder or rewards."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.world_models.callables import adapt
+from pytest_cpg.world_models.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.tiling import check_rows, tiled
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+class Rating(NamedTuple):
+    """How latents are rated: by `score`, or by the rewards on the way there.
+
+    With rewards, a planner's latents are the model's own with two numbers behind them: the
+    discounted rewards since the plan began, and the discount of what comes next. So the score of a
+    step needs nothing but its latents, and a plan may be imagined in several pieces.
+
+    Attributes
+    ----------
+    swapped : tuple of str
+        What a model brings with it: nothing, ``"score"``, ``"decoder"``, ``"reward"``, ``"value"``.
+    score : callable or None
+        Maps the model's latents [B, H, Z] to distances [B, H]; None where `reward` rates.
+    reward : callable or None
+        Maps the latents before and after actions, [B, H, Z] each, and the actions [B, H, A]
+        between them to rewards [B, H]; called as ``reward(before, actions, after)``.
+    value : callable or None
+        Maps latents [B, H, Z] to the rewards expected from there on [B, H].
+    discount : float
+        Of a reward one step later, in (0, 1].
+    """
+
+    swapped: tuple[str, ...]
+    score: ArrayFunction | None = None
+    reward: ArrayFunction | None = None
+    value: ArrayFunction | None = None
+    discount: float = 1.0
+
+    def begun(self, own: FloatArray) -> FloatArray:
+        """Return the latents that a plan begins with, from the model's own [B, Z]."""
+        if self.reward is None:
+            return own
+        return np.concatenate([own, np.tile([0.0, 1.0], (len(own), 1))], axis=1)
+
+    def own(self, latents: FloatArray) -> FloatArray:
+        """Return the model's own part of a planner's latents [..., Z]."""
+        return latents if self.reward is None else np.ascontiguousarray(latents[..., :-2])
+
+    def along(self, latents: FloatArray, actions: FloatArray, reached: FloatArray) -> FloatArray:
+        """Return the planner's latents on a way from some of them [B, Z].
+
+        ``reached`` [B, H, Z] are the model's own after each of the actions [B, H, A].
+        """
+        if self.reward is None:
+            return reached
+        before = np.concatenate([self.own(latents)[:, None], reached[:, :-1]], axis=1)
+        rewards = self.reward(before, actions, reached)
+        # Of each step's reward; the last is of what comes after all of them.
+        weights = np.cumprod(
+            np.concatenate([latents[:, -1:], np.full(rewards.shape, self.discount)], axis=1), axis=1
+        )
+        earned = latents[:, -2:-1] + np.cumsum(weights[:, :-1] * rewards, axis=1)
+        return np.concatenate([reached, earned[..., None], weights[:, 1:, None]], axis=2)
+
+    def scores(self, latents: FloatArray) -> FloatArray:
+        """Rate a planner's latents [B, H, Z]: scores [B, H], lower is better."""
+        if self.score is not None:
+            return self.score(latents)
+        earned = latents[..., -2]
+        if self.value is None:
+            return -earned
+        return -(earned + latents[..., -1] * self.value(self.own(latents)))
+
+
+def rating_of(
+    learned: Any, task: Task, latents: FloatArray, plans: FloatArray, imagined: FloatArray
+) -> Rating:
+    """Return how a model's plans are rated, checked on what it imagines.
+
+    Parameters
+    ----------
+    latents, plans, imagined : array [P, Z], array [P, H, A], array [P, H, Z]
+        Rows to check with.
+
+    Raises
+    ------
+    WorldModelError
+        When one of its functions breaks its contract, or there is nothing to rate latents by.
+    """
+    if callable(getattr(learned, "score", None)):
+        own = tiled(
+            adapt(
+                learned.score,
+                imagined,
+                shape=lambda latents: latents.shape[:-1],
+                promise="score(latents [..., Z]) -> distances to the goal [...]",
+            )
+        )
+        check_rows(learned, "score", own, imagined)
+        return Rating(("score",), own)
+    if callable(getattr(learned, "reward", None)):
+        before = np.concatenate([latents[:, None], imagined[:, :-1]], axis=1)
+        return _by_rewards(learned, before, plans, imagined)
+    if callable(getattr(learned, "terminal_value", None)):
+        raise WorldModelError(
+            f"{describe(learned)} has a terminal_value and no reward that leads there. Add "
+            f"reward(latents [..., Z], actions [..., A]) -> [...], or rate by the value alone: "
+            f"score(latents) that returns minus the value."
+        )
+    if callable(getattr(learned, "decode", None)):
+        decode = tiled(
+            adapt(
+                learned.decode,
+                imagined,
+                shape=lambda latents: (*latents.shape[:-1], task.observation_size),
+                promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
+            )
+        )
+        check_rows(learned, "decode", decode, imagined)
+        rate = task_score(task)
+        return Rating(("decoder",), lambda latents: rate(decode(latents)))
+    if imagined.shape[-1] != task.observation_size:
+        raise WorldModelError(
+            f"{describe(learned)} has neither a score, a reward nor a decode, so its latents must "
+            f"be observations of size {task.observation_size}; they have size "
+            f"{imagined.shape[-1]}. Add score(latents [..., {imagined.shape[-1]}]) -> [...] or "
+            f"decode(latents) -> [..., {task.observation_size}]."
+        )
+    return Rating((), task_score(task))
+
+
+def task_score(task: Task) -> ArrayFunction:
+    """Return the task's score of observations [B, H, O]."""
+    return tiled(lambda observations: np.asarray(task.score(observations), dtype=np.float64))
+
+
+def reads_both_ends(reward: Callable[..., Any]) -> bool:
+    """Say whether a reward takes the latents after the actions, too: a third argument it needs."""
+    try:
+        signature = inspect.signature(reward)
+    except (TypeError, ValueError):
+        return False
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return True
+    return False
+
+
+def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: FloatArray) -> Rating:
+    """Return the rating by a model's own rewards, and by its value where it has one."""
+    takes_both = reads_both_ends(learned.reward)
+    names = ", reached [..., Z]" if takes_both else ""
+    probe = (before, plans, after) if takes_both else (before, plans)
+    head = tiled(
+        adapt(
+            learned.reward,
+            *probe,
+            shape=lambda latents, *_: latents.shape[:-1],
+            promise=f"reward(latents [..., Z], actions [..., A]{names}) -> [...]",
+        )
+    )
+    check_rows(learned, "reward", head, *probe)
+    has_value = callable(getattr(learned, "terminal_value", None))
+    return Rating(
+        ("reward", "value") if has_value else ("reward",),
+        reward=head if takes_both else lambda before, actions, _: head(before, actions),
+        value=_value_of(learned, after) if has_value else None,
+        discount=_discount_of(learned),
+    )
+
+
+def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
+    rows = latents.reshape(-1, latents.shape[-1])
+    head = tiled(
+        adapt(
+            learned.terminal_value,
+            rows,
+            shape=lambda latents: latents.shape[:1],
+            promise="terminal_value(latents [B, Z]) -> [B]",
+        )
+    )
+    check_rows(learned, "terminal_value", head, rows)
+    return lambda latents: head(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])
+
+
+def _discount_of(learned: Any) -> float:
+    given = getattr(learned, "discount", 1.0)
+    try:
+        discount = float(given)
+    except (TypeError, ValueError):
+        discount = float("nan")
+    if not 0 < discount <= 1:
+        raise WorldModelError(
+            f"{describe(learned)} has the discount {given!r}; give a number above 0 and at most 1, "
+            f"such as 0.99."
+        )
+    return discount

@@ -1,0 +1,221 @@
+import numpy as np
+import pytest
+from sliders import Forgetful, Nested, Remembering, Scoring, Slider, Slippery
+
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.episodes import ArmRun
+from pytest_cpg.planners import RandomShooting
+from pytest_cpg.starts import sample_starts
+from pytest_cpg.world_models import bind
+
+TASK = Slider()
+STARTS = sample_starts(TASK, 30, seed=1)
+PROBE = {
+    "probe_states": STARTS.states[:8],
+    "probe_actions": np.resize(TASK.actions.values, (8, 1)),
+}
+
+
+def bound(learned):
+    return bind(learned, TASK, **PROBE)
+
+
+def run_of(model, starts=STARTS, **options):
+    planner = RandomShooting(candidates=30, horizon=6)
+    return ArmRun("learned", TASK, planner, model, starts, seed=1, level=0.95, **options)
+
+
+def test_a_posterior_carried_across_steps_solves_what_the_same_model_encoded_anew_does_not():
+    remembering, forgetful = (
+        run_of(bound(model)).advance(30).success_count for model in (Remembering(), Forgetful())
+    )
+    assert remembering == 30
+    assert forgetful <= 24
+
+
+@pytest.mark.parametrize(
+    "model", [Remembering(), Nested(), Slippery()], ids=lambda m: type(m).__name__
+)
+def test_an_episode_of_a_model_with_memory_or_noise_ends_the_same_alone_and_among_others(model):
+    model = bound(model)
+    together = run_of(model).advance(30).to_dict()
+    for row in (0, 7, 29):
+        alone = run_of(model, STARTS.take(np.array([row]))).advance(1).to_dict()
+        for name in ("successes", "steps", "returns"):
+            assert alone[name] == together[name][row : row + 1]
+
+
+def test_a_model_whose_state_is_nested_plans_as_the_one_whose_state_is_flat():
+    nested, flat = (run_of(bound(m)).advance(30).to_dict() for m in (Nested(), Remembering()))
+    assert nested["steps"] == flat["steps"]
+
+
+def test_an_arm_with_memory_and_noise_goes_on_from_a_snapshot_as_if_nothing_had_been():
+    class StopError(Exception):
+        pass
+
+    def stop(done, count):
+        raise StopError
+
+    model = bound(Slippery())
+    broken_off = run_of(model, progress=stop)
+    with pytest.raises(StopError):
+        broken_off.advance(30)
+    snapshot = broken_off.snapshot()
+    assert {"noise", "latents"} <= set(snapshot)
+    resumed = run_of(model)
+    assert resumed.restore(snapshot)
+    assert resumed.advance(30).to_dict()["steps"] == run_of(model).advance(30).to_dict()["steps"]
+    del snapshot["latents"]
+    assert not run_of(model).restore(snapshot)
+
+
+def test_noise_is_the_episodes_own_and_changes_what_is_planned():
+    taken = [run_of(bound(m)).advance(30).steps.tolist() for m in (Slippery(), Remembering())]
+    assert taken[0] != taken[1]
+
+
+def test_a_model_is_told_of_every_real_step_and_encoded_once():
+    seen = {"encoded": 0, "updated": 0}
+
+    class Counting(Remembering):
+        def encode(self, observations):
+            seen["encoded"] += 1
+            return super().encode(observations)
+
+        def update(self, latents, actions, observations):
+            seen["updated"] += 1
+            return super().update(latents, actions, observations)
+
+    model = bound(Counting())
+    seen.update(encoded=0, updated=0)
+    arm = run_of(model, STARTS.take(np.array([3]))).advance(1)
+    assert seen["encoded"] == 1
+    # The step that ends an episode leads nowhere.
+    assert seen["updated"] == arm.steps[0] - 1
+
+
+def test_a_posterior_that_mixes_rows_is_refused():
+    class Mixing(Remembering):
+        def update(self, latents, actions, observations):
+            return super().update(latents, actions, observations - observations.mean())
+
+    with pytest.raises(WorldModelError, match="update gives another result for a row alone"):
+        bound(Mixing())
+
+
+def test_a_posterior_of_another_shape_says_what_it_should_be():
+    class Narrow(Remembering):
+        def update(self, latents, actions, observations):
+            return observations
+
+    with pytest.raises(WorldModelError, match=r"not usable as update\(latents \[B, Z\], actions"):
+        bound(Narrow())
+
+
+def test_a_posterior_without_a_start_says_to_add_encode():
+    class Startless:
+        rollout = staticmethod(Slider().rollout)
+        update = staticmethod(lambda latents, actions, observations: latents)
+
+    with pytest.raises(WorldModelError, match=r"Add encode\(observations \[B, O\]\)"):
+        bound(Startless())
+
+
+@pytest.mark.parametrize("size", [-1, 0.5, True, "3"])
+def test_a_noise_size_that_is_no_whole_number_is_refused(size):
+    model = Slippery()
+    model.noise_size = size
+    with pytest.raises(WorldModelError, match=r"noise_size .*give the whole number"):
+        bound(model)
+
+
+def test_a_model_that_promises_noise_and_takes_none_is_told_so():
+    model = Remembering()
+    model.noise_size = 2
+    with pytest.raises(WorldModelError, match=r"rollout\(.*noise \[B, H, 2\]\)"):
+        bound(model)
+
+
+def test_dynamics_may_read_noise_too():
+    def slipping(observations, actions, noise):
+        return observations + actions + 0.1 * noise.sum(axis=1, keepdims=True)
+
+    slipping.noise_size = 2
+    model = bound(slipping)
+    assert model.noise_size == 2
+    latents, plans = model.encode(STARTS.states), np.ones((30, 4, 1))
+    np.testing.assert_array_equal(model.rollout(latents, plans)[:, 3], latents + 4)
+    noise = np.random.default_rng(0).standard_normal((30, 4, 2))
+    expected = latents[:, 0] + 4 + 0.1 * noise.sum(axis=(1, 2))
+    np.testing.assert_allclose(model.rollout(latents, plans, noise)[:, 3, 0], expected)
+    del slipping.noise_size
+    with pytest.raises(WorldModelError, match="not usable as dynamics"):
+        bound(slipping)
+
+
+def test_a_state_that_changes_its_form_is_refused_by_place():
+    class Growing(Nested):
+        def rollout(self, latents, actions):
+            after = super().rollout(latents, actions)
+            after["puck"] = after["puck"][:1]
+            return after
+
+    with pytest.raises(WorldModelError, match=r"the state\['puck'\] is no tuple of \[0, 1\]"):
+        bound(Growing())
+
+
+def test_whole_numbers_that_would_be_rounded_are_refused():
+    class Large(Nested):
+        def encode(self, observations):
+            return {**super().encode(observations), "count": np.full(len(observations), 2**60)}
+
+    with pytest.raises(WorldModelError, match="whole numbers above 2"):
+        bound(Large())
+
+
+def test_a_score_of_its_own_is_asked_of_what_memory_knows():
+    model = bound(Scoring())
+    assert model.swapped == ("dynamics", "score")
+    assert run_of(model).advance(30).success_count == 30
+
+
+def test_a_torch_model_whose_state_is_nested_gets_its_own_tensors_back():
+    torch = pytest.importorskip("torch")
+
+    class Recurrent(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = torch.nn.GRUCell(2, 4)
+            self.head = torch.nn.Linear(4, 1)
+
+        def encode(self, observations):
+            begun = torch.zeros(len(observations), 4)
+            return {"memory": begun, "first": torch.ones(len(observations), dtype=torch.bool)}
+
+        def update(self, state, actions, observations):
+            assert state["first"].dtype == torch.bool
+            memory = self.cell(torch.cat([observations, actions], dim=1), state["memory"])
+            return {"memory": memory, "first": torch.zeros_like(state["first"])}
+
+        def rollout(self, state, actions):
+            memory, steps = state["memory"], []
+            for t in range(actions.shape[1]):
+                memory = self.cell(torch.cat([self.head(memory), actions[:, t]], dim=1), memory)
+                steps.append(memory)
+            first = torch.zeros(actions.shape[:2], dtype=torch.bool)
+            return {"memory": torch.stack(steps, dim=1), "first": first}
+
+        def decode(self, state):
+            return self.head(state["memory"])
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = bound(Recurrent())
+    latents = model.encode(STARTS.states)
+    assert latents.shape == (30, 5)
+    actions = np.ones((30, 1))
+    carried = model.update(latents, actions, TASK.step(STARTS.states, actions))
+    assert (carried[:, 4] == 0).all()
+    np.testing.assert_array_equal(carried, carried.astype(np.float32))
+    assert model.score(model.rollout(carried, np.ones((30, 4, 1)))).shape == (30, 4)
