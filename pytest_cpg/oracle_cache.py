@@ -45,6 +45,7 @@ _MODULES = (
     "imagination",
     "metrics",
     "oracle_cache",
+    "starts",
     "stored_arm",
     "streams",
     "warm_starts",
