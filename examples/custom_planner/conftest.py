@@ -10,11 +10,11 @@ from pytest_cpg.planners import score_plans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Greedy:
+class OneStep:
     """Try every action of a finite set once and take the one that looks best."""
 
     horizon: int = 1
-    name: ClassVar[str] = "greedy"
+    name: ClassVar[str] = "one-step"
 
     def plan(self, world_model, latents, rngs, remaining):
         actions = world_model.actions.values
@@ -25,4 +25,4 @@ class Greedy:
 
 def pytest_cpg_planners():
     """Name the planner, so that markers can ask for it."""
-    return {"greedy": Greedy}
+    return {"one-step": OneStep}

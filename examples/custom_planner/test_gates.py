@@ -9,9 +9,9 @@ def learned_dynamics():
     return lambda observations, actions: observations + actions
 
 
-@pytest.mark.cpg(task="maze", planner="greedy")
-def test_greedy_planning_does_not_need_the_walls(cpg):
-    assert cpg.planner == "Greedy(horizon=1)"
+@pytest.mark.cpg(task="maze", planner="one-step")
+def test_one_step_planning_does_not_need_the_walls(cpg):
+    assert cpg.planner == "OneStep(horizon=1)"
 
 
 @pytest.mark.xfail(strict=True, reason="longer plans lead through the walls")

@@ -1,4 +1,4 @@
-"""Planners: random shooting and CEM, and the chance policy that both must beat."""
+"""Planners: searches for actions through a world, and the chance policy that all must beat."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,18 +8,31 @@ from pytest_cpg.planners.candidates import cut_at_best, score_plans
 from pytest_cpg.planners.cem import CEM
 from pytest_cpg.planners.chance import Chance
 from pytest_cpg.planners.cost import rollout_steps_per_plan
+from pytest_cpg.planners.icem import ICEM
+from pytest_cpg.planners.mppi import MPPI
+from pytest_cpg.planners.objective import rate
 from pytest_cpg.planners.random_shooting import RandomShooting
+from pytest_cpg.planners.tree import BeamSearch, Exhaustive, Greedy
 
 __all__ = [
     "CEM",
+    "ICEM",
+    "MPPI",
     "PLANNERS",
+    "BeamSearch",
     "Chance",
+    "Exhaustive",
+    "Greedy",
     "RandomShooting",
     "cut_at_best",
+    "rate",
     "rollout_steps_per_plan",
     "score_plans",
 ]
 
 PLANNERS: Mapping[str, PlannerFactory] = MappingProxyType(
-    {planner.name: planner for planner in (RandomShooting, CEM)}
+    {
+        planner.name: planner
+        for planner in (RandomShooting, CEM, ICEM, MPPI, BeamSearch, Exhaustive, Greedy)
+    }
 )

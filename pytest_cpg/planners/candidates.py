@@ -1,4 +1,4 @@
-"""Candidate plans: imagining them, and cutting each at its best step."""
+"""Candidate plans: imagining them, cutting each at its best step, and keeping the best."""
 
 from __future__ import annotations
 
@@ -51,6 +51,37 @@ def cut_at_best(
         wins = np.take_along_axis(scores, last, axis=-1)[..., 0] == best
         lengths = np.where(wins, cap[:, None], lengths)
     return best, lengths
+
+
+class BestPlans:
+    """The best plan of each of ``N`` episodes that a search has seen.
+
+    Attributes
+    ----------
+    actions : array [N, H, A]
+    lengths : array [N], int
+    """
+
+    def __init__(self, episodes: int, horizon: int, size: int) -> None:
+        self.actions = np.empty((episodes, horizon, size))
+        self.lengths = np.ones(episodes, dtype=np.intp)
+        self._lowest: FloatArray | None = None
+
+    def offer(self, plans: FloatArray, costs: FloatArray, lengths: IntArray) -> IntArray:
+        """Look at plans [N, K, H, A]; return the candidates from the best to the worst [N, K]."""
+        ranking = np.argsort(costs, axis=1, kind="stable")
+        episodes, top = np.arange(len(plans)), ranking[:, 0]
+        cost = costs[episodes, top]
+        better = np.ones(len(plans), dtype=bool) if self._lowest is None else cost < self._lowest
+        self._lowest = np.where(better, cost, cost if self._lowest is None else self._lowest)
+        self.lengths = np.where(better, lengths[episodes, top], self.lengths)
+        self.actions[better] = plans[episodes, top][better]
+        return ranking
+
+
+def take(plans: FloatArray, candidates: IntArray) -> FloatArray:
+    """Return some candidates [N, E] of plans [N, K, H, A]: [N, E, H, A]."""
+    return np.take_along_axis(plans, candidates[:, :, None, None], axis=1)
 
 
 def check_ties(ties: str) -> None:

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    ActionSpace,
-    BoxActions,
-    FiniteActions,
-    FloatArray,
-    IntArray,
-    PlanningModel,
-    Plans,
-)
-from pytest_cpg.planners.candidates import (
-    Ties,
-    check_counts,
-    check_ties,
-    cut_at_best,
-    score_plans,
-)
+from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
+from pytest_cpg.planners.candidates import BestPlans, Ties, check_counts, score_plans, take
+from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
+from pytest_cpg.planners.noise import check_noise
+from pytest_cpg.planners.objective import Objective, check_choice, rate
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Settings of the published experiment, which a report always names.
+_PUBLISHED = ("iterations", "samples", "elites", "horizon", "smoothing", "ties")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CEM:
     """Cross-entropy method (Rubinstein 1999) over plans, the best plan seen is executed.
 
@@ -45,8 +38,14 @@ class CEM:
     smoothing : float
         Weight in [0, 1) that keeps the fit from collapsing: of the uniform distribution for a
         finite set, of the previous mean and deviation for a box.
-    ties : "earliest" or "published"
-        See `cut_at_best`.
+    ties, objective, execute
+        See `rate`.
+    correlation : float
+        Of the noise of neighbouring steps, in (-1, 1).
+    initial_deviation, minimum_deviation : float
+        Of a box: deviation at first, and below which it never falls, in halves of the box's width.
+    warm_start : bool
+        Begin from the last plan's distribution, shifted by what was executed of it.
     """
 
     iterations: int = 3
@@ -55,20 +54,40 @@ class CEM:
     horizon: int = 15
     smoothing: float = 0.1
     ties: Ties = "earliest"
+    objective: Objective = "best"
+    execute: int | None = None
+    correlation: float = 0.0
+    initial_deviation: float = 1.0
+    minimum_deviation: float = 0.0
+    warm_start: bool = False
     name: ClassVar[str] = "cem"
 
     def __post_init__(self) -> None:
-        check_counts(
-            iterations=self.iterations,
-            samples=self.samples,
-            elites=self.elites,
-            horizon=self.horizon,
+        check_counts(iterations=self.iterations, samples=self.samples, elites=self.elites)
+        check_choice(
+            objective=self.objective, execute=self.execute, ties=self.ties, horizon=self.horizon
         )
-        check_ties(self.ties)
         if self.elites > self.samples:
             raise ValueError(f"elites must not exceed samples {self.samples}, got {self.elites}")
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing must lie in [0, 1), got {self.smoothing!r}")
+        check_spread(
+            smoothing=self.smoothing,
+            initial_deviation=self.initial_deviation,
+            minimum_deviation=self.minimum_deviation,
+        )
+        check_noise(correlation=self.correlation)
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if field.name in _PUBLISHED or getattr(self, field.name) != field.default
+        )
+        return f"CEM({', '.join(shown)})"
+
+    @property
+    def is_warm_started(self) -> bool:
+        """Whether a plan begins from the last one."""
+        return self.warm_start
 
     def plan(
         self,
@@ -76,93 +95,28 @@ class CEM:
         latents: FloatArray,
         rngs: Sequence[np.random.Generator],
         remaining: IntArray,
+        memory: FloatArray | None = None,
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
-        sampler = _sampler(world_model.actions, self, len(latents))
-        episodes = np.arange(len(latents))
-        actions = np.empty((len(latents), self.horizon, world_model.actions.size))
-        lengths = np.ones(len(latents), dtype=np.intp)
-        lowest = np.full(len(latents), np.inf)
-        for iteration in range(self.iterations):
-            plans = sampler.draw(rngs)
-            best, cuts = cut_at_best(
-                score_plans(world_model, latents, plans), remaining, ties=self.ties
+        spread = Spread(
+            horizon=self.horizon,
+            smoothing=self.smoothing,
+            initial=self.initial_deviation,
+            minimum=self.minimum_deviation,
+            correlation=self.correlation,
+        )
+        distribution = plan_distribution(world_model.actions, spread, len(latents), memory)
+        chosen = BestPlans(len(latents), self.horizon, world_model.actions.size)
+        for _ in range(self.iterations):
+            plans = distribution.draw(rngs, self.samples)
+            costs, lengths = rate(
+                score_plans(world_model, latents, plans),
+                remaining,
+                objective=self.objective,
+                execute=self.execute,
+                ties=self.ties,
             )
-            ranking = np.argsort(best, axis=1, kind="stable")
-            top = ranking[:, 0]
-            better = (best[episodes, top] < lowest) | (iteration == 0)
-            lowest = np.where(better, best[episodes, top], lowest)
-            lengths = np.where(better, cuts[episodes, top], lengths)
-            actions[better] = plans[episodes, top][better]
-            sampler.fit(ranking[:, : self.elites])
-        return Plans(actions, lengths)
-
-
-class _Sampler(Protocol):
-    """A distribution over plans, one for each of ``N`` episodes."""
-
-    def draw(self, rngs: Sequence[np.random.Generator]) -> FloatArray:
-        """Sample plans [N, K, H, A]."""
-        ...
-
-    def fit(self, elites: IntArray) -> None:
-        """Refit to the last draw's candidates of these indices [N, elites]."""
-        ...
-
-
-def _sampler(actions: ActionSpace, cem: CEM, episodes: int) -> _Sampler:
-    """Return the sampler that suits the action space."""
-    if isinstance(actions, FiniteActions):
-        return _Categorical(actions, cem, episodes)
-    return _Gaussian(actions, cem, episodes)
-
-
-class _Categorical:
-    """Independent categorical distributions over a finite action set, [N, H, M]."""
-
-    def __init__(self, actions: FiniteActions, cem: CEM, episodes: int) -> None:
-        count = len(actions.values)
-        self._actions = actions
-        self._cem = cem
-        self._probabilities = np.full((episodes, cem.horizon, count), 1 / count)
-        self._drawn = np.empty((episodes, cem.samples, cem.horizon), dtype=np.intp)
-
-    def draw(self, rngs: Sequence[np.random.Generator]) -> FloatArray:
-        unit = np.stack([rng.random((self._cem.samples, self._cem.horizon)) for rng in rngs])
-        # Inverse distribution function; its last value is 1 and would only add rounding.
-        upper = np.cumsum(self._probabilities, axis=-1)[:, None, :, :-1]
-        self._drawn = (unit[..., None] >= upper).sum(axis=-1)
-        return self._actions.values[self._drawn]
-
-    def fit(self, elites: IntArray) -> None:
-        chosen = np.take_along_axis(self._drawn, elites[:, :, None], axis=1)
-        count = self._probabilities.shape[-1]
-        frequency = (chosen[..., None] == np.arange(count)).mean(axis=1)
-        smoothing = self._cem.smoothing
-        self._probabilities = (1 - smoothing) * frequency + smoothing / count
-
-
-class _Gaussian:
-    """Independent Gaussians clipped to a box: means and deviations [N, H, A]."""
-
-    def __init__(self, actions: BoxActions, cem: CEM, episodes: int) -> None:
-        shape = (episodes, cem.horizon, actions.size)
-        self._actions = actions
-        self._cem = cem
-        # Half the width: one deviation reaches both bounds.
-        self._means = np.broadcast_to((actions.low + actions.high) / 2, shape).copy()
-        self._deviations = np.broadcast_to((actions.high - actions.low) / 2, shape).copy()
-        self._drawn = np.empty((episodes, cem.samples, *shape[1:]))
-
-    def draw(self, rngs: Sequence[np.random.Generator]) -> FloatArray:
-        shape = self._drawn.shape[1:]
-        noise = np.stack([rng.standard_normal(shape) for rng in rngs])
-        plans = self._means[:, None] + self._deviations[:, None] * noise
-        self._drawn = np.clip(plans, self._actions.low, self._actions.high)
-        return self._drawn
-
-    def fit(self, elites: IntArray) -> None:
-        chosen = np.take_along_axis(self._drawn, elites[:, :, None, None], axis=1)
-        smoothing = self._cem.smoothing
-        self._means = (1 - smoothing) * chosen.mean(axis=1) + smoothing * self._means
-        self._deviations = (1 - smoothing) * chosen.std(axis=1) + smoothing * self._deviations
+            ranking = chosen.offer(plans, costs, lengths)
+            distribution.fit(take(plans, ranking[:, : self.elites]))
+        kept = distribution.shifted(chosen.lengths) if self.warm_start else None
+        return Plans(chosen.actions, chosen.lengths, memory=kept)

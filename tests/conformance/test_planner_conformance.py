@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.contracts import BoxActions, FiniteActions, Planner
+from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions, Planner
 from pytest_cpg.planners import PLANNERS, Chance
 
 MAKERS = {**PLANNERS, "chance": Chance}
@@ -26,24 +26,41 @@ class Drift:
         return np.sin(latents).sum(axis=-1)
 
 
-@pytest.fixture(params=MAKERS)
-def planner(request):
-    return MAKERS[request.param]()
+# Searches that one kind of action space has no answer for: they refuse it, and say what has one.
+REFUSED = [("beam", "box"), ("exhaustive", "box")]
+PAIRS = [(name, space) for name in MAKERS for space in SPACES if (name, space) not in REFUSED]
 
 
-@pytest.fixture(params=SPACES)
-def world(request):
-    return Drift(SPACES[request.param])
+@pytest.fixture(params=PAIRS, ids="-".join)
+def pair(request):
+    return request.param
 
 
-def plan(planner, world, episodes, remaining=1000):
+@pytest.fixture
+def planner(pair):
+    return MAKERS[pair[0]]()
+
+
+@pytest.fixture
+def world(pair):
+    return Drift(SPACES[pair[1]])
+
+
+def plan(planner, world, episodes, remaining=1000, **memory):
     latents = np.array([[0.1 * e, -0.2 * e] for e in episodes])
     rngs = [np.random.default_rng([5, e]) for e in episodes]
-    return planner.plan(world, latents, rngs, np.full(len(episodes), remaining))
+    return planner.plan(world, latents, rngs, np.full(len(episodes), remaining), **memory)
 
 
-def test_planner_meets_the_protocol(planner):
-    assert isinstance(planner, Planner)
+@pytest.mark.parametrize("name", MAKERS)
+def test_planner_meets_the_protocol(name):
+    assert isinstance(MAKERS[name](), Planner)
+
+
+@pytest.mark.parametrize(("name", "space"), REFUSED)
+def test_a_planner_that_cannot_search_a_space_names_one_that_can(name, space):
+    with pytest.raises(ComponentError, match=rf'planner "{name}" .* Write planner="'):
+        plan(MAKERS[name](), Drift(SPACES[space]), range(2))
 
 
 def test_plans_have_their_shapes_and_lie_in_the_action_space(planner, world):
@@ -93,3 +110,22 @@ def test_plans_do_not_change_when_their_arguments_do(planner, world):
     actions, *_ = planner.plan(world, latents, rngs, np.array([10, 10]))
     assert np.array_equal(latents, before)
     assert not np.shares_memory(actions, latents)
+
+
+@pytest.mark.parametrize("remaining", [1, 1000])
+def test_what_the_next_plan_begins_from_is_each_episodes_own(planner, world, remaining):
+    first = plan(planner, world, range(4), remaining)
+    if not getattr(planner, "is_warm_started", False):
+        assert first.memory is None
+        return
+    assert len(first.memory) == 4
+    assert np.isfinite(first.memory).all()
+    assert not np.shares_memory(first.memory, first.actions)
+    before = first.memory.copy()
+    second = plan(planner, world, range(4), memory=first.memory)
+    assert np.array_equal(first.memory, before)
+    assert second.memory.shape == first.memory.shape
+    for episode in (3, 0):
+        alone = plan(planner, world, [episode], memory=first.memory[[episode]])
+        assert np.array_equal(alone.actions[0], second.actions[episode])
+        assert np.array_equal(alone.memory[0], second.memory[episode])

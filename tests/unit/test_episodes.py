@@ -6,7 +6,7 @@ import pytest
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
 from pytest_cpg.episodes import ArmRun, episode_stream, run_arm
-from pytest_cpg.planners import CEM, Chance, RandomShooting
+from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
 from pytest_cpg.starts import sample_starts
 
 LEVEL = 0.95
@@ -94,7 +94,9 @@ def test_steps_count_to_success_or_to_the_end_of_the_budget():
     assert (arm.steps >= 1).all()
 
 
-@pytest.mark.parametrize("planner", [RandomShooting(), CEM(), Chance()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "planner", [RandomShooting(), CEM(), ICEM(), MPPI(), Chance()], ids=lambda p: p.name
+)
 @pytest.mark.parametrize("batch", [1, 7, 20])
 def test_an_episode_ends_the_same_in_any_batch_and_order(planner, batch):
     starts = sample_starts(Track(), 20, seed=3)
@@ -266,7 +268,9 @@ def outcomes(arm):
 
 @pytest.mark.parametrize("to_the_end", [False, True])
 @pytest.mark.parametrize(
-    "planner", [RandomShooting(candidates=4, horizon=3), CEM(horizon=3), Habit()]
+    "planner",
+    [RandomShooting(candidates=4, horizon=3), CEM(horizon=3), Habit()],
+    ids=lambda planner: planner.name,
 )
 @pytest.mark.parametrize("cut", [0, 1, 5])
 def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the_end, cut):

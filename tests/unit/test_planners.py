@@ -5,13 +5,48 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_cpg.contracts import BoxActions, FiniteActions
+from pytest_cpg.episodes import run_arm
 from pytest_cpg.planners import (
     CEM,
+    ICEM,
+    MPPI,
+    BeamSearch,
     Chance,
+    Exhaustive,
+    Greedy,
     RandomShooting,
     cut_at_best,
     rollout_steps_per_plan,
 )
+from pytest_cpg.starts import Starts
+
+
+class Cart:
+    """A task and its own true model: a cart is pushed until it stands still at 0."""
+
+    budget, observation_size, control_period, name, versions = 30, 2, 0.1, "cart", {}
+
+    def __init__(self, actions):
+        self.actions = actions
+
+    def rollout(self, states, actions):
+        speeds = states[:, None, 1:] + 0.1 * np.cumsum(actions, axis=1)
+        return np.concatenate([states[:, None, :1] + 0.1 * np.cumsum(speeds, axis=1), speeds], 2)
+
+    def step(self, states, actions):
+        return self.rollout(states, actions[:, None])[:, 0]
+
+    def encode(self, states):
+        return states
+
+    def score(self, states):
+        return np.abs(states[..., 0]) + 0.3 * np.abs(states[..., 1])
+
+    def reward(self, states, actions):
+        return -self.score(states)
+
+    def success(self, states, actions):
+        return self.score(states) < 0.05
 
 
 class Line:
@@ -65,7 +100,11 @@ def test_earliest_and_published_ties_differ_on_a_flat_plan():
 
 
 @pytest.mark.parametrize("actions", [STEPS, BOX], ids=["finite", "box"])
-@pytest.mark.parametrize("planner", [RandomShooting(), CEM()], ids=lambda planner: planner.name)
+@pytest.mark.parametrize(
+    "planner",
+    [RandomShooting(), CEM(), ICEM(objective="best", execute=None), MPPI(execute=None)],
+    ids=lambda planner: planner.name,
+)
 def test_planner_reaches_a_goal_three_steps_away(planner, actions):
     plans = planner.plan(Line(actions), np.zeros((1, 1)), streams(1), REMAINING)
     reached = plans.actions[0, : plans.lengths[0]].sum()
@@ -96,7 +135,21 @@ def test_categorical_cem_concentrates_on_the_best_action():
 
 @pytest.mark.parametrize(
     ("planner", "steps"),
-    [(RandomShooting(), 50 * 15), (CEM(), 3 * 24 * 15), (Chance(), 0)],
+    [
+        (RandomShooting(), 50 * 15),
+        (CEM(), 3 * 24 * 15),
+        (CEM(warm_start=True), 3 * 24 * 15),
+        (Chance(), 0),
+        # A round has the samples of the last one divided by 1.25, kept ones and the mean included.
+        (ICEM(), (32 + 25 + 20) * 15),
+        (MPPI(), 2 * 50 * 15),
+        # The mean itself has to be imagined to be cut.
+        (MPPI(execute=None), (2 * 50 + 1) * 15),
+        (Exhaustive(horizon=3), 3**3 * 3),
+        # 3 and 9 plans are looked at only once they outnumber the beam.
+        (BeamSearch(width=4, horizon=4), 9 * 2 + 12 * 3 + 12 * 4),
+        (Greedy(), 3),
+    ],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_a_plan_costs_what_the_planner_says(planner, steps):
@@ -111,8 +164,50 @@ def test_a_plan_costs_what_the_planner_says(planner, steps):
         (lambda: CEM(elites=30), "elites must not exceed samples 24, got 30"),
         (lambda: CEM(smoothing=1.0), r"smoothing must lie in \[0, 1\), got 1.0"),
         (lambda: CEM(ties="last"), "ties must be one of"),
+        (lambda: CEM(objective="mean"), "objective must be one of .*, got 'mean'"),
+        (lambda: CEM(execute=16), "execute must not exceed the horizon 15, got 16"),
+        (lambda: CEM(correlation=1.0), r"correlation must lie in \(-1, 1\), got 1.0"),
+        (lambda: CEM(minimum_deviation=-1.0), "minimum_deviation must be a number of at least 0"),
+        (lambda: ICEM(elites=20), "elites must not exceed half of samples 32, got 20"),
+        (lambda: ICEM(decay=0.5), "decay must be at least 1, got 0.5"),
+        (lambda: ICEM(keep=2), r"keep must lie in \[0, 1\], got 2"),
+        (lambda: ICEM(colour=-1), "colour must be 0 for white noise or more, got -1"),
+        (lambda: MPPI(temperature=0), "temperature must be a number above 0, got 0"),
+        (lambda: Greedy(horizon=3), "looks 1 step ahead, got horizon=3. To look farther"),
     ],
 )
 def test_a_bad_planner_setting_is_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_cem_names_what_differs_from_the_published_experiment():
+    assert repr(CEM(execute=2, warm_start=True)) == (
+        "CEM(iterations=3, samples=24, elites=6, horizon=15, smoothing=0.1, ties='earliest', "
+        "execute=2, warm_start=True)"
+    )
+
+
+STARTS = Starts(
+    episodes=np.arange(20),
+    states=np.random.default_rng(0).uniform(-1, 1, (20, 2)),
+    seeds=np.arange(20),
+    skipped=0,
+)
+LEVELS = FiniteActions(np.array([[-1.0], [-0.5], [0.0], [0.5], [1.0]]))
+
+
+def successes(planner, actions):
+    cart = Cart(actions)
+    return run_arm("oracle", cart, planner, cart, STARTS, seed=0, level=0.95).successes.sum()
+
+
+@pytest.mark.parametrize("actions", [LEVELS, BOX], ids=["finite", "box"])
+@pytest.mark.parametrize(
+    "planner",
+    [CEM(objective="sum", execute=1, warm_start=True), ICEM(), MPPI()],
+    ids=lambda planner: planner.name,
+)
+def test_planning_anew_from_the_last_plan_solves_what_random_shooting_does_not(planner, actions):
+    assert successes(RandomShooting(), actions) < 14
+    assert successes(planner, actions) >= 17

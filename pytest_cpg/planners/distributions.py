@@ -1,0 +1,201 @@
+"""Distributions over plans: what is drawn, refitted, and handed on to the next plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pytest_cpg.contracts import ActionSpace, BoxActions, FiniteActions, FloatArray, IntArray
+from pytest_cpg.planners.noise import draw_noise
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Of the uniform distribution, in a warm start over a finite set: as a box's deviation begins anew,
+# half of the draws do.
+_FRESH = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How a distribution over plans begins and what its fits keep.
+
+    Attributes
+    ----------
+    horizon : int
+        Steps per plan, ``H``.
+    smoothing : float
+        Weight in [0, 1) of the uniform distribution for a finite set, of the previous mean and
+        deviation for a box.
+    initial, minimum : float
+        Deviation at first, and below which none falls; of a box only, in halves of its width.
+    correlation, colour : float
+        See `draw_noise`.
+    """
+
+    horizon: int
+    smoothing: float = 0.0
+    initial: float = 1.0
+    minimum: float = 0.0
+    correlation: float = 0.0
+    colour: float = 0.0
+
+    @property
+    def is_white(self) -> bool:
+        """Whether the steps of a plan are drawn independently."""
+        return not self.correlation and not self.colour
+
+
+class PlanDistribution(Protocol):
+    """A distribution over plans, one for each of ``N`` episodes."""
+
+    @property
+    def mode(self) -> FloatArray:
+        """The plan in its middle, or its most likely actions, [N, H, A]."""
+        ...
+
+    def draw(self, rngs: Sequence[np.random.Generator], count: int) -> FloatArray:
+        """Sample plans [N, count, H, A]."""
+        ...
+
+    def fit(self, elites: FloatArray) -> None:
+        """Refit to these plans [N, E, H, A]."""
+        ...
+
+    def weigh(self, plans: FloatArray, weights: FloatArray) -> None:
+        """Move to the mean of plans [N, K, H, A] by weights [N, K] of sum 1."""
+        ...
+
+    def shifted(self, lengths: IntArray) -> FloatArray:
+        """Return what the next plan begins from, once ``lengths`` [N] are executed: [N, H, ...]."""
+        ...
+
+
+def plan_distribution(
+    actions: ActionSpace, spread: Spread, episodes: int, memory: FloatArray | None = None
+) -> PlanDistribution:
+    """Return the distribution that suits the action space, from memory [N, H, ...] if there is."""
+    if isinstance(actions, FiniteActions):
+        return _Categorical(actions, spread, episodes, memory)
+    return _Gaussian(actions, spread, episodes, memory)
+
+
+def shift(plans: FloatArray, lengths: IntArray, fill: FloatArray) -> FloatArray:
+    """Return plans [N, H, ...] without their first ``lengths`` [N] steps, and ``fill`` behind."""
+    steps = np.arange(plans.shape[1]) + lengths[:, None]
+    is_left = (steps < plans.shape[1]).reshape(*steps.shape, *[1] * (plans.ndim - 2))
+    rows = np.arange(len(plans))[:, None]
+    left = plans[rows, np.minimum(steps, plans.shape[1] - 1)]
+    return np.asarray(np.where(is_left, left, fill))
+
+
+class _Categorical:
+    """Independent categorical distributions over a finite action set, [N, H, M]."""
+
+    def __init__(
+        self, actions: FiniteActions, spread: Spread, episodes: int, memory: FloatArray | None
+    ) -> None:
+        count = len(actions.values)
+        self._values = actions.values
+        self._spread = spread
+        self._probabilities = np.full((episodes, spread.horizon, count), 1 / count)
+        if memory is not None:
+            self._probabilities = (1 - _FRESH) * memory + _FRESH / count
+
+    @property
+    def mode(self) -> FloatArray:
+        return np.asarray(self._values[self._probabilities.argmax(axis=-1)])
+
+    def draw(self, rngs: Sequence[np.random.Generator], count: int) -> FloatArray:
+        spread = self._spread
+        if spread.is_white:
+            unit = np.stack([rng.random((count, spread.horizon)) for rng in rngs])
+        else:
+            # Loaded where it is needed: most planners draw white noise.
+            from scipy.special import ndtr
+
+            noise = draw_noise(
+                rngs,
+                (count, spread.horizon, 1),
+                correlation=spread.correlation,
+                colour=spread.colour,
+            )
+            unit = ndtr(noise[..., 0])
+        # Inverse distribution function; its last value is 1 and would only add rounding.
+        upper = np.cumsum(self._probabilities, axis=-1)[:, None, :, :-1]
+        return np.asarray(self._values[(unit[..., None] >= upper).sum(axis=-1)])
+
+    def fit(self, elites: FloatArray) -> None:
+        self._become(self._known(elites).mean(axis=1))
+
+    def weigh(self, plans: FloatArray, weights: FloatArray) -> None:
+        self._become((weights[..., None, None] * self._known(plans)).sum(axis=1))
+
+    def shifted(self, lengths: IntArray) -> FloatArray:
+        count = self._probabilities.shape[-1]
+        return shift(self._probabilities, lengths, np.full(count, 1 / count))
+
+    def _known(self, plans: FloatArray) -> FloatArray:
+        """Say which action of the set each step takes [..., H, M]."""
+        return np.asarray((plans[..., None, :] == self._values).all(axis=-1))
+
+    def _become(self, frequency: FloatArray) -> None:
+        smoothing = self._spread.smoothing
+        count = self._probabilities.shape[-1]
+        self._probabilities = (1 - smoothing) * frequency + smoothing / count
+
+
+class _Gaussian:
+    """Independent Gaussians clipped to a box: means and deviations [N, H, A]."""
+
+    def __init__(
+        self, actions: BoxActions, spread: Spread, episodes: int, memory: FloatArray | None
+    ) -> None:
+        shape = (episodes, spread.horizon, actions.size)
+        self._actions = actions
+        self._spread = spread
+        self._middle = (actions.low + actions.high) / 2
+        # One deviation of 1 reaches both bounds.
+        half = (actions.high - actions.low) / 2
+        self._least = spread.minimum * half
+        self._means = np.broadcast_to(self._middle, shape).copy() if memory is None else memory
+        self._deviations = np.broadcast_to(spread.initial * half, shape).copy()
+
+    @property
+    def mode(self) -> FloatArray:
+        return self._clipped(self._means)
+
+    def draw(self, rngs: Sequence[np.random.Generator], count: int) -> FloatArray:
+        spread = self._spread
+        shape = (count, spread.horizon, self._actions.size)
+        noise = draw_noise(rngs, shape, correlation=spread.correlation, colour=spread.colour)
+        return self._clipped(self._means[:, None] + self._deviations[:, None] * noise)
+
+    def fit(self, elites: FloatArray) -> None:
+        smoothing = self._spread.smoothing
+        self._means = (1 - smoothing) * elites.mean(axis=1) + smoothing * self._means
+        deviations = (1 - smoothing) * elites.std(axis=1) + smoothing * self._deviations
+        self._deviations = np.maximum(deviations, self._least)
+
+    def weigh(self, plans: FloatArray, weights: FloatArray) -> None:
+        smoothing = self._spread.smoothing
+        mean = (weights[..., None, None] * plans).sum(axis=1)
+        self._means = (1 - smoothing) * mean + smoothing * self._means
+
+    def shifted(self, lengths: IntArray) -> FloatArray:
+        return shift(self._means, lengths, self._middle)
+
+    def _clipped(self, plans: FloatArray) -> FloatArray:
+        return np.clip(plans, self._actions.low, self._actions.high)
+
+
+def check_spread(*, smoothing: float, **deviations: float) -> None:
+    """Raise ValueError unless these are settings of a `Spread`."""
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing must lie in [0, 1), got {smoothing!r}")
+    for name, value in deviations.items():
+        if not 0 <= value < np.inf:
+            raise ValueError(f"{name} must be a number of at least 0, got {value!r}")

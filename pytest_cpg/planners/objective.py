@@ -1,0 +1,87 @@
+"""Objective: what a plan is chosen for, and how much of it is executed."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.planners.candidates import Ties, check_counts, check_ties, cut_at_best
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
+
+# Of "peak-and-tail": the weight of the mean of the plan's last quarter. A plan that swings up and
+# falls again is worth less than one that stays up.
+_TAIL_WEIGHT = 0.3
+_TAIL_SHARE = 4
+
+
+def rate(
+    scores: FloatArray,
+    remaining: IntArray,
+    *,
+    objective: Objective = "best",
+    execute: int | None = None,
+    ties: Ties = "earliest",
+) -> tuple[FloatArray, IntArray]:
+    """Return the cost of each candidate [N, K] and how many steps of it to execute [N, K].
+
+    Parameters
+    ----------
+    scores : array [N, K, H]
+        Lower is better, and so are costs. Steps past an episode's budget do not count.
+    remaining : array [N], int
+    objective : "best", "sum", "terminal" or "peak-and-tail"
+        The score of the best step (the published rule), the sum of all, that of the last step, or
+        that of the best step and 0.3 of the mean of the last quarter.
+    execute : int, optional
+        Steps to execute; by default up to the best step, as published.
+    ties : "earliest" or "published"
+        See `cut_at_best`.
+    """
+    best, lengths = cut_at_best(scores, remaining, ties=ties)
+    if execute is not None:
+        lengths = np.broadcast_to(np.minimum(remaining, execute)[:, None], best.shape)
+    if objective == "best":
+        return best, lengths
+    weights = step_weights(scores, remaining, objective=objective)
+    # A diverged plan rates as infinity, which no weight of zero takes away.
+    return (weights * np.where(weights > 0, scores, 0.0)).sum(axis=-1), lengths
+
+
+def step_weights(
+    scores: FloatArray, remaining: IntArray, *, objective: Objective = "best"
+) -> FloatArray:
+    """Return the weight of each step's score in the cost [N, K, H]; see `rate`."""
+    horizon = scores.shape[-1]
+    cap = np.minimum(remaining, horizon)[:, None, None]
+    step = np.broadcast_to(np.arange(horizon), scores.shape)
+    if objective == "sum":
+        return np.asarray(step < cap, dtype=np.float64)
+    if objective == "terminal":
+        return np.asarray(step == cap - 1, dtype=np.float64)
+    _, lengths = cut_at_best(scores, remaining)
+    weights: FloatArray = np.asarray(step == lengths[..., None] - 1, dtype=np.float64)
+    if objective == "peak-and-tail":
+        tail = np.maximum(1, cap // _TAIL_SHARE)
+        weights += np.where((step < cap) & (step >= cap - tail), _TAIL_WEIGHT / tail, 0.0)
+    return weights
+
+
+def check_choice(*, objective: str, execute: int | None, ties: str, horizon: int) -> None:
+    """Raise ValueError unless these are settings of `rate` for plans of so many steps."""
+    check_counts(horizon=horizon)
+    check_ties(ties)
+    if objective not in get_args(Objective):
+        raise ValueError(f"objective must be one of {get_args(Objective)}, got {objective!r}")
+    if execute is None:
+        return
+    check_counts(execute=execute)
+    if execute > horizon:
+        raise ValueError(
+            f"execute must not exceed the horizon {horizon}, got {execute}: no plan is longer"
+        )
