@@ -39,6 +39,8 @@ class DesignKey:
         Seconds of simulated time per step.
     versions : mapping
         Package name to version, of what simulates.
+    perturbation : str
+        As in `GateResult`.
     """
 
     task: str
@@ -49,6 +51,7 @@ class DesignKey:
     horizon: int
     control_period: float
     versions: Mapping[str, str]
+    perturbation: str = ""
 
     @classmethod
     def of(cls, result: GateResult) -> DesignKey:
@@ -61,8 +64,15 @@ class DesignKey:
     @property
     def short_hash(self) -> str:
         """Twelve hexadecimal digits that tell designs apart."""
-        text = json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        text = json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; a perturbation is among them only if there is one."""
+        values = asdict(self)
+        if not self.perturbation:
+            del values["perturbation"]
+        return values
 
     def changes(self, now: DesignKey) -> list[str]:
         """Return one clause, ``"what old -> new"``, for each difference."""
@@ -73,7 +83,11 @@ class DesignKey:
             (package, before.get(package, "none"), after.get(package, "none"))
             for package in sorted({*before, *after})
         ]
-        return [f"{name} {then} -> {today}" for name, then, today in pairs if then != today]
+        return [
+            f"{name} {then or 'none'} -> {today or 'none'}"
+            for name, then, today in pairs
+            if then != today
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +188,7 @@ class BaselineGate:
         del values["id"]
         return {
             **values,
+            "design": self.design.to_dict(),
             "verdict": self.verdict.value,
             "learned_returns": list(self.learned_returns),
             "design_hash": self.design.short_hash,
@@ -192,7 +207,9 @@ class BaselineGate:
             When a value is missing, unknown or impossible, or does not fit the others.
         """
         kept = _typed(values, _GATE_TYPES)
-        kept["design"] = DesignKey(**_typed(kept["design"], _DESIGN_TYPES))
+        kept["design"] = DesignKey(
+            **_typed({"perturbation": "", **kept["design"]}, _DESIGN_TYPES),
+        )
         kept["verdict"] = Verdict(kept["verdict"])
         kept["learned_returns"] = tuple(real_or_nan(value) for value in kept["learned_returns"])
         read = cls(id=gate, **kept)
@@ -210,6 +227,7 @@ _DESIGN_TYPES: dict[str, type | tuple[type, ...]] = {
     "horizon": int,
     "control_period": (int, float),
     "versions": dict,
+    "perturbation": str,
 }
 _GATE_TYPES: dict[str, type | tuple[type, ...]] = {
     "design": dict,

@@ -136,7 +136,10 @@ class Task(Protocol):
     warm start, the episode's target), so that every method is a pure function of its arguments:
     a row's result depends on that row alone, bit for bit.
 
-    A task with pictures may offer ``render(states [B, S]) -> frames [B, H, W, 3]``, uint8.
+    A task whose real physics can be other than its own may offer ``with_physics(**scales) -> Task``
+    with factors of mass, friction and gravity, and one whose states can be seen wrongly an array
+    ``measured`` of their columns that can. A task with pictures may offer ``render(states [B, S])
+    -> frames [B, H, W, 3]``, uint8.
     """
 
     @property

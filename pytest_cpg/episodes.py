@@ -27,8 +27,10 @@ from pytest_cpg.contracts import (
     Task,
     TaskError,
 )
+from pytest_cpg.disturbance import Disturbance
 from pytest_cpg.imagination import ArmModel, Imagination
 from pytest_cpg.metrics import Arm, Latency
+from pytest_cpg.perturbations import Perturbation
 from pytest_cpg.starts import Starts
 from pytest_cpg.stored_arm import StoredArm, start_digests
 from pytest_cpg.streams import episode_stream, set_words, words_of
@@ -71,6 +73,8 @@ class ArmRun:
         As many as the arm may have.
     to_the_end : bool
         Go on after a success until the budget is spent, for returns of whole episodes.
+    perturbation : Perturbation, optional
+        What goes wrong in real steps; no model is told.
     progress : callable, optional
         Told after each round how many episodes are done, and of how many wanted by then.
     on_step : callable, optional
@@ -90,6 +94,7 @@ class ArmRun:
         seed: int,
         level: float,
         to_the_end: bool = False,
+        perturbation: Perturbation | None = None,
         progress: Progress | None = None,
         on_step: StepObserver | None = None,
         on_plan: PlanObserver | None = None,
@@ -104,6 +109,7 @@ class ArmRun:
         self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
         self._solved_at = np.zeros(count, dtype=np.int64)
         self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
+        self._disturbance = Disturbance(perturbation, task, starts.episodes, seed=seed)
         self._imagination = Imagination(name, task.actions, model)
         self._planner = self._imagination.planner or planner
         self._noise = [
@@ -178,6 +184,7 @@ class ArmRun:
         if self._warm_starts.memory is not None:
             values["memory"] = self._warm_starts.memory.copy()
         values["streams"] = np.array([words_of(rng) for rng in self._rngs], dtype=np.uint64)
+        values.update(self._disturbance.snapshot())
         if self._noise:
             values["noise"] = np.array([words_of(rng) for rng in self._noise], dtype=np.uint64)
         # Other latents are encoded anew before they are read.
@@ -193,7 +200,12 @@ class ArmRun:
         """
         given = snapshot.get("episodes", np.arange(0))
         skipped = len(given) - len(self._episodes)
-        needed = {*_SNAPSHOT, "streams", *["noise"] * bool(self._noise)}
+        needed = {
+            *_SNAPSHOT,
+            *self._disturbance.snapshot(),
+            "streams",
+            *["noise"] * bool(self._noise),
+        }
         if self._imagination.is_recurrent and np.any(snapshot.get("plans", 0)):
             needed.add("latents")
         if skipped < 0 or not needed <= set(snapshot):
@@ -207,6 +219,7 @@ class ArmRun:
             setattr(self, f"_{name}", rows[name])
         self._confidences, self._latents = rows.get("confidences"), rows.get("latents")
         self._warm_starts.memory = rows.get("memory")
+        self._disturbance.restore(rows)
         self._done = int(snapshot["done"]) - skipped
         self._imagination.steps = int(self._model_steps.sum())
         for streams, name in ((self._rngs, "streams"), (self._noise, "noise")):
@@ -247,7 +260,7 @@ class ArmRun:
             fresh = active[self._plans[active] == 0]
         if fresh.size:
             self._imagination.plans_for(self._episodes[fresh], self._steps[fresh])
-            encoded = self._imagination.encode(self._states[fresh])
+            encoded = self._imagination.encode(self._seen(fresh))
             if self._latents is None:
                 self._latents = np.zeros((len(self._episodes), encoded.shape[1]))
             self._latents[fresh] = encoded
@@ -261,7 +274,13 @@ class ArmRun:
             return
         self._imagination.plans_for(self._episodes[rows], self._steps[rows])
         self._latents[rows] = self._imagination.update(
-            self._latents[rows], actions[going], self._states[rows]
+            self._latents[rows], actions[going], self._seen(rows)
+        )
+
+    def _seen(self, rows: IntArray) -> FloatArray:
+        """Return the states of these rows as the planner sees them."""
+        return self._disturbance.seen(
+            rows, self._states[rows], self._steps[rows], counts=~self._successes[rows]
         )
 
     def _execute(self, plans: Plans, active: IntArray) -> None:
@@ -269,10 +288,16 @@ class ArmRun:
         task = self._task
         for t in range(int(plans.lengths.max())):
             running = (plans.lengths > t) & ~self._is_over(active)
-            rows, actions = active[running], plans.actions[running, t]
+            rows, planned = active[running], plans.actions[running, t]
             if not rows.size:
                 return
-            states = task.step(self._states[rows], actions)
+            actions, states = self._disturbance.step(
+                rows,
+                self._states[rows],
+                planned,
+                self._steps[rows],
+                counts=~self._successes[rows],
+            )
             self._states[rows] = states
             self._steps[rows] += 1
             rewards = task.reward(states, actions)
@@ -282,7 +307,8 @@ class ArmRun:
             # A goal that ends an episode is one that could be kept.
             left = np.where(self._is_over(rows), task.budget - self._steps[rows], 0)
             self._returns[rows] += rewards * (1 + left)
-            self._carry(rows, actions)
+            # As little as the planner is a model told what became of its action.
+            self._carry(rows, planned)
             if self._on_step:
                 self._on_step(self._episodes[rows], actions)
 
@@ -307,7 +333,7 @@ class ArmRun:
     def _arm(self) -> Arm:
         done, decisions = slice(self._done), int(self._plans.sum())
         confidences = self._confidences
-        successes = self._successes[done]
+        successes, perturbed = self._successes[done], self._disturbance.perturbed
         return Arm(
             name=self._name,
             successes=successes,
@@ -315,6 +341,7 @@ class ArmRun:
             indices=self._episodes[done],
             returns=self._returns[done],
             confidences=None if confidences is None else confidences[done] / self._plans[done],
+            perturbed=None if perturbed is None else perturbed[done],
             level=self._level,
             decisions=decisions,
             rollout_steps=self._imagination.steps / decisions if decisions else 0.0,

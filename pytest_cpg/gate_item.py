@@ -113,6 +113,7 @@ def design_of(spec: GateSpec, task: Task) -> Design:
         oracle_episodes=spec.oracle_episodes,
         family_size=spec.family_size,
         group=spec.group,
+        perturbation=spec.perturbation,
         is_smoke=spec.is_smoke,
     )
 

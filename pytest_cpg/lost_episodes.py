@@ -27,7 +27,7 @@ _DIGITS = 8
 _LONGEST_SLUG = 60
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _TARGET = re.compile(r"(.+)::([0-9]{1,9}(?:,[0-9]{1,9})*)", re.DOTALL)
-_TEXTS = ("gate", "nodeid", "task", "planner", "weights")
+_TEXTS = ("gate", "nodeid", "task", "planner", "weights", "perturbation")
 
 
 class LostEpisodesError(CpgError):
@@ -50,6 +50,8 @@ class LostEpisodes:
         Of starts and planner noise.
     starts : "sampled" or "fixed"
     metric : "success" or "return"
+    perturbation : str
+        The name of what went wrong in real steps; empty for nothing.
     episodes : tuple of int
         Indices of the lost episodes, rising.
     oracle_steps : tuple of int
@@ -72,6 +74,7 @@ class LostEpisodes:
     oracle_steps: tuple[int, ...]
     weights: str
     versions: Mapping[str, str]
+    perturbation: str = ""
 
     @classmethod
     def of(cls, result: GateResult, *, gate: str, nodeid: str) -> LostEpisodes:
@@ -89,6 +92,7 @@ class LostEpisodes:
             episodes=result.lost_episodes,
             oracle_steps=tuple(int(solved_at[episode]) for episode in result.lost_episodes),
             weights=result.weights,
+            perturbation=result.perturbation,
             versions=dict(result.versions),
         )
 
@@ -212,6 +216,7 @@ def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:
 
 def _parsed(values: dict[str, Any]) -> LostEpisodes:
     """Return what a file's values say, or raise ValueError."""
+    values = {"perturbation": "", **values}
     names = {field.name for field in fields(LostEpisodes)}
     if set(values) != names:
         odd = min(names ^ set(values))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import Planner, PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.design import Metric, StartMode
     from pytest_cpg.gates.stopping import StopMode
+    from pytest_cpg.perturbations import Perturbation
     from pytest_cpg.stats import Verdict
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class GateSpec:
     drift: str
     timeout: float
     group: str
+    perturbation: Perturbation | None
     family_size: int
     is_smoke: bool
 
@@ -101,6 +103,7 @@ _MARKER_ONLY = (
     "margin",
     "metric",
     "group",
+    "perturbation",
     "model",
     "id",
 )
@@ -186,6 +189,7 @@ def parse_gate(
         drift=values["drift"],
         timeout=values["timeout"],
         group=_text("group", marked.get("group", "")),
+        perturbation=_perturbation(marked.get("perturbation")),
         family_size=family_size,
         is_smoke=False,
     )
@@ -281,6 +285,15 @@ def _planner(marked: Mapping[str, Any], planners: Mapping[str, PlannerFactory]) 
     if not isinstance(given, Planner):
         raise ValueError(f"planner: need the name of a planner or a Planner, got {given!r}")
     return _replaced("planner", given, "horizon", horizon)
+
+
+def _perturbation(given: Any) -> Perturbation | None:
+    from pytest_cpg.perturbations import parse_perturbation
+
+    try:
+        return parse_perturbation(given)
+    except ValueError as error:
+        raise ValueError(f"perturbation: {error}") from None
 
 
 def _replaced(kind: str, component: T, name: str, value: Any) -> T:

@@ -38,6 +38,7 @@ _PER_EPISODE = {
     "indices": np.int64,
     "returns": np.float64,
     "confidences": np.float64,
+    "perturbed": np.bool_,
 }
 
 
@@ -61,6 +62,8 @@ class Arm:
     confidences : array [N] or None
         What the planner said of each episode, if it says anything: the mean over its plans, higher
         is surer.
+    perturbed : array [N], bool, or None
+        Whether the perturbation took effect before each episode had succeeded; None without one.
     level : float
         Coverage of `interval`, in (0, 1).
     decisions : int
@@ -85,6 +88,7 @@ class Arm:
     cpu_ms: Latency
     seconds: float
     confidences: FloatArray | None = None
+    perturbed: BoolArray | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in _PER_EPISODE.items():
@@ -130,6 +134,14 @@ class Arm:
         return float(self.steps[self.successes].mean()) if self.success_count else None
 
     @property
+    def recovery(self) -> Interval | None:
+        """Wilson interval of the rate of success among perturbed episodes; None without any."""
+        if self.perturbed is None or not self.perturbed.any():
+            return None
+        recovered = int((self.successes & self.perturbed).sum())
+        return wilson_interval(recovered, int(self.perturbed.sum()), level=self.level)
+
+    @property
     def selective_risk(self) -> SelectiveRisk | None:
         """How well the planner's confidences tell its failures; None when it reports none."""
         if self.confidences is None:
@@ -145,6 +157,7 @@ class Arm:
             "indices": self.indices.tolist(),
             "returns": self.returns.tolist(),
             "confidences": None if self.confidences is None else self.confidences.tolist(),
+            "perturbed": None if self.perturbed is None else self.perturbed.astype(int).tolist(),
             "level": self.level,
             "decisions": self.decisions,
             "rollout_steps": self.rollout_steps,

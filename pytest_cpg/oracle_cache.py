@@ -26,6 +26,7 @@ import numpy.typing as npt
 from pytest_cpg.contracts import IntArray, Planner, Task
 from pytest_cpg.files import replace_file
 from pytest_cpg.metrics import Arm
+from pytest_cpg.perturbations import Perturbation
 from pytest_cpg.planners import Chance
 from pytest_cpg.stored_arm import COUNTS, OUTCOMES, StoredArm
 from pytest_cpg.world_models import OracleDynamics
@@ -40,11 +41,13 @@ _LEFT_BEHIND_SECONDS = 60
 # What an episode runs through, and what it is kept by.
 _MODULES = (
     "contracts",
+    "disturbance",
     "episodes",
     "files",
     "imagination",
     "metrics",
     "oracle_cache",
+    "perturbations",
     "starts",
     "stored_arm",
     "streams",
@@ -68,6 +71,7 @@ def arm_key(
     seed: int,
     starts: str,
     to_the_end: bool,
+    perturbation: Perturbation | None = None,
     by_content: bool = False,
 ) -> str | None:
     """Return 64 hexadecimal digits that tell apart arms whose episodes may differ.
@@ -87,6 +91,7 @@ def arm_key(
     except _UnkeyedError:
         return None
     values.update(arm=arm, seed=int(seed), starts=starts, to_the_end=bool(to_the_end))
+    values.update(perturbation="none" if perturbation is None else perturbation.name)
     return _digest({**values, "schema": SCHEMA, "environment": _environment()})
 
 

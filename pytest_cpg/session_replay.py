@@ -161,18 +161,19 @@ class SessionReplay:
 
     def _differences(self, found: Replay, design: Design, learned: Any) -> list[str]:
         """Say what is not as it was when the episodes were lost."""
-        lost = self._lost
+        lost, perturbation = self._lost, design.perturbation
         pairs = [
             ("planner", lost.planner, found.planner),
             ("task", lost.task, found.task),
             ("budget", lost.budget, found.budget),
+            ("perturbation", lost.perturbation, perturbation and perturbation.name),
             ("versions", _joined(lost.versions), _joined(design.task.versions)),
             ("weights", lost.weights[:12], weights_digest(learned)[:12]),
         ]
         return [
             f"{what}: {then or 'none'} when these episodes were lost, now {now or 'none'}"
             for what, then, now in pairs
-            if then != now
+            if (then or None) != (now or None)
         ]
 
 

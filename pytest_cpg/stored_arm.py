@@ -12,7 +12,7 @@ from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.metrics import Arm
 
 # Per episode: of the arm itself, and what is counted beside it.
-OUTCOMES = ("indices", "successes", "steps", "returns", "confidences")
+OUTCOMES = ("indices", "successes", "steps", "returns", "confidences", "perturbed")
 COUNTS = ("plans", "model_steps", "starts")
 
 

@@ -11,7 +11,7 @@ from pytest_cpg.planners import RandomShooting
 from pytest_cpg.starts import Starts
 
 
-def arm(name, outcomes, returns=None):
+def arm(name, outcomes, returns=None, perturbed=None):
     return Arm(
         name=name,
         successes=np.array(outcomes, dtype=bool),
@@ -24,6 +24,7 @@ def arm(name, outcomes, returns=None):
         latency_ms=Latency(1.0, 2.0),
         cpu_ms=Latency(1.0, 2.0),
         seconds=1.0,
+        perturbed=perturbed,
     )
 
 
@@ -54,11 +55,14 @@ def result_of(oracle, learned, chance=None, *, ignores_action=False, swapped=("d
     )
     model = SimpleNamespace(swapped=swapped, ignores_action=ignores_action)
     oracle_model = SimpleNamespace(swapped=(), ignores_action=False)
+    # Every episode but the first.
+    is_perturbed = design.perturbation is not None
+    perturbed = np.arange(episodes) > 0 if is_perturbed else None
     return judge(
         design,
         {"oracle": oracle_model, "learned": model},
         starts,
-        oracle=arm("oracle", oracle),
-        learned=arm("learned", learned),
-        chance=arm("chance", chance or first(0, episodes)),
+        oracle=arm("oracle", oracle, perturbed=perturbed),
+        learned=arm("learned", learned, perturbed=perturbed),
+        chance=arm("chance", chance or first(0, episodes), perturbed=perturbed),
     )

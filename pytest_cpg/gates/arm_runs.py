@@ -177,8 +177,12 @@ class ArmRuns:
     @property
     def _options(self) -> dict[str, Any]:
         design = self._design
-        to_the_end = design.metric == "return"
-        return {"seed": design.seed, "level": design.level, "to_the_end": to_the_end}
+        return {
+            "seed": design.seed,
+            "level": design.level,
+            "to_the_end": design.metric == "return",
+            "perturbation": design.perturbation,
+        }
 
     def _key_of(self, name: str) -> str | None:
         """Return what an arm is kept under; None where it cannot be kept, or need not be."""

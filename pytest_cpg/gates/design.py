@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from pytest_cpg.contracts import Planner, Task
 from pytest_cpg.gates.stopping import StopMode, StoppingRule, stopping_rule
+from pytest_cpg.perturbations import Perturbation
 
 StartMode: TypeAlias = Literal["sampled", "fixed"]
 Metric: TypeAlias = Literal["success", "return"]
@@ -44,6 +45,8 @@ class Design:
         Gates that share one error rate: the level of the gap's interval is the stricter for it.
     group : str
         The recipe that this model is one checkpoint of; empty for none.
+    perturbation : Perturbation or None
+        What goes wrong in the real steps of every arm.
     is_smoke : bool
         Whether this is to show that everything runs, and nothing else.
     """
@@ -63,6 +66,7 @@ class Design:
     oracle_episodes: int | None = None
     family_size: int = 1
     group: str = ""
+    perturbation: Perturbation | None = None
     is_smoke: bool = False
 
     @property

@@ -36,6 +36,7 @@ _REPEATED = {
     "noise",
     "latents",
     "memory",
+    "perturbed",
 }
 
 

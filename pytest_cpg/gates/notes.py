@@ -34,6 +34,11 @@ def notes_on(
             f"plans look {design.planner.horizon} steps ahead, and an episode has only "
             f"{design.task.budget}"
         )
+    if oracle.perturbed is not None and not oracle.perturbed.any():
+        notes.append(
+            f"the perturbation took effect in none of the oracle's {oracle.episodes} episodes: "
+            f"nothing was judged but the undisturbed task"
+        )
     if design.starts == "fixed":
         notes.append(
             'starts="fixed": every episode begins in one state, so the gap is about that state '

@@ -209,6 +209,7 @@ def judge(
         looks=looks,
         family_size=design.family_size,
         group=design.group,
+        perturbation="" if design.perturbation is None else design.perturbation.name,
         is_smoke=design.is_smoke,
         seed=design.seed,
         starts_skipped=starts.skipped,

@@ -137,6 +137,7 @@ def rank_on_starts(
                 starts,
                 seed=design.seed,
                 level=design.level,
+                perturbation=design.perturbation,
                 progress=progress and _named(progress, str(name)),
             )
             arms[str(name)] = replace(run.advance(design.episodes), name=str(name))

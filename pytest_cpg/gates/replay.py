@@ -320,6 +320,7 @@ def _arm_traces(
         seed=design.seed,
         level=design.level,
         to_the_end=design.metric == "return",
+        perturbation=design.perturbation,
         progress=tell,
         on_step=note_step,
         on_plan=note_plans,

@@ -110,6 +110,8 @@ class GateResult:
         Gates that share one error rate.
     group : str
         The recipe that this model is one checkpoint of; empty for none.
+    perturbation : str
+        The name of what went wrong in real steps; empty for nothing.
     is_smoke : bool
         Whether this was a smoke test, whose verdict is INCONCLUSIVE whatever it measured.
     seed, starts_skipped : int
@@ -165,6 +167,7 @@ class GateResult:
     looks: tuple[Look, ...] = ()
     family_size: int = 1
     group: str = ""
+    perturbation: str = ""
     is_smoke: bool = False
     weights: str = ""
     device: str = ""

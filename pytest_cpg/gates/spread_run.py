@@ -24,6 +24,7 @@ from pytest_cpg.contracts import SHARERS, FloatArray, Planner, Task, WorldModelE
 from pytest_cpg.episodes import ArmRun, Progress
 from pytest_cpg.gates.probing import check_unchanged, imagined
 from pytest_cpg.metrics import Arm
+from pytest_cpg.perturbations import Perturbation
 from pytest_cpg.starts import Starts
 from pytest_cpg.stored_arm import StoredArm
 from pytest_cpg.world_models import bind, inference
@@ -106,6 +107,7 @@ class Block:
     seed: int
     level: float
     to_the_end: bool
+    perturbation: Perturbation | None
     sharers: int
     sender: int
     filters: list[Any]
@@ -122,7 +124,7 @@ class SpreadRun:
 
     Parameters
     ----------
-    name, starts, seed, level, to_the_end, progress
+    name, starts, seed, level, to_the_end, perturbation, progress
         As of `ArmRun`.
     workload : Workload
         The model, the task and the planner.
@@ -138,6 +140,7 @@ class SpreadRun:
         seed: int,
         level: float,
         to_the_end: bool,
+        perturbation: Perturbation | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._workload, self._executor, self._progress = workload, executor, progress
@@ -148,6 +151,7 @@ class SpreadRun:
             seed=seed,
             level=level,
             to_the_end=to_the_end,
+            perturbation=perturbation,
             sharers=executors.sharers_of(executor),
             sender=os.getpid(),
             # Workers of a cluster have others to serve, and warnings of their own.
@@ -272,6 +276,7 @@ class _Loaded:
                 seed=block.seed,
                 level=block.level,
                 to_the_end=block.to_the_end,
+                perturbation=block.perturbation,
             )
             run.advance(len(block.starts.episodes))
             check_unchanged(

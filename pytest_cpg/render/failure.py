@@ -13,7 +13,13 @@ from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
 from pytest_cpg.render.explanation import explanation
-from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, percentage, short_name
+from pytest_cpg.render.notation import (
+    WEIGHT_DIGITS,
+    gap_text,
+    percentage,
+    recovery_text,
+    short_name,
+)
 from pytest_cpg.stats import Interval, Verdict, detectable_gap, smallest_detectable_gap
 
 if TYPE_CHECKING:
@@ -212,6 +218,7 @@ def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str
             f"both {pairs.both} | oracle only {pairs.oracle_only} | "
             f"learned only {pairs.learned_only} | neither {pairs.neither}",
         ),
+        ("perturbation", recovery_text(result)),
         ("judged by", result.evidence),
         ("looks", _looks(result)),
         ("baseline", f"{drift.label}, {drift.text}" if drift else ""),

@@ -27,7 +27,7 @@ from pytest_cpg.render.figures import (
     pair_kinds,
     ranges,
 )
-from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, number
+from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, number, recovery_text
 from pytest_cpg.report import drift_of, result_of
 from pytest_cpg.stats import smallest_detectable_gap
 
@@ -306,6 +306,7 @@ def _facts(result: GateResult, attempt: int) -> Iterator[tuple[str, str]]:
     if result.normalised_gap is not None and result.metric == "success":
         yield "Normalised gap", f"{number(result.normalised_gap)} of what the oracle adds to chance"
     yield "Margin", "" if result.margin is None else f"{result.margin:g}{unit}"
+    yield "Perturbation", recovery_text(result)
     yield "Judged by", result.evidence
     yield "Power", _power(result)
     yield "Looks", _looks(result)

@@ -22,4 +22,5 @@ def properties(result: GateResult) -> list[tuple[str, str | float]]:
         ("cpg_seed", result.seed),
         ("cpg_task", result.task),
         ("cpg_planner", result.planner),
+        *([("cpg_perturbation", result.perturbation)] if result.perturbation else []),
     ]

@@ -16,7 +16,7 @@ from pytest_cpg.metrics import Arm
 from pytest_cpg.outcomes import FAILING, WORDS, besides_gates, comparison_outcome, gate_outcome
 from pytest_cpg.render.explanation import explanation, resolve_hint
 from pytest_cpg.render.failure import rerun_command
-from pytest_cpg.render.notation import gap_text, label, one_line
+from pytest_cpg.render.notation import gap_text, label, one_line, recovery_text
 from pytest_cpg.report import drift_of, result_of
 from pytest_cpg.stats import Verdict
 
@@ -227,6 +227,7 @@ def _facts(result: GateResult, drift: Comparison | None) -> Iterator[tuple[str, 
     )
     more = f" and {len(lost) - _MOST_LOST} more" if len(lost) > _MOST_LOST else ""
     yield "lost episodes", " ".join(map(str, lost[:_MOST_LOST])) + more
+    yield "perturbation", recovery_text(result)
     yield "judged by", result.evidence
     yield "baseline", f"{drift.label}, {drift.text}" if drift else ""
     yield "task", f"{result.task}, {result.budget} steps, starts {result.starts}"

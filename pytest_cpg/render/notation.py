@@ -6,6 +6,7 @@ import sys
 import unicodedata
 
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.metrics import Arm
 from pytest_cpg.stats import Verdict
 
 # Of a hash, enough to tell any two checkpoints apart.
@@ -22,6 +23,22 @@ _SHORT = {
 def gap_text(result: GateResult) -> str:
     """Return the judged gap and its interval, as they are printed everywhere."""
     return f"{number(result.interval.estimate, result.metric)} {bracket(result)}"
+
+
+def recovery_text(result: GateResult) -> str:
+    """Return what went wrong and how each arm recovered from it; empty where nothing did."""
+    if not result.perturbation:
+        return ""
+    arms = (result.oracle, result.learned, result.chance)
+    return f"{result.perturbation}: recovered {', '.join(map(_recovered, arms))}"
+
+
+def _recovered(arm: Arm) -> str:
+    interval = arm.recovery
+    if arm.perturbed is None or interval is None:
+        return f"{arm.name} 0/0"
+    count = int((arm.successes & arm.perturbed).sum())
+    return f"{arm.name} {count}/{arm.perturbed.sum()} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def short_name(verdict: Verdict) -> str:

@@ -11,7 +11,15 @@ from pytest_cpg.gates.result import GateResult
 from pytest_cpg.ledger import Entry, Judgement, Ledger
 from pytest_cpg.outcomes import WORDS, comparison_outcome, gate_outcome
 from pytest_cpg.render.explanation import resolve_hint
-from pytest_cpg.render.notation import bracket, fitted_names, label, number, one_line, percentage
+from pytest_cpg.render.notation import (
+    bracket,
+    fitted_names,
+    label,
+    number,
+    one_line,
+    percentage,
+    recovery_text,
+)
 from pytest_cpg.stats import Verdict
 
 _COLUMNS = "oracle learned   gap {level:^13s}    n verdict"
@@ -179,6 +187,7 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
         remarks.append(f"baseline: {drift.label}, {drift.text}")
     if verbosity < 0:
         return remarks
+    remarks += [f"perturbation {recovery_text(result)}"] * bool(result.perturbation)
     remarks += [f"note: {note}" for note in result.notes]
     if result.looks and result.max_episodes and result.learned.episodes < result.max_episodes:
         remarks.append(

@@ -91,6 +91,15 @@ class ControlTask:
         """Numbers in one observation, ``O``."""
         return self.formulas.observation_size
 
+    @property
+    def measured(self) -> IntArray:
+        """Columns of a state that noise may be added to: positions and velocities."""
+        return self.simulator.measured
+
+    def with_physics(self, **scales: float) -> ControlTask:
+        """Return the task with mass, friction or gravity times a factor, and the same starts."""
+        return replace(self, simulator=self.simulator.scaled(**scales))
+
     def reset(self, seeds: IntArray) -> FloatArray:
         """Sample the suite's own start of each seed [N], in [0, 2**32): states [N, S]."""
         return self.suite.starts(seeds, self.formulas.context)

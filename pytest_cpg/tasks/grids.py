@@ -85,6 +85,11 @@ class GridTask:
         return 2
 
     @property
+    def measured(self) -> IntArray:
+        """Columns of a state that noise may be added to: both."""
+        return np.arange(2)
+
+    @property
     def control_period(self) -> float:
         """One second per step."""
         return 1.0

@@ -10,14 +10,26 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, NoReturn
 
 import mujoco
 import numpy as np
 from mujoco.rollout import Rollout
 
-from pytest_cpg.contracts import BoolArray, FloatArray
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 
+_MASSES = ("body_mass", "body_inertia")
+_FRICTIONS = (
+    "geom_friction",
+    "pair_friction",
+    "dof_frictionloss",
+    "dof_damping",
+    "dof_dampingpoly",
+    "tendon_frictionloss",
+    "tendon_damping",
+    "tendon_dampingpoly",
+)
 _PHYSICS = int(mujoco.mjtState.mjSTATE_FULLPHYSICS)
 _WARMSTART = int(mujoco.mjtState.mjSTATE_WARMSTART)
 _CONTROL = int(mujoco.mjtState.mjSTATE_CTRL)
@@ -112,6 +124,30 @@ class Simulator:
         buffer = np.empty(mujoco.mj_sizeModel(self.model), dtype=np.uint8)
         mujoco.mj_saveModel(self.model, None, buffer)
         return hashlib.sha256(buffer.tobytes()).hexdigest()
+
+    @property
+    def measured(self) -> IntArray:
+        """Columns of a state with positions and velocities."""
+        # The time is the first one.
+        return np.arange(1, 1 + self.model.nq + self.model.nv)
+
+    def scaled(
+        self, *, mass: float = 1.0, friction: float = 1.0, gravity: float = 1.0
+    ) -> Simulator:
+        """Return another simulator, of one thread, of the same model with some of it scaled.
+
+        Bodies have their mass and inertia times ``mass``. ``friction`` scales that of contacts, and
+        the dry and viscous friction of joints and tendons.
+        """
+        model = copy(self.model)
+        for names, scale in ((_MASSES, mass), (_FRICTIONS, friction)):
+            for name in names:
+                getattr(model, name)[:] *= scale
+        model.opt.gravity[:] *= gravity
+        if mass != 1:
+            # What MuJoCo has computed from the masses, for its solver.
+            mujoco.mj_setConst(model, mujoco.MjData(model))
+        return Simulator(model, threads=1)
 
     def close(self) -> None:
         """Stop the threads; the next rollout starts them again."""

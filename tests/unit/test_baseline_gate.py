@@ -31,6 +31,13 @@ def test_a_gate_survives_json():
     assert read_again(json.loads(json.dumps(GATE.to_dict()))) == GATE
 
 
+def test_a_perturbation_is_kept_and_a_gate_of_before_there_were_any_is_read():
+    assert "perturbation" not in GATE.to_dict()["design"]
+    gate = BaselineGate.of("g", replace(RESULT, perturbation="delay-2"), commit="")
+    assert gate.to_dict()["design"]["perturbation"] == "delay-2"
+    assert BaselineGate.from_dict("g", json.loads(json.dumps(gate.to_dict()))) == gate
+
+
 def test_a_gate_judged_by_returns_keeps_the_return_of_every_learned_episode():
     gate = BaselineGate.of("g", result_of([1, 0, 1], [1, 0, 0], metric="return"), commit="")
     assert gate.learned_returns == (1.0, 0.0, 0.0)
@@ -67,6 +74,7 @@ def test_the_oracle_arm_may_have_run_more_episodes():
         ("versions", {"track": "2"}, "track 1 -> 2"),
         ("versions", {"track": "1", "mujoco": "3.17.0"}, "mujoco none -> 3.17.0"),
         ("versions", {}, "track 1 -> none"),
+        ("perturbation", "delay-2", "perturbation none -> delay-2"),
     ],
 )
 def test_every_part_of_the_design_tells_designs_apart(name, value, clause):

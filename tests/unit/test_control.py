@@ -263,3 +263,32 @@ def test_the_key_of_an_arm_follows_the_physics_and_not_the_threads():
     again.simulator.model.opt.timestep *= 2
     assert first.cache_key != again.cache_key
     assert replace(first, formulas=replace(first.formulas)).cache_key is None
+
+
+@pytest.mark.parametrize("scales", [{"mass": 1.2}, {"friction": 3.0}, {"gravity": 0.9}])
+def test_other_physics_move_otherwise_from_the_same_starts(scales):
+    task = control.acrobot_swingup(threads=1)
+    other, same = task.with_physics(**scales), task.with_physics(mass=1.0)
+    seeds = np.arange(3)
+    starts, pushes = task.reset(seeds), np.ones((3, 1))
+    assert np.array_equal(other.reset(seeds), starts)
+    moved = task.step(starts, pushes)
+    # Both positions and velocities of every row, and none of the task's own.
+    assert (other.step(starts, pushes) != moved)[:, task.measured].all()
+    assert np.array_equal(same.step(starts, pushes), moved)
+    assert np.array_equal(task.step(starts, pushes), moved)
+
+
+def test_what_is_heavier_falls_as_fast_and_is_harder_to_push():
+    task = control.cartpole_swingup(threads=1)
+    heavy = task.with_physics(mass=2.0)
+    starts, push = task.reset(np.arange(1)), np.ones((1, 1))
+    velocity = task.measured[2]
+    gained = [world.step(starts, push)[0, velocity] for world in (task, heavy)]
+    assert 0 < gained[1] < gained[0]
+
+
+def test_only_positions_and_velocities_are_measured(task):
+    start = task.reset(np.arange(1))[0]
+    assert task.measured.tolist() == [1, 2, 3, 4]
+    assert len(start) > 5

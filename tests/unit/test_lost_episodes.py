@@ -49,6 +49,13 @@ def test_a_file_is_read_as_it_was_written(lost, file):
     assert os.listdir(file.parent) == [file.name]
 
 
+def test_a_file_of_before_there_were_perturbations_is_read(lost, file):
+    values = json.loads(file.read_text("utf-8"))
+    del values["perturbation"]
+    file.write_text(json.dumps(values), encoding="utf-8")
+    assert read(file) == lost
+
+
 def test_a_file_has_one_attribute_a_line_and_its_keys_sorted(file):
     lines = file.read_text("utf-8").splitlines()
     values = json.loads(file.read_text("utf-8"))

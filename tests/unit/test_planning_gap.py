@@ -96,10 +96,10 @@ def test_a_result_of_the_first_schema_still_loads():
     result = result_of(first(8, 20), first(3, 20))
     values = json.loads(result.to_json())
     later = ("evidence", "is_weak", "margin", "metric", "stop", "max_episodes", "looks")
-    for name in (*later, "family_size", "group"):
+    for name in (*later, "family_size", "group", "perturbation"):
         del values[name]
     for arm in ("oracle", "learned", "chance"):
-        for name in ("indices", "returns", "confidences"):
+        for name in ("indices", "returns", "confidences", "perturbed"):
             del values[arm][name]
     old = GateResult.from_json(json.dumps({**values, "schema": 1}))
     assert (old.verdict, old.gap, old.lost_episodes) == (

@@ -12,6 +12,7 @@ from pytest_cpg.gates.result import Look
 from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
 from pytest_cpg.options import OPTIONS
 from pytest_cpg.outcomes import SessionEnd
+from pytest_cpg.perturbations import DropActions
 from pytest_cpg.provenance import Provenance
 from pytest_cpg.render.explanation import resolve_hint
 from pytest_cpg.render.failure import (
@@ -33,6 +34,7 @@ BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
 OPEN = result_of(first(47, 50), first(43, 50))
 EVEN = result_of(first(25, 50), first(25, 50))
 GOOD = result_of(first(50, 50), first(50, 50))
+DROPPED = result_of(first(50, 50), first(20, 50), perturbation=DropActions(5))
 
 PROVENANCE = Provenance(
     revision=None,
@@ -297,3 +299,28 @@ def test_a_plan_fits_the_terminal_whatever_the_names_are():
     assert "59 s" in lines[1]
     assert "167 h" in lines[2]
     assert plan_lines([], width=80) == ["no gate was collected"]
+
+
+def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
+    shown = "drop-next-5: recovered oracle 49/49 [0.93, 1.00], learned 19/49"
+    reason = failure_reason(DROPPED, Verdict.INCONCLUSIVE)
+    options = {"reason": reason, "max_verdict": Verdict.INCONCLUSIVE, "model": "", "nodeid": "t"}
+    text = failure_text(DROPPED, **options)
+    assert f"  perturbation {shown}" in text.replace("\n               ", " ")
+    assert "perturbation" not in failure_text(BAD, **options)
+    assert not DROPPED.notes
+
+    ledger = Ledger()
+    kept = Judgement(result=DROPPED.to_json(), reason=None, max_verdict="INCONCLUSIVE")
+    ledger.report("gate", Entry(outcome="passed", judgements=(kept,)))
+    said = " ".join(line.text.strip() for line in summary_lines(ledger, width=80))
+    assert f"perturbation {shown}" in said
+
+
+def test_a_perturbation_without_effect_is_noted():
+    assert any("took effect in none of" in note for note in _unaffected().notes)
+
+
+def _unaffected():
+    arms = first(1, 1)
+    return result_of(arms, arms, perturbation=DropActions(0))

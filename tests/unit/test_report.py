@@ -17,6 +17,7 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.result import Look
 from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
 from pytest_cpg.outcomes import SessionEnd
+from pytest_cpg.perturbations import DropActions
 from pytest_cpg.provenance import Provenance
 from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.markdown import markdown
@@ -27,6 +28,7 @@ SCHEMA = json.loads(files("pytest_cpg").joinpath("report.schema.json").read_text
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 GOOD = result_of(first(50, 50), first(50, 50))
+PERTURBED = result_of(first(9, 10), first(2, 10), perturbation=DropActions(5))
 RETURN = result_of(first(9, 10), first(2, 10), metric="return", margin=3.0)
 STOPPED = replace(
     result_of(first(10, 10), first(0, 10), min_oracle=0.5, group="mlp"),
@@ -72,7 +74,9 @@ def full():
     """Return the report of a session in which everything happened."""
     ledger = Ledger()
     ledger.plan(["bad", "gone", "good", "cut", "drifts", "skipped", "expected"])
-    ledger.report("good", Entry(outcome="passed", judgements=(judgement(GOOD), judgement(RETURN))))
+    ledger.report(
+        "good", Entry(outcome="passed", judgements=tuple(map(judgement, (GOOD, RETURN, PERTURBED))))
+    )
     ledger.report("bad", Entry(outcome="failed", judgements=(judgement(BAD, "worse"),)))
     again = Entry(outcome="passed", judgements=(judgement(STOPPED),), attempt=2)
     ledger.report("bad", again)
@@ -128,7 +132,8 @@ def test_the_end_of_the_session_is_there(full):
 
 def test_a_gate_s_comparisons_attempts_and_rankings_are_there(full):
     gates = {gate["id"]: gate for gate in full["gates"]}
-    assert [one["name"] for one in gates["good"]["comparisons"]] == ["good", "good #2"]
+    names = [one["name"] for one in gates["good"]["comparisons"]]
+    assert names == ["good", "good #2", "good #3"]
     assert gates["bad"]["earlier"] == ["MODEL BOTTLENECK"]
     assert gates["bad"]["comparisons"][0]["attempt"] == 2
     assert gates["expected"]["comparisons"][0]["reason"] == "worse"

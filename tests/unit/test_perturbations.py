@@ -1,0 +1,82 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cpg.perturbations import (
+    ActionNoise,
+    DelayActions,
+    DropActions,
+    ObservationNoise,
+    Physics,
+    parse_perturbation,
+)
+
+POSITIVE = st.floats(1e-6, 1e6)
+NAMED = st.one_of(
+    st.builds(DropActions, st.integers(0, 99)),
+    st.builds(DropActions, st.integers(0, 99), at=st.integers(0, 999)),
+    st.builds(DropActions, st.integers(0, 99), every=st.integers(1, 999)),
+    st.builds(DropActions, st.integers(0, 99), probability=st.floats(1e-6, 1)),
+    st.builds(DelayActions, st.integers(1, 99)),
+    st.builds(ActionNoise, POSITIVE),
+    st.builds(ObservationNoise, POSITIVE),
+    st.builds(Physics, mass=POSITIVE.filter(lambda x: x != 1), gravity=POSITIVE),
+)
+
+
+@given(NAMED)
+def test_a_perturbation_is_found_under_its_name(perturbation):
+    assert parse_perturbation(perturbation.name) == perturbation
+    assert parse_perturbation(perturbation) is perturbation
+
+
+def test_names_are_those_of_the_marker():
+    names = [
+        "drop-next-0",
+        "drop-next-5",
+        "drop-next-5-at-20",
+        "drop-next-5-every-40",
+        "drop-next-5-probability-0.01",
+        "delay-2",
+        "action-noise-0.1",
+        "observation-noise-0.05",
+        "mass-1.2,friction-0.5",
+    ]
+    assert [parse_perturbation(name).name for name in names] == names
+    assert parse_perturbation("none") is None
+    assert parse_perturbation(None) is None
+    assert Physics(mass=np.float32(2)).name == "mass-2"
+
+
+@pytest.mark.parametrize(
+    ("given_value", "message"),
+    [
+        ("drop-nxt-5", "no perturbation is named 'drop-nxt-5'. Did you mean 'drop-next-5'?"),
+        ("drop_next_5", "no perturbation is named 'drop_next_5'. Did you mean 'drop-next-5'?"),
+        ("delay", "no perturbation is named 'delay'. Did you mean 'delay-2'?"),
+        ("delay-x", "no perturbation is named 'delay-x'. Did you mean 'delay-2'?"),
+        ("mas-1.2", "no perturbation is named 'mas-1.2'. Did you mean 'mass-1.2'?"),
+        ("mass-1.2,frction-2", "no perturbation is named 'frction-2'. Did you mean 'friction-2'?"),
+        ("wind", "no perturbation is named 'wind'. Write one such as 'drop-next-5', 'delay-2',"),
+        ("drop-next-5-after-2", "says when by 'after'. Write -at-STEPS,"),
+        ("drop-next-1.5", "count: need a whole number of at least 0, got 1.5"),
+        ("delay-0", "steps: need a whole number of at least 1, got 0"),
+        ("mass-0", "mass: need a number above 0, got 0.0"),
+        ("mass-1", "need a factor other than 1"),
+        ("mass-2,mass-3", "has two factors of mass"),
+        ("drop-next-1-probability-2", "probability: need at most 1, got 2"),
+        (DropActions, "write DropActions(...) for a perturbation"),
+        (5, "need a perturbation or its name, got 5"),
+    ],
+)
+def test_what_is_no_perturbation_is_told_what_to_type(given_value, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse_perturbation(given_value)
+
+
+def test_two_moments_of_one_loss_are_refused():
+    with pytest.raises(ValueError, match="at= and every= both say when actions are dropped"):
+        DropActions(2, at=1, every=2)
