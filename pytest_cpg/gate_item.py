@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MARKER = "cpg"
 NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
 RESULTS: pytest.StashKey[list[tuple[GateResult, Judgement]]] = pytest.StashKey()
-RANKINGS: pytest.StashKey[list[str]] = pytest.StashKey()
+MEASUREMENTS: pytest.StashKey[list[str]] = pytest.StashKey()
 ERRORS: pytest.StashKey[list[str]] = pytest.StashKey()
 ATTEMPT: pytest.StashKey[int] = pytest.StashKey()
 _FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
@@ -36,7 +36,7 @@ _TWO_MODELS = (
 
 _NO_GATE = (
     "this test is marked cpg but ran no gate. Take the `cpg` fixture as an argument, or call "
-    "benchmark_runner.compare(learned=...) or .rank({...}) in the test."
+    "benchmark_runner.compare(learned=...), .rank({...}) or .sweep(...) in the test."
 )
 
 _CAUGHT = """\
@@ -135,7 +135,7 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     attempt = item.stash.get(ATTEMPT, 0) + 1
     item.stash[ATTEMPT] = attempt
     item.stash[RESULTS] = []
-    item.stash[RANKINGS] = []
+    item.stash[MEASUREMENTS] = []
     item.stash[ERRORS] = []
     if attempt > 1 and not allow_reruns:
         first = item.stash.get(_FIRST_FAILURE, _BROKEN_OFF)
@@ -188,7 +188,7 @@ def put_on_report(item: pytest.Item, when: str, report: pytest.TestReport) -> No
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": item.stash.get(ATTEMPT, 1)}
     if when == "call" or (when == "setup" and not report.passed):
         values["judgements"] = dump([judgement for _, judgement in item.stash.get(RESULTS, [])])
-        values["rankings"] = json.dumps(item.stash.get(RANKINGS, []))
+        values["measurements"] = json.dumps(item.stash.get(MEASUREMENTS, []))
     for name, value in values.items():
         setattr(report, f"pytest_cpg_{name}", value)
 
@@ -198,7 +198,7 @@ def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
     __tracebackhide__ = True
     if item.stash[ERRORS]:
         fail(_CAUGHT.format(error=item.stash[ERRORS][0]))
-    if not item.stash[RESULTS] and not item.stash[RANKINGS]:
+    if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:
         fail(_NO_GATE)
     if item.stash[RESULTS] and spec.model and not item.stash.get(NAMED_MODEL, False):
         fail(_TWO_MODELS.format(model=spec.model))

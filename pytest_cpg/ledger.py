@@ -144,7 +144,7 @@ def load(text: str) -> tuple[Judgement, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What became of one gate: its comparisons, and rankings as text.
+    """What became of one gate: its comparisons, and as text what it measured without judging it.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class Entry:
 
     outcome: Outcome
     judgements: tuple[Judgement, ...] = ()
-    rankings: tuple[str, ...] = ()
+    measurements: tuple[str, ...] = ()
     detail: str = ""
     attempt: int = 1
     earlier: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ class Entry:
 
     @property
     def is_judged(self) -> bool:
-        """Whether the gate gave a verdict; a smoke test and a ranking give none."""
+        """Whether the gate gave a verdict; a smoke test and a measurement give none."""
         return any(not judgement.read().is_smoke for judgement in self.judgements)
 
     @property
@@ -181,7 +181,7 @@ def entry_of(report: Report) -> Entry | None:
     """Return what this phase of a gate's test says about the gate, if anything."""
     measured: dict[str, Any] = {
         "judgements": load(getattr(report, "pytest_cpg_judgements", "[]")),
-        "rankings": tuple(json.loads(getattr(report, "pytest_cpg_rankings", "[]"))),
+        "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
         "attempt": getattr(report, "pytest_cpg_attempt", 1),
     }
     if report.skipped:
@@ -276,7 +276,7 @@ class Ledger:
             self.entries[gate] = replace(
                 entry,
                 judgements=entry.judgements or before.judgements,
-                rankings=entry.rankings or before.rankings,
+                measurements=entry.measurements or before.measurements,
                 earlier=before.earlier,
             )
         self.running.pop(gate, None)

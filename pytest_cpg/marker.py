@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cpg.episode_counts import Asked, episodes_of, interval_of
 from pytest_cpg.options import OPTIONS, between, whole
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.stopping import StopMode
     from pytest_cpg.perturbations import Perturbation
     from pytest_cpg.stats import Verdict
-
-T = TypeVar("T")
 
 
 class Mark(Protocol):
@@ -265,11 +263,14 @@ def _task(given: Any, tasks: Mapping[str, TaskFactory]) -> tuple[str, TaskFactor
 
 
 def _rebudgeted(task: Task, budget: int | None) -> Task:
-    return _replaced("task", task, "budget", budget)
+    from pytest_cpg.gates.design import replaced
+
+    return replaced("task", task, "budget", budget)
 
 
 def _planner(marked: Mapping[str, Any], planners: Mapping[str, PlannerFactory]) -> Planner:
     from pytest_cpg.contracts import Planner
+    from pytest_cpg.gates.design import replaced
     from pytest_cpg.registry import check_complete, lookup
 
     given = marked.get("planner", "random-shooting")
@@ -284,7 +285,7 @@ def _planner(marked: Mapping[str, Any], planners: Mapping[str, PlannerFactory]) 
         raise ValueError(f"planner: write {given.__name__}() for an object of {given!r}")
     if not isinstance(given, Planner):
         raise ValueError(f"planner: need the name of a planner or a Planner, got {given!r}")
-    return _replaced("planner", given, "horizon", horizon)
+    return replaced("planner", given, "horizon", horizon)
 
 
 def _perturbation(given: Any) -> Perturbation | None:
@@ -294,15 +295,6 @@ def _perturbation(given: Any) -> Perturbation | None:
         return parse_perturbation(given)
     except ValueError as error:
         raise ValueError(f"perturbation: {error}") from None
-
-
-def _replaced(kind: str, component: T, name: str, value: Any) -> T:
-    """Return a component with one field changed, when there is a change to make."""
-    if value is None or getattr(component, name) == value:
-        return component
-    if is_dataclass(component) and name in {field.name for field in fields(component)}:
-        return replace(component, **{name: value})  # type: ignore[type-var]  # checked above
-    raise ValueError(f"{name}: set it on the {kind} itself, {component!r} cannot be changed")
 
 
 def _word(name: str, given: Any, *choices: str) -> Any:

@@ -128,6 +128,15 @@ class Arm:
         """Wilson interval of `success_rate`."""
         return wilson_interval(self.success_count, self.episodes, level=self.level)
 
+    def success_within(self, steps: int) -> Interval:
+        """Wilson interval of the rate of episodes that succeeded within so many steps.
+
+        It is counted in the run as it was: a planner that looks at the steps that are left may do
+        otherwise where there are fewer.
+        """
+        successes = int((self.successes & (self.steps <= steps)).sum())
+        return wilson_interval(successes, self.episodes, level=self.level)
+
     @property
     def mean_steps_to_success(self) -> float | None:
         """Mean steps of the episodes that succeeded; None when none did."""
@@ -179,3 +188,25 @@ class Arm:
                 "cpu_ms": Latency(*values["cpu_ms"]),
             }
         )
+
+
+def effective_horizon(rates: Mapping[int, float], *, tolerance: float) -> int | None:
+    """Return the smallest horizon whose success rate is as good as any; None if nothing succeeds.
+
+    Plans that look farther ahead gain no more than the tolerance over it.
+
+    >>> effective_horizon({5: 0.2, 10: 0.88, 15: 0.9}, tolerance=0.05)
+    10
+
+    Parameters
+    ----------
+    rates : mapping
+        Success rate by horizon, in [0, 1].
+    tolerance : float
+        How far below the best rate is as good, in [0, 1].
+    """
+    best = max(rates.values(), default=0.0)
+    if not best:
+        return None
+    # Rates of a few episodes differ by whole shares of them: rounding must not decide.
+    return min(horizon for horizon, rate in rates.items() if rate >= best - tolerance - 1e-9)

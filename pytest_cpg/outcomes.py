@@ -92,7 +92,7 @@ def session_outcome(
     is_failing = any(gate["outcome"] in FAILING for gate in gates)
     if is_failing or any(found["fails"] for found in findings) or exit_code not in (0, _EMPTY):
         return "failed"
-    is_measured = any(gate["comparisons"] or gate["rankings"] for gate in gates)
+    is_measured = any(gate["comparisons"] or gate["measurements"] for gate in gates)
     return "passed" if is_measured and exit_code == 0 else "nothing measured"
 
 

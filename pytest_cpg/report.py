@@ -59,7 +59,7 @@ _GATE: _Kinds = {
     "detail": str,
     "earlier": list,
     "comparisons": list,
-    "rankings": list,
+    "measurements": list,
 }
 _COMPARISON: _Kinds = {
     "name": str,
@@ -196,7 +196,7 @@ def _gate(gate: str, ledger: Ledger) -> dict[str, Any]:
         ]
         if entry
         else [],
-        "rankings": list(entry.rankings) if entry else [],
+        "measurements": list(entry.measurements) if entry else [],
     }
 
 
@@ -226,7 +226,7 @@ def _check(found: Mapping[str, Any]) -> None:
         _need(gate, _GATE, f"gate {number}")
         if gate["outcome"] not in _OUTCOMES:
             raise ValueError(f"gate {number} has the outcome {gate['outcome']!r}")
-        _need_texts([*gate["earlier"], *gate["rankings"]], f"gate {number}")
+        _need_texts([*gate["earlier"], *gate["measurements"]], f"gate {number}")
         for comparison in gate["comparisons"]:
             _need(comparison, _COMPARISON, f"a comparison of gate {number}")
             _need_texts(comparison["films"], f"a comparison of gate {number}")

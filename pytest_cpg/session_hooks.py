@@ -122,14 +122,14 @@ class SessionHooks:
         __tracebackhide__ = True
         if not item.get_closest_marker("cpg"):
             return (yield)
-        from pytest_cpg.gate_item import RANKINGS, RESULTS, clean_errors, conclude
+        from pytest_cpg.gate_item import MEASUREMENTS, RESULTS, clean_errors, conclude
 
         with clean_errors():
             try:
                 yield
             except (pytest.skip.Exception, unittest.SkipTest):
                 # Skipping what was not measured is fine; what was measured counts.
-                if not item.stash[RESULTS] and not item.stash[RANKINGS]:
+                if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:
                     raise
             conclude(item, self.gates.spec(item), self._settings)
 

@@ -100,7 +100,7 @@ class SessionRuns:
         running : dict
             Told by the gate's id what it is doing, for a session that is interrupted.
         """
-        from pytest_cpg.gate_item import ERRORS, RANKINGS, design_of, gate_id
+        from pytest_cpg.gate_item import ERRORS, MEASUREMENTS, design_of, gate_id
         from pytest_cpg.gates.arm_runs import Execution
         from pytest_cpg.gates.benchmark import Benchmark
         from pytest_cpg.terminal import watch_on
@@ -124,7 +124,7 @@ class SessionRuns:
                 resumes="resume" in switches,
             ),
             on_error=lambda error: node.stash[ERRORS].append(f"{type(error).__name__}: {error}"),
-            on_ranking=lambda ranking: node.stash[RANKINGS].append(str(ranking)),
+            on_measurement=lambda text: node.stash[MEASUREMENTS].append(text),
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})
             ),

@@ -41,7 +41,7 @@ def comparison(name, result, *, reason=None, drift=None, attempt=1):
     }
 
 
-def gate(gate_id, *results, outcome="passed", detail="", earlier=(), rankings=(), **more):
+def gate(gate_id, *results, outcome="passed", detail="", earlier=(), measurements=(), **more):
     comparisons = [
         comparison(comparison_name(gate_id, place), result, **more)
         for place, result in enumerate(results, 1)
@@ -52,7 +52,7 @@ def gate(gate_id, *results, outcome="passed", detail="", earlier=(), rankings=()
         "detail": detail,
         "earlier": list(earlier),
         "comparisons": comparisons,
-        "rankings": list(rankings),
+        "measurements": list(measurements),
     }
 
 

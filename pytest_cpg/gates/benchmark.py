@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -13,6 +13,8 @@ from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import measure_gap
 from pytest_cpg.gates.ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.sweep import Sweep, sweep_settings
+from pytest_cpg.perturbations import Perturbation
 from pytest_cpg.world_models import OracleDynamics
 
 __tracebackhide__ = True
@@ -40,13 +42,13 @@ class Benchmark:
         Task, planner, episodes and statistics, from the marker and the options.
     on_result : callable
         Told every result; the gate is applied to it after the test's body.
-    on_ranking : callable
-        Told every ranking, for the summary.
+    on_measurement : callable
+        Told every ranking and sweep as text, for the summary.
     on_error : callable
-        Told what broke off a comparison or ranking; it goes on to the test, which may catch it.
+        Told what broke off a comparison or measurement; it goes on to the test, which may catch it.
     watch : Watcher
     deadline : callable
-        Starts the time that a comparison or ranking has.
+        Starts the time that a comparison or measurement has.
     execution : Execution
         Where arms are run and kept.
     instead : callable, optional
@@ -58,7 +60,7 @@ class Benchmark:
 
     design: Design
     on_result: Callable[[GateResult], None]
-    on_ranking: Callable[[ModelRanking], None]
+    on_measurement: Callable[[str], None]
     on_error: Callable[[Exception], None]
     watch: Watcher
     deadline: Callable[[], Deadline]
@@ -118,8 +120,52 @@ class Benchmark:
         """
         with self._followed() as progress:
             ranking = rank_on_starts(self.design, models, progress=progress)
-        self.on_ranking(ranking)
+        self.on_measurement(f"ranking: {ranking}")
         return ranking
+
+    def sweep(
+        self,
+        *,
+        learned: Any,
+        oracle: Any = None,
+        perturbations: Sequence[Perturbation | str | None] = (),
+        horizons: Sequence[int] = (),
+        budgets: Sequence[int] = (),
+    ) -> Sweep:
+        """Run the three arms once for each setting of one thing; nothing is gated by it.
+
+        Parameters
+        ----------
+        learned, oracle
+            As of `compare`.
+        perturbations : sequence
+            What goes wrong, in place of the marker's ``perturbation``; None or "none" for nothing.
+        horizons : sequence of int
+            Steps that a plan looks ahead, in place of the planner's.
+        budgets : sequence of int
+            Steps within which an episode has to succeed, at most the task's budget. One run
+            answers for all of them.
+
+        Returns
+        -------
+        Sweep
+            To assert on, and to print.
+        """
+        with self._followed() as progress:
+            found = sweep_settings(
+                self.design,
+                oracle=OracleDynamics(self.design.task) if oracle is None else oracle,
+                learned=learned,
+                settings={
+                    "perturbation": perturbations,
+                    "horizon": horizons,
+                    "budget": budgets,
+                },
+                progress=progress,
+                execution=self.execution,
+            )
+        self.on_measurement(found.line)
+        return found
 
     @contextmanager
     def _followed(self) -> Iterator[ArmProgress]:

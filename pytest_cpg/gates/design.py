@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pytest_cpg.contracts import Planner, Task
 from pytest_cpg.gates.stopping import StopMode, StoppingRule, stopping_rule
@@ -11,6 +11,7 @@ from pytest_cpg.perturbations import Perturbation
 
 StartMode: TypeAlias = Literal["sampled", "fixed"]
 Metric: TypeAlias = Literal["success", "return"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +95,18 @@ class Design:
             level=self.gap_level,
             margin=self.margin,
         )
+
+
+def replaced(kind: str, component: T, name: str, value: Any) -> T:
+    """Return a component with one field changed, when there is a change to make.
+
+    Raises
+    ------
+    ValueError
+        When it cannot be changed.
+    """
+    if value is None or getattr(component, name) == value:
+        return component
+    if is_dataclass(component) and name in {field.name for field in fields(component)}:
+        return replace(component, **{name: value})  # type: ignore[type-var]  # checked above
+    raise ValueError(f"{name}: set it on the {kind} itself, {component!r} cannot be changed")

@@ -164,7 +164,7 @@ class GateView:
     earlier: tuple[str, ...]
     is_open: bool
     comparisons: tuple[ComparisonView, ...]
-    rankings: tuple[str, ...]
+    measurements: tuple[str, ...]
 
 
 def gate_views(documents: Sequence[Mapping[str, Any]]) -> tuple[GateView, ...]:
@@ -202,7 +202,7 @@ def gate_views(documents: Sequence[Mapping[str, Any]]) -> tuple[GateView, ...]:
                 earlier=tuple(gate["earlier"]),
                 is_open=few_are_bad and state in FAILING,
                 comparisons=comparisons,
-                rankings=tuple(gate["rankings"]),
+                measurements=tuple(gate["measurements"]),
             )
         )
     return tuple(views)

@@ -245,7 +245,7 @@ def _notes(row: Row) -> Iterator[str]:
             yield resolve_hint(result)
     if row.name != gate["id"]:
         return
-    yield from (f"ranking: {ranking}" for ranking in gate["rankings"])
+    yield from gate["measurements"]
     if gate["earlier"]:
         yield (
             f"it was repeated, after {'; '.join(gate['earlier'])}: a gate that is repeated until "

@@ -13,7 +13,7 @@ _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
 
 
 def progress_text(arm: str, done: int, count: int) -> str:
-    """Return ``arm 2/3 learned  31/50 episodes``; a model of a ranking goes by its name alone."""
+    """Return ``arm 2/3 learned  31/50 episodes``; other names stand alone."""
     place = f"arm {ARMS.index(arm) + 1}/{len(ARMS)} " if arm in ARMS else ""
     return f"{place}{arm}  {done}/{count} episodes"
 

@@ -112,7 +112,7 @@ def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int
     elif not entry.judgements:
         mark, markup = _MARKS[entry.outcome]
         if verbosity >= 0 or entry.outcome != "skipped":
-            why = entry.detail or ("ranking" if entry.rankings else entry.outcome)
+            why = entry.detail or ("measurement" if entry.measurements else entry.outcome)
             yield _without_numbers(mark, name, why, markup, width)
     else:
         compared = _outcomes(entry)
@@ -135,8 +135,8 @@ def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int
             "     ",
             width,
         )
-    for ranking in entry.rankings:
-        yield from _wrapped(f"ranking: {ranking}", "     ", width)
+    for measurement in entry.measurements:
+        yield from _wrapped(measurement, "     ", width)
 
 
 def _without_numbers(

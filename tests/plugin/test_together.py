@@ -344,7 +344,7 @@ def test_a_broken_model_is_named(benchmark_runner):
         [
             "two models of the ranking have one name: 1, '1'. Give each its own.",
             "the model 'restless' answers otherwise than before its arm was run*",
-            " . test_rank * -- ranking --",
+            " . test_rank * -- measurement --",
             "     ranking: by success: 1. right 20/20 [[]1-*], *",
             "a ranking needs at least two models, got 1. Write *",
             "'nan' arm: rollout gave nan in episode *",

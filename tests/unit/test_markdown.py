@@ -212,10 +212,10 @@ def test_nothing_that_passes_is_folded_open():
     assert "<details>" not in text
 
 
-def test_notes_rankings_and_earlier_attempts_are_told():
+def test_notes_measurements_and_earlier_attempts_are_told():
     noted = replace(GOOD, notes=("starts are fixed",))
     gates = {
-        "a": entry("passed", noted, rankings=("x > y",)),
+        "a": entry("passed", noted, measurements=("ranking: x > y",)),
         "b": entry("passed", OPEN, attempt=2, earlier=("MODEL BOTTLENECK",)),
     }
     notes = seen(text_of(gates)).partition("Notes")[2]
@@ -250,7 +250,7 @@ def session_named(text):
         f"1::{text}": entry("failed", named, reason="worse", drift=drift, detail=text),
         f"2::{text}": entry("failed", named, reason=text, detail=text),
         f"3{text}": entry("error", detail=text),
-        f"4{text}": entry("passed", named, rankings=(text,), attempt=2, earlier=(text,)),
+        f"4{text}": entry("passed", named, measurements=(text,), attempt=2, earlier=(text,)),
         f"5{text}": None,
     }
     findings = [Finding(text), Finding(text, fails=True)]

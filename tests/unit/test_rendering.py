@@ -189,7 +189,7 @@ def test_a_quiet_summary_has_the_name_of_every_gate_it_says_anything_of():
 def test_whatever_a_name_or_a_failure_holds_stays_on_its_line():
     ledger = ledger_of(**{"own\n##[error]pwn\x1b[2J": ("passed", GOOD), "b\n##[error]": ("",)})
     detail = "\x1b[1mboom\r##[error]"
-    ledger.report("c", Entry(outcome="error", detail=detail, rankings=("x\x1b\n##[error]",)))
+    ledger.report("c", Entry(outcome="error", detail=detail, measurements=("x\x1b\n##[error]",)))
     lines = shown(ledger, width=120)
     assert all(line.isprintable() and not line.startswith("##") for line in lines)
     assert lines[1].startswith(" . own ##[error]pwn [2J ")

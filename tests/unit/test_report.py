@@ -83,7 +83,7 @@ def full():
     ledger.report("drifts", Entry(outcome="failed", judgements=tuple(
         judgement(result, drift.text, drift) for result, drift in drifts()
     )))  # fmt: skip
-    ledger.report("skipped", Entry(outcome="skipped", rankings=("a > b",)))
+    ledger.report("skipped", Entry(outcome="skipped", measurements=("a > b",)))
     ledger.report("expected", Entry(outcome="xfailed", judgements=(judgement(BAD, "worse"),)))
     ledger.report("unplanned", Entry(outcome="error", detail="error in setup: boom"))
     ledger.running["cut"] = "interrupted in arm 2/3"
@@ -130,14 +130,14 @@ def test_the_end_of_the_session_is_there(full):
     assert list(full["session"]["uncollected"]) == ["a.py", "b.py"]
 
 
-def test_a_gate_s_comparisons_attempts_and_rankings_are_there(full):
+def test_a_gate_s_comparisons_attempts_and_measurements_are_there(full):
     gates = {gate["id"]: gate for gate in full["gates"]}
     names = [one["name"] for one in gates["good"]["comparisons"]]
     assert names == ["good", "good #2", "good #3"]
     assert gates["bad"]["earlier"] == ["MODEL BOTTLENECK"]
     assert gates["bad"]["comparisons"][0]["attempt"] == 2
     assert gates["expected"]["comparisons"][0]["reason"] == "worse"
-    assert gates["skipped"]["rankings"] == ["a > b"]
+    assert gates["skipped"]["measurements"] == ["a > b"]
     assert full["deselected"] == ["other"]
     assert full["findings"][1] == {"text": "baseline: MISSING", "fails": True}
     assert full["generator"] == {"name": "pytest-cpg", "version": "0.1.0"}

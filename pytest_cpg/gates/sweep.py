@@ -1,0 +1,285 @@
+"""Sweep: the three arms under several settings of one thing, measured and not judged."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.gates.arm_runs import ARMS, ArmProgress, Execution
+from pytest_cpg.gates.design import Design, replaced
+from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.gates.stopping import gap_interval
+from pytest_cpg.metrics import Arm, effective_horizon
+from pytest_cpg.perturbations import parse_perturbation
+from pytest_cpg.stats import Interval
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_WIDTH = 80
+# A success rate that is this near to the best one is as good.
+_TOLERANCE = 0.05
+_COSTS = f"{'imagined':>10s}{'ms':>9s}{'cpu ms':>9s}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepRow:
+    """What was measured under one setting.
+
+    Attributes
+    ----------
+    setting : str
+        A perturbation's name, ``"none"``, or a number of steps.
+    success : mapping
+        Wilson interval of the success rate, by arm: ``"oracle"``, ``"learned"``, ``"chance"``.
+    gap : Interval
+        Of the oracle's minus the learned success rate, in [-1, 1].
+    arms : mapping
+        What was run, by arm, with its cost per decision and its `Arm.recovery`. Rows of a sweep
+        over budgets share one run, of the longest budget there is.
+    """
+
+    setting: str
+    success: Mapping[str, Interval]
+    gap: Interval
+    arms: Mapping[str, Arm]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sweep:
+    """The three arms under several settings, on the same starts.
+
+    ``sweep[setting]`` is a setting's row.
+
+    Attributes
+    ----------
+    over : "perturbation", "horizon" or "budget"
+        What is another in each row.
+    rows : tuple of SweepRow
+        In the order that was asked for.
+    task, planner : str
+        The task's name, and the planner with all its settings but the horizon of a row.
+    perturbation : str
+        What goes wrong in all rows; empty for nothing.
+    """
+
+    over: str
+    rows: tuple[SweepRow, ...]
+    task: str
+    planner: str
+    perturbation: str = ""
+
+    def __getitem__(self, setting: object) -> SweepRow:
+        name = _name_of(setting)
+        for row in self.rows:
+            if row.setting == name:
+                return row
+        raise KeyError(f"{name}; the sweep has {', '.join(row.setting for row in self.rows)}")
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    @property
+    def line(self) -> str:
+        """Everything that is asserted on mostly, in one line for the summary."""
+        parts = [
+            f"{row.setting}: "
+            + ", ".join(f"{name} {interval.estimate:.2f}" for name, interval in row.success.items())
+            + f", gap {row.gap.estimate:+.2f} [{row.gap.low:+.2f},{row.gap.high:+.2f}]"
+            for row in self.rows
+        ]
+        return f"sweep over {self.over}: {'; '.join([*parts, *self._conclusions()])}"
+
+    def effective_horizon(self, arm: str, *, tolerance: float = _TOLERANCE) -> int | None:
+        """Return the smallest horizon of the sweep whose success rate is as good as the best.
+
+        Parameters
+        ----------
+        arm : "oracle", "learned" or "chance"
+        tolerance : float
+            How far below the best rate is as good, in [0, 1].
+
+        Returns
+        -------
+        int or None
+            None where no episode succeeded.
+
+        Raises
+        ------
+        ValueError
+            When the sweep is not over horizons.
+        """
+        if self.over != "horizon":
+            raise ValueError(
+                f"this sweep is over {self.over}. Write sweep(learned=..., horizons=[5, 10, 15])."
+            )
+        rates = {int(row.setting): row.success[arm].estimate for row in self.rows}
+        return effective_horizon(rates, tolerance=tolerance)
+
+    def _conclusions(self) -> list[str]:
+        if self.over != "horizon":
+            return []
+        found = ", ".join(f"{arm} {self.effective_horizon(arm)}" for arm in ("oracle", "learned"))
+        return [f"effective horizon (smallest within {_TOLERANCE:g} of the best rate): {found}"]
+
+    def _lines(self) -> Iterator[str]:
+        first = next(iter(self.rows[0].arms.values()))
+        under = f", under {self.perturbation}" if self.perturbation else ""
+        yield f"sweep over {self.over}: {self.task}{under}"
+        yield from textwrap.wrap(self.planner, _WIDTH, break_on_hyphens=False)
+        # All rows of a sweep over budgets are one run.
+        is_one_run = self.over == "budget"
+        level = f"{100 * first.level:.4g}% CI"
+        header = f"{'':10s}{'success':>9s}  rate {level:13s}"
+        yield header.rstrip() if is_one_run else f"{header}{'recovered':>9s}{_COSTS}"
+        for row in self.rows:
+            yield row.setting
+            for name, arm in row.arms.items():
+                lead = f"  {name:8s}{_success(row.success[name], arm.episodes)}"
+                yield lead if is_one_run else f"{lead}{_recovered(arm):>9s}{_cost(arm)}"
+            yield f"  {'gap':17s}{row.gap.estimate:+.2f} [{row.gap.low:+.2f}, {row.gap.high:+.2f}]"
+        if is_one_run:
+            yield f"{'':10s}{_COSTS}"
+            yield from (f"  {name:8s}{_cost(arm)}" for name, arm in self.rows[0].arms.items())
+        yield "imagined, ms and cpu ms: model steps, wall and processor time of one decision"
+        yield from self._conclusions()
+
+
+def sweep_settings(
+    design: Design,
+    *,
+    oracle: Any,
+    learned: Any,
+    settings: Mapping[str, Sequence[Any]],
+    progress: ArmProgress | None = None,
+    execution: Execution | None = None,
+) -> Sweep:
+    """Run the three arms under each setting, all episodes of the design, on the same starts.
+
+    Parameters
+    ----------
+    oracle, learned, execution
+        As of `measure_gap`.
+    settings : mapping
+        The settings of ``"perturbation"``, ``"horizon"`` and ``"budget"``: only one of them has
+        any.
+    progress : callable, optional
+        Told setting and arm, the episodes done and their number.
+
+    Raises
+    ------
+    CpgError
+        When there is nothing to sweep over, or a setting is impossible.
+    WorldModelError
+        When a model breaks its contract; what a model raises itself goes on unchanged.
+    """
+    over, asked = _asked(settings)
+    design = replace(design, stop="fixed")
+    designs = _designs(design, over, asked)
+    runs = {}
+    for name, one in designs.items():
+        result = measure_gap(
+            one,
+            oracle=oracle,
+            learned=learned,
+            progress=progress and _named(progress, name),
+            execution=execution,
+        )
+        runs[name] = {arm: getattr(result, arm) for arm in ARMS}
+    if over == "budget":
+        (arms,) = runs.values()
+        rows = [_row(design, str(steps), arms, steps) for steps in asked]
+    else:
+        rows = [_row(design, name, arms, int(design.task.budget)) for name, arms in runs.items()]
+    own = design.perturbation
+    return Sweep(
+        over=over,
+        rows=tuple(rows),
+        task=str(design.task.name),
+        planner=repr(design.planner),
+        perturbation="" if own is None or over == "perturbation" else own.name,
+    )
+
+
+def _asked(settings: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
+    """Return what is swept over and its settings, each once."""
+    given = {over: list(values) for over, values in settings.items() if len(values)}
+    if len(given) != 1:
+        raise CpgError(
+            f"a sweep is over one thing, got {' and '.join(given) or 'nothing'}. Write "
+            f'sweep(learned=..., perturbations=["none", "drop-next-5"]), or horizons= or budgets=.'
+        )
+    ((over, asked),) = given.items()
+    try:
+        if over == "perturbation":
+            asked = [parse_perturbation(one) for one in asked]
+    except ValueError as error:
+        raise CpgError(f"perturbation: {error}") from None
+    names = [_name_of(one) for one in asked]
+    for name in names:
+        if names.count(name) > 1:
+            raise CpgError(f"the sweep has the {over} {name} twice. Leave one of them out.")
+    for one in asked if over != "perturbation" else ():
+        if isinstance(one, bool) or not isinstance(one, Integral) or one < 1:
+            raise CpgError(f"{over}: need a whole number of at least 1, got {one!r}")
+    return over, asked
+
+
+def _designs(design: Design, over: str, asked: Sequence[Any]) -> dict[str, Design]:
+    """Return what is to be run, by name: for budgets it is one run."""
+    if over == "perturbation":
+        return {_name_of(one): replace(design, perturbation=one) for one in asked}
+    if over == "budget":
+        longest, budget = max(asked), int(design.task.budget)
+        if longest > budget:
+            raise CpgError(
+                f"budget: an episode has {budget} steps, got {longest}. Write budget={longest} in "
+                f"the marker."
+            )
+        return {f"budget {budget}": design}
+    try:
+        planners = {
+            str(one): replaced("planner", design.planner, "horizon", int(one)) for one in asked
+        }
+    except ValueError as error:
+        raise CpgError(str(error)) from None
+    return {name: replace(design, planner=planner) for name, planner in planners.items()}
+
+
+def _row(design: Design, setting: str, arms: Mapping[str, Arm], steps: int) -> SweepRow:
+    """Return what arms achieved within so many steps."""
+    oracle, learned = (
+        replace(arms[name], successes=arms[name].successes & (arms[name].steps <= steps))
+        for name in ("oracle", "learned")
+    )
+    return SweepRow(
+        setting=setting,
+        success={name: arm.success_within(steps) for name, arm in arms.items()},
+        gap=gap_interval(design.interval, oracle, learned, level=design.level),
+        arms=arms,
+    )
+
+
+def _name_of(setting: object) -> str:
+    return "none" if setting is None else str(getattr(setting, "name", setting))
+
+
+def _named(progress: ArmProgress, setting: str) -> ArmProgress:
+    return lambda arm, done, count: progress(f"{setting} {arm}", done, count)
+
+
+def _success(rate: Interval, episodes: int) -> str:
+    count = f"{round(rate.estimate * episodes)}/{episodes}"
+    return f"{count:>9s} {rate.estimate:5.2f} [{rate.low:.2f}, {rate.high:.2f}]"
+
+
+def _recovered(arm: Arm) -> str:
+    return "" if arm.recovery is None else f"{arm.recovery.estimate:.2f}"
+
+
+def _cost(arm: Arm) -> str:
+    return f"{arm.rollout_steps:10.0f}{arm.latency_ms.median:9.3g}{arm.cpu_ms.median:9.3g}"

@@ -1,0 +1,165 @@
+import re
+
+import numpy as np
+import pytest
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.gates.sweep import Sweep, sweep_settings
+from pytest_cpg.perturbations import DropActions
+from pytest_cpg.planners import Chance, RandomShooting
+from pytest_cpg.tasks.grids import two_room
+from pytest_cpg.world_models import OracleDynamics
+
+TASK = two_room(budget=40)
+DESIGN = Design(
+    task=TASK,
+    planner=RandomShooting(candidates=25, horizon=6),
+    episodes=12,
+    seed=3,
+    starts="sampled",
+    level=0.95,
+    tolerance=0.05,
+)
+
+
+def right(observations, actions):
+    return TASK.step(observations, actions)
+
+
+def still(observations, actions):
+    """Believe that every move is half as long."""
+    return observations + actions / 2
+
+
+def sweep(over, asked, *, design=DESIGN, learned=still, **more):
+    return sweep_settings(
+        design, oracle=OracleDynamics(TASK), learned=learned, settings={over: asked}, **more
+    )
+
+
+@pytest.fixture(scope="module")
+def perturbed():
+    return sweep("perturbation", [None, "drop-next-3", DropActions(9)])
+
+
+@pytest.fixture(scope="module")
+def horizons():
+    return sweep("horizon", [1, 4, np.int64(8)], learned=right)
+
+
+@pytest.fixture(scope="module")
+def budgets():
+    return sweep("budget", [40, 10, 20])
+
+
+def outcomes(arm):
+    return arm.successes.tolist(), arm.steps.tolist()
+
+
+def test_a_setting_is_measured_as_its_own_gate_would_be(perturbed):
+    assert [row.setting for row in perturbed.rows] == ["none", "drop-next-3", "drop-next-9"]
+    bare = measure_gap(DESIGN, oracle=OracleDynamics(TASK), learned=still)
+    row = perturbed["none"]
+    assert outcomes(row.arms["learned"]) == outcomes(bare.learned)
+    assert outcomes(row.arms["oracle"]) == outcomes(bare.oracle)
+    assert row.gap == bare.interval
+    assert row.success["oracle"] == bare.oracle.interval
+    assert perturbed[None] is row
+    assert perturbed[DropActions(9)].arms["oracle"].recovery is not None
+    with pytest.raises(KeyError, match="delay-2; the sweep has none, drop-next-3"):
+        perturbed["delay-2"]
+
+
+def test_a_horizon_is_the_planners(horizons):
+    assert [row.setting for row in horizons.rows] == ["1", "4", "8"]
+    assert [row.arms["oracle"].rollout_steps for row in horizons.rows] == [25, 100, 200]
+    # The model is the truth.
+    assert horizons[4].gap.estimate == 0
+    found = horizons.effective_horizon("learned")
+    rates = {int(row.setting): row.success["learned"].estimate for row in horizons.rows}
+    assert rates[found] >= max(rates.values()) - 0.05
+    assert all(rate < max(rates.values()) - 0.05 for h, rate in rates.items() if h < found)
+    assert horizons.effective_horizon("oracle", tolerance=1.0) == 1
+
+
+def test_success_within_budgets_is_counted_in_one_run(budgets):
+    assert [row.setting for row in budgets.rows] == ["40", "10", "20"]
+    assert len({id(row.arms["oracle"]) for row in budgets.rows}) == 1
+    whole = budgets[40]
+    assert whole.success["oracle"] == whole.arms["oracle"].interval
+    for row in budgets.rows:
+        for name, arm in row.arms.items():
+            within = arm.successes & (arm.steps <= int(row.setting))
+            assert row.success[name].estimate == within.mean()
+        difference = row.success["oracle"].estimate - row.success["learned"].estimate
+        assert row.gap.estimate == pytest.approx(difference)
+    with pytest.raises(ValueError, match="this sweep is over budget"):
+        budgets.effective_horizon("oracle")
+
+
+def test_a_random_planner_succeeds_as_often_under_a_budget_as_within_it():
+    design = Design(**{**_values(), "planner": Chance(horizon=1), "episodes": 30})
+    within = sweep("budget", [25, 40], design=design)
+    short = Design(**{**_values(design), "task": two_room(budget=25)})
+    alone = measure_gap(short, oracle=OracleDynamics(short.task), learned=still)
+    assert within[25].success["oracle"] == alone.oracle.interval
+
+
+def _values(design=DESIGN):
+    return {name: getattr(design, name) for name in design.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("name", ["perturbed", "horizons", "budgets"])
+def test_a_sweep_prints_within_eighty_columns(name, request):
+    found = request.getfixturevalue(name)
+    assert isinstance(found, Sweep)
+    lines = str(found).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == f"sweep over {found.over}: two-room"
+    for row in found.rows:
+        assert row.setting in lines
+        assert f"{row.setting}: oracle {row.success['oracle'].estimate:.2f}, " in found.line
+    assert sum(re.match(r"  learned +\d+/12 ", line) is not None for line in lines) == 3
+    assert ("effective horizon" in found.line) == (name == "horizons")
+
+
+def test_what_is_perturbed_in_all_rows_is_told():
+    design = Design(**{**_values(), "perturbation": DropActions(2), "episodes": 4})
+    found = sweep("horizon", [2], design=design)
+    assert str(found).startswith("sweep over horizon: two-room, under drop-next-2\n")
+    assert found[2].arms["oracle"].perturbed is not None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "a sweep is over one thing, got nothing. Write sweep"),
+        ({"horizon": [1], "budget": [2]}, "a sweep is over one thing, got horizon and budget"),
+        ({"perturbation": ["dely-2"]}, "perturbation: no perturbation is named 'dely-2'. Did"),
+        ({"perturbation": ["none", None]}, "the sweep has the perturbation none twice"),
+        ({"horizon": [2, 0]}, "horizon: need a whole number of at least 1, got 0"),
+        ({"horizon": [2, 2]}, "the sweep has the horizon 2 twice"),
+        ({"budget": [41]}, "an episode has 40 steps, got 41. Write budget=41"),
+    ],
+)
+def test_what_cannot_be_swept_over_is_told_what_to_type(settings, message):
+    with pytest.raises(CpgError, match=re.escape(message)):
+        sweep_settings(DESIGN, oracle=None, learned=None, settings=settings)
+
+
+def test_progress_names_the_setting_and_the_arm():
+    heard = []
+    design = Design(**{**_values(), "episodes": 3})
+    sweep(
+        "perturbation",
+        ["none", "delay-1"],
+        design=design,
+        progress=lambda name, done, count: heard.append(name),
+    )
+    assert list(dict.fromkeys(heard)) == [
+        f"{setting} {arm}"
+        for setting in ("none", "delay-1")
+        for arm in ("oracle", "learned", "chance")
+    ]
