@@ -6,6 +6,7 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cpg.episode_counts import Asked, episodes_of, interval_of
@@ -46,6 +47,8 @@ class GateSpec:
         Names for the report; ``model`` is empty when the test brings its own.
     make_task : callable
         Builds the task; deferred, because a simulator takes a while to load.
+    task_options : tuple of pairs
+        Names and values that ``make_task`` is called with.
     make_model : callable or None
         Builds the named world model for a task.
     level : float
@@ -56,8 +59,8 @@ class GateSpec:
 
     id: str
     task: str
-    budget: int | None
     make_task: TaskFactory
+    task_options: tuple[tuple[str, Any], ...]
     planner: Planner
     model: str
     make_model: WorldModelFactory | None
@@ -90,13 +93,20 @@ class Components:
     world_models: Mapping[str, WorldModelFactory]
 
 
+# What a marker says of its task: how each is checked.
+_TASK_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "budget": whole(1),
+    "action_repeat": whole(1),
+    "actions": lambda given: _word("actions", given, "levels", "box"),
+    "threshold": between(float("-inf"), float("inf")),
+}
 _MARKER_ONLY = (
     "task",
     "planner",
     "max_verdict",
     "starts",
     "horizon",
-    "budget",
+    *_TASK_OPTIONS,
     "min_oracle",
     "margin",
     "metric",
@@ -140,8 +150,7 @@ def parse_gate(
             'the marker names no task. Write @pytest.mark.cpg(task="acrobot-swingup").'
         )
     task, make_task = _task(marked["task"], components.tasks)
-    if "budget" in marked:
-        _checked("budget", whole(1), marked["budget"])
+    task_options = _task_options(marked, task, make_task)
     model = marked.get("model", "")
     values = {
         option.name: _checked(option.name, option.parse, settings.resolve(option.name, marked))
@@ -163,8 +172,8 @@ def parse_gate(
     spec = GateSpec(
         id=_id(marked["id"]) if "id" in marked else nodeid,
         task=task,
-        budget=marked.get("budget"),
         make_task=make_task,
+        task_options=task_options,
         planner=_planner(marked, components.planners),
         model=_model(model),
         make_model=lookup("world model", model, components.world_models) if model else None,
@@ -258,14 +267,40 @@ def _task(given: Any, tasks: Mapping[str, TaskFactory]) -> tuple[str, TaskFactor
     if isinstance(given, str):
         return given, lookup("task", given, tasks)
     if isinstance(given, Task):
-        return given.name, lambda budget=None: _rebudgeted(given, budget)
+        return given.name, lambda **options: _changed(given, options)
     raise ValueError(f"task: need the name of a task or a Task, got {given!r}")
 
 
-def _rebudgeted(task: Task, budget: int | None) -> Task:
+def _changed(task: Task, options: Mapping[str, Any]) -> Task:
+    """Return a task of the user's with some of its fields changed."""
+    from pytest_cpg.contracts import BoxActions, FiniteActions
     from pytest_cpg.gates.design import replaced
 
-    return replaced("task", task, "budget", budget)
+    for name, value in options.items():
+        changed = replaced("task", task, name, value)
+        if not isinstance(changed.actions, (FiniteActions, BoxActions)):
+            raise ValueError(f"{name}: set it on the task itself, {task!r} cannot be changed")
+        task = changed
+    return task
+
+
+def _task_options(
+    marked: Mapping[str, Any], task: str, make_task: TaskFactory
+) -> tuple[tuple[str, Any], ...]:
+    """Return what a marker says of its task, checked as far as can be without building it."""
+    given = {name: marked[name] for name in _TASK_OPTIONS if marked.get(name) is not None}
+    for name, value in given.items():
+        _checked(name, _TASK_OPTIONS[name], value)
+        try:
+            signature(make_task).bind_partial(**{name: value})
+        except TypeError:
+            raise ValueError(
+                f"{name}: task {task!r} does not know it. Leave it out of this marker."
+            ) from None
+        # Something that cannot be asked what it takes.
+        except ValueError:
+            continue
+    return tuple(given.items())
 
 
 def _planner(marked: Mapping[str, Any], planners: Mapping[str, PlannerFactory]) -> Planner:

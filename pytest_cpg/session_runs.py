@@ -58,10 +58,9 @@ class SessionRuns:
         from pytest_cpg.contracts import Task
         from pytest_cpg.registry import check_complete
 
-        key = (spec.task, spec.make_task, spec.budget)
+        key = (spec.task, spec.make_task, spec.task_options)
         if key not in self._tasks:
-            budget = {} if spec.budget is None else {"budget": spec.budget}
-            task = spec.make_task(**budget)
+            task = spec.make_task(**dict(spec.task_options))
             self._tasks[key] = check_complete("task", spec.task, task, Task)
         return self._tasks[key]
 

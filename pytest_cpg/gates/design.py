@@ -105,7 +105,7 @@ def replaced(kind: str, component: T, name: str, value: Any) -> T:
     ValueError
         When it cannot be changed.
     """
-    if value is None or getattr(component, name) == value:
+    if value is None or getattr(component, name, None) == value:
         return component
     if is_dataclass(component) and name in {field.name for field in fields(component)}:
         return replace(component, **{name: value})  # type: ignore[type-var]  # checked above

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task, TaskFactory
@@ -13,23 +13,47 @@ if TYPE_CHECKING:
 __all__ = ["TASKS"]
 
 
-def _lazy(module: str, name: str) -> TaskFactory:
-    """Return a factory whose module, and the simulator that it needs, is imported on first use."""
+def _grid(name: str) -> TaskFactory:
+    """Return a factory whose module is imported on first use."""
 
     def make(*, budget: int | None = None) -> Task:
-        factory = getattr(import_module(f"pytest_cpg.tasks.{module}"), name)
-        task: Task = factory() if budget is None else factory(budget=budget)
-        return task
+        return _made("grids", name, budget=budget)
 
     return make
 
 
+def _control(name: str) -> TaskFactory:
+    """Return a factory whose module, and the simulator that it needs, is imported on first use."""
+
+    def make(
+        *,
+        budget: int | None = None,
+        action_repeat: int | None = None,
+        actions: str | None = None,
+        threshold: float | None = None,
+    ) -> Task:
+        options = {"action_repeat": action_repeat, "actions": actions, "threshold": threshold}
+        return _made("control", name, budget=budget, **options)
+
+    return make
+
+
+def _made(module: str, name: str, **options: Any) -> Task:
+    """Return the task that a function of a module makes with the options that were given."""
+    factory = getattr(import_module(f"pytest_cpg.tasks.{module}"), name)
+    task: Task = factory(**{key: value for key, value in options.items() if value is not None})
+    return task
+
+
 TASKS: Mapping[str, TaskFactory] = MappingProxyType(
     {
-        "acrobot-swingup": _lazy("control", "acrobot_swingup"),
-        "cartpole-swingup": _lazy("control", "cartpole_swingup"),
-        "reacher-easy": _lazy("control", "reacher_easy"),
-        "maze": _lazy("grids", "maze"),
-        "two-room": _lazy("grids", "two_room"),
+        "acrobot-swingup": _control("acrobot_swingup"),
+        "ball-in-cup-catch": _control("ball_in_cup_catch"),
+        "cartpole-swingup": _control("cartpole_swingup"),
+        "cheetah-run": _control("cheetah_run"),
+        "pendulum-swingup": _control("pendulum_swingup"),
+        "reacher-easy": _control("reacher_easy"),
+        "maze": _grid("maze"),
+        "two-room": _grid("two_room"),
     }
 )

@@ -6,14 +6,10 @@ what is observed and rewarded.
 
 from __future__ import annotations
 
-import importlib
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -22,17 +18,24 @@ import numpy as np
 
 from pytest_cpg.contracts import (
     SHARERS,
+    ActionSpace,
     BoolArray,
+    BoxActions,
     ComponentError,
     FiniteActions,
     FloatArray,
     IntArray,
 )
-from pytest_cpg.tasks.formulas import ACROBOT, CARTPOLE, REACHER, Formulas
+from pytest_cpg.tasks.formulas import FORMULAS, Formulas
 from pytest_cpg.tasks.pictures import Frames, draw_control
+from pytest_cpg.tasks.repeats import Repeats
+from pytest_cpg.tasks.suite import Suite, suite_versions
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.simulator import Simulator
+
+# Names that a task has for two sets of actions, see `ControlTask`.
+LEVELS, BOX = "levels", "box"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,10 +50,18 @@ class ControlTask:
         Where starts come from.
     formulas : Formulas
         What is observed and rewarded.
+    name : str
+        What is not as the task has it by itself is added in parentheses.
+    actions : ActionSpace
+        May be given as ``"levels"``, a few levels of each actuator, or ``"box"``, all that the
+        actuators can do.
     budget : int
         Steps after which an episode has failed.
-    control_period : float
-        Seconds of simulated time per step.
+    action_repeat : int
+        Control steps of the suite in one step of the task: rewards add up, and a step succeeds if
+        any of them does. What is known of them stands in the last columns of the state.
+    threshold : float or None
+        Least reward of a control step that succeeds; None is that of the formulas.
     versions : mapping
         Of mujoco and dm-control.
     """
@@ -59,14 +70,19 @@ class ControlTask:
     suite: Suite = field(repr=False)
     formulas: Formulas = field(repr=False)
     name: str
-    actions: FiniteActions
+    actions: ActionSpace
     budget: int
-    control_period: float
+    action_repeat: int = 1
+    threshold: float | None = None
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
+        if self.action_repeat < 1:
+            raise ValueError(f"action_repeat must be at least 1, got {self.action_repeat!r}")
+        object.__setattr__(self, "actions", self._space(self.actions))
+        object.__setattr__(self, "name", self._title())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what the task is built from; a simulator is large, and belongs to its process."""
@@ -82,7 +98,7 @@ class ControlTask:
 
         Starts are not in it: stored arms know theirs.
         """
-        if not any(self.formulas is own for own in (ACROBOT, CARTPOLE, REACHER)):
+        if not any(self.formulas is own for own in FORMULAS.values()):
             return None
         return f"{self.formulas.domain} {self.formulas.name} {self.simulator.model_digest()}"
 
@@ -100,113 +116,145 @@ class ControlTask:
         """Return the task with mass, friction or gravity times a factor, and the same starts."""
         return replace(self, simulator=self.simulator.scaled(**scales))
 
+    @property
+    def control_period(self) -> float:
+        """Seconds of simulated time per step."""
+        return self.suite.control_period * self.action_repeat
+
     def reset(self, seeds: IntArray) -> FloatArray:
         """Sample the suite's own start of each seed [N], in [0, 2**32): states [N, S]."""
-        return self.suite.starts(seeds, self.formulas.context)
+        return self._repeats.begin(self.suite.starts(seeds, self.formulas.context))
 
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
-        return self.simulator.step(states, actions)
+        return self._repeats.step(self.simulator.step, states, actions)
 
     def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
-        return self.simulator.rollout(states, actions)
+        return self._repeats.rollout(self.simulator.rollout, states, actions)
 
     def observe(self, states: FloatArray) -> FloatArray:
         """Map states [..., S] to observations [..., O], in the order of dm_control's dict."""
-        return self.formulas.observe(states)
+        return self.formulas.observe(self._repeats.inner(states))
 
     def score(self, observations: FloatArray) -> FloatArray:
         """Rate observations [..., O] by distance to the goal [...]; lower is better."""
         return self.formulas.score(observations)
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
-        """Give dm_control's reward [...], in [0, 1], of steps that ended in states [..., S]."""
-        return self.formulas.reward(states, actions)
+        """Give dm_control's reward [...] of steps that ended in states [..., S].
+
+        It is in [0, 1] for one control step, and the sum over those of a task's step.
+        """
+        return self._repeats.reward_of(states, actions)
 
     def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
-        """Say whether the reward [...] reaches the task's threshold."""
-        return np.asarray(self.reward(states, actions) >= self.formulas.threshold)
+        """Say whether the reward [...] of a control step reached the task's threshold."""
+        return self._repeats.success(states, actions)
 
     def render(self, states: FloatArray) -> Frames:
         """Draw states [B, S] as the suite's first camera sees them: frames [B, H, W, 3]."""
-        return draw_control(self.suite.model, states)
-
-
-class Suite:
-    """One environment of the suite, used for the starts it samples."""
-
-    def __init__(self, domain: str, name: str) -> None:
-        self._random = np.random.RandomState(0)
-        self._lock = threading.Lock()
-        with _named_errors():
-            _import_without_display()
-            suite = importlib.import_module("dm_control.suite")
-            self._environment = suite.load(domain, name, task_kwargs={"random": self._random})
-            module = importlib.import_module(f"dm_control.suite.{domain}")
-            xml, self.includes = module.get_model_and_assets()
-            self.xml = xml if isinstance(xml, str) else xml.decode()
+        return draw_control(self.suite.model, self._repeats.inner(states))
 
     @property
-    def model(self) -> Any:
-        """The compiled MuJoCo model."""
-        return self._environment.physics.model.ptr
+    def _repeats(self) -> Repeats:
+        threshold = self.formulas.threshold if self.threshold is None else self.threshold
+        return Repeats(self.action_repeat, reward=self.formulas.reward, threshold=threshold)
 
-    @property
-    def control_period(self) -> float:
-        """Seconds of simulated time per step."""
-        return float(self._environment.control_timestep())
+    def _space(self, given: Any) -> ActionSpace:
+        """Return the actions that a word stands for, or the actions themselves."""
+        if isinstance(given, (FiniteActions, BoxActions)):
+            return given
+        model = self.simulator.model
+        if given == LEVELS:
+            return FiniteActions(np.array(list(product(self.formulas.levels, repeat=model.nu))))
+        if given == BOX:
+            return BoxActions(*model.actuator_ctrlrange.T)
+        raise ValueError(f'actions: need "levels" or "box", got {given!r}')
 
-    def starts(self, seeds: IntArray, context: Callable[[Any], FloatArray]) -> FloatArray:
-        """Return one start [S] per seed [N], as a fresh environment with that seed would."""
-        from pytest_cpg.tasks.simulator import snapshot
+    def _title(self) -> str:
+        """Return the name, with what is not as a task of that name has it by itself."""
+        plain = self.name.partition(" (")[0]
+        is_box = plain.startswith("dmc:") or self.formulas.is_box
+        found = []
+        if isinstance(self.actions, BoxActions) != is_box:
+            found.append(f"actions={LEVELS if is_box else BOX}")
+        if self.action_repeat > 1:
+            found.append(f"action_repeat={self.action_repeat}")
+        if self.threshold not in (None, self.formulas.threshold):
+            found.append(f"threshold={self.threshold:g}")
+        return f"{plain} ({', '.join(found)})" if found else plain
 
-        rows = []
-        with self._lock:
-            physics = self._environment.physics
-            for seed in seeds:
-                self._random.seed(int(seed))
-                self._environment.reset()
-                state = snapshot(physics.model.ptr, physics.data.ptr)
-                rows.append(np.concatenate([state, context(physics)]))
-        return np.stack(rows)
 
-
-def acrobot_swingup(*, budget: int = 500, threads: int | None = None) -> ControlTask:
+def acrobot_swingup(**options: Any) -> ControlTask:
     """Return acrobot-swingup: two links, one motor at the elbow, to be stood upright."""
-    return _control_task(ACROBOT, budget=budget, threads=threads)
+    return control_task("acrobot", "swingup", **options)
 
 
-def cartpole_swingup(*, budget: int = 500, threads: int | None = None) -> ControlTask:
+def cartpole_swingup(**options: Any) -> ControlTask:
     """Return cartpole-swingup: a pole on a cart, to be swung up and kept near the middle."""
-    return _control_task(CARTPOLE, budget=budget, threads=threads)
+    return control_task("cartpole", "swingup", **options)
 
 
-def reacher_easy(*, budget: int = 500, threads: int | None = None) -> ControlTask:
+def reacher_easy(**options: Any) -> ControlTask:
     """Return reacher-easy: a two-link arm in the plane, to touch a target that stays in place."""
-    return _control_task(REACHER, budget=budget, threads=threads)
+    return control_task("reacher", "easy", **options)
 
 
-def _control_task(formulas: Formulas, *, budget: int, threads: int | None) -> ControlTask:
-    suite = Suite(formulas.domain, formulas.name)
+def pendulum_swingup(**options: Any) -> ControlTask:
+    """Return pendulum-swingup: a pole whose motor is too weak to lift it at once."""
+    return control_task("pendulum", "swingup", **options)
+
+
+def ball_in_cup_catch(**options: Any) -> ControlTask:
+    """Return ball-in-cup-catch: a ball on a string, to be swung into the cup it hangs from."""
+    return control_task("ball_in_cup", "catch", **options)
+
+
+def cheetah_run(**options: Any) -> ControlTask:
+    """Return cheetah-run: two legs and six motors, to run as fast as they can."""
+    return control_task("cheetah", "run", **options)
+
+
+def control_task(
+    domain: str,
+    name: str,
+    *,
+    title: str = "",
+    budget: int = 500,
+    action_repeat: int = 1,
+    actions: str = "",
+    threshold: float | None = None,
+    threads: int | None = None,
+) -> ControlTask:
+    """Return a task of the suite that there are formulas for; parameters as in `ControlTask`.
+
+    It is called ``title`` instead of after domain and name, and ``actions`` of ``""`` are those
+    that the formulas come with.
+    """
+    formulas = FORMULAS[domain, name]
+    suite = Suite(domain, name)
     # Imported after the suite, whose errors say which extra is missing.
     from pytest_cpg.tasks.simulator import Simulator, strip_visuals
 
     model = strip_visuals(suite.model, suite.xml, suite.includes)
+    threads = own_share() if threads is None else threads
+    words: Any = actions or (BOX if formulas.is_box else LEVELS)
     return ControlTask(
-        name=f"{formulas.domain}-{formulas.name}",
-        actions=FiniteActions(np.array(list(product(formulas.levels, repeat=model.nu)))),
+        name=title or f"{domain}-{name}".replace("_", "-"),
+        actions=words,
         budget=budget,
-        control_period=suite.control_period,
-        versions=MappingProxyType(_versions()),
+        action_repeat=action_repeat,
+        threshold=threshold,
+        versions=MappingProxyType(suite_versions()),
         formulas=formulas,
-        simulator=Simulator(model, threads=_own_share() if threads is None else threads),
+        simulator=Simulator(model, threads=threads, substeps=suite.substeps),
         suite=suite,
     )
 
 
 # Fields of a task that can be given other values; the rest is built where it is received.
-_SENT = ("name", "actions", "budget", "control_period")
+_SENT = ("name", "actions", "budget", "action_repeat", "threshold")
 
 
 def _rebuilt(
@@ -226,15 +274,14 @@ def _rebuilt(
 @cache
 def _built_once(domain: str, name: str) -> ControlTask:
     """Return one task of a process: its simulator takes a while to build."""
-    formulas = {(one.domain, one.name): one for one in (ACROBOT, CARTPOLE, REACHER)}
-    return _control_task(formulas[domain, name], budget=500, threads=None)
+    return control_task(domain, name)
 
 
 def _named_versions(versions: Mapping[str, str]) -> str:
     return " with ".join(f"{package} {found}" for package, found in versions.items())
 
 
-def _own_share() -> int:
+def own_share() -> int:
     """Return how many threads this process may keep busy, next to others that share the work."""
     if hasattr(os, "sched_getaffinity"):
         processors = len(os.sched_getaffinity(0))
@@ -242,62 +289,3 @@ def _own_share() -> int:
         processors = os.cpu_count() or 1
     others = os.environ.get(SHARERS) or os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
     return max(1, processors // int(others))
-
-
-def _versions() -> dict[str, str]:
-    return {package: _version(package) for package in ("mujoco", "dm-control")}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-@contextmanager
-def _named_errors() -> Iterator[None]:
-    """Say in one line which package is missing, or which two do not fit each other."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name not in {"dm_control", "mujoco"}:
-            raise _mismatch(error) from error
-        raise ComponentError(
-            f"the control tasks need {error.name}, which is not installed. "
-            f'Type: pip install "pytest-cpg[control]"'
-        ) from error
-    # Versions that do not fit fail in any way; each becomes the one error that says so.
-    except Exception as error:
-        raise _mismatch(error) from error
-
-
-def _mismatch(error: Exception) -> ComponentError:
-    found = _versions()
-    return ComponentError(
-        f"dm-control {found['dm-control']} does not work with mujoco {found['mujoco']} "
-        f"({type(error).__name__}: {' '.join(str(error).split())}). "
-        f'Type: pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"'
-    )
-
-
-def _import_without_display() -> None:
-    """Keep dm_control from opening a display when it is imported; later rendering still can.
-
-    Its import looks for OpenGL, which takes half a second and changes the environment. A display is
-    looked for when something is first rendered instead.
-    """
-    importlib.import_module("mujoco")
-    before = os.environ.get("MUJOCO_GL")
-    os.environ["MUJOCO_GL"] = "disable"
-    try:
-        rendering: Any = importlib.import_module("dm_control._render")
-    finally:
-        if before is None:
-            del os.environ["MUJOCO_GL"]
-        else:
-            os.environ["MUJOCO_GL"] = before
-    if rendering.BACKEND == "off":
-        rendering.Renderer = lambda *args, **kwargs: importlib.reload(rendering).Renderer(
-            *args, **kwargs
-        )

@@ -7,8 +7,9 @@ warm start, and the episode's context.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ class Formulas:
         As in `Task`.
     context : callable
         Maps dm_control's physics to the episode's part of the state, [C].
+    is_box : bool
+        Actions are everything that the actuators can do, unless others are asked for.
     """
 
     domain: str
@@ -48,6 +51,7 @@ class Formulas:
     score: Callable[[FloatArray], FloatArray]
     reward: Callable[[FloatArray, FloatArray], FloatArray]
     context: Callable[[Any], FloatArray] = field(default=lambda _: np.empty(0))
+    is_box: bool = False
 
 
 def _gaussian(distance: FloatArray) -> FloatArray:
@@ -135,6 +139,102 @@ def _reward_reacher(states: FloatArray, actions: FloatArray) -> FloatArray:
     return np.where(np.sqrt(x**2 + y**2) <= 0.05 + 0.01, 1.0, 0.0)
 
 
+def _observe_pendulum(states: FloatArray) -> FloatArray:
+    """Return suite.pendulum's orientation (cosine, sine) and velocity."""
+    angle = states[..., 1]
+    return np.stack([np.cos(angle), np.sin(angle), states[..., 2]], axis=-1)
+
+
+def _score_pendulum(observations: FloatArray) -> FloatArray:
+    return np.asarray(-observations[..., 0])
+
+
+def _reward_pendulum(states: FloatArray, actions: FloatArray) -> FloatArray:
+    """Return suite.pendulum SwingUp.get_reward: 1 within 8 degrees of upright."""
+    del actions
+    return np.where(np.cos(states[..., 1]) >= np.cos(np.deg2rad(8)), 1.0, 0.0)
+
+
+def _observe_ball(states: FloatArray) -> FloatArray:
+    """Return suite.ball_in_cup's positions (cup x and z, ball x and z) and velocities."""
+    return np.array(states[..., 1:9], dtype=np.float64)
+
+
+def _ball_to_target(positions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the way from the ball to the cup's middle, x and z in metres, of [..., 4 or more]."""
+    # The cup hangs 0.6 m up, its middle 0.05 m below, and the ball's origin is 0.2 m up.
+    x = positions[..., 0] - positions[..., 2]
+    z = (0.6 + positions[..., 1] - 0.05) - (0.2 + positions[..., 3])
+    return x, z
+
+
+def _score_ball(observations: FloatArray) -> FloatArray:
+    x, z = _ball_to_target(observations)
+    return np.sqrt(x**2 + z**2)
+
+
+def _reward_ball(states: FloatArray, actions: FloatArray) -> FloatArray:
+    """Return suite.ball_in_cup BallInCup.get_reward: 1 where the whole ball is in the cup."""
+    del actions
+    x, z = _ball_to_target(states[..., 1:5])
+    # Half of the cup's inside, 0.05 m, and the ball's radius, 0.025 m.
+    return np.where((np.abs(x) < 0.05 - 0.025) & (np.abs(z) < 0.05 - 0.025), 1.0, 0.0)
+
+
+def _observe_cheetah(states: FloatArray) -> FloatArray:
+    """Return suite.cheetah's positions, without how far it has run, and velocities."""
+    return np.array(states[..., 2:19], dtype=np.float64)
+
+
+# suite.cheetah's torso, hind thigh, shin and foot, and fore thigh, shin and foot, as MuJoCo
+# compiles them: mass in kg, and in the body's own frame, x and z in metres, its centre of mass and
+# the joints of the next bodies.
+_CHEETAH: Sequence[tuple[float, tuple[float, float], Mapping[int, tuple[float, float]]]] = (
+    (6.25020920502092, (0.15238987816307403, 0.025398313027179008), {1: (-0.5, 0), 4: (0.5, 0)}),
+    (1.5435146443514645, (0.1, -0.13), {2: (0.16, -0.25)}),
+    (1.5874476987447697, (-0.14, -0.07), {3: (-0.28, -0.14)}),
+    (1.0953974895397491, (0.03, -0.097), {}),
+    (1.4380753138075317, (-0.07, -0.12), {5: (-0.14, -0.24)}),
+    (1.200836820083682, (0.065, -0.09), {6: (0.13, -0.18)}),
+    (0.8845188284518829, (0.045, -0.07), {}),
+)
+
+
+def _cheetah_levers() -> FloatArray:
+    """Return by how much each body's turning moves the centre of mass of the whole, [7, 2]."""
+    carried = [mass for mass, _, _ in _CHEETAH]
+    levers = np.zeros((len(_CHEETAH), 2))
+    for body in reversed(range(len(_CHEETAH))):
+        mass, centre, joints = _CHEETAH[body]
+        levers[body] = mass * np.array(centre)
+        for child, joint in joints.items():
+            carried[body] += carried[child]
+            levers[body] += carried[child] * np.array(joint)
+    return levers / carried[0]
+
+
+_LEVERS = _cheetah_levers()
+
+
+def _score_cheetah(observations: FloatArray) -> FloatArray:
+    """Return how fast the centre of mass moves backwards, in metres per second."""
+    turns, rates = observations[..., 1:8], observations[..., 10:17]
+    forward = np.array(observations[..., 8], dtype=np.float64)
+    for leg in ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 4), (0, 4, 5), (0, 4, 5, 6)):
+        angle, rate = turns[..., 0], rates[..., 0]
+        for joint in leg[1:]:
+            angle, rate = angle + turns[..., joint], rate + rates[..., joint]
+        x, z = _LEVERS[leg[-1]]
+        forward = forward + rate * (z * np.cos(angle) - x * np.sin(angle))
+    return np.asarray(-forward)
+
+
+def _reward_cheetah(states: FloatArray, actions: FloatArray) -> FloatArray:
+    """Return suite.cheetah Cheetah.get_reward: speed over 10 m/s, between 0 and 1."""
+    del actions
+    return np.clip(-_score_cheetah(_observe_cheetah(states)) / 10, 0, 1)
+
+
 ACROBOT = Formulas(
     domain="acrobot",
     name="swingup",
@@ -165,4 +265,41 @@ REACHER = Formulas(
     score=_score_reacher,
     reward=_reward_reacher,
     context=lambda physics: physics.named.model.geom_pos["target", :2],
+)
+PENDULUM = Formulas(
+    domain="pendulum",
+    name="swingup",
+    levels=(-1, -0.5, 0, 0.5, 1),
+    threshold=0.6,
+    observation_size=3,
+    observe=_observe_pendulum,
+    score=_score_pendulum,
+    reward=_reward_pendulum,
+)
+BALL_IN_CUP = Formulas(
+    domain="ball_in_cup",
+    name="catch",
+    levels=(-1, 0, 1),
+    threshold=0.6,
+    observation_size=8,
+    observe=_observe_ball,
+    score=_score_ball,
+    reward=_reward_ball,
+)
+CHEETAH = Formulas(
+    domain="cheetah",
+    name="run",
+    levels=(-1, 0, 1),
+    threshold=0.6,
+    observation_size=17,
+    observe=_observe_cheetah,
+    score=_score_cheetah,
+    reward=_reward_cheetah,
+    is_box=True,
+)
+FORMULAS: Mapping[tuple[str, str], Formulas] = MappingProxyType(
+    {
+        (one.domain, one.name): one
+        for one in (ACROBOT, CARTPOLE, REACHER, PENDULUM, BALL_IN_CUP, CHEETAH)
+    }
 )

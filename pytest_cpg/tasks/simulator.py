@@ -38,6 +38,8 @@ _LARGEST = 1e10
 # Every simulation starts at this time, in seconds: a reset takes it back to 0, which a simulation
 # that truly starts at 0 could not be told from.
 _EPOCH = 1.0
+# Numbers that MuJoCo may hand back at once: 64 MB.
+_LARGEST_PART = 8_000_000
 
 
 class Simulator:
@@ -53,16 +55,21 @@ class Simulator:
         Its forces must not depend on the time of day or of the simulation.
     threads : int
         Threads of `rollout`, at least 1; they start with the first one.
+    substeps : int
+        Time steps of the model that one control is held for, at least 1.
     """
 
-    def __init__(self, model: mujoco.MjModel, *, threads: int) -> None:
+    def __init__(self, model: mujoco.MjModel, *, threads: int, substeps: int = 1) -> None:
         if threads < 1:
             raise ValueError(f"need at least 1 thread, got {threads!r}")
+        if substeps < 1:
+            raise ValueError(f"need at least 1 substep, got {substeps!r}")
         if model.npluginstate:
             # Their state follows the controls in MuJoCo's order: the columns would be others.
             raise ValueError("a model with stateful plugins cannot be simulated in batches")
         self.model = model
         self.threads = threads
+        self.substeps = substeps
         self._physics = mujoco.mj_stateSize(model, _PHYSICS)
         self._own = self._physics + model.nv
         self._workers: _Workers | None = None
@@ -79,7 +86,7 @@ class Simulator:
         with workers.lock, without_clock():
             for row, result in zip(inputs, numbers, strict=True):
                 mujoco.mj_setState(model, data, row, _PHYSICS | _WARMSTART | _CONTROL)
-                mujoco.mj_step(model, data)
+                mujoco.mj_step(model, data, self.substeps)
                 mujoco.mj_getState(model, data, result, _PHYSICS | _WARMSTART)
         after[:, : self._own] = numbers
         self._finish(after[:, None], states[:, 0])
@@ -92,10 +99,22 @@ class Simulator:
         not tell it: do not step from the result. A diverged row is NaN from that step on.
         """
         self._check(states, controls)
-        batch, horizon = controls.shape[:2]
-        after = np.empty((batch, horizon, states.shape[1]))
+        after = np.empty((*controls.shape[:2], states.shape[1]))
         if not after.size:
             return after
+        # Every substep is handed back: many rows of many substeps are worked off in parts.
+        size = max(1, _LARGEST_PART // (controls.shape[1] * self.substeps * self._physics))
+        for first in range(0, len(states), size):
+            part = slice(first, first + size)
+            after[part, :, : self._physics] = self._advanced(states[part], controls[part])
+        after[..., self._physics : self._own] = np.nan
+        after[..., self._own :] = states[:, None, self._own :]
+        self._finish(after, states[:, 0])
+        return after
+
+    def _advanced(self, states: FloatArray, controls: FloatArray) -> FloatArray:
+        """Return the physics [B, H, P] after each control, at the times of a clock of ours."""
+        batch, horizon = len(states), controls.shape[1] * self.substeps
         initial = np.array(states[:, : self._physics], dtype=np.float64, order="C")
         initial[:, 0] = _EPOCH
         physics = np.empty((batch, horizon, self._physics))
@@ -105,7 +124,7 @@ class Simulator:
                 workers.models(batch),
                 workers.datas,
                 initial,
-                np.ascontiguousarray(controls, dtype=np.float64),
+                np.repeat(np.asarray(controls, dtype=np.float64), self.substeps, axis=1),
                 nstep=horizon,
                 initial_warmstart=np.array(
                     states[:, self._physics : self._own], dtype=np.float64, order="C"
@@ -113,11 +132,7 @@ class Simulator:
                 state=physics,
                 skip_checks=True,
             )
-        after[..., : self._physics] = physics
-        after[..., self._physics : self._own] = np.nan
-        after[..., self._own :] = states[:, None, self._own :]
-        self._finish(after, states[:, 0])
-        return after
+        return physics[:, self.substeps - 1 :: self.substeps]
 
     def model_digest(self) -> str:
         """Return 64 hexadecimal digits that tell apart models that may move differently."""
@@ -187,14 +202,14 @@ class Simulator:
         diverges in its very last step is not reset.
         """
         batch, horizon = after.shape[:2]
-        period = self.model.opt.timestep
-        due = _EPOCH + period * np.arange(1, horizon + 1)
+        period, substeps = self.model.opt.timestep, self.substeps
+        due = _EPOCH + period * substeps * np.arange(1, horizon + 1)
         diverged = np.flatnonzero(~self._is_healthy(after[:, -1], due[-1]))
         healthy = np.logical_and.accumulate(self._is_healthy(after[diverged], due), axis=1)
-        times = np.full((batch, horizon + 1), period)
+        times = np.full((batch, horizon * substeps + 1), period)
         times[:, 0] = begun
         # Adds one period after the other, as MuJoCo does.
-        after[..., 0] = np.add.accumulate(times, axis=1)[:, 1:]
+        after[..., 0] = np.add.accumulate(times, axis=1)[:, substeps::substeps]
         after[diverged] = np.where(healthy[..., None], after[diverged], np.nan)
 
     def _is_healthy(self, states: FloatArray, due: FloatArray) -> BoolArray:

@@ -34,6 +34,8 @@ MARKER_MISTAKES = {
     'task="track", starts="same"': 'need "sampled" or "fixed", got \'same\'',
     'task="track", horizon=0': "horizon: need a whole number of at least 1, got 0",
     'task="track", budget="long"': "budget: need a whole number of at least 1, got 'long'",
+    'task="track", actions="boxes"': 'actions: need "levels" or "box", got \'boxes\'',
+    'task="maze", action_repeat=2': "action_repeat: task 'maze' does not know it. Leave it out",
     'task="track", min_oracle=2': "min_oracle: need a number between 0 and 1",
     'task="track", id=3': "id: need a name, got 3",
 }
@@ -504,7 +506,7 @@ def test_a_missing_extra_is_one_clean_message(repository, monkeypatch):
         assert 'pip install "pytest-cpg[control]"' in text
         assert "Traceback" not in text
         assert "During handling" not in text
-        assert "tasks/control.py" not in text
+        assert "tasks/suite.py" not in text
 
 
 def test_a_named_model_and_another_one_judged_is_an_error(repository):

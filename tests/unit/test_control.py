@@ -12,17 +12,22 @@ import pytest
 
 pytest.importorskip("dm_control")
 
-from pytest_cpg.contracts import ComponentError
-from pytest_cpg.tasks import control
+from pytest_cpg.contracts import BoxActions, ComponentError
+from pytest_cpg.tasks import control, suite
 
 TASKS = {
     "acrobot-swingup": (control.acrobot_swingup, 0.6, 1, 5, 0.01),
     "cartpole-swingup": (control.cartpole_swingup, 0.6, 1, 5, 0.01),
     "reacher-easy": (control.reacher_easy, 0.5, 2, 9, 0.02),
+    "pendulum-swingup": (control.pendulum_swingup, 0.6, 1, 5, 0.02),
+    "ball-in-cup-catch": (control.ball_in_cup_catch, 0.6, 2, 9, 0.02),
+    "cheetah-run": (control.cheetah_run, 0.6, 6, None, 0.01),
 }
-EPISODES, STEPS = 20, 500
-# Columns of a state that are physics: time, two positions, two velocities.
-PHYSICS = slice(0, 5)
+IN_SUITE = {
+    name: (name.rpartition("-")[0].replace("-", "_"), name.rpartition("-")[2]) for name in TASKS
+}
+TOUCHABLE = {"ball-in-cup-catch", "cheetah-run"}
+EPISODES, STEPS = 12, 300
 
 
 @pytest.fixture(scope="module", params=TASKS)
@@ -35,36 +40,46 @@ def task(name):
     return TASKS[name][0](threads=2)
 
 
+@pytest.fixture(scope="module")
+def physics(task):
+    """Columns of a state that are physics: time, positions, velocities."""
+    return slice(0, 1 + task.simulator.model.nq + task.simulator.model.nv)
+
+
 class Recording:
     """What dm_control itself did: starts, then states, observations and rewards of each step."""
 
     def __init__(self, name):
         # Imported here, after a task was made: on its own it would look for a display.
-        suite = importlib.import_module("dm_control.suite")
+        dm_suite = importlib.import_module("dm_control.suite")
         random = np.random.RandomState(0)
-        environment = suite.load(*name.split("-"), task_kwargs={"random": random})
+        environment = dm_suite.load(*IN_SUITE[name], task_kwargs={"random": random})
         physics = environment.physics
         size = environment.action_spec().shape[0]
         rng = np.random.default_rng(0)
         self.actions = rng.uniform(-1.5, 1.5, (EPISODES, STEPS, size))
         levels = np.array([-1, -0.5, 0, 0.5, 1])
         self.actions[::2] = rng.choice(levels, (EPISODES // 2, STEPS, size))
-        self.states, self.observations, self.rewards = [], [], []
+        self.states, self.observations, self.rewards, self.speeds = [], [], [], []
         for seed, plan in enumerate(self.actions):
             random.seed(seed)
             steps = [environment.reset()]
-            states = [self._state(physics)]
+            states, speeds = [self._state(physics)], [physics.data.sensordata[:1].copy()]
             for action in plan:
                 steps.append(environment.step(action))
                 states.append(self._state(physics))
+                speeds.append(physics.data.sensordata[:1].copy())
             self.states.append(states)
             self.observations.append(
                 [np.concatenate([np.ravel(v) for v in s.observation.values()]) for s in steps]
             )
             self.rewards.append([step.reward for step in steps[1:]])
+            self.speeds.append(speeds)
         self.states = np.array(self.states)
         self.observations = np.array(self.observations)
         self.rewards = np.array(self.rewards)
+        # Of the cheetah, whose only sensor is that of its speed.
+        self.speeds = np.array(self.speeds)[..., 0] if name == "cheetah-run" else None
 
     @staticmethod
     def _state(physics):
@@ -89,14 +104,14 @@ def test_repeated_steps_are_the_environment_bit_for_bit(task, recorded):
         np.testing.assert_array_equal(states, recorded.states[:, t + 1])
 
 
-def test_a_rollout_is_the_environment_bit_for_bit(task, recorded):
+def test_a_rollout_is_the_environment_bit_for_bit(task, physics, recorded):
     ahead = task.rollout(recorded.states[:, 0], recorded.actions)
-    np.testing.assert_array_equal(ahead[..., PHYSICS], recorded.states[:, 1:, PHYSICS])
+    np.testing.assert_array_equal(ahead[..., physics], recorded.states[:, 1:, physics])
 
 
-def test_a_rollout_from_the_middle_keeps_the_solvers_warm_start(task, recorded):
-    ahead = task.rollout(recorded.states[:, 250], recorded.actions[:, 250:300])
-    np.testing.assert_array_equal(ahead[..., PHYSICS], recorded.states[:, 251:301, PHYSICS])
+def test_a_rollout_from_the_middle_keeps_the_solvers_warm_start(task, physics, recorded):
+    ahead = task.rollout(recorded.states[:, 200], recorded.actions[:, 200:250])
+    np.testing.assert_array_equal(ahead[..., physics], recorded.states[:, 201:251, physics])
 
 
 def test_observations_are_those_of_dm_control(task, recorded):
@@ -116,20 +131,27 @@ def test_success_is_the_reward_that_the_task_asks_for(task, name, recorded):
 
 
 def test_scores_follow_their_definition(task, name, recorded):
-    first, second = recorded.states[..., 1], recorded.states[..., 2]
+    def state(column):
+        return recorded.states[..., column]
+
     expected = {
-        "acrobot-swingup": -(np.cos(first) + np.cos(first + second)),
-        "cartpole-swingup": -np.cos(second),
-        "reacher-easy": np.linalg.norm(recorded.observations[..., 2:4], axis=-1),
-    }[name]
+        "acrobot-swingup": lambda: -(np.cos(state(1)) + np.cos(state(1) + state(2))),
+        "cartpole-swingup": lambda: -np.cos(state(2)),
+        "reacher-easy": lambda: np.linalg.norm(recorded.observations[..., 2:4], axis=-1),
+        "pendulum-swingup": lambda: -np.cos(state(1)),
+        # Cup and ball have origins 0.4 m apart, and the cup's middle is 0.05 m below its own.
+        "ball-in-cup-catch": lambda: np.hypot(state(3) - state(1), state(4) - state(2) - 0.35),
+        # It falls by as much as dm_control's sensor says that the cheetah is faster.
+        "cheetah-run": lambda: -recorded.speeds,
+    }[name]()
     scores = task.score(recorded.observations)
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
 def test_a_start_is_that_of_a_fresh_environment(task, name, seed):
-    suite = importlib.import_module("dm_control.suite")
-    environment = suite.load(*name.split("-"), task_kwargs={"random": seed})
+    dm_suite = importlib.import_module("dm_control.suite")
+    environment = dm_suite.load(*IN_SUITE[name], task_kwargs={"random": seed})
     environment.reset()
     task.reset(np.array([1, 2]))
     fresh = Recording._state(environment.physics)
@@ -142,15 +164,19 @@ def test_bits_do_not_depend_on_the_threads(task, name, recorded):
     assert task.rollout(states, actions).tobytes() == single.rollout(states, actions).tobytes()
 
 
-def test_the_simulated_model_is_stripped(task):
+def test_the_simulated_model_is_stripped_where_nothing_can_touch(task, name):
     assert task.suite.model.ngeom > 0
-    assert task.simulator.model.ngeom == 0
+    assert task.simulator.model.ngeom == (task.suite.model.ngeom if name in TOUCHABLE else 0)
 
 
 def test_actions_periods_and_versions_are_stated(task, name):
     _, _, size, count, period = TASKS[name]
-    assert task.actions.values.shape == (count, size)
-    assert abs(task.actions.values).max() == 1
+    if count is None:
+        assert task.actions.low.tolist() == [-1] * size
+        assert task.actions.high.tolist() == [1] * size
+    else:
+        assert task.actions.values.shape == (count, size)
+        assert abs(task.actions.values).max() == 1
     assert task.control_period == period
     assert task.budget == 500
     assert set(task.versions) == {"mujoco", "dm-control"}
@@ -169,7 +195,7 @@ def test_a_task_is_sent_as_what_it_is_built_from(task):
     assert (received.name, received.budget) == ("mine", 9)
     assert pickle.loads(sent).simulator is received.simulator  # noqa: S301
     states = task.reset(np.arange(3))
-    actions = np.repeat(task.actions.values[:1], 3, axis=0)
+    actions = np.repeat(task.actions.idle[None], 3, axis=0)
     assert np.array_equal(received.step(states, actions), task.step(states, actions))
 
 
@@ -199,7 +225,7 @@ def test_a_missing_package_names_the_extra(monkeypatch, package):
     def missing(name):
         raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
-    monkeypatch.setattr(control.importlib, "import_module", missing)
+    monkeypatch.setattr(suite.importlib, "import_module", missing)
     with pytest.raises(ComponentError, match=rf'{package}.*pip install "pytest-cpg\[control\]"'):
         control.acrobot_swingup()
 
@@ -218,7 +244,7 @@ def test_packages_that_do_not_fit_are_named_in_one_line(monkeypatch, error):
         raise error
 
     versions = {"mujoco": "4.0.0", "dm-control": "1.0.50"}
-    monkeypatch.setattr(control, "version", versions.__getitem__)
+    monkeypatch.setattr(suite, "version", versions.__getitem__)
     monkeypatch.setattr("dm_control.suite.load", fail)
     with pytest.raises(ComponentError) as raised:
         control.reacher_easy()
@@ -292,3 +318,70 @@ def test_only_positions_and_velocities_are_measured(task):
     start = task.reset(np.arange(1))[0]
     assert task.measured.tolist() == [1, 2, 3, 4]
     assert len(start) > 5
+
+
+def test_a_repeated_action_is_so_many_control_steps(task, name, physics, recorded):
+    slow = replace(task, action_repeat=3, budget=40, actions="box")
+    plans = recorded.actions[:, 0:60:3]
+    inner, states = recorded.states[:, 0], slow.reset(np.arange(EPISODES))
+    ahead = slow.rollout(states, plans)
+    for t, actions in enumerate(np.moveaxis(plans, 1, 0)):
+        states, rewards, successes = slow.step(states, actions), [], []
+        for _ in range(3):
+            inner = task.step(inner, actions)
+            rewards.append(task.reward(inner, actions))
+            successes.append(task.success(inner, actions))
+        np.testing.assert_array_equal(states[:, : inner.shape[1]], inner)
+        np.testing.assert_array_equal(slow.observe(states), task.observe(inner))
+        for reached in (states, ahead[:, t]):
+            np.testing.assert_array_equal(slow.observe(reached), task.observe(inner))
+            np.testing.assert_array_equal(slow.reward(reached, actions), sum(rewards))
+            np.testing.assert_array_equal(slow.success(reached, actions), np.any(successes, axis=0))
+    assert slow.control_period == 3 * task.control_period
+    assert isinstance(slow.actions, BoxActions)
+    assert slow.name.startswith(f"{name} (")
+    assert "action_repeat=3" in slow.name
+    assert replace(slow, action_repeat=1, actions=task.actions).name == name
+
+
+def test_a_lost_row_stays_lost_when_actions_are_repeated(task):
+    slow = replace(task, action_repeat=2)
+    states = slow.reset(np.arange(3))
+    states[1] = np.nan
+    plans = np.repeat(slow.actions.idle[None, None], 3, axis=0)
+    for after in (slow.step(states, plans[:, 0]), slow.rollout(states, plans)[:, 0]):
+        assert np.isnan(after[1]).all()
+        assert not slow.success(after, plans[:, 0])[1]
+
+
+def test_arms_of_other_repeats_actions_or_thresholds_have_other_keys(task):
+    from pytest_cpg.oracle_cache import arm_key
+    from pytest_cpg.planners import Chance
+
+    def key(**options):
+        return arm_key(
+            arm="oracle",
+            task=replace(task, **options),
+            planner=Chance(),
+            model=None,
+            seed=0,
+            starts="sampled",
+            to_the_end=False,
+        )
+
+    other = "levels" if isinstance(task.actions, BoxActions) else "box"
+    keys = [key(), key(action_repeat=2), key(actions=other), key(threshold=0.3)]
+    assert None not in keys
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"actions": "boxes"}, 'actions: need "levels" or "box", got \'boxes\''),
+        ({"action_repeat": 0}, "action_repeat must be at least 1, got 0"),
+    ],
+)
+def test_an_impossible_option_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        control.acrobot_swingup(**options)

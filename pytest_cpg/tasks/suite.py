@@ -1,0 +1,119 @@
+"""Suite: environments of the DeepMind Control suite, as dm_control makes them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
+
+
+class Suite:
+    """One environment of the suite, used for the starts it samples."""
+
+    def __init__(self, domain: str, name: str) -> None:
+        self._random = np.random.RandomState(0)
+        self._lock = threading.Lock()
+        with _named_errors():
+            _import_without_display()
+            suite = importlib.import_module("dm_control.suite")
+            self._environment = suite.load(domain, name, task_kwargs={"random": self._random})
+            module = importlib.import_module(f"dm_control.suite.{domain}")
+            xml, self.includes = module.get_model_and_assets()
+            self.xml = xml if isinstance(xml, str) else xml.decode()
+
+    @property
+    def model(self) -> Any:
+        """The compiled MuJoCo model."""
+        return self._environment.physics.model.ptr
+
+    @property
+    def control_period(self) -> float:
+        """Seconds of simulated time per step."""
+        return float(self._environment.control_timestep())
+
+    @property
+    def substeps(self) -> int:
+        """Time steps of the model in one control step."""
+        return round(self.control_period / float(self.model.opt.timestep))
+
+    def starts(self, seeds: IntArray, context: Callable[[Any], FloatArray]) -> FloatArray:
+        """Return one start [S] per seed [N], as a fresh environment with that seed would."""
+        from pytest_cpg.tasks.simulator import snapshot
+
+        rows = []
+        with self._lock:
+            physics = self._environment.physics
+            for seed in seeds:
+                self._random.seed(int(seed))
+                self._environment.reset()
+                state = snapshot(physics.model.ptr, physics.data.ptr)
+                rows.append(np.concatenate([state, context(physics)]))
+        return np.stack(rows)
+
+
+def suite_versions() -> dict[str, str]:
+    """Return the versions of the suite's packages, by name."""
+    return {package: _version(package) for package in ("mujoco", "dm-control")}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    """Say in one line which package is missing, or which two do not fit each other."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in {"dm_control", "mujoco"}:
+            raise _mismatch(error) from error
+        raise ComponentError(
+            f"the control tasks need {error.name}, which is not installed. "
+            f'Type: pip install "pytest-cpg[control]"'
+        ) from error
+    # Versions that do not fit fail in any way; each becomes the one error that says so.
+    except Exception as error:
+        raise _mismatch(error) from error
+
+
+def _mismatch(error: Exception) -> ComponentError:
+    found = suite_versions()
+    return ComponentError(
+        f"dm-control {found['dm-control']} does not work with mujoco {found['mujoco']} "
+        f"({type(error).__name__}: {' '.join(str(error).split())}). "
+        f'Type: pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"'
+    )
+
+
+def _import_without_display() -> None:
+    """Keep dm_control from opening a display when it is imported; later rendering still can.
+
+    Its import looks for OpenGL, which takes half a second and changes the environment. A display is
+    looked for when something is first rendered instead.
+    """
+    importlib.import_module("mujoco")
+    before = os.environ.get("MUJOCO_GL")
+    os.environ["MUJOCO_GL"] = "disable"
+    try:
+        rendering: Any = importlib.import_module("dm_control._render")
+    finally:
+        if before is None:
+            del os.environ["MUJOCO_GL"]
+        else:
+            os.environ["MUJOCO_GL"] = before
+    if rendering.BACKEND == "off":
+        rendering.Renderer = lambda *args, **kwargs: importlib.reload(rendering).Renderer(
+            *args, **kwargs
+        )

@@ -1,0 +1,87 @@
+"""What a marker says of its task: budget, actions, repeats, threshold."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_cpg.contracts import BoxActions, FiniteActions
+from pytest_cpg.marker import Components, parse_gate
+from pytest_cpg.options import OPTIONS
+from pytest_cpg.planners import PLANNERS
+from pytest_cpg.settings import Settings
+from pytest_cpg.tasks import TASKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """A task of a user, with a budget, repeats and actions that can be replaced."""
+
+    budget: int = 30
+    action_repeat: int = 1
+    actions: object = FiniteActions(np.array([[-1.0], [1.0]]))
+    name = "own"
+    observation_size, control_period = 1, 0.1
+    versions: object = None
+
+    def reset(self, seeds): ...
+    def step(self, states, actions): ...
+    def rollout(self, states, actions): ...
+    def observe(self, states): ...
+    def score(self, observations): ...
+    def reward(self, states, actions): ...
+    def success(self, states, actions): ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wordy(Own):
+    """One that knows a word for its actions."""
+
+    def __post_init__(self):
+        if self.actions == "box":
+            object.__setattr__(self, "actions", BoxActions([-1.0], [1.0]))
+
+
+def spec_of(**marked):
+    settings = Settings(
+        {}, {option.name: option.default for option in OPTIONS}, frozenset(), allow_reruns=False
+    )
+    components = Components(tasks=TASKS, planners=PLANNERS, world_models={})
+    marker = SimpleNamespace(args=(), kwargs=marked)
+    return parse_gate([marker], settings, components, nodeid="gate")
+
+
+def made(**marked):
+    spec = spec_of(**marked)
+    return spec.make_task(**dict(spec.task_options))
+
+
+def test_a_task_of_a_user_is_made_with_the_fields_of_the_marker():
+    task = made(task=Own(), budget=9, action_repeat=4)
+    assert (task.budget, task.action_repeat) == (9, 4)
+    assert isinstance(made(task=Wordy(), actions="box").actions, BoxActions)
+
+
+def test_what_a_marker_leaves_open_stays_as_the_task_has_it():
+    own = Own()
+    assert made(task=own) is own
+    assert spec_of(task=own).task_options == ()
+
+
+@pytest.mark.parametrize("marked", [{"actions": "box"}, {"threshold": 0.5}])
+def test_a_task_of_a_user_that_cannot_do_it_says_where_it_is_set(marked):
+    with pytest.raises(ValueError, match=rf"{next(iter(marked))}: set it on the task itself"):
+        made(task=Own(), **marked)
+
+
+def test_the_options_of_a_named_task_are_checked_before_it_is_built():
+    spec = spec_of(task="cheetah-run", action_repeat=4, actions="box", threshold=0.2, budget=7)
+    assert dict(spec.task_options) == {
+        "budget": 7,
+        "action_repeat": 4,
+        "actions": "box",
+        "threshold": 0.2,
+    }
+    with pytest.raises(ValueError, match="task 'two-room' does not know it"):
+        spec_of(task="two-room", threshold=0.2)
