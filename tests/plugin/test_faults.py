@@ -29,7 +29,7 @@ def late():
 """
 GATE = """
 
-@pytest.mark.cpg(task="track"{more})
+@pytest.mark.cpg(task="track")
 def test_gate(benchmark_runner):
     benchmark_runner.compare(learned=model)
 
@@ -74,8 +74,18 @@ BROKEN_MODELS = [
 ]
 
 
-def run(repository, text, *options, **more):
-    repository.makepyfile(test_gates=HEAD + text + GATE.format(**{"more": "", **more}))
+def write(repository, text):
+    repository.makepyfile(test_gates=HEAD + text + GATE)
+
+
+def run(repository, text, *options):
+    write(repository, text)
+    return repository.runpytest_inprocess(*options, no_reraise_ctrlc=True)
+
+
+def run_apart(repository, text, *options):
+    """Like `run`, for what must not happen to the process of these tests."""
+    write(repository, text)
     return repository.runpytest_subprocess(*options)
 
 
@@ -95,7 +105,9 @@ def check(result, code, said):
     ids=[row[0] for row in BROKEN_MODELS],
 )
 def test_a_broken_model(repository, text, code, said):
-    output = check(run(repository, text, "-rA"), code, said)
+    # What ends a process is told by its exit code.
+    start = run_apart if "exit" in text else run
+    output = check(start(repository, text, "-rA"), code, said)
     if code == 1 and "did not report" not in said:
         # The other gate is not lost.
         assert ". test_other" in output
@@ -117,7 +129,7 @@ def test_what_a_model_does_besides_leaves_the_gate_alone(repository, lines):
     changes = "changes" in lines[0] or "+=" in lines[0]
     pure = run(repository, model(), "--cpg-json=pure.json")
     text = model(*lines, result="observations" if changes else "observations + actions")
-    found = run(repository, text, "--cpg-json=found.json", "-W", "ignore")
+    found = run_apart(repository, text, "--cpg-json=found.json", "-W", "ignore")
     if pure.ret == found.ret == 0:
         assert outcomes(repository, "found") == outcomes(repository, "pure")
     else:
@@ -141,7 +153,7 @@ BROKEN_SESSIONS = [
         1,
         "did not report",
     ),
-    ("worker that ends", model("if late(): os._exit(0)"), ("-n", "2"), 1, "did not report"),
+    ("worker that ends", model("if late(): os._exit(0)"), ("-n", "1"), 1, "did not report"),
     ("out of time", model("time.sleep(late())"), ("--cpg-timeout=2",), 1, "INCOMPLETE after"),
     ("unknown task", model(), ("--cpg-episodes=20",), 2, "Did you mean 'track'?"),
     ("no episodes", model(), ("--cpg-episodes=0",), 4, "need a whole number of at least 1"),
@@ -166,7 +178,7 @@ LOST_WORKERS = [
         model("if late(): os._exit(0)"),
         ("-n", "2", "--dist=each", "--max-worker-restart=0"),
     ),
-    ("interrupted", model(ONCE.format(process="os.getppid()", name="SIGINT")), ("-n", "2")),
+    ("interrupted", model(ONCE.format(process="os.getppid()", name="SIGINT")), ("-n", "1")),
 ]
 
 
@@ -174,7 +186,7 @@ LOST_WORKERS = [
     ("text", "options"), [row[1:] for row in LOST_WORKERS], ids=[row[0] for row in LOST_WORKERS]
 )
 def test_gates_of_workers_that_never_finish_are_named(repository, text, options):
-    result = run(repository, text, *options)
+    result = run_apart(repository, text, *options)
     assert result.ret != 0
     result.stdout.fnmatch_lines(
         ["*- cpg: 2 gates, *not reported*", " ! test_gate *-- did not report --"]
@@ -202,16 +214,23 @@ def test_workers_that_end_before_they_say_anything_are_missed(repository, monkey
     assert said in " ".join(result.stdout.str().split())
 
 
-@pytest.mark.parametrize("name", ["id", "group"])
-@pytest.mark.parametrize("is_parameter", [False, True])
-def test_a_name_that_cannot_be_sent_is_refused(repository, name, is_parameter):
+@pytest.mark.parametrize(
+    ("name", "is_parameter", "workers", "code"),
+    [
+        ("id", False, ("-n", "1"), 1),
+        ("id", True, (), 1),
+        ("group", False, (), 2),
+        ("group", True, ("-n", "1"), 1),
+    ],
+)
+def test_a_name_that_cannot_be_sent_is_refused(repository, name, is_parameter, workers, code):
     marker = f'pytest.mark.cpg(task="track", model="right", {name}="a\\ud800")'
     if is_parameter:
         marker = f'pytest.mark.parametrize("_", [pytest.param(1, marks={marker})])'
     arguments = "cpg, _" if is_parameter else "cpg"
     text = f"{model()}\n\n@{marker}\ndef test_named({arguments}): ...\n"
-    result = run(repository, text, "-n", "2")
-    check(result, 1, f"{name}: need a name without lone surrogates, got 'a\\ud800'")
+    result = run(repository, text, *workers)
+    check(result, code, f"{name}: need a name without lone surrogates, got 'a\\ud800'")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +269,7 @@ def test_two_sessions_at_once_lose_nothing(repository):
     assert [process.returncode for process in both] == [0, 0], outputs
     assert outcomes(repository, "0") == outcomes(repository, "1")
     assert (repository.path / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
-    check(repository.runpytest_subprocess("--cpg-seed=3", "--cpg-drift=fail"), 0, "2 passed")
+    check(repository.runpytest("--cpg-seed=3", "--cpg-drift=fail"), 0, "2 passed")
 
 
 def test_networks_are_left_as_they_were(repository):
@@ -260,7 +279,7 @@ def test_networks_are_left_as_they_were(repository):
     before += model(result="net(torch.cat([observations, actions], -1))")
     after = "\n\ndef test_after():\n    assert net.training\n"
     after += "    assert not torch.is_inference_mode_enabled()\n"
-    gate = GATE.format(more=', max_verdict="MODEL BOTTLENECK"')
+    gate = GATE.replace('"track"', '"track", max_verdict="MODEL BOTTLENECK"', 1)
     repository.makepyfile(test_gates=HEAD + before + gate + after)
     result = repository.runpytest_subprocess("-W", "ignore")
     result.assert_outcomes(passed=3)

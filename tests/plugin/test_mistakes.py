@@ -1,5 +1,6 @@
 """Every mistake gets a message that says what to type instead, and never a green run."""
 
+import re
 import textwrap
 
 import pytest
@@ -41,20 +42,29 @@ MARKER_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("how", ["alone", "--co", "-n2"])
-@pytest.mark.parametrize("marker", MARKER_MISTAKES)
-def test_a_bad_marker_is_a_clean_collection_error(repository, marker, how):
-    if how == "-n2":
-        pytest.importorskip("xdist")
-        if marker not in list(MARKER_MISTAKES)[:3]:
-            pytest.skip("three of them are enough under xdist")
-    repository.makepyfile(MARKED.format(marker=marker))
-    result = repository.runpytest(*([] if how == "alone" else [how]))
+@pytest.mark.parametrize("how", [(), ("--co",), ("-n", "1")], ids=["alone", "--co", "xdist"])
+def test_bad_markers_are_clean_collection_errors(repository, how):
+    repository.makepyfile(
+        **{f"test_{i}": MARKED.format(marker=marker) for i, marker in enumerate(MARKER_MISTAKES)}
+    )
+    result = repository.runpytest(*how)
     assert result.ret not in (0, 5)
+    result.assert_outcomes(errors=len(MARKER_MISTAKES))
+    _, *errors = re.split(r"_ ERROR collecting test_(?=\d+\.py _)", result.stdout.str())
+    said = {int(text.partition(".")[0]): text for text in errors}
+    for i, (marker, message) in enumerate(MARKER_MISTAKES.items()):
+        assert message in said[i], marker
     text = result.stdout.str() + result.stderr.str()
-    assert MARKER_MISTAKES[marker] in text
     assert "INTERNALERROR" not in text
     assert "Traceback" not in text
+
+
+def test_a_bad_marker_alone_ends_the_session(repository):
+    (marker, message), *_ = MARKER_MISTAKES.items()
+    repository.makepyfile(MARKED.format(marker=marker))
+    result = repository.runpytest()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert message in result.stdout.str()
 
 
 @pytest.mark.parametrize(
