@@ -44,7 +44,7 @@ def test_a_gate_that_was_not_selected_fails_in_ci(project, monkeypatch, workers)
         "For a run of some of them use --cpg-require=1"
     ) in flat(result)
     result.stdout.fnmatch_lines(["*- cpg: 1 gate, the session fails -*"])
-    assert project.runpytest("-k", "good", "--cpg-require=1", *workers).ret == 0
+    assert project.runpytest("-k", "good", "--cpg-require=1").ret == 0
     assert project.runpytest("-k", "good", "--cpg-require=0").ret == 0
     assert project.runpytest(*workers).ret == 0
     assert project.runpytest("--co", "-k", "good").ret == 0
@@ -57,7 +57,7 @@ def test_fewer_gates_than_required_fail(project, workers):
     assert "2 gates judged, and 3 required (--cpg-require)" in flat(result)
     assert project.runpytest("--cpg-require=2", *workers).ret == 0
     project.makepyfile(test_gates="def test_unit(): ...")
-    none = project.runpytest("--cpg-require=1", *workers)
+    none = project.runpytest("--cpg-require=1")
     assert none.ret == 1
     assert "0 gates judged, and 1 required" in flat(none)
 
@@ -155,7 +155,7 @@ def test_a_gate_that_a_plugin_drops_fails_in_ci(project, monkeypatch, workers, d
     names = ", ".join(f"test_gates.py::{one}" for one in dropped)
     count = "1 of 2 gates was" if len(dropped) == 1 else "2 of 2 gates were"
     said = f"{count} collected, and dropped by a plugin or a conftest.py without saying so"
-    result = project.runpytest(*workers)
+    result = project.runpytest()
     assert result.ret == 0
     assert f"{said}: {names}" in flat(result)
     monkeypatch.setenv("CI", "true")
@@ -191,8 +191,14 @@ def test_lf_alone_fails_no_project_without_gates(repository, monkeypatch):
     result.stdout.no_fnmatch_line("*cpg: *")
 
 
-@both_ways
-@pytest.mark.parametrize("option", ["--ignore=test_gates.py", "--ignore-glob=*gates.py"])
+@pytest.mark.parametrize(
+    ("option", "workers"),
+    [
+        ("--ignore=test_gates.py", ()),
+        ("--ignore-glob=*gates.py", ()),
+        ("--ignore-glob=*gates.py", ("-n", "1")),
+    ],
+)
 def test_accepted_gates_of_ignored_files_are_named(project, monkeypatch, option, workers):
     named = '\n\n@pytest.mark.cpg(task="track", model="right", id="own")\ndef test_own(cpg): ...\n'
     project.makepyfile(
@@ -280,7 +286,7 @@ def test_hopeless(cpg): ...
 def test_unit(): ...
 """
     )
-    nothing = repository.runpytest("--cpg-last=bottleneck", *workers)
+    nothing = repository.runpytest("--cpg-last=bottleneck")
     assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     repository.runpytest(*workers)
     monkeypatch.setenv("CI", "true")

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from pytest_cpg.gates import kept_run
+
 TIMES = {"seconds", "latency_ms", "cpu_ms"}
 GATE = """
 import os
@@ -48,8 +50,11 @@ def untimed(value):
 
 
 @pytest.fixture
-def project(repository):
+def project(repository, monkeypatch):
     """The miniature, whose task says by its key that it has not changed."""
+    for name in ("SNAPSHOTS", "FILES"):
+        # Put back afterwards: what follows sets it here as well as in other processes.
+        monkeypatch.setattr(kept_run, f"_SECONDS_BETWEEN_{name}", 0.0)
     path = repository.path / "conftest.py"
     text = path.read_text(encoding="utf-8")
     keyed = text.replace('    name = "track"', '    cache_key = "1"\n    name = "track"')
@@ -69,8 +74,16 @@ def project(repository):
     return repository
 
 
+OUTPUTS = ("--cpg-json=report.json", "-rP")
+
+
 def run(project, *options):
-    return project.runpytest_subprocess("--cpg-json=report.json", "-rP", *options)
+    return project.runpytest_inprocess(*OUTPUTS, *options, no_reraise_ctrlc=True)
+
+
+def run_apart(project, *options):
+    """Like `run`, in a process of its own."""
+    return project.runpytest_subprocess(*OUTPUTS, *options)
 
 
 def gates(project):
@@ -144,18 +157,13 @@ def test_what_has_changed_is_not_resumed(project, change):
 
 
 def test_a_killed_session_goes_on_from_its_last_snapshot(project):
-    conftest = project.path / "conftest.py"
-    often = (
-        "\n\nimport pytest_cpg.gates.kept_run as kept\n\nkept._SECONDS_BETWEEN_SNAPSHOTS = 0.0\n"
-    )
-    conftest.write_text(conftest.read_text(encoding="utf-8") + often, encoding="utf-8")
     project.gate(f"{WHEN}: os.kill(os.getpid(), 9)")
     expected, _ = uninterrupted(project)
     command = [sys.executable, "-m", "pytest"]
     killed = subprocess.run(command, cwd=project.path, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     (project.path / "go").touch()
-    resumed = run(project, "--cpg-resume")
+    resumed = run_apart(project, "--cpg-resume")
     resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
     assert gates(project) == expected
 
@@ -181,9 +189,9 @@ def test_finished_blocks_of_workers_are_kept(project):
         "if len(rows) > 30 and not (FOLDER / 'go').exists(): raise KeyError", ", episodes=60"
     )
     expected, _ = uninterrupted(project)
-    assert run(project, "--cpg-workers=2").ret == 1
+    assert run_apart(project, "--cpg-workers=2").ret == 1
     (project.path / "go").touch()
-    resumed = run(project, "--cpg-workers=2", "--cpg-resume")
+    resumed = run_apart(project, "--cpg-workers=2", "--cpg-resume")
     resumed.stdout.fnmatch_lines(["oracle: 60 episodes stored*"])
     assert gates(project) == expected
 
