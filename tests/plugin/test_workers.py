@@ -66,15 +66,25 @@ def flat(result):
     return " ".join(result.stdout.str().split())
 
 
-def write(repository, line="pass", more="", text=None):
+def of_files(result, name):
+    """What a session says of the tests of this name, by their files in alphabetical order."""
+    text = result.stdout.str()
+    sections = re.split(rf"(?m)^_+ {name} _+$", text)[1:]
+    files = sorted(set(re.findall(r"(?m)^(test_\w+\.py) ", text)))
+    return dict(zip(files, (" ".join(one.split()) for one in sections), strict=True))
+
+
+def write(repository, line="pass", more="", text=None, name="test_gates"):
     body = MIRRORED.format(line=line) if text is None else text
     head = HEAD.format(folder=str(repository.path))
-    repository.makepyfile(test_gates=head + body + GATE.format(more=more))
+    repository.makepyfile(**{name: head + body + GATE.format(more=more)})
 
 
 def gates(repository, *options):
     """Run a session, and return it with what its report says of the gates."""
-    result = repository.runpytest_subprocess("--cpg-json=report.json", "--cpg-no-cache", *options)
+    # Workers start from a process of the miniature's own.
+    run = repository.runpytest_subprocess if options else repository.runpytest
+    result = run("--cpg-json=report.json", "--cpg-no-cache", *options)
     report = json.loads((repository.path / "report.json").read_text(encoding="utf-8"))
     return result, untimed(report["gates"])
 
@@ -105,51 +115,74 @@ def test_what_a_killed_worker_had_is_run_again(repository):
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"],
-)
-def test_a_model_that_ends_its_process_fails_its_gate_alone(repository, line):
-    write(repository, f"if multiprocessing.parent_process(): {line}")
+def test_a_model_that_ends_its_process_fails_its_gate_alone(repository):
+    lines = {"ends": "os._exit(0)", "kills": "os.kill(os.getpid(), signal.SIGKILL)"}
+    for name, line in lines.items():
+        in_worker = f"if multiprocessing.parent_process(): {line}"
+        write(repository, in_worker, name=f"test_{name}")
     result = repository.runpytest_subprocess("--cpg-workers=2")
     assert result.ret == 1
-    result.assert_outcomes(passed=1, failed=1)
-    assert re.search(
-        r"learned arm, episodes \d+ to \d+: the process that ran them died 3 times",
-        " ".join(result.stdout.str().split()),
-    )
+    result.assert_outcomes(passed=2, failed=2)
+    died = r"learned arm, episodes \d+ to \d+: the process that ran them died 3 times"
+    for said in of_files(result, "test_gate").values():
+        assert re.search(died, said)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("if multiprocessing.parent_process(): raise KeyError('mine')", "KeyError: 'mine'"),
-        (
-            "if multiprocessing.parent_process() and late(): return observations  * float('nan')",
-            "learned arm: rollout gave nan in episode",
-        ),
-        ("if multiprocessing.parent_process(): return observations", "answers otherwise"),
-    ],
-)
-def test_what_goes_wrong_in_a_worker_is_said_as_here(repository, line, said):
-    write(repository, line)
+ODD = """
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__('odd one')
+
+
+"""
+LOCKED = """
+class Locked:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __call__(self, observations, actions):
+        return observations
+
+
+model = Locked()
+"""
+IN_WORKER = "if multiprocessing.parent_process()"
+# The model, and what is said of it.
+WRONG = {
+    "raises": (
+        MIRRORED.format(line=f"{IN_WORKER}: raise KeyError('mine')"),
+        ["KeyError: 'mine'"],
+    ),
+    "nan": (
+        MIRRORED.format(line=f"{IN_WORKER} and late(): return observations  * float('nan')"),
+        ["learned arm: rollout gave nan in episode"],
+    ),
+    "another": (
+        MIRRORED.format(line=f"{IN_WORKER}: return observations"),
+        ["answers otherwise"],
+    ),
+    "an_exception_that_cannot_be_sent": (
+        ODD + MIRRORED.format(line=f"{IN_WORKER}: raise Odd(1, 2)"),
+        ["Odd: odd one"],
+    ),
+    "a_model_that_cannot_be_sent": (
+        LOCKED,
+        ["cannot be sent to another process", "without --cpg-workers and --cpg-cluster"],
+    ),
+}
+
+
+def test_what_goes_wrong_in_a_worker_is_said_as_here(repository):
+    for name, (text, _) in WRONG.items():
+        write(repository, text=text, name=f"test_{name}")
     result = repository.runpytest_subprocess("--cpg-workers=2")
     assert result.ret == 1
-    result.assert_outcomes(passed=1, failed=1)
-    assert said in " ".join(result.stdout.str().split())
-
-
-def test_an_exception_that_cannot_be_sent_is_told(repository):
-    text = (
-        "class Odd(Exception):\n"
-        "    def __init__(self, a, b):\n        super().__init__('odd one')\n\n\n"
-        + MIRRORED.format(line="if multiprocessing.parent_process(): raise Odd(1, 2)")
-    )
-    write(repository, text=text)
-    result = repository.runpytest_subprocess("--cpg-workers=2")
-    assert result.ret == 1
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*Odd: odd one*"])
+    # The other gate of each file is not lost.
+    result.assert_outcomes(passed=len(WRONG), failed=len(WRONG))
+    found = of_files(result, "test_gate")
+    for name, (_, lines) in WRONG.items():
+        for line in lines:
+            assert line in found[f"test_{name}.py"]
 
 
 def test_a_worker_that_hangs_ends_with_its_gate(repository):
@@ -160,21 +193,6 @@ def test_a_worker_that_hangs_ends_with_its_gate(repository):
     assert result.ret == 1
     result.assert_outcomes(passed=1, failed=1)
     assert "INCOMPLETE after" in result.stdout.str()
-
-
-def test_a_model_that_cannot_be_sent_is_named(repository):
-    text = (
-        "class Locked:\n"
-        "    def __init__(self):\n        self.lock = threading.Lock()\n"
-        "    def __call__(self, observations, actions):\n        return observations\n\n\n"
-        "model = Locked()\n"
-    )
-    write(repository, text=text)
-    result = repository.runpytest_subprocess("--cpg-workers=2")
-    assert result.ret == 1
-    said = " ".join(result.stdout.str().split())
-    assert "cannot be sent to another process" in said
-    assert "without --cpg-workers and --cpg-cluster" in said
 
 
 def test_any_executor_may_run_the_episodes(repository):
@@ -197,7 +215,7 @@ def test_any_executor_may_run_the_episodes(repository):
     closed = "    executor = ThreadPoolExecutor(2)\n    executor.shutdown()\n    yield executor\n"
     text = conftest.read_text(encoding="utf-8").split("    with Thread")[0]
     conftest.write_text(text + closed, encoding="utf-8")
-    refused = repository.runpytest_subprocess()
+    refused = repository.runpytest()
     assert refused.ret == 1
     assert "takes no more calls" in refused.stdout.str()
 
@@ -309,7 +327,7 @@ def test_a_script_without_a_guard_is_told(repository):
 def test_what_runs_episodes_elsewhere_is_chosen_once(repository, other):
     write(repository)
     value = {"-n": "2", "--cpg-cluster": "tcp://127.0.0.1:9"}[other]
-    result = repository.runpytest_subprocess(
+    result = repository.runpytest(
         "--cpg-workers=2", f"{other}={value}" if other != "-n" else "-n2"
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -321,7 +339,7 @@ def test_what_is_no_executor_is_refused(repository):
     fixture = "\n\n@pytest.fixture(scope='session')\ndef cpg_executor():\n    return 4\n"
     conftest.write_text(conftest.read_text(encoding="utf-8") + fixture, encoding="utf-8")
     write(repository)
-    result = repository.runpytest_subprocess()
+    result = repository.runpytest()
     assert result.ret == 1
     assert "cpg_executor gives 4: return a concurrent.futures executor" in flat(result)
 
