@@ -98,10 +98,11 @@ def costs_of(ledger: Ledger) -> dict[str, Any]:
     for gate, entry in ledger.entries.items():
         for number, judgement in enumerate(entry.judgements, 1):
             result = judgement.read()
-            arms = (result.oracle, result.learned, result.chance)
             costs[comparison_name(gate, number)] = {
                 "oracle_rate": result.oracle.success_rate,
-                "seconds_per_episode": {arm.name: arm.seconds / arm.episodes for arm in arms},
+                "seconds_per_episode": {
+                    arm.name: arm.seconds / arm.episodes for arm in result.arms
+                },
             }
     return costs
 

@@ -253,7 +253,7 @@ def _check_measured(comparison: Mapping[str, Any]) -> None:
     if result.budget < 1:
         raise ValueError(f"its result has {result.budget} as its budget")
     Pairs.of(result.oracle, result.learned)
-    for arm in (result.oracle, result.learned, result.chance):
+    for arm in result.arms:
         if not 0 < arm.level < 1:
             raise ValueError(f"its arm {arm.name} has {arm.level} as its level")
 

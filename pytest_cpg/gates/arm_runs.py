@@ -19,7 +19,9 @@ from pytest_cpg.world_models import BoundModel
 
 ArmProgress: TypeAlias = Callable[[str, int, int], None]
 
-ARMS = ("oracle", "learned", "chance")
+ARMS = ("oracle", "learned", "chance", "rescored")
+# What changes with every model that is worked on.
+_OF_THE_MODEL = ("learned", "rescored")
 
 
 class Execution(NamedTuple):
@@ -64,10 +66,16 @@ class ArmRuns:
     design : Design
     starts : Starts
     given, bound : mapping
-        Models of the oracle and learned arms, as they were given and as arms use them.
+        Models of the oracle and learned arms, as they were given and as arms use them; where
+        there is a rescored arm, its own as well.
     progress : callable, optional
         Told the arm's name, the episodes done and their number.
     execution : Execution
+
+    Attributes
+    ----------
+    names : tuple of str
+        The arms that there are, of `ARMS`.
     """
 
     def __init__(
@@ -85,14 +93,15 @@ class ArmRuns:
         self._workloads: dict[str, Workload] = {}
         self._not_kept: list[str] = []
         self._notes: list[str] = []
-        self._runs = {name: self._run_of(name) for name in ARMS}
+        self.names = tuple(name for name in ARMS if _role(name) in bound)
+        self._runs = {name: self._run_of(name) for name in self.names}
         if any(run.is_refuted for run in self._kept):
             # What one arm shows to have changed has changed for all, seen there or not.
             for run in self._kept:
                 run.discard()
                 self._notes += run.notes
             self._execution = execution._replace(resumes=False)
-            self._runs = {name: self._run_of(name) for name in ARMS}
+            self._runs = {name: self._run_of(name) for name in self.names}
 
     def __getitem__(self, name: str) -> ArmRun | SpreadRun | KeptRun:
         return self._runs[name]
@@ -138,7 +147,7 @@ class ArmRuns:
             level=self._design.level,
             progress=tell,
             # Of a model that is worked on, only what belongs to the same run is of use.
-            uses_stored=name != "learned" or execution.resumes,
+            uses_stored=name not in _OF_THE_MODEL or execution.resumes,
             resumes=execution.resumes,
         )
 
@@ -188,7 +197,7 @@ class ArmRuns:
         """Return what an arm is kept under; None where it cannot be kept, or need not be."""
         if self._execution.cache is None:
             return None
-        is_learned = name == "learned"
+        is_learned = name in _OF_THE_MODEL
         of_these: dict[str, Any] = {
             "task": self._design.task,
             "planner": self._planner_of(name),
@@ -199,7 +208,7 @@ class ArmRuns:
         del options["level"]
         key = arm_key(arm=name, starts=self._design.starts, **of_these, **options)
         # Only whoever wants to resume has to know that a learned arm cannot be.
-        if key is None and (not is_learned or self._execution.resumes):
+        if key is None and name != "rescored" and (not is_learned or self._execution.resumes):
             self._not_kept.append(str(why_not_kept(**of_these)))
         return key
 

@@ -27,6 +27,7 @@ from pytest_cpg.stats import (
 from pytest_cpg.world_models import (
     BoundModel,
     OracleDynamics,
+    Rescored,
     bind,
     devices,
     inference,
@@ -50,6 +51,8 @@ def measure_gap(
     execution: Execution | None = None,
 ) -> GateResult:
     """Run the oracle, learned and chance arms on the same starts and judge the gap.
+
+    Where the model brings a score of its own, the true dynamics are run with that as well.
 
     Parameters
     ----------
@@ -75,11 +78,16 @@ def measure_gap(
             "learned": bound_to_starts(learned, design, starts),
         }
         _warn_of_loops(models["learned"], design)
+        given = {"oracle": oracle, "learned": learned, "rescored": Rescored(learned)}
+        rescored = models["learned"].rescored
+        # Beside a surrogate it would not tell what the score loses.
+        if rescored is not None and isinstance(oracle, OracleDynamics):
+            models["rescored"] = rescored
         answer = imagined(models["learned"], probe)
         runs = ArmRuns(
             design,
             starts,
-            {"oracle": oracle, "learned": learned},
+            given,
             models,
             progress=progress,
             execution=execution or Execution(),
@@ -117,7 +125,7 @@ def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
 def _run_arms(
     design: Design, runs: ArmRuns, progress: ArmProgress | None
 ) -> tuple[dict[str, Arm], tuple[Look, ...]]:
-    """Run both arms from look to look until the verdict is settled, then chance as far."""
+    """Run both arms from look to look until the verdict is settled, then the others as far."""
 
     def advance(name: str, begun: int, until: int) -> Arm:
         if progress:
@@ -137,7 +145,9 @@ def _run_arms(
                 interval = rule.interval(number, done["oracle"], done["learned"])
                 if _is_settled(_ruling(design, interval, done["oracle"], done["learned"]), design):
                     break
-        done["chance"] = advance("chance", 0, begun)
+        for name in runs.names:
+            if name not in done:
+                done[name] = advance(name, 0, begun)
     except IncompleteError as error:
         raise IncompleteError(f"{error}. {_so_far(done)}") from None
     finally:
@@ -163,12 +173,13 @@ def judge(
     oracle: Arm,
     learned: Arm,
     chance: Arm,
+    rescored: Arm | None = None,
     looks: tuple[Look, ...] = (),
     weights: str = "",
     device: str = "",
     reuse: Reuse | None = None,
 ) -> GateResult:
-    """Return the result of three finished arms; ``models`` are those of oracle and learned."""
+    """Return the result of finished arms; ``models`` are those of oracle and learned."""
     number = max(len(looks) - 1, 0)
     if design.metric == "return":
         interval = return_gap(oracle, learned, level=design.gap_level)
@@ -191,6 +202,7 @@ def judge(
         oracle=oracle,
         learned=learned,
         chance=chance,
+        rescored=rescored,
         # Tasks and planners of users may give numpy's numbers, which JSON does not know.
         task=str(design.task.name),
         planner=repr(design.planner),

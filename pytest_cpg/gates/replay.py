@@ -55,10 +55,10 @@ class EpisodeTrace:
         Steps of each plan, 1 to ``H``, after which its predicted score is best; steps past the
         budget do not count.
     predicted, actual : array [R, H]
-        Score along each plan: what the arm's own model gives from its own encoding of the real
-        state, and what the true dynamics give from that state. Both by the model's own score where
-        it has one, which then rates the true states as the model encodes them. Infinite where the
-        true dynamics diverge.
+        Score along each plan: what the arm's own model gives from its own view of the real state
+        (a stochastic model with noise 0), and what the true dynamics give from that state. Both by
+        the model's own score or rewards where it has them, which then rate the true states as the
+        model sees them. Infinite where the true dynamics diverge.
     """
 
     success: bool
@@ -125,7 +125,7 @@ class Replay:
     @property
     def has_own_score(self) -> bool:
         """Whether the learned arm's predicted and actual scores are in units of the model's own."""
-        return "score" in self.swapped
+        return _has_own_score(self.swapped)
 
     def save(self, path: Path) -> None:
         """Write everything to a compressed ``.npz`` without pickles; parent folders are made.
@@ -270,6 +270,7 @@ class _Notes:
         self.at: list[int] = []
         self.plans: list[FloatArray] = []
         self.lengths: list[int] = []
+        self.latents: list[FloatArray] = []
 
 
 def _rows(episodes: Sequence[int], starts: Starts) -> IntArray:
@@ -297,8 +298,11 @@ def _arm_traces(
             progress(name, done, count)
 
     def note_plans(episodes: IntArray, plans: Plans) -> None:
+        latents = run.latents
         for episode, plan, length in zip(episodes, plans.actions, plans.lengths, strict=True):
-            note = notes[rows[int(episode)]]
+            row = rows[int(episode)]
+            note = notes[row]
+            note.latents.append(latents[row])
             note.at.append(len(note.actions))
             # A planner may write to it again.
             note.plans.append(plan.copy())
@@ -349,11 +353,16 @@ def _trace(
     # Whatever breaks is told with this episode and the step of its round.
     imagination.plans_for(np.full(len(at), episode), at)
     begun = states[at]
-    predicted = imagination.score(imagination.rollout(imagination.encode(begun), plans))
+    latents = np.stack(notes.latents)
+    predicted = imagination.score(imagination.rollout(latents, plans))
     within = np.arange(plans.shape[1]) < (task.budget - at)[:, None]
     truth = OracleDynamics(task)
     reached = truth.rollout(begun, plans)
-    is_own = "score" in model.swapped
+    actual = truth.score(reached)
+    if model.rescored is not None and _has_own_score(model.swapped):
+        own = Imagination("rescored", task.actions, model.rescored)
+        own.plans_for(np.full(len(at), episode), at)
+        actual = own.score(own.rollout(np.concatenate([begun, latents], axis=1), plans))
     success, steps = outcome
     return EpisodeTrace(
         success=success,
@@ -367,17 +376,9 @@ def _trace(
         lengths=np.minimum(notes.lengths, len(notes.actions) - at),
         promised=np.where(within, predicted, np.inf).argmin(axis=1) + 1,
         predicted=predicted,
-        actual=_own_scores(task, imagination, reached) if is_own else truth.score(reached),
+        actual=actual,
     )
 
 
-def _own_scores(task: Task, imagination: Imagination, states: FloatArray) -> FloatArray:
-    """Rate true states [R, H, S] by a model's own score of what it encodes them to: [R, H]."""
-    diverged = np.asarray(~np.isfinite(task.observe(states)).all(axis=-1))
-    if diverged.all():
-        return np.full(diverged.shape, np.inf)
-    # A model is not asked about states that are no numbers.
-    known = np.where(diverged[..., None], states[~diverged][0], states)
-    latents = imagination.encode(known.reshape(-1, known.shape[-1]))
-    scores = imagination.score(latents.reshape(*diverged.shape, -1))
-    return np.where(diverged, np.inf, scores)
+def _has_own_score(swapped: tuple[str, ...]) -> bool:
+    return not {"score", "reward"}.isdisjoint(swapped)

@@ -11,7 +11,13 @@ import numpy as np
 
 from pytest_cpg.contracts import IntArray
 from pytest_cpg.metrics import Arm
-from pytest_cpg.stats import Interval, Verdict, fieller_return_interval, paired_mean_interval
+from pytest_cpg.stats import (
+    Interval,
+    Verdict,
+    agresti_caffo_interval,
+    fieller_return_interval,
+    paired_mean_interval,
+)
 
 SCHEMA = 2
 # Schema 1 had one interval, one stopping rule and one metric: the defaults of what came after.
@@ -84,6 +90,9 @@ class GateResult:
         share their starts. With ``metric="return"`` the first is in units of return.
     oracle, learned, chance : Arm
         Episode ``i`` of each began at the same start. The oracle arm may have run more.
+    rescored : Arm or None
+        The true dynamics, with plans rated as the learned model rates them; None where it is the
+        task that rates them, and in results of schema 1.
     task, planner, starts : str
         What was run: the task's name, the planner with all its settings, "sampled" or "fixed".
     budget, horizon : int
@@ -172,6 +181,7 @@ class GateResult:
     weights: str = ""
     device: str = ""
     reuse: tuple[str, ...] = ()
+    rescored: Arm | None = None
 
     def __repr__(self) -> str:
         return (
@@ -197,6 +207,24 @@ class GateResult:
         """The gap as a share of what the oracle adds to chance; None when it adds nothing."""
         headroom = self.oracle.success_rate - self.chance.success_rate
         return self.gap / headroom if headroom > 0 else None
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All arms that were run."""
+        return (self.oracle, *([self.rescored] if self.rescored else []), self.learned, self.chance)
+
+    @property
+    def scoring_loss(self) -> Interval | None:
+        """Interval of what the model's own score loses; None where the task's score rates.
+
+        Oracle minus `rescored` success rate (Agresti-Caffo), or mean return where that is judged.
+        """
+        return self._loss(self.oracle, self.rescored)
+
+    @property
+    def dynamics_loss(self) -> Interval | None:
+        """Interval of what is lost beyond `scoring_loss`: `rescored` minus learned, as that."""
+        return self._loss(self.rescored, self.learned)
 
     @property
     def pairs(self) -> Pairs:
@@ -237,11 +265,24 @@ class GateResult:
             level=self.level,
         )
 
+    def _loss(self, better: Arm | None, worse: Arm | None) -> Interval | None:
+        if better is None or worse is None:
+            return None
+        if self.metric == "return":
+            return return_gap(better, worse, level=self.level) if worse.episodes > 1 else None
+        return agresti_caffo_interval(
+            better.success_count,
+            better.episodes,
+            worse.success_count,
+            worse.episodes,
+            level=self.level,
+        )
+
     def to_json(self) -> str:
         """Return one line of JSON that `from_json` reads back."""
         values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("oracle", "learned", "chance"):
-            values[name] = values[name].to_dict()
+        for name in ("oracle", "learned", "chance", "rescored"):
+            values[name] = values[name] and values[name].to_dict()
         for name in ("interval", "paired_interval"):
             values[name] = asdict(values[name])
         values["verdict"] = self.verdict.value
@@ -267,8 +308,8 @@ class GateResult:
                 f"Read it with the pytest-cpg that wrote it, or upgrade: pip install -U pytest-cpg"
             )
         del values["gap"]
-        for name in ("oracle", "learned", "chance"):
-            values[name] = Arm.from_dict(values[name])
+        for name in ("oracle", "learned", "chance", "rescored"):
+            values[name] = values.get(name) and Arm.from_dict(values[name])
         for name in ("interval", "paired_interval"):
             values[name] = Interval(**values[name])
         values["verdict"] = Verdict(values["verdict"])

@@ -27,7 +27,7 @@ from pytest_cpg.metrics import Arm
 from pytest_cpg.perturbations import Perturbation
 from pytest_cpg.starts import Starts
 from pytest_cpg.stored_arm import StoredArm
-from pytest_cpg.world_models import bind, inference
+from pytest_cpg.world_models import bind, inference, learned_of
 from pytest_cpg.world_models.conventions import describe
 from pytest_cpg.world_models.fingerprint import fingerprint, source_of
 
@@ -81,7 +81,9 @@ class Workload(NamedTuple):
         ComponentError
             When it cannot be sent.
         """
-        what = f"the task {task.name!r}, the planner {planner.name!r} or {describe(model)}"
+        what = (
+            f"the task {task.name!r}, the planner {planner.name!r} or {describe(learned_of(model))}"
+        )
         content = _content_of(task, planner, model)
         values = (task, planner, model, probe, answer, content)
         parcel = executors.dump(values, what)
@@ -260,13 +262,13 @@ class _Loaded:
         if _content_of(task, planner, model) != content:
             raise WorldModelError(_OTHER_CONTENT)
         states, actions = probe
-        with inference(model):
+        with inference(learned_of(model)):
             self._bound = bind(model, task, probe_states=states, probe_actions=actions)
             if not np.array_equal(imagined(self._bound, probe), answer, equal_nan=True):
                 raise WorldModelError(_OTHER_ANSWER)
 
     def run(self, block: Block) -> StoredArm | None:
-        with inference(self._model):
+        with inference(learned_of(self._model)):
             run = ArmRun(
                 block.name,
                 self._task,
@@ -295,8 +297,8 @@ def _content_of(task: Task, planner: Planner, model: object) -> tuple[str, str]:
     What a model holds is checked by what it answers: it may count its calls, or keep a cache.
     """
     with suppress(ValueError):
-        return fingerprint(task, planner), source_of(model)
-    return "", source_of(model)
+        return fingerprint(task, planner), source_of(learned_of(model))
+    return "", source_of(learned_of(model))
 
 
 @contextmanager

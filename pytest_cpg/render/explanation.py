@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from pytest_cpg.gates.result import GateResult
-from pytest_cpg.render.notation import number
+from pytest_cpg.render.notation import arm_name, number, percentage
 from pytest_cpg.stats import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
     Verdict,
@@ -37,9 +38,37 @@ def explanation(result: GateResult, *, fault: bool, drift: Comparison | None) ->
         paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
     elif not fault:
         paragraphs.append(_meaning(result).format(**_numbers(result)))
+    split = loss_split(result)
+    if split:
+        paragraphs.append(split)
     if result.label == Verdict.INCONCLUSIVE:
         paragraphs.append(resolve_hint(result))
     return paragraphs + [f"Note: {note}." for note in result.notes]
+
+
+def loss_split(result: GateResult) -> str:
+    """Say how much of a gap is lost by a model's own score, and how much by what it imagines.
+
+    Empty where it has no score of its own.
+    """
+    arm, scoring, dynamics = result.rescored, result.scoring_loss, result.dynamics_loss
+    if arm is None or scoring is None or dynamics is None:
+        return ""
+    own = [part for part in result.swapped if part not in ("dynamics", "planner")]
+    others = [part for part in result.swapped if part not in own]
+    parts = (
+        f"{number(loss.estimate, result.metric)} [{number(loss.low, result.metric)},"
+        f"{number(loss.high, result.metric)}] is lost by its {' and '.join(names)}"
+        for loss, names in ((scoring, own), (dynamics, others))
+    )
+    reached = f"{arm.success_count}/{arm.episodes} {arm.success_rate:.2f}"
+    if result.metric == "return":
+        reached = f"{arm.returns.mean():.4g} a start"
+    return (
+        f"{arm_name(arm)} {reached}: with the true dynamics, and plans rated as the model rates "
+        f"them. Of the gap, {', '.join(parts)} ({re.sub(r' [0-9]{4}', '', scoring.method)} "
+        f"{percentage(scoring.level)})."
+    )
 
 
 def resolve_hint(result: GateResult) -> str:
@@ -143,7 +172,23 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "wanted": f"{result.min_oracle:g}" if result.min_oracle is not None else "",
         "margin": f"{result.margin:g}" if result.margin is not None else "",
         "high": number(result.interval.high, result.metric),
+        "same": _same_in_both(result),
     }
+
+
+def _same_in_both(result: GateResult) -> str:
+    """Name what the oracle and learned arms shared, to begin a sentence with."""
+    *shared, last = [
+        what
+        for what, is_shared in (
+            ("planner", "planner" not in result.swapped),
+            ("starts", True),
+            ("noise", True),
+            ("score", {"dynamics", "planner"}.issuperset(result.swapped)),
+        )
+        if is_shared
+    ]
+    return f"{', '.join(shared)} and {last}".capitalize()
 
 
 _DRIFT = {
@@ -170,8 +215,8 @@ _TOO_WEAK = (
 _MEANING = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner solves {oracle} starts, with the learned ones "
-        "{learned}: the model loses {lost} starts that were there to be won. Planner, starts, "
-        "noise and score were the same, so the loss is the model's. Compare its predictions with "
+        "{learned}: the model loses {lost} starts that were there to be won. {same} "
+        "were the same, so the loss is the model's. Compare its predictions with "
         "the simulator along the oracle's plans in the lost episodes, and train on states the "
         "planner visits; a lower validation error on the old data need not help."
     ),
@@ -207,7 +252,7 @@ _MEANING_WITH_MARGIN = {
 _MEANING_OF_RETURNS = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner earns {oracle_return} a start, with the learned ones "
-        "{learned_return}. Planner, starts, noise and score were the same, so the loss is the "
+        "{learned_return}. {same} were the same, so the loss is the "
         "model's. Compare its predictions with the simulator along the oracle's plans, and train "
         "on states the planner visits."
     ),

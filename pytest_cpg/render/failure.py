@@ -15,6 +15,7 @@ from pytest_cpg.metrics import Arm
 from pytest_cpg.render.explanation import explanation
 from pytest_cpg.render.notation import (
     WEIGHT_DIGITS,
+    arm_name,
     gap_text,
     percentage,
     recovery_text,
@@ -157,28 +158,35 @@ def rerun_command(
 
 
 def _table(result: GateResult) -> list[str]:
+    width = _name_width(result)
     percent = percentage(result.level)
-    lines = [f"  {'arm':9s} {'success':>8s}   rate   {percent + ' CI':14s} 0{'0.5':^{_BAR - 2}s}1"]
-    lines += [_arm_line(arm) for arm in (result.oracle, result.learned, result.chance)]
-    return [*lines, *_gap_lines(result)]
+    lines = [
+        f"  {'arm':{width}s} {'success':>8s}   rate   {percent + ' CI':14s} 0{'0.5':^{_BAR - 2}s}1"
+    ]
+    lines += [_arm_line(arm, width) for arm in result.arms]
+    return [*lines, *_gap_lines(result, width)]
 
 
-def _gap_lines(result: GateResult) -> list[str]:
+def _name_width(result: GateResult) -> int:
+    return max(9, *(len(arm_name(arm)) for arm in result.arms))
+
+
+def _gap_lines(result: GateResult, width: int) -> list[str]:
     """Return the gap with the interval that judges it, and what stands beside it."""
     judged, beside = result.interval, result.paired_interval
     agresti_caffo = gap_interval("agresti-caffo", result.oracle, result.learned, level=beside.level)
     percent = percentage(judged.level)
     if result.metric == "return":
         return [
-            f"  {'gap':9s} {result.gap:+.2f}  in success (paired {percent}: {_ends(beside)})",
-            f"  {'':9s} {judged.estimate:+.4g}  in mean return ({_method(judged)} {percent}: "
+            f"  {'gap':{width}s} {result.gap:+.2f}  in success (paired {percent}: {_ends(beside)})",
+            f"  {'':{width}s} {judged.estimate:+.4g}  in mean return ({_method(judged)} {percent}: "
             f"{judged.low:+.4g} .. {judged.high:+.4g})",
         ]
-    lead = f"  {'gap':9s} {result.gap:+.2f}  ({_method(judged)} {percent}: {_ends(judged)}"
+    lead = f"  {'gap':{width}s} {result.gap:+.2f}  ({_method(judged)} {percent}: {_ends(judged)}"
     if judged.method == agresti_caffo.method:
         return [f"{lead}; paired {_ends(beside)})"]
     other = f"Agresti-Caffo {_ends(agresti_caffo)}{', blind to the looks' * bool(result.looks)})"
-    return [f"{lead};", f"{'':18s}{other}"]
+    return [f"{lead};", f"{'':{width + 9}s}{other}"]
 
 
 def _ends(interval: Interval) -> str:
@@ -190,11 +198,11 @@ def _method(interval: Interval) -> str:
     return re.sub(r" \d{4}", "", interval.method)
 
 
-def _arm_line(arm: Arm) -> str:
+def _arm_line(arm: Arm, width: int) -> str:
     interval = arm.interval
     success = f"{arm.success_count}/{arm.episodes}"
     return (
-        f"  {arm.name:9s} {success:>8s}   {arm.success_rate:.2f}   "
+        f"  {arm_name(arm):{width}s} {success:>8s}   {arm.success_rate:.2f}   "
         f"[{interval.low:.2f}, {interval.high:.2f}]   {_bar(interval)}"
     ).rstrip()
 
@@ -288,8 +296,7 @@ def _returns(result: GateResult) -> str:
     interval = result.return_interval
     if interval is None:
         return ""
-    arms = (result.oracle, result.learned, result.chance)
-    means = ", ".join(f"{arm.name} {arm.returns.mean():.4g}" for arm in arms)
+    means = ", ".join(f"{arm_name(arm)} {arm.returns.mean():.4g}" for arm in result.arms)
     text = (
         f"mean: {means}; gap {interval.estimate:+.4g} [{interval.low:+.4g}, {interval.high:+.4g}]"
     )

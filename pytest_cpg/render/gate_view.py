@@ -261,7 +261,7 @@ def _comparison_view(
         drift=drift,
         paragraphs=tuple(explanation(result, fault=reason in result.faults, drift=drifted)),
         facts=tuple((what, text) for what, text in _facts(result, one["attempt"]) if text),
-        curves=curves((result.oracle, result.learned, result.chance), result.budget),
+        curves=curves(result.arms, result.budget),
         grid=pair_grid(kinds),
         pairs=_pairs(result, kinds),
         lost=_lost(result),

@@ -17,6 +17,7 @@ from pytest_cpg.contracts import ComponentError
 from pytest_cpg.outcomes import besides_gates
 from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
 from pytest_cpg.render.gate_view import STATES, GateView, gate_views, revision
+from pytest_cpg.render.notation import arm_name
 
 try:
     import jinja2
@@ -62,6 +63,7 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
         gates=gates,
         rows=[one for gate in gates for one in gate.comparisons],
         axis=_forest_axis(gates),
+        arm_name=arm_name,
         overall=document["session"]["outcome"],
         besides_gates=besides_gates(document["session"]),
         states=STATES,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.metrics import Arm
 from pytest_cpg.outcomes import FAILING, WORDS, besides_gates, comparison_outcome, gate_outcome
-from pytest_cpg.render.explanation import explanation, resolve_hint
+from pytest_cpg.render.explanation import explanation, loss_split, resolve_hint
 from pytest_cpg.render.failure import rerun_command
 from pytest_cpg.render.notation import gap_text, label, one_line, recovery_text
 from pytest_cpg.report import drift_of, result_of
@@ -241,6 +241,7 @@ def _notes(row: Row) -> Iterator[str]:
     result, gate = row.result, row.gate
     if result is not None and row.status not in FAILING:
         yield from result.notes
+        yield from filter(None, [loss_split(result)])
         if result.label == Verdict.INCONCLUSIVE:
             yield resolve_hint(result)
     if row.name != gate["id"]:

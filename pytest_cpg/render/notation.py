@@ -51,6 +51,11 @@ def label(result: GateResult) -> str:
     return result.label if result.is_smoke else short_name(result.verdict)
 
 
+def arm_name(arm: Arm) -> str:
+    """Return what an arm is called for readers."""
+    return "oracle+score" if arm.name == "rescored" else arm.name
+
+
 def percentage(level: float) -> str:
     """Return a level of coverage with as many digits as tell it from 100 %."""
     return f"{100 * level:.4g}%" if level < _NEARLY_ONE else f"{100 * level:.12g}%"

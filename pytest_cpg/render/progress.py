@@ -14,8 +14,11 @@ _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
 
 def progress_text(arm: str, done: int, count: int) -> str:
     """Return ``arm 2/3 learned  31/50 episodes``; other names stand alone."""
-    place = f"arm {ARMS.index(arm) + 1}/{len(ARMS)} " if arm in ARMS else ""
-    return f"{place}{arm}  {done}/{count} episodes"
+    if arm not in ARMS:
+        return f"{arm}  {done}/{count} episodes"
+    place = ARMS.index(arm) + 1
+    # The last one is only run where there is something to rescore.
+    return f"arm {place}/{max(place, len(ARMS) - 1)} {arm}  {done}/{count} episodes"
 
 
 class LiveLine:

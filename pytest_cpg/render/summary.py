@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.ledger import Entry, Judgement, Ledger
 from pytest_cpg.outcomes import WORDS, comparison_outcome, gate_outcome
-from pytest_cpg.render.explanation import resolve_hint
+from pytest_cpg.render.explanation import loss_split, resolve_hint
 from pytest_cpg.render.notation import (
     bracket,
     fitted_names,
@@ -189,6 +189,9 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
         return remarks
     remarks += [f"perturbation {recovery_text(result)}"] * bool(result.perturbation)
     remarks += [f"note: {note}" for note in result.notes]
+    split = loss_split(result)
+    if split:
+        remarks.append(split)
     if result.looks and result.max_episodes and result.learned.episodes < result.max_episodes:
         remarks.append(
             f"stopped after {result.learned.episodes} of {result.max_episodes} episodes per arm: "

@@ -1,0 +1,46 @@
+"""A model that rates its own plans: the arm that tells its score from its dynamics."""
+
+GATE = """
+    import numpy as np
+    import pytest
+
+
+    class Model:
+        def rollout(self, latents, actions):
+            return latents[:, None] + np.cumsum(actions, axis=1)
+
+        def score(self, latents):
+            return np.abs(latents[..., 0] - 9.0)
+
+
+    @pytest.fixture
+    def learned_dynamics():
+        return Model()
+
+
+    @pytest.mark.cpg(task="track")
+    def test_gate(cpg):
+        pass
+"""
+
+
+def test_every_report_says_how_much_of_the_gap_a_score_of_its_own_loses(repository):
+    repository.makepyfile(GATE)
+    outputs = ("--cpg-md=gate.md", "--cpg-html=gate.html")
+    result = repository.runpytest(*outputs)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  oracle  * 20/20   1.00 *",
+            "  oracle+score *0/20   0.00 *",
+            "  learned * 0/20   0.00 *",
+            "  swapped *dynamics, score",
+            "  0/20: the model loses 20 starts * Planner, starts and",
+            "*Of the gap, +1.00*",
+            " F test_gate *",
+            "     oracle+score 0/20 0.00: with the true dynamics*",
+        ]
+    )
+    for name in ("gate.md", "gate.html"):
+        text = (repository.path / name).read_text(encoding="utf-8")
+        assert "0.00: with the true dynamics" in text.replace("&#46;", ".").replace("&#58;", ":")
