@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans, Task, WorldModelError
+from pytest_cpg.contracts import (
+    ActionSpace,
+    FiniteActions,
+    FloatArray,
+    IntArray,
+    PlanningModel,
+    Plans,
+    Task,
+    WorldModelError,
+)
 from pytest_cpg.world_models.conventions import REFUSALS, Sender, describe, floats, senders
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -18,6 +27,8 @@ _PROMISE = (
     "plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N]), all noise "
     "drawn from the rngs"
 )
+# Of an action's range: what float32 rounds away.
+_ROUNDING = 1e-6
 
 
 class OwnPlanner:
@@ -53,7 +64,7 @@ class OwnPlanner:
         self.name = f"plan of {describe(learned)}"
         budget = np.full(1, task.budget)
         self._plan: Callable[..., Any] = learned.plan
-        self._own = own
+        self._own, self._actions = own, task.actions
         self.is_warm_started = bool(getattr(learned, "is_warm_started", False))
         failures: list[str] = []
         for sender in senders(learned.plan):
@@ -136,4 +147,16 @@ class OwnPlanner:
         whole = lengths.astype(np.int64)
         if whole[0] != lengths[0]:
             raise WorldModelError(f"{self.name} returned lengths {lengths}; return whole numbers")
-        return Plans(actions, whole, *others)
+        return Plans(_settled(actions, self._actions), whole, *others)
+
+
+def _settled(actions: FloatArray, space: ActionSpace) -> FloatArray:
+    """Return actions [N, H, A] with those that float32 moved off the space put back on it."""
+    if isinstance(space, FiniteActions):
+        values, width = space.values, np.ptp(space.values, axis=0)
+        nearest = np.abs(actions[..., None, :] - values).sum(axis=-1).argmin(axis=-1)
+        allowed = values[nearest]
+    else:
+        allowed, width = np.clip(actions, space.low, space.high), space.high - space.low
+    is_near = (np.abs(allowed - actions) <= _ROUNDING * width).all(axis=-1, keepdims=True)
+    return np.where(is_near, allowed, actions)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sliders import Forgetful, Remembering, Scoring, Slider
 
-from pytest_cpg.contracts import Plans, WorldModelError
+from pytest_cpg.contracts import BoxActions, FiniteActions, Plans, WorldModelError
 from pytest_cpg.episodes import ArmRun
 from pytest_cpg.imagination import Imagination
 from pytest_cpg.planners import RandomShooting
@@ -157,6 +157,34 @@ def test_a_planner_of_its_own_may_say_how_sure_it_is():
             return Plans(actions, lengths, confidences=np.ones(1))
 
     assert (advanced("learned", bound(Sure())).confidences == 1).all()
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        BoxActions(low=np.array([-0.3]), high=np.array([0.3])),
+        FiniteActions(np.array([[-0.3], [0.0], [0.3]])),
+    ],
+    ids=["box", "finite"],
+)
+def test_a_planner_of_its_own_may_round_to_float32_and_no_further(space):
+    class Narrow(Slider):
+        actions = space
+
+    class Rounding(Scoring):
+        by = np.float32(0.3)
+
+        def plan(self, latents, rngs, remaining):
+            return np.full((1, 3, 1), self.by), np.ones(1)
+
+    latents = bound(Scoring()).encode(STARTS.states)
+    arguments = (latents, [np.random.default_rng(0)] * 20, np.full(20, 9))
+    model = Rounding()
+    planned = bound(model, Narrow()).planner.plan(None, *arguments)
+    assert float(Rounding.by) != 0.3
+    assert (planned.actions == 0.3).all()
+    model.by = 0.301
+    assert (bound(model, Narrow()).planner.plan(None, *arguments).actions == 0.301).all()
 
 
 def test_a_planner_of_its_own_that_draws_elsewhere_is_refused():

@@ -8,7 +8,7 @@ from importlib.resources import files
 import jsonschema
 import numpy as np
 import pytest
-from sliders import Forgetful, Remembering, Scoring, Slider
+from sliders import Forgetful, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import IncompleteError
 from pytest_cpg.gates.arm_runs import Execution
@@ -149,11 +149,14 @@ def test_a_decoder_and_a_planner_are_named_where_they_lose():
     assert "lost by its dynamics and planner " in loss_split(result)
 
 
-def test_workers_run_the_third_arm_as_this_process_does(off):
+@pytest.mark.parametrize("model", [Off(), Slippery()], ids=["score", "memory and noise"])
+def test_workers_run_every_arm_as_this_process_does(model):
+    here = measured(model)
     with ThreadPoolExecutor(1) as pool:
-        spread = measured(Off(), execution=Execution(executor=pool))
-    for name in ("successes", "steps", "returns"):
-        assert spread.rescored.to_dict()[name] == off.rescored.to_dict()[name]
+        spread = measured(model, execution=Execution(executor=pool))
+    for one, other in zip(spread.arms, here.arms, strict=True):
+        for name in ("name", "successes", "steps", "returns"):
+            assert one.to_dict()[name] == other.to_dict()[name]
 
 
 def test_a_third_arm_that_was_broken_off_is_resumed_and_never_reused_otherwise(tmp_path, off):
