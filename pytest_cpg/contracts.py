@@ -260,7 +260,12 @@ class WorldModel(Protocol):
 
 
 class PlanningModel(Protocol):
-    """What a planner sees of a world, oracle or learned: how plans may be imagined and rated."""
+    """What a planner sees of a world, oracle or learned: how plans may be imagined and rated.
+
+    A world that can be differentiated has a ``plan_gradient`` other than None. It maps latents
+    [B, Z], actions [B, H, A] and weights [B, H] to the gradient [B, H, A] of the scores' sum by
+    these weights.
+    """
 
     @property
     def actions(self) -> ActionSpace:

@@ -32,7 +32,8 @@ class ArmModel(Protocol):
     It may have ``update(latents [B, Z], actions [B, A], states [B, S]) -> [B, Z]``: then an
     episode is encoded at its start only, and its latents are carried across every real step. It
     may have ``noise_size``: then `rollout` takes standard normal noise [B, H, noise_size] as well.
-    It may have a ``planner``, which then plans instead of the gate's.
+    It may have a ``planner``, which then plans instead of the gate's, and a ``plan_gradient``; see
+    `PlanningModel`.
     """
 
     def encode(self, states: FloatArray) -> FloatArray:
@@ -106,6 +107,19 @@ class Imagination:
         if np.isnan(scores).any():
             self._raise_broken("score", scores)
         return scores
+
+    @property
+    def plan_gradient(self) -> Callable[..., FloatArray] | None:
+        """See `PlanningModel`; a plan that is differentiated counts as imagined once."""
+        method = getattr(self._model, "plan_gradient", None)
+        if method is None:
+            return None
+
+        def ask(latents: FloatArray, actions: FloatArray, weights: FloatArray) -> FloatArray:
+            self.steps += actions.shape[0] * actions.shape[1]
+            return self._ask(method, "plan_gradient", latents, actions, weights)
+
+        return ask
 
     def _drawn(self, actions: FloatArray) -> list[FloatArray]:
         """Return the noise of rows of plans [B, H, A], each episode's from its own stream."""

@@ -32,7 +32,16 @@ def first(successes, episodes):
     return [i < successes for i in range(episodes)]
 
 
-def result_of(oracle, learned, chance=None, *, ignores_action=False, swapped=("dynamics",), **more):
+def result_of(
+    oracle,
+    learned,
+    chance=None,
+    *,
+    ignores_action=False,
+    swapped=("dynamics",),
+    plan_gradient=None,
+    **more,
+):
     episodes = len(oracle)
     task = SimpleNamespace(name="track", budget=500, control_period=0.01, versions={"track": "1"})
     design = Design(
@@ -53,8 +62,10 @@ def result_of(oracle, learned, chance=None, *, ignores_action=False, swapped=("d
         seeds=np.arange(episodes) + 7,
         skipped=2,
     )
-    model = SimpleNamespace(swapped=swapped, ignores_action=ignores_action)
-    oracle_model = SimpleNamespace(swapped=(), ignores_action=False)
+    model = SimpleNamespace(
+        swapped=swapped, ignores_action=ignores_action, plan_gradient=plan_gradient
+    )
+    oracle_model = SimpleNamespace(swapped=(), ignores_action=False, plan_gradient=None)
     # Every episode but the first.
     is_perturbed = design.perturbation is not None
     perturbed = np.arange(episodes) > 0 if is_perturbed else None

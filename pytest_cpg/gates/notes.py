@@ -49,12 +49,29 @@ def notes_on(
             f"random actions succeed in {chance.success_count}/{chance.episodes} episodes: "
             f"success on this task is weak evidence of planning"
         )
+    notes += _on_gradients(design, models)
     extra = [part for part in models["learned"].swapped if part != "dynamics"]
     if extra:
         notes.append(
             f"the learned arm also swaps {', '.join(extra)}: the gap is not about dynamics alone"
         )
     return notes
+
+
+def _on_gradients(design: Design, models: Mapping[str, BoundModel]) -> list[str]:
+    """Say so where one arm's plans follow exact gradients and the other's do not."""
+    if getattr(design.planner, "gradients", None) != "auto":
+        return []
+    ways = {
+        name: "finite differences" if models[name].plan_gradient is None else "torch"
+        for name in ("oracle", "learned")
+    }
+    if ways["oracle"] == ways["learned"]:
+        return []
+    return [
+        f"plans follow gradients by {ways['oracle']} in the oracle arm and by {ways['learned']} "
+        f'in the learned arm; GradientMPC(gradients="finite-differences") treats both alike'
+    ]
 
 
 def _is_blind(design: Design, oracle: Arm) -> bool:

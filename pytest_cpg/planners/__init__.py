@@ -8,6 +8,7 @@ from pytest_cpg.planners.candidates import cut_at_best, score_plans
 from pytest_cpg.planners.cem import CEM
 from pytest_cpg.planners.chance import Chance
 from pytest_cpg.planners.cost import rollout_steps_per_plan
+from pytest_cpg.planners.gradient import GradientMPC
 from pytest_cpg.planners.icem import ICEM
 from pytest_cpg.planners.mppi import MPPI
 from pytest_cpg.planners.objective import rate
@@ -22,6 +23,7 @@ __all__ = [
     "BeamSearch",
     "Chance",
     "Exhaustive",
+    "GradientMPC",
     "Greedy",
     "RandomShooting",
     "cut_at_best",
@@ -33,6 +35,15 @@ __all__ = [
 PLANNERS: Mapping[str, PlannerFactory] = MappingProxyType(
     {
         planner.name: planner
-        for planner in (RandomShooting, CEM, ICEM, MPPI, BeamSearch, Exhaustive, Greedy)
+        for planner in (
+            RandomShooting,
+            CEM,
+            ICEM,
+            MPPI,
+            BeamSearch,
+            Exhaustive,
+            Greedy,
+            GradientMPC,
+        )
     }
 )

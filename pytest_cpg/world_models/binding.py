@@ -13,6 +13,7 @@ from pytest_cpg.world_models.bound import BoundModel, Methods
 from pytest_cpg.world_models.callables import adapt, adapt_dynamics
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.ensemble import Ensemble, ensemble_rollout
+from pytest_cpg.world_models.gradients import PlanGradient
 from pytest_cpg.world_models.latent import bind_latent, noise_size_of, observed, probe_noise
 from pytest_cpg.world_models.oracle import OracleDynamics
 from pytest_cpg.world_models.rating import task_score
@@ -81,7 +82,11 @@ def bind(
     with inference(learned):
         bind_kind = bind_latent if _has_rollout(learned) else _bind_callable
         bound = bind_kind(learned, task, probe_states, probe_actions)
-        return replace(bound, ignores_action=_ignores_action(bound, task, probe_states))
+        return replace(
+            bound,
+            ignores_action=_ignores_action(bound, task, probe_states),
+            gradient=_gradient_of(bound, learned, task, probe_states, probe_actions),
+        )
 
 
 def _check_kind(learned: object) -> None:
@@ -160,6 +165,19 @@ def _steps(step: ArrayFunction) -> ArrayFunction:
         return imagined
 
     return rollout
+
+
+def _gradient_of(
+    bound: BoundModel, learned: Any, task: Task, states: FloatArray, actions: FloatArray
+) -> PlanGradient | None:
+    """Return how plans are differentiated; None where each call draws noise or takes one row."""
+    if bound.noise_size or bound.seconds_per_row is not None:
+        return None
+
+    def rate(latents: FloatArray, plans: FloatArray) -> FloatArray:
+        return bound.score(bound.rollout(latents, plans))
+
+    return PlanGradient(learned, task, rate, bound.encode(states), actions)
 
 
 def _ignores_action(bound: BoundModel, task: Task, states: FloatArray) -> bool:

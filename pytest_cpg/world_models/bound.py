@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
 from pytest_cpg.world_models.conventions import ArrayFunction
+from pytest_cpg.world_models.gradients import PlanGradient
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -46,6 +47,8 @@ class BoundModel:
     rescored : BoundModel or None
         The true dynamics, rated as this model rates what it imagines; None where it swaps
         nothing that rates.
+    gradient : PlanGradient or None
+        How its plans are differentiated, where that can be asked for.
     """
 
     actions: ActionSpace
@@ -55,6 +58,7 @@ class BoundModel:
     noise_size: int = 0
     planner: Planner | None = None
     rescored: BoundModel | None = field(default=None, repr=False)
+    gradient: PlanGradient | None = field(default=None, repr=False)
     methods: Methods = field(repr=False)
 
     @property
@@ -65,6 +69,11 @@ class BoundModel:
         [B, S] they led to, to latents [B, Z].
         """
         return self.methods.update
+
+    @property
+    def plan_gradient(self) -> ArrayFunction | None:
+        """What differentiates plans, see `PlanGradient.function`; None where nothing does."""
+        return self.gradient.function if self.gradient else None
 
     def encode(self, states: FloatArray) -> FloatArray:
         """Map simulator states [B, S] to latents [B, Z]."""

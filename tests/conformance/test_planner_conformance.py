@@ -27,7 +27,7 @@ class Drift:
 
 
 # Searches that one kind of action space has no answer for: they refuse it, and say what has one.
-REFUSED = [("beam", "box"), ("exhaustive", "box")]
+REFUSED = [("beam", "box"), ("exhaustive", "box"), ("gradient", "finite")]
 PAIRS = [(name, space) for name in MAKERS for space in SPACES if (name, space) not in REFUSED]
 
 

@@ -13,6 +13,7 @@ from pytest_cpg.planners import (
     BeamSearch,
     Chance,
     Exhaustive,
+    GradientMPC,
     Greedy,
     RandomShooting,
     cut_at_best,
@@ -173,6 +174,8 @@ def test_a_plan_costs_what_the_planner_says(planner, steps):
         (lambda: ICEM(keep=2), r"keep must lie in \[0, 1\], got 2"),
         (lambda: ICEM(colour=-1), "colour must be 0 for white noise or more, got -1"),
         (lambda: MPPI(temperature=0), "temperature must be a number above 0, got 0"),
+        (lambda: GradientMPC(learning_rate=0), "learning_rate must be a number above 0, got 0"),
+        (lambda: GradientMPC(gradients="exact"), "gradients must be one of .*'exact'"),
         (lambda: Greedy(horizon=3), "looks 1 step ahead, got horizon=3. To look farther"),
     ],
 )
@@ -211,3 +214,10 @@ def successes(planner, actions):
 def test_planning_anew_from_the_last_plan_solves_what_random_shooting_does_not(planner, actions):
     assert successes(RandomShooting(), actions) < 14
     assert successes(planner, actions) >= 17
+
+
+def test_planning_by_gradient_solves_what_random_shooting_does_not():
+    planner = GradientMPC(iterations=5, candidates=1)
+    assert successes(planner, BOX) >= 17
+    # Six plans are rated, and moved by both sides of each of 15 actions five times.
+    assert rollout_steps_per_plan(planner, BOX, budget=500) == (6 + 5 * 2 * 15) * 15

@@ -5,6 +5,7 @@ from fakes import first, result_of
 
 from pytest_cpg import GateResult, Verdict
 from pytest_cpg.gates.planning_gap import failure_reason
+from pytest_cpg.planners import GradientMPC
 
 
 @pytest.mark.parametrize(
@@ -113,3 +114,14 @@ def test_a_result_of_the_first_schema_still_loads():
 def test_json_never_holds_a_number_that_is_none():
     with pytest.raises(ValueError, match="Out of range float"):
         result_of(first(8, 20), first(3, 20), min_oracle=float("nan")).to_json()
+
+
+def test_arms_that_follow_gradients_in_two_ways_are_noted():
+    def notes(planner, plan_gradient):
+        arms = (first(20, 20), first(20, 20))
+        return result_of(*arms, planner=planner, plan_gradient=plan_gradient).notes
+
+    (note,) = notes(GradientMPC(), print)
+    assert note.startswith("plans follow gradients by finite differences in the oracle arm and by")
+    assert not notes(GradientMPC(), None)
+    assert not notes(GradientMPC(gradients="finite-differences"), print)

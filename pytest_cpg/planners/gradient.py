@@ -1,0 +1,196 @@
+"""Gradient planning: plans improved along the gradient of what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    BoxActions,
+    ComponentError,
+    FloatArray,
+    IntArray,
+    PlanningModel,
+    Plans,
+)
+from pytest_cpg.planners.candidates import BestPlans, check_counts, score_plans
+from pytest_cpg.planners.distributions import shift
+from pytest_cpg.planners.noise import check_noise, draw_noise
+from pytest_cpg.planners.objective import Objective, check_choice, rate, step_weights
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+Gradients: TypeAlias = Literal["auto", "finite-differences"]
+Slopes: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+# Of Adam (Kingma and Ba 2015): decay of the mean of gradients and of their squares.
+_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientMPC:
+    """Adam (Kingma and Ba 2015) on the actions of a few plans, the best plan seen is executed.
+
+    A torch model is differentiated by torch, through its dynamics; the true dynamics and whatever
+    else has no gradient, by central differences, which imagine ``2 * H * A`` plans for each. A gate
+    whose arms differ in that says so.
+
+    Attributes
+    ----------
+    iterations, candidates : int
+        Steps of Adam, and plans that take them.
+    horizon : int
+        Steps per plan, ``H``.
+    learning_rate : float
+        Above 0, in halves of the box's width, as are the next two.
+    deviation : float
+        Of the noise between the candidates: the first is the last plan, shifted by what was
+        executed of it, or the middle of the box.
+    difference : float
+        Above 0: how far an action is moved to see what that changes.
+    correlation : float
+        Of the noise of neighbouring steps, in (-1, 1).
+    gradients : "auto" or "finite-differences"
+        The latter in every arm, so that only the dynamics differ.
+    objective, execute
+        See `rate`.
+    """
+
+    iterations: int = 10
+    candidates: int = 2
+    horizon: int = 15
+    learning_rate: float = 0.2
+    deviation: float = 0.5
+    difference: float = 1e-3
+    correlation: float = 0.7
+    gradients: Gradients = "auto"
+    objective: Objective = "sum"
+    execute: int | None = 1
+    name: ClassVar[str] = "gradient"
+    is_warm_started: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_counts(iterations=self.iterations, candidates=self.candidates)
+        check_choice(
+            objective=self.objective, execute=self.execute, ties="earliest", horizon=self.horizon
+        )
+        check_noise(correlation=self.correlation)
+        for name in ("learning_rate", "deviation", "difference"):
+            if not 0 < getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be a number above 0, got {getattr(self, name)!r}")
+        if self.gradients not in get_args(Gradients):
+            raise ValueError(f"gradients must be one of {get_args(Gradients)}: {self.gradients!r}")
+
+    def plan(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        rngs: Sequence[np.random.Generator],
+        remaining: IntArray,
+        memory: FloatArray | None = None,
+    ) -> Plans:
+        """Plan for ``N`` episodes; see `Planner.plan`."""
+        box = _box_of(world_model)
+        middle, half = (box.low + box.high) / 2, (box.high - box.low) / 2
+        slopes = self._slopes(world_model, box)
+        shape = (self.candidates, self.horizon, box.size)
+        noise = draw_noise(rngs, shape, correlation=self.correlation)
+        noise[:, 0] = 0.0
+        begun = np.zeros((len(latents), *shape[1:])) if memory is None else memory
+        # In the box's own units its bounds are -1 and 1.
+        units = np.clip(begun[:, None] + self.deviation * noise, -1, 1)
+        adam = _Adam(units.shape, self.learning_rate)
+        chosen = BestPlans(len(latents), *shape[1:])
+        for iteration in range(self.iterations + 1):
+            plans = np.clip(middle + half * units, box.low, box.high)
+            scores = score_plans(world_model, latents, plans)
+            costs, lengths = rate(scores, remaining, objective=self.objective, execute=self.execute)
+            chosen.offer(plans, costs, lengths)
+            if iteration < self.iterations:
+                weights = step_weights(scores, remaining, objective=self.objective)
+                units = np.clip(units - adam.step(half * slopes(latents, plans, weights)), -1, 1)
+        kept = shift((chosen.actions - middle) / half, chosen.lengths, np.zeros(box.size))
+        return Plans(chosen.actions, chosen.lengths, memory=kept)
+
+    def _slopes(self, world_model: PlanningModel, box: BoxActions) -> Slopes:
+        """Return what maps latents [N, Z], plans [N, K, H, A], weights [N, K, H] to gradients."""
+        exact = getattr(world_model, "plan_gradient", None)
+        if exact is None or self.gradients == "finite-differences":
+            return lambda latents, plans, weights: finite_differences(
+                world_model, latents, plans, weights, box=box, step=self.difference
+            )
+
+        def differentiated(
+            latents: FloatArray, plans: FloatArray, weights: FloatArray
+        ) -> FloatArray:
+            rows = np.repeat(latents, plans.shape[1], axis=0)
+            flat = exact(rows, plans.reshape(-1, *plans.shape[2:]), weights.reshape(len(rows), -1))
+            return np.asarray(flat.reshape(plans.shape))
+
+        return differentiated
+
+
+def finite_differences(
+    world_model: PlanningModel,
+    latents: FloatArray,
+    plans: FloatArray,
+    weights: FloatArray,
+    *,
+    box: BoxActions,
+    step: float,
+) -> FloatArray:
+    """Differentiate the scores of plans [N, K, H, A] by each action, weighted by [N, K, H].
+
+    Each action is moved by ``step`` halves of the box's width to both sides, as far as the box
+    goes. What has diverged has no slope.
+    """
+    episodes, count, horizon, size = plans.shape
+    moves = np.eye(horizon * size).reshape(-1, horizon, size) * step * (box.high - box.low) / 2
+    sides = []
+    for side in (1, -1):
+        moved = np.clip(plans[:, :, None] + side * moves, box.low, box.high)
+        scores = score_plans(world_model, latents, moved.reshape(episodes, -1, horizon, size))
+        sides.append((moved, scores.reshape(episodes, count, -1, horizon)))
+    (above, high), (below, low) = sides
+    is_known = np.isfinite(high) & np.isfinite(low)
+    rise = np.where(is_known, high, 0.0) - np.where(is_known, low, 0.0)
+    # Only the action that was moved differs.
+    width = (above - below).sum(axis=(-2, -1))
+    rises = (rise * weights[:, :, None]).sum(axis=-1)
+    return np.asarray((rises / width).reshape(plans.shape))
+
+
+class _Adam:
+    """The steps of Adam for some plans."""
+
+    def __init__(self, shape: tuple[int, ...], rate: float) -> None:
+        self._rate, self._count = rate, 0
+        self._mean, self._square = np.zeros(shape), np.zeros(shape)
+
+    def step(self, gradients: FloatArray) -> FloatArray:
+        """Return how far to go against these gradients."""
+        self._count += 1
+        self._mean = _DECAY * self._mean + (1 - _DECAY) * gradients
+        self._square = _SQUARE_DECAY * self._square + (1 - _SQUARE_DECAY) * gradients**2
+        mean = self._mean / (1 - _DECAY**self._count)
+        square = self._square / (1 - _SQUARE_DECAY**self._count)
+        return np.asarray(self._rate * mean / (np.sqrt(square) + _EPSILON))
+
+
+def _box_of(world_model: PlanningModel) -> BoxActions:
+    """Return the box of a world whose plans have gradients, or raise ComponentError."""
+    if not isinstance(world_model.actions, BoxActions):
+        raise ComponentError(
+            'planner "gradient" moves actions a little at a time, and those of this task are a '
+            'finite set. Write planner="icem" or "beam", or give the task a BoxActions.'
+        )
+    if getattr(world_model, "noise_size", 0):
+        raise ComponentError(
+            'planner "gradient" compares a plan with others close to it, and this model imagines '
+            'each with other noise. Write planner="icem" or "mppi".'
+        )
+    return world_model.actions
