@@ -264,7 +264,8 @@ class PlanningModel(Protocol):
 
     A world that can be differentiated has a ``plan_gradient`` other than None. It maps latents
     [B, Z], actions [B, H, A] and weights [B, H] to the gradient [B, H, A] of the scores' sum by
-    these weights.
+    these weights. One whose latents can be seen from outside has an ``observe`` other than None,
+    from latents [B, H, Z] to observations [B, H, O].
     """
 
     @property

@@ -32,8 +32,8 @@ class ArmModel(Protocol):
     It may have ``update(latents [B, Z], actions [B, A], states [B, S]) -> [B, Z]``: then an
     episode is encoded at its start only, and its latents are carried across every real step. It
     may have ``noise_size``: then `rollout` takes standard normal noise [B, H, noise_size] as well.
-    It may have a ``planner``, which then plans instead of the gate's, and a ``plan_gradient``; see
-    `PlanningModel`.
+    It may have a ``planner``, which then plans instead of the gate's, and ``plan_gradient`` and
+    ``observe``; see `PlanningModel`.
     """
 
     def encode(self, states: FloatArray) -> FloatArray:
@@ -107,6 +107,12 @@ class Imagination:
         if np.isnan(scores).any():
             self._raise_broken("score", scores)
         return scores
+
+    @property
+    def observe(self) -> Callable[..., FloatArray] | None:
+        """See `PlanningModel`."""
+        method = getattr(self._model, "observe", None)
+        return None if method is None else lambda latents: self._ask(method, "decode", latents)
 
     @property
     def plan_gradient(self) -> Callable[..., FloatArray] | None:

@@ -12,6 +12,7 @@ from pytest_cpg.planners.gradient import GradientMPC
 from pytest_cpg.planners.icem import ICEM
 from pytest_cpg.planners.mppi import MPPI
 from pytest_cpg.planners.objective import rate
+from pytest_cpg.planners.policy_guided import PolicyGuided
 from pytest_cpg.planners.random_shooting import RandomShooting
 from pytest_cpg.planners.tree import BeamSearch, Exhaustive, Greedy
 
@@ -25,6 +26,7 @@ __all__ = [
     "Exhaustive",
     "GradientMPC",
     "Greedy",
+    "PolicyGuided",
     "RandomShooting",
     "cut_at_best",
     "rate",

@@ -12,8 +12,12 @@ from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
 def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: int) -> int:
     """Count the model steps that one plan imagines, by asking for one in an empty world.
 
-    Of a planner that is warm started, a plan that begins from another one.
+    Of a planner that is warm started, a plan that begins from another one. One that needs more
+    than an empty world says so itself, in ``rollout_steps``.
     """
+    known = getattr(planner, "rollout_steps", None)
+    if known is not None:
+        return int(known)
     world = _EmptyWorld(actions)
     question: Any = (world, np.zeros((1, 1)), [np.random.default_rng(0)], np.array([budget]))
     if not getattr(planner, "is_warm_started", False):

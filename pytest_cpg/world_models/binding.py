@@ -15,6 +15,7 @@ from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.gradients import PlanGradient
 from pytest_cpg.world_models.latent import bind_latent, noise_size_of, observed, probe_noise
+from pytest_cpg.world_models.observing import unchanged
 from pytest_cpg.world_models.oracle import OracleDynamics
 from pytest_cpg.world_models.rating import task_score
 from pytest_cpg.world_models.rescoring import Rescored
@@ -68,7 +69,9 @@ def bind(
             )
         return BoundModel(
             actions=task.actions,
-            methods=Methods(lambda states: states, learned.rollout, learned.score),
+            methods=Methods(
+                lambda states: states, learned.rollout, learned.score, observe=task.observe
+            ),
         )
     if isinstance(learned, Rescored):
         whole = bind(learned.learned, task, probe_states=probe_states, probe_actions=probe_actions)
@@ -131,6 +134,7 @@ def _bind_callable(
             encode=lambda states: observed(task, states),
             rollout=rollout,
             score=task_score(task),
+            observe=unchanged,
         ),
     )
 

@@ -22,6 +22,7 @@ class Methods(NamedTuple):
     rollout: ArrayFunction
     score: ArrayFunction
     update: ArrayFunction | None = None
+    observe: ArrayFunction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +70,11 @@ class BoundModel:
         [B, S] they led to, to latents [B, Z].
         """
         return self.methods.update
+
+    @property
+    def observe(self) -> ArrayFunction | None:
+        """What maps latents [..., Z] to observations [..., O]; None where nothing does."""
+        return self.methods.observe
 
     @property
     def plan_gradient(self) -> ArrayFunction | None:

@@ -12,6 +12,7 @@ from pytest_cpg.world_models.bound import BoundModel, Methods
 from pytest_cpg.world_models.callables import adapt
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.nesting import flattened
+from pytest_cpg.world_models.observing import observer_of
 from pytest_cpg.world_models.own_planner import OwnPlanner
 from pytest_cpg.world_models.rating import Rating, rating_of
 from pytest_cpg.world_models.rescoring import rescored
@@ -38,12 +39,15 @@ class LatentModel:
     rollout : callable
         Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
     rating : Rating
+    observe : callable or None
+        Maps the planner's latents [..., Z] to observations [..., O].
     """
 
     encode: ArrayFunction
     update: ArrayFunction | None
     rollout: ArrayFunction
     rating: Rating
+    observe: ArrayFunction | None
 
 
 def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:
@@ -89,12 +93,14 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         )
     )
     check_rows(learned, "rollout", rollout, latents, plans, *noise)
-    rating = rating_of(learned, task, latents, plans, rollout(latents, plans, *noise))
+    imagined = rollout(latents, plans, *noise)
+    rating = rating_of(learned, task, latents, plans, imagined)
     model = LatentModel(
         encode=lambda states: encode(observed(task, states)),
         update=_update_of(learned, task, latents, actions, observations),
         rollout=rollout,
         rating=rating,
+        observe=observer_of(learned, task, rating, imagined),
     )
     bound = _planned(model, task, noise_size)
     if rating.swapped:
@@ -171,5 +177,6 @@ def _planned(model: LatentModel, task: Task, noise_size: int) -> BoundModel:
                     carry(rating.own(latents), actions, states)
                 )
             ),
+            observe=model.observe,
         ),
     )

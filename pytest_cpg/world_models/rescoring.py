@@ -80,6 +80,7 @@ def rescored(model: LatentModel, task: Task, state_size: int) -> BoundModel:
             rollout=rollout,
             score=score,
             update=update if model.update else None,
+            observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
         ),
     )
 

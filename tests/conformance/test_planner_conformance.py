@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions, Planner
-from pytest_cpg.planners import PLANNERS, Chance
+from pytest_cpg.planners import PLANNERS, Chance, PolicyGuided
 
-MAKERS = {**PLANNERS, "chance": Chance}
+MAKERS = {
+    **PLANNERS,
+    "chance": Chance,
+    "policy-guided": lambda: PolicyGuided(policy=lambda observations: -observations),
+}
 SPACES = {
     "finite": FiniteActions(np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])),
     "box": BoxActions(np.array([-2.0, 0.0]), np.array([-1.0, 3.0])),
@@ -21,6 +25,9 @@ class Drift:
 
     def rollout(self, latents, actions):
         return latents[:, None] + np.cumsum(actions, axis=1)
+
+    def observe(self, latents):
+        return latents
 
     def score(self, latents):
         return np.sin(latents).sum(axis=-1)

@@ -327,9 +327,7 @@ def test_a_script_without_a_guard_is_told(repository):
 def test_what_runs_episodes_elsewhere_is_chosen_once(repository, other):
     write(repository)
     value = {"-n": "2", "--cpg-cluster": "tcp://127.0.0.1:9"}[other]
-    result = repository.runpytest(
-        "--cpg-workers=2", f"{other}={value}" if other != "-n" else "-n2"
-    )
+    result = repository.runpytest("--cpg-workers=2", f"{other}={value}" if other != "-n" else "-n2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*Leave one of them out*"])
 

@@ -1,0 +1,152 @@
+"""Policy-guided planning: a policy rolled through the world, and the best of what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    ComponentError,
+    CpgError,
+    FiniteActions,
+    FloatArray,
+    IntArray,
+    PlanningModel,
+    Plans,
+)
+from pytest_cpg.planners.candidates import check_counts, score_plans
+from pytest_cpg.planners.distributions import check_spread
+from pytest_cpg.planners.noise import check_noise, draw_noise
+from pytest_cpg.planners.objective import Objective, check_choice, rate
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyGuided:
+    """The actions of a policy in the imagined world, improved by noise around them.
+
+    A plan is what the policy does where the model says it would get to; every step of it is
+    imagined from where the episode is. With one candidate, that plan itself is executed.
+
+    Attributes
+    ----------
+    policy : callable
+        Maps observations [1, O] to actions [1, A], numpy arrays both, by itself alone: an episode
+        must get the same action each time. It is asked for one episode at a time, so that no
+        batch can change what it says. Of a finite set, the action nearest to its answer is taken.
+    candidates : int
+        Plans that are rated, the policy's own among them.
+    horizon : int
+        Steps per plan, ``H``.
+    noise : float
+        Of a box: deviation around the policy's actions in halves of the box's width. Of a finite
+        set: share of the actions that are drawn anew.
+    correlation : float
+        Of a box's noise in neighbouring steps, in (-1, 1).
+    objective, execute
+        See `rate`.
+    """
+
+    policy: Callable[[FloatArray], Any]
+    candidates: int = 20
+    horizon: int = 15
+    noise: float = 0.3
+    correlation: float = 0.0
+    objective: Objective = "sum"
+    execute: int | None = 1
+    name: ClassVar[str] = "policy-guided"
+
+    def __post_init__(self) -> None:
+        check_counts(candidates=self.candidates)
+        check_choice(
+            objective=self.objective, execute=self.execute, ties="earliest", horizon=self.horizon
+        )
+        check_spread(smoothing=0, noise=self.noise)
+        check_noise(correlation=self.correlation)
+        if not callable(self.policy):
+            raise ValueError(
+                f"policy must be a function from observations to actions, got {self.policy!r}"
+            )
+
+    @property
+    def rollout_steps(self) -> int:
+        """Model steps that one plan imagines."""
+        return self.horizon * (self.horizon - 1) // 2 + self.candidates * self.horizon
+
+    def plan(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        rngs: Sequence[np.random.Generator],
+        remaining: IntArray,
+    ) -> Plans:
+        """Plan for ``N`` episodes; see `Planner.plan`."""
+        own = self._followed(world_model, latents)[:, None]
+        near = self._varied(world_model.actions, own, rngs)
+        plans = np.concatenate([own, near], axis=1)
+        costs, lengths = rate(
+            score_plans(world_model, latents, plans),
+            remaining,
+            objective=self.objective,
+            execute=self.execute,
+        )
+        episodes, best = np.arange(len(plans)), costs.argmin(axis=1)
+        return Plans(plans[episodes, best], lengths[episodes, best])
+
+    def _followed(self, world_model: PlanningModel, latents: FloatArray) -> FloatArray:
+        """Return the plans [N, H, A] of the policy in the imagined world."""
+        observe = getattr(world_model, "observe", None)
+        if observe is None:
+            raise ComponentError(
+                f'planner "{self.name}" shows its policy observations, and this world model has '
+                f"only latents. Give the model decode(latents [..., Z]) -> observations [..., O]."
+            )
+        actions = world_model.actions
+        plans = np.empty((len(latents), self.horizon, actions.size))
+        for step in range(self.horizon):
+            reached = latents[:, None]
+            if step:
+                # From the start each time: see `Task.rollout` on what can be gone on from.
+                reached = world_model.rollout(latents, plans[:, :step])[:, -1:]
+            plans[:, step] = self._acted(actions, observe(reached)[:, 0])
+        return plans
+
+    def _acted(self, actions: ActionSpace, observations: FloatArray) -> FloatArray:
+        """Return what the policy does on observations [N, O], made possible: [N, A]."""
+        rows: list[FloatArray] = []
+        for row in range(len(observations)):
+            if not np.isfinite(observations[row]).all():
+                # The true dynamics diverged: the plan rates as infinity, whatever it goes on with.
+                rows.append(actions.idle)
+                continue
+            given = np.asarray(self.policy(observations[row : row + 1].copy()), dtype=np.float64)
+            if given.shape != (1, actions.size) or not np.isfinite(given).all():
+                raise CpgError(
+                    f"the policy of PolicyGuided gave {given!r} for one observation; return a "
+                    f"finite array of shape {(1, actions.size)}."
+                )
+            rows.append(given[0])
+        wanted = np.stack(rows)
+        if isinstance(actions, FiniteActions):
+            distances = ((wanted[:, None] - actions.values) ** 2).sum(axis=-1)
+            return np.asarray(actions.values[distances.argmin(axis=1)])
+        return np.asarray(np.clip(wanted, actions.low, actions.high))
+
+    def _varied(
+        self, actions: ActionSpace, own: FloatArray, rngs: Sequence[np.random.Generator]
+    ) -> FloatArray:
+        """Return plans [N, K - 1, H, A] near those of the policy [N, 1, H, A]."""
+        count = self.candidates - 1
+        if isinstance(actions, FiniteActions):
+            unit = np.stack([rng.random((count, self.horizon, 1)) for rng in rngs])
+            return np.where(unit < self.noise, actions.sample(rngs, (count, self.horizon)), own)
+        shape = (count, self.horizon, actions.size)
+        drawn = draw_noise(rngs, shape, correlation=self.correlation)
+        half = (actions.high - actions.low) / 2
+        return np.clip(own + self.noise * half * drawn, actions.low, actions.high)
