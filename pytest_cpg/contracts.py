@@ -140,6 +140,10 @@ class Task(Protocol):
     with factors of mass, friction and gravity, and one whose states can be seen wrongly an array
     ``measured`` of their columns that can. A task with pictures may offer ``render(states [B, S])
     -> frames [B, H, W, 3]``, uint8.
+
+    One whose score needs more than is observed may offer ``score_states(states [..., S])``, which
+    the oracle arm is planned with, and raise WorldModelError in `score`: its models bring their
+    own.
     """
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_cpg.contracts import ComponentError
 
@@ -51,6 +51,12 @@ def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
     """Return ``table[name]``, or say what to type instead."""
     if name in table:
         return table[name]
+    if kind == "task":
+        from pytest_cpg.tasks.families import family_member
+
+        member: Any = family_member(name)
+        if member is not None:
+            return member  # type: ignore[no-any-return]  # a table of tasks holds their factories
     raise ComponentError(
         f"no {kind} named {name!r}. {did_you_mean(name, table)} To add one, return it from the "
         f"pytest_cpg_{hook_suffix(kind)} hook."

@@ -237,7 +237,7 @@ def control_task(
     # Imported after the suite, whose errors say which extra is missing.
     from pytest_cpg.tasks.simulator import Simulator, strip_visuals
 
-    model = strip_visuals(suite.model, suite.xml, suite.includes)
+    model = strip_visuals(suite.model, *suite.source())
     threads = own_share() if threads is None else threads
     words: Any = actions or (BOX if formulas.is_box else LEVELS)
     return ControlTask(

@@ -46,7 +46,8 @@ class Simulator:
     """One MuJoCo model, advanced for ``B`` states at once.
 
     A state ``[S]`` is MuJoCo's full physics state (time, positions, velocities, activations), the
-    solver's warm start, and any context of the episode, which is carried along. Rows do not know of
+    solver's warm start, the sensors if asked for, and any context of the episode, which is carried
+    along. Rows do not know of
     each other: their bits depend neither on ``B`` nor on their order nor on the threads.
 
     Parameters
@@ -57,9 +58,19 @@ class Simulator:
         Threads of `rollout`, at least 1; they start with the first one.
     substeps : int
         Time steps of the model that one control is held for, at least 1.
+    with_sensors : bool
+        Sensors are part of a state: what they read just before the last time step, as those of
+        forces cannot be read anew.
     """
 
-    def __init__(self, model: mujoco.MjModel, *, threads: int, substeps: int = 1) -> None:
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        *,
+        threads: int,
+        substeps: int = 1,
+        with_sensors: bool = False,
+    ) -> None:
         if threads < 1:
             raise ValueError(f"need at least 1 thread, got {threads!r}")
         if substeps < 1:
@@ -70,9 +81,25 @@ class Simulator:
         self.model = model
         self.threads = threads
         self.substeps = substeps
-        self._physics = mujoco.mj_stateSize(model, _PHYSICS)
-        self._own = self._physics + model.nv
+        self._physics: int = mujoco.mj_stateSize(model, _PHYSICS)
+        self._own: int = self._physics + model.nv
+        self._sensed: int = self._own + (model.nsensordata if with_sensors else 0)
         self._workers: _Workers | None = None
+
+    @property
+    def physics_size(self) -> int:
+        """Numbers of a state's physics, its first ones."""
+        return self._physics
+
+    @property
+    def own_size(self) -> int:
+        """Numbers of a state's physics and warm start."""
+        return self._own
+
+    @property
+    def sensed_size(self) -> int:
+        """Numbers of a state's physics, warm start and sensors; the rest is context."""
+        return self._sensed
 
     def step(self, states: FloatArray, controls: FloatArray) -> FloatArray:
         """Map states [B, S] and controls [B, A] to next states [B, S]; a diverged row is NaN."""
@@ -81,13 +108,15 @@ class Simulator:
         inputs[:, 0] = _EPOCH
         after = np.array(states, dtype=np.float64)
         numbers = np.empty((len(states), self._own))
+        sensors = after[:, self._own : self._sensed]
         workers = self._workforce()
         model, data = self.model, workers.datas[0]
         with workers.lock, without_clock():
-            for row, result in zip(inputs, numbers, strict=True):
+            for row, result, sensed in zip(inputs, numbers, sensors, strict=True):
                 mujoco.mj_setState(model, data, row, _PHYSICS | _WARMSTART | _CONTROL)
                 mujoco.mj_step(model, data, self.substeps)
                 mujoco.mj_getState(model, data, result, _PHYSICS | _WARMSTART)
+                sensed[:] = data.sensordata[: len(sensed)]
         after[:, : self._own] = numbers
         self._finish(after[:, None], states[:, 0])
         return after
@@ -106,18 +135,21 @@ class Simulator:
         size = max(1, _LARGEST_PART // (controls.shape[1] * self.substeps * self._physics))
         for first in range(0, len(states), size):
             part = slice(first, first + size)
-            after[part, :, : self._physics] = self._advanced(states[part], controls[part])
+            physics, sensors = self._advanced(states[part], controls[part])
+            after[part, :, : self._physics] = physics
+            after[part, :, self._own : self._sensed] = sensors
         after[..., self._physics : self._own] = np.nan
-        after[..., self._own :] = states[:, None, self._own :]
+        after[..., self._sensed :] = states[:, None, self._sensed :]
         self._finish(after, states[:, 0])
         return after
 
-    def _advanced(self, states: FloatArray, controls: FloatArray) -> FloatArray:
-        """Return the physics [B, H, P] after each control, at the times of a clock of ours."""
+    def _advanced(self, states: FloatArray, controls: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return physics [B, H, P] after each control, by our own clock, and sensors [B, H, F]."""
         batch, horizon = len(states), controls.shape[1] * self.substeps
         initial = np.array(states[:, : self._physics], dtype=np.float64, order="C")
         initial[:, 0] = _EPOCH
         physics = np.empty((batch, horizon, self._physics))
+        sensors = np.empty((batch, horizon, self._sensed - self._own))
         workers = self._workforce()
         with workers.lock, without_clock():
             workers.pool.rollout(
@@ -130,9 +162,11 @@ class Simulator:
                     states[:, self._physics : self._own], dtype=np.float64, order="C"
                 ),
                 state=physics,
+                sensordata=sensors if sensors.size else None,
                 skip_checks=True,
             )
-        return physics[:, self.substeps - 1 :: self.substeps]
+        last = slice(self.substeps - 1, None, self.substeps)
+        return physics[:, last], sensors[:, last]
 
     def model_digest(self) -> str:
         """Return 64 hexadecimal digits that tell apart models that may move differently."""
@@ -182,9 +216,9 @@ class Simulator:
         return self._workers
 
     def _check(self, states: FloatArray, controls: FloatArray) -> None:
-        if states.ndim != 2 or states.shape[1] < self._own:
+        if states.ndim != 2 or states.shape[1] < self._sensed:
             raise ValueError(
-                f"need states of shape [B, {self._own} or more], got shape {states.shape}"
+                f"need states of shape [B, {self._sensed} or more], got shape {states.shape}"
             )
         if controls.ndim != 3 or controls.shape[::2] != (len(states), self.model.nu):
             raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -20,14 +20,20 @@ class Suite:
 
     def __init__(self, domain: str, name: str) -> None:
         self._random = np.random.RandomState(0)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         with _named_errors():
             _import_without_display()
             suite = importlib.import_module("dm_control.suite")
             self._environment = suite.load(domain, name, task_kwargs={"random": self._random})
-            module = importlib.import_module(f"dm_control.suite.{domain}")
-            xml, self.includes = module.get_model_and_assets()
-            self.xml = xml if isinstance(xml, str) else xml.decode()
+            self._domain = importlib.import_module(f"dm_control.suite.{domain}")
+
+    def source(self) -> tuple[str, Mapping[str, bytes]]:
+        """Return the model's XML and the files that it includes, by name.
+
+        Those domains have one whose model does not depend on the task.
+        """
+        xml, includes = self._domain.get_model_and_assets()
+        return (xml if isinstance(xml, str) else xml.decode()), includes
 
     @property
     def model(self) -> Any:
@@ -49,14 +55,34 @@ class Suite:
         from pytest_cpg.tasks.simulator import snapshot
 
         rows = []
-        with self._lock:
-            physics = self._environment.physics
-            for seed in seeds:
-                self._random.seed(int(seed))
-                self._environment.reset()
+        for seed in seeds:
+            with self.begun(int(seed)) as environment:
+                physics = environment.physics
                 state = snapshot(physics.model.ptr, physics.data.ptr)
                 rows.append(np.concatenate([state, context(physics)]))
         return np.stack(rows)
+
+    @contextmanager
+    def begun(self, seed: int) -> Iterator[Any]:
+        """Lend dm_control's environment, at the start of the episode of a seed."""
+        with self.lent() as environment:
+            self._random.seed(seed)
+            environment.reset()
+            yield environment
+
+    @contextmanager
+    def lent(self) -> Iterator[Any]:
+        """Lend dm_control's environment, to one thread at a time."""
+        with self._lock:
+            yield self._environment
+
+
+def suite_tasks() -> dict[str, tuple[str, str]]:
+    """Return the suite's tasks, in two parts, by name: ``"ball_in_cup-catch"``."""
+    with _named_errors():
+        _import_without_display()
+        tasks = importlib.import_module("dm_control.suite").ALL_TASKS
+        return {f"{domain}-{name}": (domain, name) for domain, name in tasks}
 
 
 def suite_versions() -> dict[str, str]:

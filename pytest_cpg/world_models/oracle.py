@@ -39,5 +39,7 @@ class OracleDynamics:
 
         A diverged state rates as plus infinity: the plan that led there is only never chosen.
         """
-        scores = np.asarray(self.task.score(self.task.observe(states)), dtype=np.float64)
+        rate = getattr(self.task, "score_states", None)
+        rated = rate(states) if callable(rate) else self.task.score(self.task.observe(states))
+        scores = np.asarray(rated, dtype=np.float64)
         return np.where(np.isnan(scores), np.inf, scores)

@@ -139,7 +139,10 @@ def rating_of(
 
 
 def task_score(task: Task) -> ArrayFunction:
-    """Return the task's score of observations [B, H, O]."""
+    """Return the task's score of observations [B, H, O]; a task without one raises its error."""
+    if callable(getattr(task, "score_states", None)):
+        # Said now, and not after the oracle arm has run.
+        task.score(np.zeros((1, task.observation_size)))
     return tiled(lambda observations: np.asarray(task.score(observations), dtype=np.float64))
 
 

@@ -1,0 +1,65 @@
+"""Families: tasks named by a prefix and what follows it, such as ``dmc:cheetah-run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pytest_cpg.contracts import ComponentError
+
+if TYPE_CHECKING:
+    from pytest_cpg.contracts import Task, TaskFactory
+
+
+@cache
+def _dmc(name: str) -> TaskFactory:
+    """Return what makes a task of the DeepMind Control suite, by its name there."""
+    family = import_module("pytest_cpg.tasks.any_control")
+    family.check_name(name)
+
+    def make(
+        *,
+        budget: int | None = None,
+        action_repeat: int | None = None,
+        actions: str | None = None,
+        threshold: float | None = None,
+    ) -> Task:
+        options = {"action_repeat": action_repeat, "actions": actions, "threshold": threshold}
+        return _made(family.dmc, name, {"budget": budget, **options})
+
+    return make
+
+
+# What makes the factory of a task from what follows the prefix; the same for the same name, so that
+# gates can share their task.
+FAMILIES: Mapping[str, Callable[[str], TaskFactory]] = MappingProxyType({"dmc:": _dmc})
+
+
+def family_member(name: str) -> TaskFactory | None:
+    """Return what makes the task of a name with a prefix; None for a name of no family.
+
+    Raises
+    ------
+    ComponentError
+        When the family has no such task, or what it needs is not installed.
+    """
+    prefix, colon, rest = name.partition(":")
+    family = FAMILIES.get(prefix + colon)
+    return None if family is None else family(rest)
+
+
+def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> ComponentError:
+    """Return the error for a name that a family does not have."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    fix = f"Did you mean {prefix + close[0]!r}?" if close else f"Known: {', '.join(names)}."
+    return ComponentError(f"no {what} {prefix + name!r}. {fix}")
+
+
+def _made(factory: Callable[..., Task], name: str, options: Mapping[str, Any]) -> Task:
+    """Return the task that a factory makes with the options that were given."""
+    return factory(name, **{key: value for key, value in options.items() if value is not None})
