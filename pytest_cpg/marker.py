@@ -164,6 +164,11 @@ def parse_gate(
     if metric == "return":
         _check_returns(marked)
         values.update(stop="fixed", interval="auto")
+    elif task.startswith("gym:") and task == marked["task"] and marked.get("threshold") is None:
+        raise ValueError(
+            f'task {task!r} has no goal of its own. Write metric="return", or threshold= with the '
+            f"reward of a step that succeeds."
+        )
     margin = _margin(marked.get("margin"), metric)
     gap_level = 1 - (1 - values["confidence"]) / family_size
     episodes = episodes_of(asked, metric, gap_level, family_size)

@@ -146,7 +146,7 @@ class SuiteTask:
         if self.score_of is None:
             raise WorldModelError(
                 f"{self.name} is rated by its reward, which observations do not tell. Give the "
-                f"model a score(latents [..., Z]) -> [...], lower is better, or pass the task "
+                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward, or pass the task "
                 f'with one: task=dmc("{self.domain}-{self.task}", score=lambda observations: ...) '
                 f"from pytest_cpg.tasks.any_control."
             )

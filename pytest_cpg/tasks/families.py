@@ -34,9 +34,29 @@ def _dmc(name: str) -> TaskFactory:
     return make
 
 
+@cache
+def _gym(name: str) -> TaskFactory:
+    """Return what makes a task of an environment of gymnasium's, by its id."""
+    family = import_module("pytest_cpg.tasks.gymnasium")
+    family.check_name(name)
+
+    def make(
+        *,
+        budget: int | None = None,
+        action_repeat: int | None = None,
+        threshold: float | None = None,
+    ) -> Task:
+        options = {"action_repeat": action_repeat, "threshold": threshold}
+        return _made(family.gym_task, name, {"budget": budget, **options})
+
+    return make
+
+
 # What makes the factory of a task from what follows the prefix; the same for the same name, so that
 # gates can share their task.
-FAMILIES: Mapping[str, Callable[[str], TaskFactory]] = MappingProxyType({"dmc:": _dmc})
+FAMILIES: Mapping[str, Callable[[str], TaskFactory]] = MappingProxyType(
+    {"dmc:": _dmc, "gym:": _gym}
+)
 
 
 def family_member(name: str) -> TaskFactory | None:

@@ -85,3 +85,11 @@ def test_the_options_of_a_named_task_are_checked_before_it_is_built():
     }
     with pytest.raises(ValueError, match="task 'two-room' does not know it"):
         spec_of(task="two-room", threshold=0.2)
+
+
+def test_an_environment_without_a_goal_asks_for_one():
+    pytest.importorskip("gymnasium")
+    with pytest.raises(ValueError, match='Write metric="return", or threshold= with the reward'):
+        spec_of(task="gym:CartPole-v1")
+    assert spec_of(task="gym:CartPole-v1", metric="return").task_options == ()
+    assert spec_of(task="gym:CartPole-v1", threshold=2).task == "gym:CartPole-v1"

@@ -1,0 +1,480 @@
+"""Gymnasium: environments as tasks, put back into any state of any episode before they are stepped.
+
+A state is a row of numbers: what it takes to put the environment back (`Restored` for MuJoCo's,
+`Pickled` for others), then what it observed, the rewards of the last step, and whether it is over.
+An environment that has terminated stays as it is, without reward, until the budget is spent; its
+own time limit is left out.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BoolArray,
+    BoxActions,
+    ComponentError,
+    FiniteActions,
+    FloatArray,
+    IntArray,
+    TaskError,
+    WorldModelError,
+)
+from pytest_cpg.tasks.families import unknown_name
+
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    raise ComponentError(
+        f"tasks named gym: need {error.name}, which is not installed. "
+        f'Type: pip install "pytest-cpg[gymnasium]"'
+    ) from error
+
+# Sum and largest of a step's rewards, and whether the environment has terminated.
+_OUTCOME = 3
+# Bytes of a pickle in one number: whole numbers below 2**48 are exact.
+_BYTES = 6
+_BUDGET = 500
+
+
+class Keeper(Protocol):
+    """How one environment is put back into a state that it was in."""
+
+    size: int
+
+    def begin(self, seed: int) -> FloatArray:
+        """Reset to the start of a seed's episode; return what puts it back there, [size]."""
+        ...
+
+    def load(self, kept: FloatArray) -> None:
+        """Put the environment back, by what was kept of it [size]."""
+        ...
+
+    def before(self) -> Any:
+        """Return what must be known of the environment before a step that ends in a state."""
+        ...
+
+    def save(self, kept: FloatArray, before: Any) -> FloatArray:
+        """Return what puts the environment back after a step, [size]."""
+        ...
+
+
+class Restored:
+    """Keeps a MuJoCo environment by the physics before its last step, which is done again.
+
+    That brings all back that its code may read, such as positions of bodies, which MuJoCo computes
+    before it moves them. What is not physics is as `reset` leaves it for the episode's seed.
+    """
+
+    def __init__(self, environment: Any) -> None:
+        # With gymnasium's own message where it is missing.
+        import mujoco
+
+        self._mujoco, self._environment = mujoco, environment
+        bare = environment.unwrapped
+        self._model, self._data = bare.model, bare.data
+        self._kind = int(mujoco.mjtState.mjSTATE_FULLPHYSICS | mujoco.mjtState.mjSTATE_WARMSTART)
+        self._physics = mujoco.mj_stateSize(self._model, self._kind)
+        self.size = 2 + self._physics + self._model.nu
+        self._seed = -1
+
+    def begin(self, seed: int) -> FloatArray:
+        """Reset; see `Keeper`."""
+        self._environment.reset(seed=seed)
+        self._seed = seed
+        return np.concatenate([[seed], np.zeros(self.size - 1)])
+
+    def load(self, kept: FloatArray) -> None:
+        """Put back; see `Keeper`."""
+        seed = int(kept[0])
+        if self._seed != seed or not kept[1]:
+            self.begin(seed)
+        if kept[1]:
+            physics, controls = kept[2 : 2 + self._physics], kept[2 + self._physics :]
+            self._mujoco.mj_setState(self._model, self._data, physics, self._kind)
+            bare = self._environment.unwrapped
+            bare.do_simulation(controls, bare.frame_skip)
+
+    def before(self) -> Any:
+        """Return physics and warm start."""
+        physics = np.empty(self._physics)
+        self._mujoco.mj_getState(self._model, self._data, physics, self._kind)
+        return physics
+
+    def save(self, kept: FloatArray, before: Any) -> FloatArray:
+        """Return seed, physics before and controls; see `Keeper`."""
+        return np.concatenate([[kept[0], 1], before, self._data.ctrl])
+
+
+class Pickled:
+    """Keeps any environment by its pickle, six bytes to a number."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
+        environment.reset(seed=0)
+        for _ in range(3):
+            environment.step(environment.action_space.sample())
+        # Room for what a few more steps may add.
+        self.size = 1 + -(-(2 * len(pickle.dumps(environment)) + 256) // _BYTES)
+
+    @property
+    def environment(self) -> Any:
+        """The environment as it was last put back."""
+        return self._environment
+
+    def begin(self, seed: int) -> FloatArray:
+        """Reset; see `Keeper`."""
+        self._environment.reset(seed=seed)
+        return self.save(np.empty(0), None)
+
+    def load(self, kept: FloatArray) -> None:
+        """Put back; see `Keeper`."""
+        digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
+        # Bytes of ours: a state never leaves the processes of a session.
+        self._environment = pickle.loads(digits.tobytes()[: int(kept[0])])  # noqa: S301
+
+    def before(self) -> Any:
+        """Return nothing."""
+
+    def save(self, kept: FloatArray, before: Any) -> FloatArray:
+        """Return the pickle; see `Keeper`."""
+        del kept, before
+        data = pickle.dumps(self._environment)
+        room = (self.size - 1) * _BYTES
+        if len(data) > room:
+            raise TaskError(
+                f"the pickle of {self._environment} grew to {len(data)} bytes, and there is room "
+                f"for {room}. Keep no history in the environment."
+            )
+        digits = np.zeros((self.size - 1, 8), dtype=np.uint8)
+        digits[:, :_BYTES] = np.frombuffer(data.ljust(room, b"\0"), np.uint8).reshape(-1, _BYTES)
+        return np.concatenate([[len(data)], digits.view("<u8")[:, 0].astype(np.float64)])
+
+
+class World:
+    """One environment of this process, and its keeper.
+
+    Parameters
+    ----------
+    make : str or callable
+        An id of gymnasium's, or what makes an environment.
+    """
+
+    def __init__(self, make: str | Callable[[], Any]) -> None:
+        self.make = make
+        self._lock = threading.Lock()
+        environment = _made(make)
+        self.spaces = (environment.observation_space, environment.action_space)
+        self.title = str(make) if isinstance(make, str) else str(environment)
+        self.is_mujoco = hasattr(environment.unwrapped, "do_simulation")
+        self.period = _period(environment)
+        self._environment = environment
+        self._keeper: Keeper = Restored(environment) if self.is_mujoco else _pickled(environment)
+        self._check_restores()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send what makes the environment."""
+        return (_world, (self.make,)) if isinstance(self.make, str) else (World, (self.make,))
+
+    @property
+    def size(self) -> int:
+        """Numbers that it takes to put the environment back."""
+        return self._keeper.size
+
+    def begin(self, seed: int) -> FloatArray:
+        """Return the state [S] at the start of a seed's episode."""
+        with self._lock:
+            kept = self._keeper.begin(seed)
+            # Reset again for what it observes: a reset is the same every time.
+            observation, _ = self._running.reset(seed=seed)
+            return np.concatenate([kept, np.ravel(observation), np.zeros(_OUTCOME)])
+
+    def advance(
+        self, state: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
+    ) -> FloatArray:
+        """Return the states [H, S] after each of actions [H, A]; unless kept, not to step from."""
+        after = np.full((len(actions), len(state)), np.nan)
+        if np.isnan(state).any():
+            return after
+        size = self.size
+        row = np.array(state)
+        with self._lock:
+            if not row[-1]:
+                self._keeper.load(row[:size])
+            for step, action in enumerate(actions):
+                row[-_OUTCOME:-1] = 0, -np.inf if not row[-1] else 0
+                for _ in range(repeat):
+                    if row[-1]:
+                        break
+                    self._step(row, action, is_kept=is_kept)
+                after[step] = row
+                if not is_kept:
+                    after[step, :size] = np.nan
+        return after
+
+    def _step(self, row: FloatArray, action: FloatArray, *, is_kept: bool) -> None:
+        before = self._keeper.before() if is_kept else None
+        observation, reward, terminated, _, _ = self._running.step(self._given(action))
+        row[self.size : -_OUTCOME] = np.ravel(observation)
+        total, best = row[-_OUTCOME] + float(reward), max(row[-_OUTCOME + 1], float(reward))
+        row[-_OUTCOME:] = total, best, bool(terminated)
+        if is_kept:
+            row[: self.size] = self._keeper.save(row[: self.size], before)
+
+    @property
+    def _running(self) -> Any:
+        return getattr(self._keeper, "environment", self._environment)
+
+    def _given(self, action: FloatArray) -> Any:
+        space = self.spaces[1]
+        if isinstance(space, gymnasium.spaces.Discrete):
+            return int(action[0])
+        return action.astype(space.dtype).reshape(space.shape)
+
+    def _check_restores(self) -> None:
+        """Raise ComponentError unless a step from a state that was put back is the same step."""
+        space = _action_space(self.spaces[1], self.title)
+        actions = space.sample([np.random.default_rng(0)], (3,))[0]
+        state = self.begin(1)
+        middle = self.advance(state, actions[:2], 1, is_kept=True)[-1]
+        straight = self.advance(state, actions, 1, is_kept=False)[-1]
+        self.begin(2)
+        again = self.advance(middle, actions[2:], 1, is_kept=False)[-1]
+        if not np.array_equal(straight, again, equal_nan=True):
+            raise ComponentError(
+                f"{self.title} does not go on as before when it is put back into a state: its "
+                f"pickle, or its physics, does not hold all of it. Give it a __getstate__ that "
+                f"does, or write a task of your own (pytest_cpg.Task)."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GymnasiumTask:
+    """An environment of gymnasium's; see `Task`.
+
+    Attributes
+    ----------
+    world : World
+    name : str
+    actions : ActionSpace
+    observation_size, budget, action_repeat : int
+    threshold : float or None
+        Least reward of an environment's step that succeeds; with None no step does, and returns
+        are what can be compared.
+    score_of : callable or None
+        The user's score of observations [..., O]; None rates states by the reward.
+    versions : mapping
+    """
+
+    world: World = field(repr=False)
+    name: str
+    actions: ActionSpace
+    observation_size: int
+    budget: int
+    action_repeat: int = 1
+    threshold: float | None = None
+    score_of: Callable[[FloatArray], FloatArray] | None = None
+    versions: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "action_repeat"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        asked = [
+            f"{name}={getattr(self, name):g}"
+            for name, usual in (("action_repeat", 1), ("threshold", None))
+            if getattr(self, name) != usual
+        ]
+        plain = self.name.partition(" (")[0]
+        object.__setattr__(self, "name", f"{plain} ({', '.join(asked)})" if asked else plain)
+
+    @property
+    def cache_key(self) -> str | None:
+        """What tells the task's arms from another's; None for code that no version stands for."""
+        make = self.world.make
+        if self.score_of is not None or not isinstance(make, str):
+            return None
+        entry = str(gymnasium.spec(make).entry_point)
+        return f"gym {make}" if entry.startswith("gymnasium.envs.") else None
+
+    @property
+    def control_period(self) -> float:
+        """Seconds of simulated time per step; 1 where the environment does not tell."""
+        return self.world.period * self.action_repeat
+
+    def reset(self, seeds: IntArray) -> FloatArray:
+        """Return the start of each seed [N], as `reset(seed=...)` gives it: states [N, S]."""
+        return np.stack([self.world.begin(int(seed)) for seed in seeds])
+
+    def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
+        after = np.empty(states.shape)
+        for row, (state, action) in enumerate(zip(states, actions, strict=True)):
+            after[row] = self.world.advance(state, action[None], self.action_repeat, is_kept=True)
+        return after
+
+    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
+        after = np.empty((*actions.shape[:2], states.shape[1]))
+        for row, (state, plan) in enumerate(zip(states, actions, strict=True)):
+            after[row] = self.world.advance(state, plan, self.action_repeat, is_kept=False)
+        return after
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """Map states [..., S] to observations [..., O]."""
+        return np.array(states[..., self.world.size : -_OUTCOME])
+
+    def score(self, observations: FloatArray) -> FloatArray:
+        """Rate observations [..., O] by the user's score; lower is better.
+
+        Raises
+        ------
+        WorldModelError
+            When the user has given none.
+        """
+        if self.score_of is None:
+            raise WorldModelError(
+                f"{self.name} is rated by its reward, which observations do not tell. Give the "
+                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward, or pass the task "
+                f"with one: task=gym_task({self.world.title!r}, score=lambda observations: ...) "
+                f"from pytest_cpg.tasks.gymnasium."
+            )
+        return np.asarray(self.score_of(observations), dtype=np.float64)
+
+    def score_states(self, states: FloatArray) -> FloatArray:
+        """Rate states [..., S] by minus the reward of the step that led there: [...]."""
+        if self.score_of is not None:
+            return self.score(self.observe(states))
+        return np.asarray(-states[..., -3])
+
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Give the reward [...], summed over repeats, of steps that ended in states [..., S]."""
+        del actions
+        return np.array(states[..., -3])
+
+    def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
+        """Say whether the reward [...] of a step of the environment reached the threshold."""
+        del actions
+        least = np.inf if self.threshold is None else self.threshold
+        return np.asarray(states[..., -2] >= least)
+
+
+def gym_task(
+    make: str | Callable[[], Any],
+    *,
+    name: str = "",
+    budget: int | None = None,
+    action_repeat: int = 1,
+    threshold: float | None = None,
+    score: Callable[[FloatArray], FloatArray] | None = None,
+) -> GymnasiumTask:
+    """Return an environment as a task.
+
+    Parameters
+    ----------
+    make : str or callable
+        An id of gymnasium's, or what makes an environment, without a time limit.
+    name : str, optional
+        Printed in reports; by default ``gym:`` and the id.
+    budget : int, optional
+        Steps of an episode; by default the id's ``max_episode_steps``, or 500.
+
+    The others are those of `GymnasiumTask`.
+
+    Raises
+    ------
+    ComponentError
+        When it is unknown, has spaces that are no flat boxes or lists, or cannot be put back.
+    """
+    if isinstance(make, str):
+        check_name(make)
+        budget = budget or gymnasium.spec(make).max_episode_steps
+    world = _world(make) if isinstance(make, str) else World(make)
+    packages = ("gymnasium", "mujoco") if world.is_mujoco else ("gymnasium",)
+    return GymnasiumTask(
+        world=world,
+        name=name or f"gym:{world.title}",
+        actions=_action_space(world.spaces[1], world.title),
+        observation_size=_flat_size(world.spaces[0], world.title),
+        budget=_BUDGET if budget is None else budget,
+        action_repeat=action_repeat,
+        threshold=threshold,
+        score_of=score,
+        versions={package: version(package) for package in packages},
+    )
+
+
+def check_name(name: str) -> None:
+    """Raise ComponentError unless gymnasium has an environment of this id."""
+    try:
+        gymnasium.spec(name)
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        raise unknown_name("Gymnasium environment", "gym:", name, gymnasium.registry) from error
+
+
+@cache
+def _world(make: str) -> World:
+    """Return the one environment of an id in this process."""
+    return World(make)
+
+
+def _made(make: str | Callable[[], Any]) -> Any:
+    if not isinstance(make, str):
+        return make()
+    try:
+        return gymnasium.make(make, max_episode_steps=-1, disable_env_checker=True)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ComponentError(
+            f"gym:{make} needs a package that is not installed: {error}. "
+            f'Type: pip install "pytest-cpg[gymnasium,control]"'
+        ) from error
+
+
+def _pickled(environment: Any) -> Pickled:
+    try:
+        return Pickled(environment)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise ComponentError(
+            f"{environment} cannot be pickled ({error}), so that it cannot be put back into a "
+            f"state. Give it a __getstate__, or write a task of your own (pytest_cpg.Task)."
+        ) from error
+
+
+def _action_space(space: Any, title: str) -> ActionSpace:
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return FiniteActions(np.arange(space.start, space.start + space.n)[:, None])
+    if isinstance(space, gymnasium.spaces.Box) and np.isfinite([space.low, space.high]).all():
+        return BoxActions(np.ravel(space.low), np.ravel(space.high))
+    raise ComponentError(
+        f"{title} has actions of {space}, and planners draw from a Discrete or a bounded Box. Wrap "
+        f"it, for instance in gymnasium.wrappers.RescaleAction, and pass gym_task(lambda: ...) "
+        f"from pytest_cpg.tasks.gymnasium."
+    )
+
+
+def _flat_size(space: Any, title: str) -> int:
+    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
+        return int(space.shape[0])
+    raise ComponentError(
+        f"{title} has observations of {space}, and a flat Box is needed. Pass "
+        f"gym_task(lambda: gymnasium.wrappers.FlattenObservation(gymnasium.make({title!r}, "
+        f"max_episode_steps=-1))) from pytest_cpg.tasks.gymnasium."
+    )
+
+
+def _period(environment: Any) -> float:
+    """Return the seconds of a step, 1 where the environment tells neither them nor its films'."""
+    found = getattr(environment.unwrapped, "dt", None)
+    if found is None:
+        rate = environment.metadata.get("render_fps")
+        found = 1 / rate if rate else 1.0
+    return float(found)

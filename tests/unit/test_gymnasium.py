@@ -1,0 +1,180 @@
+"""Environments of gymnasium's: put back into any state, and stepped from there as they would."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions, WorldModelError
+from pytest_cpg.registry import lookup
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.gymnasium import gym_task
+from pytest_cpg.world_models import OracleDynamics, bind
+
+# The ant's code reads bodies' positions and contact forces of before its last time step.
+NAMES = ("CartPole-v1", "Pendulum-v1", "Ant-v5")
+EPISODES, STEPS = 2, 12
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def name(request):
+    if request.param == "Ant-v5":
+        pytest.importorskip("mujoco")
+        pytest.importorskip("imageio")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def task(name):
+    return gym_task(name)
+
+
+@pytest.fixture(scope="module")
+def actions(task):
+    rngs = [np.random.default_rng(seed) for seed in range(EPISODES)]
+    return task.actions.sample(rngs, (STEPS,))
+
+
+@pytest.fixture(scope="module")
+def recorded(name, task, actions):
+    """What the environment itself observed and rewarded, until it was over."""
+    environment = gymnasium.make(name)
+    observations, rewards = [], []
+    for seed, plan in enumerate(actions):
+        observation, _ = environment.reset(seed=seed)
+        observations.append([observation])
+        rewards.append([])
+        for action in plan:
+            discrete = isinstance(task.actions, FiniteActions)
+            given = int(action[0]) if discrete else action.astype(np.float32)
+            observation, reward, terminated, *_ = environment.step(given)
+            assert not terminated
+            observations[-1].append(observation)
+            rewards[-1].append(reward)
+    return np.array(observations, dtype=np.float64), np.array(rewards)
+
+
+def test_steps_and_rollouts_are_the_environment_bit_for_bit(task, actions, recorded):
+    observations, rewards = recorded
+    states = task.reset(np.arange(EPISODES))
+    imagined = task.rollout(states, actions)
+    np.testing.assert_array_equal(task.observe(imagined), observations[:, 1:])
+    np.testing.assert_array_equal(task.reward(imagined, actions), rewards)
+    np.testing.assert_array_equal(task.observe(states), observations[:, 0])
+    for t in range(STEPS):
+        states = task.step(states, actions[:, t])
+        np.testing.assert_array_equal(task.observe(states), observations[:, t + 1])
+        np.testing.assert_array_equal(task.score_states(states), -rewards[:, t])
+
+
+def test_a_repeated_action_adds_up_rewards(task, actions):
+    slow, states = replace(task, action_repeat=2), task.reset(np.arange(EPISODES))
+    held = actions[:, :1].repeat(2, axis=1)
+    ended = task.rollout(states, held)
+    after = slow.step(states, actions[:, 0])
+    np.testing.assert_array_equal(slow.observe(after), task.observe(ended[:, -1]))
+    np.testing.assert_array_equal(slow.reward(after, held), task.reward(ended, held).sum(axis=1))
+    assert slow.control_period == 2 * task.control_period
+
+
+def test_it_is_sent_as_its_name(task, actions):
+    sent = pickle.dumps(replace(task, budget=9))
+    assert len(sent) < 3000
+    received = pickle.loads(sent)  # noqa: S301
+    states = task.reset(np.arange(EPISODES))
+    again = received.step(states, actions[:, 0])
+    np.testing.assert_array_equal(again, task.step(states, actions[:, 0]))
+
+
+def test_an_environment_that_is_over_stays_there_without_reward():
+    task = gym_task("CartPole-v1", threshold=1.0)
+    left = np.zeros((1, 40, 1))
+    ended = task.rollout(task.reset(np.array([0])), left)
+    rewards = task.reward(ended, left)[0]
+    over = int(rewards.sum())
+    assert over < 20
+    assert rewards.tolist() == [1.0] * over + [0.0] * (40 - over)
+    assert task.success(ended, left)[0].tolist() == [True] * over + [False] * (40 - over)
+    assert len(np.unique(task.observe(ended)[0, over:], axis=0)) == 1
+
+
+def test_a_model_must_bring_a_score_and_the_oracle_need_not():
+    task = gym_task("Pendulum-v1")
+    states = task.reset(np.arange(4))
+    actions = task.actions.sample([np.random.default_rng(0)], (4,))[0]
+    probe = {"probe_states": states, "probe_actions": actions}
+    bind(OracleDynamics(task), task, **probe)
+    with pytest.raises(WorldModelError, match="rated by its reward"):
+        bind(lambda observations, actions: observations, task, **probe)
+    rated = gym_task("Pendulum-v1", score=lambda observations: -observations[..., 0])
+    bind(lambda observations, actions: observations + actions, rated, **probe)
+
+
+def test_names_spaces_and_defaults_follow_the_environment():
+    pendulum = lookup("task", "gym:Pendulum-v1", TASKS)(threshold=-0.1)
+    assert pendulum.name == "gym:Pendulum-v1 (threshold=-0.1)"
+    assert (pendulum.budget, pendulum.control_period) == (200, 0.05)
+    assert isinstance(pendulum.actions, BoxActions)
+    assert gym_task("CartPole-v1").actions.values.tolist() == [[0], [1]]
+    assert gym_task("CartPole-v1").cache_key == "gym CartPole-v1"
+    assert gym_task(lambda: gymnasium.make("CartPole-v1")).cache_key is None
+    with pytest.raises(ComponentError, match="Did you mean 'gym:CartPole-v1'"):
+        lookup("task", "gym:CartPol-v1", TASKS)
+
+
+class Forgetful(gymnasium.Env):
+    """One whose pickle leaves out where it is."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+    at = 0.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0.0
+        return np.array([self.at]), {}
+
+    def step(self, action):
+        self.at += 0.1
+        return np.array([self.at]), 0.0, False, False, {}
+
+    def __reduce__(self):
+        return Forgetful, ()
+
+
+class Pictured(gymnasium.Env):
+    observation_space = gymnasium.spaces.Dict({"eye": gymnasium.spaces.Box(0, 1, (2,))})
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2), {}
+
+    def step(self, action):
+        return np.zeros(2), 0.0, False, False, {}
+
+
+class Unbounded(Pictured):
+    action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
+
+
+class Unpicklable(Pictured):
+    def __init__(self):
+        self.hook = lambda: None
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (Forgetful, "does not go on as before"),
+        (Pictured, "a flat Box is needed.*FlattenObservation"),
+        (Unbounded, "a Discrete or a bounded Box"),
+        (Unpicklable, "cannot be pickled"),
+    ],
+)
+def test_an_environment_that_cannot_be_a_task_says_why(made, message):
+    with pytest.raises(ComponentError, match=message):
+        gym_task(made)
