@@ -47,8 +47,8 @@ def measured(project, name, *options):
     ("more", "workers"),
     [
         ("", ()),
-        ("", ("-n", "2")),
-        (', stop="anytime"', ()),
+        ("", ("-n", "1")),
+        (', stop="anytime", max_episodes=60', ()),
         (', metric="return"', ()),
         (", oracle_episodes=40", ()),
         (", seed=3", ()),

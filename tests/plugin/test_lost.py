@@ -167,7 +167,7 @@ def test_a_film_is_not_made_without_pictures_and_says_so(project):
     assert "has no pictures" in flat(result)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_what_fails_is_filmed(project, workers):
     pytest.importorskip("PIL")
     path = project.path / "conftest.py"

@@ -295,7 +295,7 @@ def test_an_interruption_after_the_arms_is_told_from_one_within(repository):
             raise KeyboardInterrupt
         """
     )
-    result = repository.runpytest_subprocess()
+    result = repository.runpytest_inprocess(no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines([" ! test_gate *-- interrupted after its arms had run --"])
 
@@ -370,7 +370,7 @@ def test_a_slow_scalar_model_warns_once_with_its_cost(repository):
     )
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["alone", "-n2"])
+@pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["alone", "-n1"])
 def test_a_task_with_numbers_that_json_does_not_know_works_all_the_same(repository, arguments):
     repository.makepyfile(
         """
@@ -509,7 +509,7 @@ def test_a_missing_extra_is_one_clean_message(repository, monkeypatch):
             pass
         """
     )
-    for arguments in ([], ["-n2"]):
+    for arguments in ([], ["-n1"]):
         result = repository.runpytest_subprocess(*arguments)
         result.assert_outcomes(errors=1)
         text = result.stdout.str()

@@ -65,7 +65,7 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
     assert result.ret == 0
     result.stdout.re_match_lines([r" baseline: one\[right\] accepted @ [0-9a-f]{7,} into "])
     assert accepted(project) == ["one[right]"]
-    unchanged = project.runpytest(*workers)
+    unchanged = project.runpytest()
     unchanged.stdout.no_fnmatch_line("*baseline*")
     text = (project.path / "test_gates.py").read_text(encoding="utf-8")
     replaced = text.replace("conftest, model", "conftest, 'mirrored'")
@@ -86,7 +86,7 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
             "  The model on this branch loses starts that the accepted one solves, more than",
         ]
     )
-    off = project.runpytest("--cpg-drift=off", *workers)
+    off = project.runpytest("--cpg-drift=off")
     assert off.ret == 0
     off.stdout.no_fnmatch_line("*baseline*")
 
@@ -164,7 +164,7 @@ def test_a_baseline_that_cannot_be_read_fails_and_stays_as_it_is(project, worker
         assert result.ret == 1
         result.stdout.fnmatch_lines(["cannot use the baseline *baseline.json: *"])
         assert path.read_text(encoding="utf-8") == content
-        assert project.runpytest("--cpg-drift=off", *workers).ret == 0
+        assert project.runpytest("--cpg-drift=off").ret == 0
 
 
 def test_checkpoints_of_one_recipe_are_clusters(project):
