@@ -11,19 +11,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
-
-try:
-    import torch as torch  # exported: training takes torch from here, and with it this message
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ComponentError(
-        'the MLP world model needs torch: pip install "pytest-cpg[torch]"'
-    ) from error
+from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.world_models.tensors import Tensor, torch
 
 Variant: TypeAlias = Literal["normalised-delta", "plain"]
-Tensor: TypeAlias = torch.Tensor
 
 _FORMAT = "pytest-cpg mlp 1"
 

@@ -1,0 +1,116 @@
+"""Conditions: under what a model was trained, which weights do not say and a task must meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import BoxActions, Task, WorldModelError
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Under what a model was trained.
+
+    Attributes
+    ----------
+    obs_keys : tuple of str
+        Names of the observations, in the order in which the network reads them.
+    action_repeat : int
+        Control steps that one action was held for.
+    action_low, action_high : float
+        Bounds of every action in the units of training.
+    """
+
+    obs_keys: tuple[str, ...]
+    action_repeat: int
+    action_low: float = -1.0
+    action_high: float = 1.0
+
+    def order(self, task: Task, *, model: str, sizes: tuple[int, int]) -> tuple[int, ...]:
+        """Return which column of the task's observations each of the network's inputs is, [O].
+
+        Parameters
+        ----------
+        sizes : (int, int)
+            Numbers in one observation and in one action of the network.
+
+        Raises
+        ------
+        WorldModelError
+            When the model was trained on something else than this task offers.
+        """
+        own = (task.observation_size, task.actions.size)
+        if own != sizes:
+            raise WorldModelError(
+                f"this {model} reads observations of size {sizes[0]} and actions of size "
+                f"{sizes[1]}, and {task.name!r} has sizes {own[0]} and {own[1]}: it was trained on "
+                f"another task."
+            )
+        repeat = getattr(task, "action_repeat", 1)
+        if repeat != self.action_repeat:
+            raise WorldModelError(
+                f"this {model} was trained with action_repeat={self.action_repeat}, and "
+                f"{task.name!r} holds an action for {repeat}. Gate it on a task that holds each "
+                f"action as long as training did."
+            )
+        self._check_actions(task, model)
+        # A task that names its observations lets their order be checked.
+        offered = getattr(task, "observation_keys", None)
+        return self._columns(offered, task, model) if offered else tuple(range(own[0]))
+
+    def _check_actions(self, task: Task, model: str) -> None:
+        space = task.actions
+        low, high = (
+            (space.low, space.high)
+            if isinstance(space, BoxActions)
+            else (space.values.min(axis=0), space.values.max(axis=0))
+        )
+        if (low < self.action_low).any() or (high > self.action_high).any():
+            raise WorldModelError(
+                f"this {model} was trained on actions from {self.action_low:g} to "
+                f"{self.action_high:g}, and those of {task.name!r} go from {low.min():g} to "
+                f"{high.max():g}. Give action_low= and action_high= as they were in training."
+            )
+
+    def _columns(self, offered: Mapping[str, int], task: Task, model: str) -> tuple[int, ...]:
+        if sorted(offered) != sorted(self.obs_keys):
+            raise WorldModelError(
+                f"this {model} reads obs_keys={list(self.obs_keys)}, and {task.name!r} observes "
+                f"{list(offered)}. Name them as the task does, in the order of training."
+            )
+        ends = np.cumsum(list(offered.values()))
+        at = {
+            name: range(end - size, end)
+            for (name, size), end in zip(offered.items(), ends.tolist(), strict=True)
+        }
+        return tuple(column for name in self.obs_keys for column in at[name])
+
+
+def require(settings: Mapping[str, Any], needed: Mapping[str, str], *, model: str) -> None:
+    """Raise WorldModelError unless all needed settings are given.
+
+    Parameters
+    ----------
+    needed : mapping
+        What to type for each setting, by its name.
+    """
+    missing = [name for name in needed if settings.get(name) is None]
+    if missing:
+        lines = "\n".join(f"    {name} = {needed[name]}" for name in missing)
+        raise WorldModelError(
+            f"the weights of a {model} do not say {', '.join(missing)}. Write a .toml file of the "
+            f"same name beside them, for example\n{lines}\nor give them to "
+            f"{model}.load(path, {missing[0]}=...)."
+        )
+
+
+def keys_of(given: Sequence[str] | str) -> tuple[str, ...]:
+    """Return names of observations; one alone may be given as it is."""
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,222 @@
+"""TD-MPC2: a latent world model with its own reward and value (Hansen et al., ICLR 2024).
+
+The networks of the official single-task checkpoints on state observations, in torch alone. Compared
+with an independent forward pass on weights made for the purpose; not tested on published weights.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_cpg.contracts import Task, WorldModelError
+from pytest_cpg.world_models.conditions import Conditions, keys_of, require
+from pytest_cpg.world_models.tdmpc2_layout import canonical
+from pytest_cpg.world_models.tensors import Tensor, expected, on_arrays, symexp, torch
+from pytest_cpg.world_models.weights import Weights, part, read_weights
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+NEEDED = {
+    "obs_keys": '["orientations", "velocity"]  # in the order of training',
+    "action_repeat": "2  # control steps per action; official training on DeepMind Control: 2",
+    "simnorm_dim": "8  # width of a simplex; the official setting is 8",
+    "discount": "0.99  # official: 0.99 for episodes of 500 actions",
+}
+
+
+class TDMPC2(torch.nn.Module):
+    """A TD-MPC2 network that plans are imagined in.
+
+    A latent [Z] is the network's own, with one more column: the reward that was predicted for the
+    step into it, which is known only from the latent and action before.
+
+    Parameters
+    ----------
+    weights : mapping
+        As the official code names them, now or before.
+    simnorm_dim : int
+        How many numbers of the latent sum to one.
+    discount : float
+        In (0, 1].
+    low, high : float
+        The outermost bins of reward and value, on the symlog scale.
+    """
+
+    columns: Tensor
+    bins: Tensor
+
+    def __init__(
+        self,
+        weights: Weights,
+        conditions: Conditions,
+        *,
+        simnorm_dim: int,
+        discount: float,
+        low: float = -10.0,
+        high: float = 10.0,
+    ) -> None:
+        super().__init__()
+        own, self.sizes = canonical(weights)
+        if simnorm_dim < 1 or self.sizes.latent % simnorm_dim:
+            raise WorldModelError(
+                f"simnorm_dim={simnorm_dim!r} does not divide the latent's {self.sizes.latent} "
+                f"numbers. The official setting is 8."
+            )
+        if not 0 < discount <= 1:
+            raise WorldModelError(f"discount: need a number in (0, 1], got {discount!r}")
+        self.conditions = conditions
+        self.discount = discount
+        self._encoder = _network(part(own, "_encoder.state."), simplex=simnorm_dim)
+        self._dynamics = _network(part(own, "_dynamics."), simplex=simnorm_dim)
+        self._reward = _network(part(own, "_reward."))
+        self._policy = _network(part(own, "_pi."))
+        ensemble = part(own, "_Qs.params.")
+        self._values = torch.nn.ModuleList(
+            _network({name: value[member] for name, value in ensemble.items()})
+            for member in range(self.sizes.members)
+        )
+        self.register_buffer("bins", torch.linspace(low, high, self.sizes.bins))
+        self.register_buffer("columns", torch.arange(self.sizes.observation))
+        self.eval().requires_grad_(requires_grad=False)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        obs_keys: Sequence[str] | str | None = None,
+        action_repeat: int | None = None,
+        simnorm_dim: int | None = None,
+        discount: float | None = None,
+        action_low: float = -1.0,
+        action_high: float = 1.0,
+    ) -> TDMPC2:
+        """Read an official checkpoint; `require` says why the settings have no defaults.
+
+        Raises
+        ------
+        WorldModelError
+            Naming missing settings, and keys and shapes that are not TD-MPC2's.
+        """
+        return cls.of(
+            read_weights(path),
+            obs_keys=obs_keys,
+            action_repeat=action_repeat,
+            simnorm_dim=simnorm_dim,
+            discount=discount,
+            action_low=action_low,
+            action_high=action_high,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        weights: Weights,
+        *,
+        action_low: float = -1.0,
+        action_high: float = 1.0,
+        **settings: Any,
+    ) -> TDMPC2:
+        """Return a network of weights that are read already; settings as for `load`."""
+        require(settings, NEEDED, model="TDMPC2")
+        conditions = Conditions(
+            obs_keys=keys_of(settings["obs_keys"]),
+            action_repeat=settings["action_repeat"],
+            action_low=action_low,
+            action_high=action_high,
+        )
+        return cls(
+            weights,
+            conditions,
+            simnorm_dim=settings["simnorm_dim"],
+            discount=settings["discount"],
+        )
+
+    def for_task(self, task: Task) -> TDMPC2:
+        """Return this model, reading the task's observations in its own order.
+
+        Raises
+        ------
+        WorldModelError
+            When it was trained on something else than this task offers.
+        """
+        sizes = (self.sizes.observation, self.sizes.action)
+        order = self.conditions.order(task, model="TDMPC2", sizes=sizes)
+        self.columns.copy_(torch.tensor(order))
+        return self
+
+    @on_arrays
+    def encode(self, observations: Tensor) -> Tensor:
+        """Map observations [B, O] to latents [B, Z]."""
+        latents = self._encoder(observations[:, self.columns])
+        return torch.nn.functional.pad(latents, (0, 1))
+
+    @on_arrays
+    def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
+        low, high = self.conditions.action_low, self.conditions.action_high
+        scaled = (actions - low) * (2 / (high - low)) - 1
+        current, imagined = latents[:, :-1], []
+        for step in range(actions.shape[1]):
+            joint = torch.cat([current, scaled[:, step]], dim=-1)
+            current = self._dynamics(joint)
+            reward = self._scalar(self._reward(joint))
+            imagined.append(torch.cat([current, reward[:, None]], dim=-1))
+        return torch.stack(imagined, dim=1)
+
+    @on_arrays
+    def reward(self, latents: Tensor, actions: Tensor) -> Tensor:  # noqa: ARG002  # the contract's
+        """Give the predicted reward [B, H] of the steps by actions [B, H, A] into latents."""
+        return latents[..., -1]
+
+    @on_arrays
+    def terminal_value(self, latents: Tensor) -> Tensor:
+        """Give the value [B] of going on from latents [B, Z] as the policy's mean would.
+
+        The mean of the whole ensemble; the official planner averages two members drawn at random.
+        """
+        current = latents[:, :-1]
+        mean, _ = self._policy(current).chunk(2, dim=-1)
+        joint = torch.cat([current, torch.tanh(mean)], dim=-1)
+        return torch.stack([self._scalar(network(joint)) for network in self._values]).mean(dim=0)
+
+    def _scalar(self, logits: Tensor) -> Tensor:
+        """Return what a head [B, bins] predicts [B]."""
+        return expected(logits, self.bins) if self.sizes.bins > 1 else symexp(logits[..., 0])
+
+
+class _Layer(torch.nn.Module):
+    """A linear layer, a layer norm, and Mish or one softmax for each simplex."""
+
+    def __init__(self, weights: Weights, *, simplex: int) -> None:
+        super().__init__()
+        own = (weights[name] for name in ("weight", "bias", "ln.weight", "ln.bias"))
+        self.weight, self.bias, self.gain, self.shift = map(torch.nn.Parameter, own)
+        self._simplex = simplex
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        functional = torch.nn.functional
+        outputs = functional.linear(inputs, self.weight, self.bias)
+        normed = functional.layer_norm(outputs, self.gain.shape, self.gain, self.shift)
+        if not self._simplex:
+            return functional.mish(normed)
+        groups = normed.reshape(*normed.shape[:-1], -1, self._simplex)
+        return groups.softmax(dim=-1).reshape(normed.shape)
+
+
+def _network(weights: Weights, *, simplex: int = 0) -> torch.nn.Sequential:
+    """Return the layers that weights are numbered by; a layer without a norm is linear alone."""
+    count = 1 + max(int(name.partition(".")[0]) for name in weights)
+    layers: list[torch.nn.Module] = []
+    for index in range(count):
+        own = part(weights, f"{index}.")
+        if "ln.weight" in own:
+            layers.append(_Layer(own, simplex=simplex if index == count - 1 else 0))
+            continue
+        linear = torch.nn.Linear(own["weight"].shape[1], own["weight"].shape[0])
+        linear.load_state_dict(own)
+        layers.append(linear)
+    return torch.nn.Sequential(*layers)

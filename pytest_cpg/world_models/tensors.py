@@ -1,0 +1,73 @@
+"""Tensors: torch itself, and how arrays reach a network's own device and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.world_models.binding import TILE
+
+try:
+    import torch as torch  # exported: other modules take torch from here, and this message
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ComponentError('this world model needs torch: pip install "pytest-cpg[torch]"') from error
+
+Tensor: TypeAlias = torch.Tensor
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
+    """Return a module's method on tensors [B, ...] as one that takes numpy arrays as well.
+
+    Tensors give a tensor, as they are. Arrays travel once to the module's own device and number
+    type, are worked on in tiles of `TILE` rows, and come back once, as float64.
+    """
+
+    @wraps(method)
+    def call(module: torch.nn.Module, *values: Any) -> Any:
+        if all(isinstance(value, Tensor) for value in values):
+            return method(module, *values)
+        own = next(value for value in module.parameters() if value.is_floating_point())
+        with torch.inference_mode():
+            # Copied: torch's own memory is aligned, and kernels round by alignment.
+            there = [
+                torch.tensor(np.asarray(v), dtype=own.dtype, device=own.device) for v in values
+            ]
+            result = _in_tiles(lambda *tile: method(module, *tile), there)
+            # numpy has no bfloat16; double holds each of its numbers exactly.
+            return result.double().cpu().numpy()
+
+    return call
+
+
+def symexp(values: Tensor) -> Tensor:
+    """Return ``sign(x) (exp|x| - 1)``, the inverse of `symlog` (Hafner et al. 2023, eq. 9)."""
+    return torch.sign(values) * torch.expm1(values.abs())
+
+
+def symlog(values: Tensor) -> Tensor:
+    """Return ``sign(x) log(1 + |x|)`` (Hafner et al. 2023, eq. 9)."""
+    return torch.sign(values) * torch.log1p(values.abs())
+
+
+def expected(logits: Tensor, bins: Tensor) -> Tensor:
+    """Return the mean [...] of softmax(logits [..., K]) over bins [K] on the symlog scale."""
+    return symexp((logits.softmax(dim=-1) * bins).sum(dim=-1))
+
+
+def _in_tiles(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> Tensor:
+    """Call a function with exactly `TILE` rows at a time; the last row fills a short tile."""
+    count = len(tensors[0])
+    results = []
+    for first in range(0, count, TILE):
+        rows = torch.arange(first, first + TILE, device=tensors[0].device).clamp_(max=count - 1)
+        results.append(function(*(tensor[rows] for tensor in tensors))[: count - first])
+    return torch.cat(results)

@@ -1,0 +1,159 @@
+"""Weights: named tensors of a file, read without running anything that the file holds."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.world_models.tensors import Tensor, torch
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+Weights: TypeAlias = dict[str, Tensor]
+Shape: TypeAlias = tuple[int, ...]
+
+# Under what name training code keeps the network in a larger checkpoint.
+_NETWORK = ("model", "agent_state_dict", "state_dict", "model_state_dict")
+# What torch.compile puts between a module and its own names.
+_COMPILED = "_orig_mod."
+# A report names so many keys of each kind.
+_NAMED = 6
+
+
+def read_content(path: str | os.PathLike[str]) -> Any:
+    """Return what `torch.save` wrote, tensors and plain containers only.
+
+    Raises
+    ------
+    WorldModelError
+        When there is no such file, or it can only be read by running what is in it.
+    """
+    if not os.path.isfile(path):
+        raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise WorldModelError(
+            f"{os.fspath(path)!r} holds pickled objects, and to read those is to run code of the "
+            f"file. Save the weights alone, torch.save(model.state_dict(), path), or the model as "
+            f"a program: torch.export.save or torch.jit.save. torch says: "
+            f"{str(error).splitlines()[0]}"
+        ) from None
+    except (RuntimeError, EOFError, KeyError, ValueError) as error:
+        raise WorldModelError(
+            f"{os.fspath(path)!r} is no file of torch.save: {str(error).splitlines()[0]}"
+        ) from None
+
+
+def read_weights(path: str | os.PathLike[str]) -> Weights:
+    """Return the tensors of a state dict by name, from .safetensors or what `torch.save` wrote.
+
+    It may be an entry of a larger checkpoint, and names of compiled modules are made plain.
+    """
+    if Path(path).suffix == ".safetensors":
+        from pytest_cpg.world_models.safetensors import read_safetensors
+
+        return plain(read_safetensors(path))
+    return weights_in(read_content(path), path)
+
+
+def weights_in(content: Any, path: str | os.PathLike[str]) -> Weights:
+    """Return the tensors of a state dict that is the content of a file, or an entry of it."""
+    found = content
+    while isinstance(found, Mapping):
+        inner = [found[name] for name in _NETWORK if isinstance(found.get(name), Mapping)]
+        if not inner:
+            break
+        found = inner[0]
+    weights = plain(found) if isinstance(found, Mapping) else {}
+    if not weights:
+        raise WorldModelError(
+            f"{os.fspath(path)!r} holds no named tensors. Save the weights by "
+            f"torch.save(model.state_dict(), path)."
+        )
+    return weights
+
+
+def plain(entries: Mapping[Any, Any]) -> Weights:
+    """Return the tensors among named entries, without what torch.compile adds to the names."""
+    return {
+        str(name).replace(_COMPILED, ""): value
+        for name, value in entries.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def part(weights: Weights, prefix: str) -> Weights:
+    """Return the weights below a prefix, without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in weights.items()
+        if name.startswith(prefix)
+    }
+
+
+def size(weights: Weights, name: str, axis: int, *, model: str, version: str) -> int:
+    """Return one size of one tensor, from which other shapes follow."""
+    if name not in weights:
+        problem = f"{name}: missing, and other shapes follow from it"
+    elif weights[name].ndim < -axis:
+        problem = f"{name}: shape {list(weights[name].shape)}, expected {-axis} axes or more"
+    else:
+        return int(weights[name].shape[axis])
+    raise _mismatch([problem, *_others(weights, (name,))], model=model, version=version)
+
+
+def check(
+    weights: Weights,
+    layout: Mapping[str, Shape],
+    *,
+    model: str,
+    version: str,
+    ignored: Sequence[str] = (),
+) -> None:
+    """Raise WorldModelError unless every key of a layout is there, in its shape, and no other.
+
+    Parameters
+    ----------
+    model, version : str
+        Whose layout it is, and which of its versions the file looks like.
+    ignored : sequence of str
+        Prefixes of keys that may be there and are not used.
+    """
+    problems = [
+        f"{name}: missing, expected {list(shape)}"
+        for name, shape in layout.items()
+        if name not in weights
+    ]
+    problems += [
+        f"{name}: shape {list(weights[name].shape)}, expected {list(shape)}"
+        for name, shape in layout.items()
+        if name in weights and tuple(weights[name].shape) != shape
+    ]
+    # What is missing usually stands there under another name.
+    problems += _others(weights, (*layout, *ignored))
+    if problems:
+        raise _mismatch(problems, model=model, version=version)
+
+
+def _others(weights: Weights, known: Sequence[str]) -> list[str]:
+    return [
+        f"{name}: shape {list(value.shape)}, not in this layout"
+        for name, value in weights.items()
+        if not name.startswith(tuple(known))
+    ]
+
+
+def _mismatch(problems: Sequence[str], *, model: str, version: str) -> WorldModelError:
+    more = len(problems) - _NAMED
+    listed = [*problems[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
+    lines = "\n".join(f"  {line}" for line in listed)
+    return WorldModelError(
+        f"these are not the weights of {model}; they look like {version}.\n{lines}\n"
+        f"Load the network by your own code, and return it from a learned_dynamics fixture."
+    )

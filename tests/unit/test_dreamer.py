@@ -1,0 +1,192 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from functools import cache
+from types import SimpleNamespace
+
+from pytest_cpg.contracts import BoxActions, WorldModelError
+from pytest_cpg.world_models.dreamer import DreamerV3
+from pytest_cpg.world_models.weights import weights_in
+
+SETTINGS = {"action_repeat": 2, "discount": 0.997}
+OBSERVED = {"orientations": 4, "velocity": 2}
+
+
+@cache
+def checkpoint():
+    """Make random weights in the layout and sizes of the port's dmc_proprio."""
+    generator = torch.Generator().manual_seed(0)
+    made = {}
+
+    def linear(name, after, before, *, bias=False):
+        made[f"{name}.weight"] = 3 * before**-0.5 * torch.randn(after, before, generator=generator)
+        if bias:
+            made[f"{name}.bias"] = 0.1 * torch.randn(after, generator=generator)
+
+    def norm(name, width):
+        made[f"{name}.weight"] = 1 + 0.1 * torch.randn(width, generator=generator)
+        made[f"{name}.bias"] = 0.1 * torch.randn(width, generator=generator)
+
+    def stack(prefix, name, count, width, first):
+        for layer in range(count):
+            linear(f"{prefix}.{name}_linear{layer}", width, width if layer else first)
+            norm(f"{prefix}.{name}_norm{layer}", width)
+
+    stack("encoder._mlp.layers", "Encoder", 5, 1024, 6)
+    made["dynamics.W"] = torch.randn(1, 512, generator=generator)
+    for name, before in (("img_in", 1025), ("img_out", 512), ("obs_out", 1536)):
+        linear(f"dynamics._{name}_layers.0", 512, before)
+        norm(f"dynamics._{name}_layers.1", 512)
+    linear("dynamics._cell.layers.GRU_linear", 1536, 1024)
+    norm("dynamics._cell.layers.GRU_norm", 1536)
+    for name in ("imgs", "obs"):
+        linear(f"dynamics._{name}_stat_layer", 1024, 512, bias=True)
+    stack("heads.decoder._mlp.layers", "Decoder", 5, 1024, 1536)
+    for name, width in OBSERVED.items():
+        linear(f"heads.decoder._mlp.mean_layer.{name}", width, 1024, bias=True)
+    stack("heads.reward.layers", "Reward", 2, 512, 1536)
+    linear("heads.reward.mean_layer", 255, 512, bias=True)
+    linear("heads.cont.mean_layer", 1, 512, bias=True)
+    agent = {f"_wm.{name}": value for name, value in made.items()}
+    copies = {f"_task_behavior._world_model.{name}": value for name, value in made.items()}
+    actor = {"_task_behavior.actor.layers.Actor_linear0.weight": torch.zeros(512, 1536)}
+    return made, {"agent_state_dict": {**agent, **copies, **actor}, "optims_state_dict": {}}
+
+
+def reference(state, observations, actions, later):
+    """Encode, imagine actions [B, H, A]; then take the first one and see `later`: in numpy."""
+
+    def get(name):
+        return state[name].double().numpy()
+
+    def silu(x):
+        return x / (1 + np.exp(-x))
+
+    def sigmoid(x):
+        return 1 / (1 + np.exp(-x))
+
+    def normed(x, linear, norm, act=silu):
+        x = x @ get(f"{linear}.weight").T
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-3)
+        return act(x * get(f"{norm}.weight") + get(f"{norm}.bias"))
+
+    def stack(x, prefix, name, count):
+        for i in range(count):
+            x = normed(x, f"{prefix}.{name}_linear{i}", f"{prefix}.{name}_norm{i}")
+        return x
+
+    def plain(x, name):
+        return x @ get(f"{name}.weight").T + get(f"{name}.bias")
+
+    def hot(logits):
+        logits = logits.reshape(-1, 32, 32)
+        return np.eye(32)[logits.argmax(-1)].reshape(-1, 1024)
+
+    def prior(deter):
+        inner = normed(deter, "dynamics._img_out_layers.0", "dynamics._img_out_layers.1")
+        return hot(plain(inner, "dynamics._imgs_stat_layer"))
+
+    def gru(deter, stoch, action):
+        joint = np.concatenate([stoch, action], -1)
+        x = normed(joint, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
+        cell = "dynamics._cell.layers.GRU_"
+        both = np.concatenate([x, deter], -1)
+        parts = normed(both, f"{cell}linear", f"{cell}norm", act=lambda x: x)
+        reset, candidate, update = np.split(parts, 3, axis=-1)
+        update = sigmoid(update - 1)
+        return update * np.tanh(sigmoid(reset) * candidate) + (1 - update) * deter
+
+    def see(deter, observed):
+        symlog = np.sign(observed) * np.log1p(np.abs(observed))
+        embedded = stack(symlog, "encoder._mlp.layers", "Encoder", 5)
+        joint = np.concatenate([deter, embedded], -1)
+        inner = normed(joint, "dynamics._obs_out_layers.0", "dynamics._obs_out_layers.1")
+        return hot(plain(inner, "dynamics._obs_stat_layer"))
+
+    def symexp(x):
+        return np.sign(x) * np.expm1(np.abs(x))
+
+    def reward(deter, stoch):
+        features = np.concatenate([stoch, deter], -1)
+        logits = plain(
+            stack(features, "heads.reward.layers", "Reward", 2), "heads.reward.mean_layer"
+        )
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        return symexp(weights / weights.sum(-1, keepdims=True) @ np.linspace(-20, 20, 255))
+
+    def decode(deter, stoch):
+        features = np.concatenate([stoch, deter], -1)
+        inner = stack(features, "heads.decoder._mlp.layers", "Decoder", 5)
+        means = [plain(inner, f"heads.decoder._mlp.mean_layer.{name}") for name in OBSERVED]
+        return symexp(np.concatenate(means, -1))
+
+    start = np.tanh(get("dynamics.W")).repeat(len(observations), 0)
+    deter = gru(start, prior(start), np.zeros_like(actions[:, 0]))
+    stoch = see(deter, observations)
+    after = gru(deter, stoch, actions[:, 0])
+    updated = (after, see(after, later))
+    imagined = []
+    for step in range(actions.shape[1]):
+        deter = gru(deter, stoch, actions[:, step])
+        stoch = prior(deter)
+        imagined.append((deter, reward(deter, stoch), decode(deter, stoch)))
+    return [np.stack(parts, 1) for parts in zip(*imagined, strict=True)], updated
+
+
+def test_the_ports_checkpoint_gives_what_an_independent_forward_pass_gives(tmp_path):
+    state, agent = checkpoint()
+    torch.save(agent, tmp_path / "latest.pt")
+    model = DreamerV3.load(tmp_path / "latest.pt", **SETTINGS)
+    rng = np.random.default_rng(0)
+    observations, later = rng.normal(size=(2, 2, 6))
+    actions = rng.uniform(-1, 1, size=(2, 2, 1))
+    (deter, rewards, decoded), updated = reference(state, observations, actions, later)
+    # As tensors: arrays are worked on in tiles of many rows, which takes a while.
+    seen, plans, now = (torch.tensor(x).float() for x in (observations, actions, later))
+    latents = model.encode(seen)
+    imagined = model.rollout(latents, plans)
+    assert imagined[..., :512].numpy() == pytest.approx(deter, abs=1e-5)
+    assert model.reward(imagined, plans).numpy() == pytest.approx(rewards, rel=1e-3, abs=1e-4)
+    assert model.decode(imagined).numpy() == pytest.approx(decoded, rel=1e-3, abs=1e-4)
+    after = model.update(latents, plans[:, 0], now)
+    assert after[:, :512].numpy() == pytest.approx(updated[0], abs=1e-5)
+    assert np.array_equal(after[:, 512:-1], updated[1].reshape(2, 32, 32).argmax(-1))
+    # What was seen is remembered, not encoded anew.
+    assert not np.allclose(after[:, :512], model.encode(now)[:, :512])
+
+
+def test_names_of_a_compiled_agent_are_those_of_a_plain_one():
+    _, agent = checkpoint()
+    compiled = {
+        n.replace("_wm.", "_wm._orig_mod."): v for n, v in agent["agent_state_dict"].items()
+    }
+    read = weights_in({"agent_state_dict": compiled}, "latest.pt")
+    assert read.keys() == agent["agent_state_dict"].keys()
+
+
+def test_names_and_shapes_that_are_not_the_ports_are_named_with_what_it_looks_like():
+    state, _ = checkpoint()
+    missing = {name: value for name, value in state.items() if "GRU_norm.bias" not in name}
+    missing["dynamics._img_out_layers.0.weight"] = torch.zeros(512, 511)
+    with pytest.raises(WorldModelError) as caught:
+        DreamerV3.of(missing, **SETTINGS)
+    for said in (
+        "NM512/dreamerv3-torch",
+        "dynamics._cell.layers.GRU_norm.bias: missing, expected [1536]",
+        "dynamics._img_out_layers.0.weight: shape [512, 511], expected [512, 512]",
+    ):
+        assert said in str(caught.value)
+    with pytest.raises(WorldModelError, match=r"action_repeat = 2"):
+        DreamerV3.of(state, discount=0.997)
+    with pytest.raises(WorldModelError, match=r"\['velocity'\], and the checkpoint reads"):
+        DreamerV3.of(state, **SETTINGS, obs_keys="velocity")
+    task = SimpleNamespace(
+        name="reacher",
+        observation_size=6,
+        actions=BoxActions(np.array([-1.0]), np.array([1.0])),
+        action_repeat=1,
+    )
+    with pytest.raises(WorldModelError, match="action_repeat=2"):
+        DreamerV3.of(state, **SETTINGS).for_task(task)

@@ -1,0 +1,207 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+from pytest_cpg.contracts import BoxActions, WorldModelError
+from pytest_cpg.world_models.tdmpc2 import TDMPC2
+
+SIZES = {1: (256, 128, 384, 2), 5: (256, 512, 512, 5)}
+SETTINGS = {
+    "obs_keys": ["orientations", "velocity"],
+    "action_repeat": 2,
+    "simnorm_dim": 8,
+    "discount": 0.99,
+}
+NAMES = ("weight", "bias", "ln.weight", "ln.bias")
+
+
+def checkpoint(model_size=1, observation=6, action=1, bins=101, seed=0):
+    """Make random weights in the official layout of the present."""
+    encoder, latent, hidden, members = SIZES[model_size]
+    generator = torch.Generator().manual_seed(seed)
+
+    def layers(prefix, widths, *, plain_end=True, lead=()):
+        made = {}
+        for i, (before, after) in enumerate(pairwise(widths)):
+            scale = before**-0.5
+            made[f"{prefix}.{i}.weight"] = scale * torch.randn(
+                *lead, after, before, generator=generator
+            )
+            made[f"{prefix}.{i}.bias"] = 0.1 * torch.randn(*lead, after, generator=generator)
+            if not (plain_end and i == len(widths) - 2):
+                noise = torch.randn(2, *lead, after, generator=generator)
+                made[f"{prefix}.{i}.ln.weight"] = 1 + 0.1 * noise[0]
+                made[f"{prefix}.{i}.ln.bias"] = 0.1 * noise[1]
+        return made
+
+    joint = latent + action
+    state = {
+        "log_std_min": torch.tensor(-10),
+        "log_std_dif": torch.tensor(12),
+        **layers("_encoder.state", (observation, encoder, latent), plain_end=False),
+        **layers("_dynamics", (joint, hidden, hidden, latent), plain_end=False),
+        **layers("_reward", (joint, hidden, hidden, bins)),
+        **layers("_pi", (latent, hidden, hidden, 2 * action)),
+        **layers("_Qs.params", (joint, hidden, hidden, bins), lead=(members,)),
+    }
+    ensemble = {name: value for name, value in state.items() if name.startswith("_Qs.")}
+    for copy in ("_detach_Qs_params.", "_target_Qs_params."):
+        state |= {name.replace("_Qs.params.", copy): v.clone() for name, v in ensemble.items()}
+    return state
+
+
+def numbered(state):
+    """Rename the ensemble as it was before October 2024."""
+    old = {}
+    for name, value in state.items():
+        if name.startswith(("log_std", "_detach_Qs_params.")):
+            continue
+        for now, then in (
+            ("_Qs.params.", "_Qs.params."),
+            ("_target_Qs_params.", "_target_Qs.params."),
+        ):
+            if name.startswith(now):
+                layer, _, tensor = name.removeprefix(now).partition(".")
+                name = f"{then}{4 * int(layer) + NAMES.index(tensor)}"
+        old[name] = value
+    return old
+
+
+def forward(state, prefix, inputs, *, last, member=None):
+    """Compute one network in numpy, in double precision."""
+    x = inputs
+    names = [n for n in state if n.startswith(f"{prefix}.") and n.endswith(".weight")]
+    count = 1 + max(int(n.removeprefix(f"{prefix}.").split(".")[0]) for n in names)
+    for layer in range(count):
+
+        def get(name, layer=layer):
+            value = state[f"{prefix}.{layer}.{name}"].double().numpy()
+            return value if member is None else value[member]
+
+        x = x @ get("weight").T + get("bias")
+        if f"{prefix}.{layer}.ln.weight" not in state:
+            continue
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        x = x * get("ln.weight") + get("ln.bias")
+        if layer < count - 1 or last == "mish":
+            x = x * np.tanh(np.log1p(np.exp(x)))
+        else:
+            groups = np.exp(x.reshape(*x.shape[:-1], -1, 8))
+            x = (groups / groups.sum(-1, keepdims=True)).reshape(x.shape)
+    return x
+
+
+def scalar(logits):
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    mean = (weights / weights.sum(-1, keepdims=True)) @ np.linspace(-10, 10, logits.shape[-1])
+    return np.sign(mean) * np.expm1(np.abs(mean))
+
+
+def reference(state, observations, actions):
+    """Return latents [B, H, L], rewards [B, H] and the value [B] of the last latent."""
+    latent = forward(state, "_encoder.state", observations, last="simplex")
+    latents, rewards = [], []
+    for step in range(actions.shape[1]):
+        joint = np.concatenate([latent, actions[:, step]], axis=-1)
+        rewards.append(scalar(forward(state, "_reward", joint, last="plain")))
+        latent = forward(state, "_dynamics", joint, last="simplex")
+        latents.append(latent)
+    mean = np.tanh(forward(state, "_pi", latent, last="plain")[:, : actions.shape[-1]])
+    joint = np.concatenate([latent, mean], axis=-1)
+    members = len(state["_Qs.params.0.weight"])
+    values = [
+        scalar(forward(state, "_Qs.params", joint, last="plain", member=m)) for m in range(members)
+    ]
+    return np.stack(latents, 1), np.stack(rewards, 1), np.mean(values, axis=0)
+
+
+@pytest.mark.parametrize(("model_size", "layout"), [(1, "now"), (1, "before"), (5, "compiled")])
+def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, model_size, layout):
+    state = checkpoint(model_size)
+    written = {
+        "now": {
+            "model": {
+                **state,
+                "_Qs.params.__batch_size": torch.Size([2]),
+                "_Qs.params.__device": None,
+            }
+        },
+        "before": {"model": numbered(state)},
+        "compiled": {name.replace(".", "._orig_mod.", 1): value for name, value in state.items()},
+    }[layout]
+    torch.save(written, tmp_path / "model.pt")
+    model = TDMPC2.load(tmp_path / "model.pt", **SETTINGS)
+    rng = np.random.default_rng(0)
+    observations, actions = rng.normal(size=(3, 6)), rng.uniform(-1, 1, size=(3, 4, 1))
+    latents, rewards, value = reference(state, observations, actions)
+    # As tensors: arrays are worked on in tiles of many rows, which takes a while.
+    seen, plans = torch.tensor(observations).float(), torch.tensor(actions).float()
+    imagined = model.rollout(model.encode(seen), plans)
+    assert imagined[..., :-1].numpy() == pytest.approx(latents, abs=1e-5)
+    assert model.reward(imagined, plans).numpy() == pytest.approx(rewards, rel=1e-4, abs=1e-5)
+    last = model.terminal_value(imagined[:, -1]).numpy()
+    assert last == pytest.approx(value, rel=1e-4, abs=1e-5)
+    assert model.discount == 0.99
+
+
+def test_a_missing_or_misshaped_tensor_is_named_with_its_shapes_and_the_likely_version():
+    state = checkpoint(bins=11)
+    del state["_dynamics.1.bias"]
+    state["_reward.0.weight"] = torch.zeros(384, 130)
+    state["_reward.9.weight"] = torch.zeros(1)
+    with pytest.raises(WorldModelError) as caught:
+        TDMPC2.of(state, **SETTINGS)
+    for said in (
+        "the current layout",
+        "_dynamics.1.bias: missing, expected [384]",
+        "_reward.0.weight: shape [384, 130], expected [384, 129]",
+        "_reward.9.weight: shape [1], not in this layout",
+    ):
+        assert said in str(caught.value)
+    old = numbered(checkpoint(bins=11))
+    del old["_Qs.params.4"]
+    with pytest.raises(
+        WorldModelError, match=r"before October 2024(.|\n)*_Qs.params.1.weight: missing"
+    ):
+        TDMPC2.of(old, **SETTINGS)
+
+
+def test_what_a_checkpoint_does_not_say_must_be_given_and_is_named_all_at_once():
+    with pytest.raises(WorldModelError) as caught:
+        TDMPC2.of(checkpoint(bins=11), discount=0.99)
+    assert "action_repeat = 2" in str(caught.value)
+    assert "obs_keys, action_repeat, simnorm_dim" in str(caught.value)
+    assert "discount =" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["_task_emb.weight", "_encoder.rgb.2.weight"])
+def test_checkpoints_of_many_tasks_or_on_pixels_are_refused(key):
+    with pytest.raises(WorldModelError, match=r"single task|pixels"):
+        TDMPC2.of({**checkpoint(bins=11), key: torch.zeros(3, 4)}, **SETTINGS)
+
+
+def test_a_task_must_meet_the_conditions_of_training():
+    model = TDMPC2.of(checkpoint(bins=11), **SETTINGS)
+    task = SimpleNamespace(
+        name="acrobot",
+        observation_size=6,
+        actions=BoxActions(np.array([-1.0]), np.array([1.0])),
+        action_repeat=2,
+        observation_keys={"velocity": 2, "orientations": 4},
+    )
+    given = np.random.default_rng(0).normal(size=(2, 6))
+    plain = model.encode(given)
+    reordered = model.for_task(task).encode(given[:, [4, 5, 0, 1, 2, 3]])
+    assert np.array_equal(plain, reordered)
+    for change, said in (
+        ({"action_repeat": 1}, "action_repeat=2"),
+        ({"observation_size": 5}, "another task"),
+        ({"observation_keys": {"position": 6}}, r"observes \['position'\]"),
+        ({"actions": BoxActions(np.array([-3.0]), np.array([3.0]))}, "action_low="),
+    ):
+        with pytest.raises(WorldModelError, match=said):
+            model.for_task(SimpleNamespace(**{**vars(task), **change}))
