@@ -29,7 +29,7 @@ ATTEMPT: pytest.StashKey[int] = pytest.StashKey()
 _FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
 
 _TWO_MODELS = (
-    "the marker names model={model!r}, and this test judged another one: its own learned_dynamics "
+    "{place} names model={model!r}, and this test judged another one: its own learned_dynamics "
     "fixture hides the named model, or compare(learned=...) was given something else. Drop one of "
     "the two."
 )
@@ -201,7 +201,8 @@ def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
     if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:
         fail(_NO_GATE)
     if item.stash[RESULTS] and spec.model and not item.stash.get(NAMED_MODEL, False):
-        fail(_TWO_MODELS.format(model=spec.model))
+        place = "--cpg-model" if spec.is_model_typed else "the marker"
+        fail(_TWO_MODELS.format(place=place, model=spec.model))
     failures = _failures(item, spec, settings)
     if failures:
         item.stash[_FIRST_FAILURE] = "\n\n".join(failures)

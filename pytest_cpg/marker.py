@@ -49,6 +49,8 @@ class GateSpec:
         Builds the task; deferred, because a simulator takes a while to load.
     task_options : tuple of pairs
         Names and values that ``make_task`` is called with.
+    is_model_typed : bool
+        Whether the model was named for the whole session, and so wins over a fixture.
     make_model : callable or None
         Builds the named world model for a task.
     level : float
@@ -63,6 +65,7 @@ class GateSpec:
     task_options: tuple[tuple[str, Any], ...]
     planner: Planner
     model: str
+    is_model_typed: bool
     make_model: WorldModelFactory | None
     max_verdict: Verdict
     episodes: int
@@ -112,7 +115,6 @@ _MARKER_ONLY = (
     "metric",
     "group",
     "perturbation",
-    "model",
     "id",
 )
 _OF_GATES = tuple(option for option in OPTIONS if option.is_for_one_gate)
@@ -141,7 +143,7 @@ def parse_gate(
     ValueError, ComponentError
         Naming the value and what to type instead.
     """
-    from pytest_cpg.registry import lookup
+    from pytest_cpg.model_source import factory_of
     from pytest_cpg.stats import parse_verdict
 
     marked = _merged(markers)
@@ -151,11 +153,11 @@ def parse_gate(
         )
     task, make_task = _task(marked["task"], components.tasks)
     task_options = _task_options(marked, task, make_task)
-    model = marked.get("model", "")
     values = {
         option.name: _checked(option.name, option.parse, settings.resolve(option.name, marked))
         for option in _OF_GATES
     }
+    model = values["model"]
     asked = Asked(
         values=values,
         sources={option.name: settings.source(option.name, marked) for option in _OF_GATES},
@@ -180,8 +182,9 @@ def parse_gate(
         make_task=make_task,
         task_options=task_options,
         planner=_planner(marked, components.planners),
-        model=_model(model),
-        make_model=lookup("world model", model, components.world_models) if model else None,
+        model=model,
+        is_model_typed=bool(model) and settings.source("model", marked) == "session",
+        make_model=factory_of(model, components.world_models) if model else None,
         max_verdict=parse_verdict(marked.get("max_verdict", strictest)),
         episodes=episodes,
         seed=values["seed"],
@@ -254,15 +257,6 @@ def _id(given: Any) -> str:
     if not name or "::" in name or re.search(r" #\d+$", name):
         raise ValueError(f"id: need a name without '::' that does not end in ' #2', got {name!r}")
     return name
-
-
-def _model(given: Any) -> str:
-    if not isinstance(given, str):
-        raise ValueError(
-            f"model: need the name of a registered world model, got {given!r}. Return the model "
-            f"itself from a learned_dynamics fixture."
-        )
-    return given
 
 
 def _task(given: Any, tasks: Mapping[str, TaskFactory]) -> tuple[str, TaskFactory]:

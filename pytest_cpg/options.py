@@ -80,6 +80,16 @@ def path(value: Any) -> str:
     return value
 
 
+def model_name(value: Any) -> str:
+    """Parse where a model comes from, as text; it is looked for when a gate is collected."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(
+            f"need the name of a registered world model, got {value!r}; or module:factory, or the "
+            f"path of a checkpoint. Return the model itself from a learned_dynamics fixture."
+        )
+    return value
+
+
 def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
     """Return a parser that also takes an empty text, for nothing."""
     return lambda value: "" if value == "" else parse(value)
@@ -197,6 +207,15 @@ OPTIONS = (
         "MODE",
         "compare with the baseline: not at all (off), in the summary (warn, default), or failing "
         "gates that regressed or cannot be compared (fail)",
+    ),
+    Option(
+        "model",
+        model_name,
+        "string",
+        "",
+        "MODEL",
+        "the learned model of every gate: a registered name, module:factory, or the path of a "
+        "checkpoint (default: what the marker names, or the learned_dynamics fixture)",
     ),
     Option(
         "correction",

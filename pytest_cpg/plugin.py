@@ -135,15 +135,8 @@ def oracle_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
 
 @pytest.fixture
 def learned_dynamics(request: pytest.FixtureRequest) -> Any:
-    """Give the learned world model; override it, or name a registered one with ``model=``."""
-    from pytest_cpg.gate_item import NAMED_MODEL, fail
-
-    gates = _gates(request)
-    spec = gates.spec(request.node)
-    if spec.make_model is None:
-        fail(_NO_MODEL)
-    request.node.stash[NAMED_MODEL] = True
-    return spec.make_model(gates.runs.task(spec))
+    """Give the learned world model; override it, or name one with ``model=`` or --cpg-model."""
+    return _named_model(request)
 
 
 @pytest.fixture(scope="session")
@@ -170,11 +163,33 @@ def benchmark_runner(request: pytest.FixtureRequest, cpg_executor: Executor | No
 
 @pytest.fixture
 def cpg(
-    benchmark_runner: Benchmark, oracle_dynamics: OracleDynamics, learned_dynamics: Any
+    request: pytest.FixtureRequest,
+    benchmark_runner: Benchmark,
+    oracle_dynamics: OracleDynamics,
+    learned_dynamics: Any,
 ) -> GateResult:
     """Give the gate's result: all arms have run before the test's body."""
     __tracebackhide__ = True
+    from pytest_cpg.gate_item import NAMED_MODEL
+
+    # What is typed for one session wins over what is written in a test, a fixture included.
+    is_typed = _gates(request).spec(request.node).is_model_typed
+    if is_typed and not request.node.stash.get(NAMED_MODEL, False):
+        learned_dynamics = _named_model(request)
     return benchmark_runner.compare(oracle=oracle_dynamics, learned=learned_dynamics)
+
+
+def _named_model(request: pytest.FixtureRequest) -> Any:
+    """Return the model that this test's marker or the session names."""
+    from pytest_cpg.gate_item import NAMED_MODEL, clean_errors, fail
+
+    gates = _gates(request)
+    spec = gates.spec(request.node)
+    if spec.make_model is None:
+        fail(_NO_MODEL)
+    request.node.stash[NAMED_MODEL] = True
+    with clean_errors():
+        return spec.make_model(gates.runs.task(spec))
 
 
 _NO_MODEL = """\
@@ -184,7 +199,8 @@ this gate has no learned world model. Write the fixture, for example in conftest
     def learned_dynamics():
         return my_model  # maps observations [B, O] and actions [B, A] to next observations [B, O]
 
-or name a registered model in the marker: @pytest.mark.cpg(..., model="mlp")."""
+or name a model: @pytest.mark.cpg(..., model="mlp"), or --cpg-model=module:factory or the path
+of a checkpoint."""
 
 _HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()
 

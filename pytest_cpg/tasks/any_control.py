@@ -146,8 +146,9 @@ class SuiteTask:
         if self.score_of is None:
             raise WorldModelError(
                 f"{self.name} is rated by its reward, which observations do not tell. Give the "
-                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward, or pass the task "
-                f'with one: task=dmc("{self.domain}-{self.task}", score=lambda observations: ...) '
+                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward, or pass "
+                f'the task with one: task=dmc("{self.domain}-{self.task}", score=lambda '
+                f"observations: ...) "
                 f"from pytest_cpg.tasks.any_control."
             )
         return np.asarray(self.score_of(observations), dtype=np.float64)

@@ -344,8 +344,9 @@ class GymnasiumTask:
         if self.score_of is None:
             raise WorldModelError(
                 f"{self.name} is rated by its reward, which observations do not tell. Give the "
-                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward, or pass the task "
-                f"with one: task=gym_task({self.world.title!r}, score=lambda observations: ...) "
+                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward, or pass "
+                f"the task with one: task=gym_task({self.world.title!r}, score=lambda "
+                f"observations: ...) "
                 f"from pytest_cpg.tasks.gymnasium."
             )
         return np.asarray(self.score_of(observations), dtype=np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,23 @@ from pytest_cpg.world_models.torch_state import devices, inference, weights_dige
 from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
+    from pytest_cpg.world_models.dreamer import DreamerV3
+    from pytest_cpg.world_models.exported import Program
     from pytest_cpg.world_models.mlp import MLP
+    from pytest_cpg.world_models.onnx import OnnxDynamics
+    from pytest_cpg.world_models.tdmpc2 import TDMPC2
     from pytest_cpg.world_models.training import train_mlp
 
 __all__ = [
     "MLP",
+    "TDMPC2",
     "WORLD_MODELS",
     "BoundModel",
+    "DreamerV3",
     "Ensemble",
+    "OnnxDynamics",
     "OracleDynamics",
+    "Program",
     "Rescored",
     "Transitions",
     "bind",
@@ -59,14 +68,19 @@ WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
 )
 
 
+# What needs an extra, and the module it is in.
+_OPTIONAL = {
+    "MLP": "mlp",
+    "TDMPC2": "tdmpc2",
+    "DreamerV3": "dreamer",
+    "Program": "exported",
+    "OnnxDynamics": "onnx",
+    "train_mlp": "training",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Import what needs torch when it is first asked for."""
-    if name == "MLP":
-        from pytest_cpg.world_models.mlp import MLP
-
-        return MLP
-    if name == "train_mlp":
-        from pytest_cpg.world_models.training import train_mlp
-
-        return train_mlp
+    """Import what needs an extra when it is first asked for."""
+    if name in _OPTIONAL:
+        return getattr(import_module(f"{__name__}.{_OPTIONAL[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

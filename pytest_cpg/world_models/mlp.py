@@ -16,7 +16,7 @@ from pytest_cpg.world_models.tensors import Tensor, torch
 
 Variant: TypeAlias = Literal["normalised-delta", "plain"]
 
-_FORMAT = "pytest-cpg mlp 1"
+FORMAT = "pytest-cpg mlp 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,7 +102,7 @@ class MLP:
         """Write everything the model needs to one file."""
         scaling = {part.name: getattr(self._scaling, part.name) for part in fields(Scaling)}
         content = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "variant": self.variant,
             "validation_error": self.validation_error,
             "weights": self._weights,
@@ -122,8 +122,8 @@ class MLP:
         """
         content = _read(path)
         try:
-            if content["format"] != _FORMAT:
-                raise ValueError(f"its format is {content['format']!r}, expected {_FORMAT!r}")
+            if content["format"] != FORMAT:
+                raise ValueError(f"its format is {content['format']!r}, expected {FORMAT!r}")
             weights, biases = content["weights"], content["biases"]
             scaling = Scaling(**content["scaling"])
             _check_parts(weights, biases, scaling)

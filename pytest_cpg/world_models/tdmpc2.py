@@ -83,9 +83,20 @@ class TDMPC2(torch.nn.Module):
         self.eval().requires_grad_(requires_grad=False)
 
     @classmethod
-    def load(
+    def load(cls, path: str | os.PathLike[str], **settings: Any) -> TDMPC2:
+        """Read an official checkpoint; settings as for `of`.
+
+        Raises
+        ------
+        WorldModelError
+            Naming missing settings, and keys and shapes that are not TD-MPC2's.
+        """
+        return cls.of(read_weights(path), **settings)
+
+    @classmethod
+    def of(
         cls,
-        path: str | os.PathLike[str],
+        weights: Weights,
         *,
         obs_keys: Sequence[str] | str | None = None,
         action_repeat: int | None = None,
@@ -94,46 +105,19 @@ class TDMPC2(torch.nn.Module):
         action_low: float = -1.0,
         action_high: float = 1.0,
     ) -> TDMPC2:
-        """Read an official checkpoint; `require` says why the settings have no defaults.
+        """Return a network of weights that are read already.
 
-        Raises
-        ------
-        WorldModelError
-            Naming missing settings, and keys and shapes that are not TD-MPC2's.
+        The settings that are None by default are in no checkpoint, and must be given.
         """
-        return cls.of(
-            read_weights(path),
-            obs_keys=obs_keys,
-            action_repeat=action_repeat,
-            simnorm_dim=simnorm_dim,
-            discount=discount,
-            action_low=action_low,
-            action_high=action_high,
-        )
-
-    @classmethod
-    def of(
-        cls,
-        weights: Weights,
-        *,
-        action_low: float = -1.0,
-        action_high: float = 1.0,
-        **settings: Any,
-    ) -> TDMPC2:
-        """Return a network of weights that are read already; settings as for `load`."""
-        require(settings, NEEDED, model="TDMPC2")
+        needed = (obs_keys, action_repeat, simnorm_dim, discount)
+        require(dict(zip(NEEDED, needed, strict=True)), NEEDED, model="TDMPC2")
         conditions = Conditions(
-            obs_keys=keys_of(settings["obs_keys"]),
-            action_repeat=settings["action_repeat"],
+            obs_keys=keys_of(obs_keys or ()),
+            action_repeat=action_repeat or 1,
             action_low=action_low,
             action_high=action_high,
         )
-        return cls(
-            weights,
-            conditions,
-            simnorm_dim=settings["simnorm_dim"],
-            discount=settings["discount"],
-        )
+        return cls(weights, conditions, simnorm_dim=simnorm_dim or 0, discount=discount or 0.0)
 
     def for_task(self, task: Task) -> TDMPC2:
         """Return this model, reading the task's observations in its own order.

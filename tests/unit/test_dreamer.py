@@ -3,56 +3,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from functools import cache
 from types import SimpleNamespace
+
+from official_weights import DREAMER_OBSERVED, dreamer
 
 from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models.dreamer import DreamerV3
 from pytest_cpg.world_models.weights import weights_in
 
 SETTINGS = {"action_repeat": 2, "discount": 0.997}
-OBSERVED = {"orientations": 4, "velocity": 2}
-
-
-@cache
-def checkpoint():
-    """Make random weights in the layout and sizes of the port's dmc_proprio."""
-    generator = torch.Generator().manual_seed(0)
-    made = {}
-
-    def linear(name, after, before, *, bias=False):
-        made[f"{name}.weight"] = 3 * before**-0.5 * torch.randn(after, before, generator=generator)
-        if bias:
-            made[f"{name}.bias"] = 0.1 * torch.randn(after, generator=generator)
-
-    def norm(name, width):
-        made[f"{name}.weight"] = 1 + 0.1 * torch.randn(width, generator=generator)
-        made[f"{name}.bias"] = 0.1 * torch.randn(width, generator=generator)
-
-    def stack(prefix, name, count, width, first):
-        for layer in range(count):
-            linear(f"{prefix}.{name}_linear{layer}", width, width if layer else first)
-            norm(f"{prefix}.{name}_norm{layer}", width)
-
-    stack("encoder._mlp.layers", "Encoder", 5, 1024, 6)
-    made["dynamics.W"] = torch.randn(1, 512, generator=generator)
-    for name, before in (("img_in", 1025), ("img_out", 512), ("obs_out", 1536)):
-        linear(f"dynamics._{name}_layers.0", 512, before)
-        norm(f"dynamics._{name}_layers.1", 512)
-    linear("dynamics._cell.layers.GRU_linear", 1536, 1024)
-    norm("dynamics._cell.layers.GRU_norm", 1536)
-    for name in ("imgs", "obs"):
-        linear(f"dynamics._{name}_stat_layer", 1024, 512, bias=True)
-    stack("heads.decoder._mlp.layers", "Decoder", 5, 1024, 1536)
-    for name, width in OBSERVED.items():
-        linear(f"heads.decoder._mlp.mean_layer.{name}", width, 1024, bias=True)
-    stack("heads.reward.layers", "Reward", 2, 512, 1536)
-    linear("heads.reward.mean_layer", 255, 512, bias=True)
-    linear("heads.cont.mean_layer", 1, 512, bias=True)
-    agent = {f"_wm.{name}": value for name, value in made.items()}
-    copies = {f"_task_behavior._world_model.{name}": value for name, value in made.items()}
-    actor = {"_task_behavior.actor.layers.Actor_linear0.weight": torch.zeros(512, 1536)}
-    return made, {"agent_state_dict": {**agent, **copies, **actor}, "optims_state_dict": {}}
 
 
 def reference(state, observations, actions, later):
@@ -119,7 +78,7 @@ def reference(state, observations, actions, later):
     def decode(deter, stoch):
         features = np.concatenate([stoch, deter], -1)
         inner = stack(features, "heads.decoder._mlp.layers", "Decoder", 5)
-        means = [plain(inner, f"heads.decoder._mlp.mean_layer.{name}") for name in OBSERVED]
+        means = [plain(inner, f"heads.decoder._mlp.mean_layer.{name}") for name in DREAMER_OBSERVED]
         return symexp(np.concatenate(means, -1))
 
     start = np.tanh(get("dynamics.W")).repeat(len(observations), 0)
@@ -136,7 +95,7 @@ def reference(state, observations, actions, later):
 
 
 def test_the_ports_checkpoint_gives_what_an_independent_forward_pass_gives(tmp_path):
-    state, agent = checkpoint()
+    state, agent = dreamer()
     torch.save(agent, tmp_path / "latest.pt")
     model = DreamerV3.load(tmp_path / "latest.pt", **SETTINGS)
     rng = np.random.default_rng(0)
@@ -158,7 +117,7 @@ def test_the_ports_checkpoint_gives_what_an_independent_forward_pass_gives(tmp_p
 
 
 def test_names_of_a_compiled_agent_are_those_of_a_plain_one():
-    _, agent = checkpoint()
+    _, agent = dreamer()
     compiled = {
         n.replace("_wm.", "_wm._orig_mod."): v for n, v in agent["agent_state_dict"].items()
     }
@@ -167,7 +126,7 @@ def test_names_of_a_compiled_agent_are_those_of_a_plain_one():
 
 
 def test_names_and_shapes_that_are_not_the_ports_are_named_with_what_it_looks_like():
-    state, _ = checkpoint()
+    state, _ = dreamer()
     missing = {name: value for name, value in state.items() if "GRU_norm.bias" not in name}
     missing["dynamics._img_out_layers.0.weight"] = torch.zeros(512, 511)
     with pytest.raises(WorldModelError) as caught:

@@ -3,72 +3,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from itertools import pairwise
 from types import SimpleNamespace
+
+from official_weights import tdmpc2, tdmpc2_before
 
 from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models.tdmpc2 import TDMPC2
 
-SIZES = {1: (256, 128, 384, 2), 5: (256, 512, 512, 5)}
 SETTINGS = {
     "obs_keys": ["orientations", "velocity"],
     "action_repeat": 2,
     "simnorm_dim": 8,
     "discount": 0.99,
 }
-NAMES = ("weight", "bias", "ln.weight", "ln.bias")
-
-
-def checkpoint(model_size=1, observation=6, action=1, bins=101, seed=0):
-    """Make random weights in the official layout of the present."""
-    encoder, latent, hidden, members = SIZES[model_size]
-    generator = torch.Generator().manual_seed(seed)
-
-    def layers(prefix, widths, *, plain_end=True, lead=()):
-        made = {}
-        for i, (before, after) in enumerate(pairwise(widths)):
-            scale = before**-0.5
-            made[f"{prefix}.{i}.weight"] = scale * torch.randn(
-                *lead, after, before, generator=generator
-            )
-            made[f"{prefix}.{i}.bias"] = 0.1 * torch.randn(*lead, after, generator=generator)
-            if not (plain_end and i == len(widths) - 2):
-                noise = torch.randn(2, *lead, after, generator=generator)
-                made[f"{prefix}.{i}.ln.weight"] = 1 + 0.1 * noise[0]
-                made[f"{prefix}.{i}.ln.bias"] = 0.1 * noise[1]
-        return made
-
-    joint = latent + action
-    state = {
-        "log_std_min": torch.tensor(-10),
-        "log_std_dif": torch.tensor(12),
-        **layers("_encoder.state", (observation, encoder, latent), plain_end=False),
-        **layers("_dynamics", (joint, hidden, hidden, latent), plain_end=False),
-        **layers("_reward", (joint, hidden, hidden, bins)),
-        **layers("_pi", (latent, hidden, hidden, 2 * action)),
-        **layers("_Qs.params", (joint, hidden, hidden, bins), lead=(members,)),
-    }
-    ensemble = {name: value for name, value in state.items() if name.startswith("_Qs.")}
-    for copy in ("_detach_Qs_params.", "_target_Qs_params."):
-        state |= {name.replace("_Qs.params.", copy): v.clone() for name, v in ensemble.items()}
-    return state
-
-
-def numbered(state):
-    """Rename the ensemble as it was before October 2024."""
-    old = {}
-    for name, value in state.items():
-        if name.startswith(("log_std", "_detach_Qs_params.")):
-            continue
-        for now, then in (
-            ("_Qs.params.", "_Qs.params."),
-            ("_target_Qs_params.", "_target_Qs.params."),
-        ):
-            if name.startswith(now):
-                layer, _, tensor = name.removeprefix(now).partition(".")
-                name = f"{then}{4 * int(layer) + NAMES.index(tensor)}"
-        old[name] = value
-    return old
 
 
 def forward(state, prefix, inputs, *, last, member=None):
@@ -121,7 +68,7 @@ def reference(state, observations, actions):
 
 @pytest.mark.parametrize(("model_size", "layout"), [(1, "now"), (1, "before"), (5, "compiled")])
 def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, model_size, layout):
-    state = checkpoint(model_size)
+    state = tdmpc2(model_size)
     written = {
         "now": {
             "model": {
@@ -130,7 +77,7 @@ def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, 
                 "_Qs.params.__device": None,
             }
         },
-        "before": {"model": numbered(state)},
+        "before": {"model": tdmpc2_before(state)},
         "compiled": {name.replace(".", "._orig_mod.", 1): value for name, value in state.items()},
     }[layout]
     torch.save(written, tmp_path / "model.pt")
@@ -149,7 +96,7 @@ def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, 
 
 
 def test_a_missing_or_misshaped_tensor_is_named_with_its_shapes_and_the_likely_version():
-    state = checkpoint(bins=11)
+    state = tdmpc2(bins=11)
     del state["_dynamics.1.bias"]
     state["_reward.0.weight"] = torch.zeros(384, 130)
     state["_reward.9.weight"] = torch.zeros(1)
@@ -162,7 +109,7 @@ def test_a_missing_or_misshaped_tensor_is_named_with_its_shapes_and_the_likely_v
         "_reward.9.weight: shape [1], not in this layout",
     ):
         assert said in str(caught.value)
-    old = numbered(checkpoint(bins=11))
+    old = tdmpc2_before(tdmpc2(bins=11))
     del old["_Qs.params.4"]
     with pytest.raises(
         WorldModelError, match=r"before October 2024(.|\n)*_Qs.params.1.weight: missing"
@@ -172,7 +119,7 @@ def test_a_missing_or_misshaped_tensor_is_named_with_its_shapes_and_the_likely_v
 
 def test_what_a_checkpoint_does_not_say_must_be_given_and_is_named_all_at_once():
     with pytest.raises(WorldModelError) as caught:
-        TDMPC2.of(checkpoint(bins=11), discount=0.99)
+        TDMPC2.of(tdmpc2(bins=11), discount=0.99)
     assert "action_repeat = 2" in str(caught.value)
     assert "obs_keys, action_repeat, simnorm_dim" in str(caught.value)
     assert "discount =" not in str(caught.value)
@@ -181,11 +128,11 @@ def test_what_a_checkpoint_does_not_say_must_be_given_and_is_named_all_at_once()
 @pytest.mark.parametrize("key", ["_task_emb.weight", "_encoder.rgb.2.weight"])
 def test_checkpoints_of_many_tasks_or_on_pixels_are_refused(key):
     with pytest.raises(WorldModelError, match=r"single task|pixels"):
-        TDMPC2.of({**checkpoint(bins=11), key: torch.zeros(3, 4)}, **SETTINGS)
+        TDMPC2.of({**tdmpc2(bins=11), key: torch.zeros(3, 4)}, **SETTINGS)
 
 
 def test_a_task_must_meet_the_conditions_of_training():
-    model = TDMPC2.of(checkpoint(bins=11), **SETTINGS)
+    model = TDMPC2.of(tdmpc2(bins=11), **SETTINGS)
     task = SimpleNamespace(
         name="acrobot",
         observation_size=6,

@@ -1,0 +1,146 @@
+"""Checkpoints: which kind of model a file holds, and the world model made of it.
+
+What a file does not say stands in a .toml or .json file of the same name beside it. Nothing is
+unpickled, and the only code that runs is what that side file names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pytest_cpg.contracts import Task, WorldModelError
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+SUFFIXES = (".pt", ".pth", ".ckpt", ".pt2", ".onnx", ".safetensors")
+_CLASS = """\
+{path!r} holds {count} tensors ({names}, ...), which are neither TD-MPC2's nor DreamerV3's. Say
+which class they belong to in a file {side!r} beside it:
+    class = "package.module:Network"
+    arguments = {{ hidden = 64 }}  # what its constructor takes
+or write --cpg-model=module:factory with a function of yours that loads it."""
+
+
+def load(path: str | os.PathLike[str], task: Task | None = None, **settings: Any) -> Any:
+    """Return the world model in a file, checked against a task where one is given.
+
+    Parameters
+    ----------
+    **settings
+        Win over those of the side file.
+
+    Raises
+    ------
+    WorldModelError
+        When the file cannot be read, or does not say what must be known.
+    ComponentError
+        When a library is not installed that it takes.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
+    settings = {**_side_settings(file), **settings}
+    model = _opened(file, settings)
+    return model.for_task(task) if task is not None and hasattr(model, "for_task") else model
+
+
+def _opened(file: Path, settings: dict[str, Any]) -> Any:
+    if file.suffix == ".onnx":
+        _refuse(file, settings)
+        from pytest_cpg.world_models.onnx import OnnxDynamics
+
+        return OnnxDynamics.load(file)
+    from pytest_cpg.world_models import exported
+
+    if exported.kind_of(file):
+        _refuse(file, settings)
+        return exported.Program.load(file)
+    return _of_weights(file, settings)
+
+
+def _of_weights(file: Path, settings: dict[str, Any]) -> Any:
+    """Return the network whose weights a file holds."""
+    from pytest_cpg.world_models.dreamer import DreamerV3, is_dreamer
+    from pytest_cpg.world_models.mlp import FORMAT, MLP
+    from pytest_cpg.world_models.tdmpc2 import TDMPC2
+    from pytest_cpg.world_models.tdmpc2_layout import is_tdmpc2
+    from pytest_cpg.world_models.weights import read_content, read_weights, weights_in
+
+    if file.suffix == ".safetensors":
+        weights = read_weights(file)
+    else:
+        content = read_content(file)
+        if isinstance(content, dict) and content.get("format") == FORMAT:
+            _refuse(file, settings)
+            return MLP.load(file)
+        weights = weights_in(content, file)
+    if "class" in settings:
+        return _of_class(settings, weights)
+    for kind, is_kind in ((TDMPC2, is_tdmpc2), (DreamerV3, is_dreamer)):
+        if is_kind(weights):
+            return _with_settings(kind, file, weights, settings)
+    raise WorldModelError(
+        _CLASS.format(
+            path=os.fspath(file),
+            count=len(weights),
+            names=", ".join(list(weights)[:3]),
+            side=file.with_suffix(".toml").name,
+        )
+    )
+
+
+def _with_settings(kind: Any, file: Path, weights: Any, settings: dict[str, Any]) -> Any:
+    try:
+        return kind.of(weights, **settings)
+    except TypeError as error:
+        raise WorldModelError(f"{os.fspath(file)!r}: its settings are wrong: {error}.") from error
+
+
+def _of_class(settings: dict[str, Any], weights: Any) -> Any:
+    """Return a network of the user's own class with these weights, all of them and no others."""
+    from pytest_cpg.world_models.factories import named
+    from pytest_cpg.world_models.weights import check
+
+    network = named(settings["class"], what="class")(**settings.get("arguments", {}))
+    check(
+        weights,
+        {name: tuple(value.shape) for name, value in network.state_dict().items()},
+        model=f"{settings['class']} with arguments {settings.get('arguments', {})}",
+        version="another version of that class, or trained with other arguments",
+    )
+    network.load_state_dict(weights)
+    return network.eval()
+
+
+def _side_settings(file: Path) -> dict[str, Any]:
+    """Return what the side file says; nothing where there is none."""
+    sides = [side for suffix in (".toml", ".json") if (side := file.with_suffix(suffix)).is_file()]
+    if len(sides) > 1:
+        raise WorldModelError(
+            f"{os.fspath(file)!r} has two side files, {sides[0].name} and {sides[1].name}. "
+            f"Keep one."
+        )
+    if not sides:
+        return {}
+    text = sides[0].read_text(encoding="utf-8")
+    try:
+        said = tomllib.loads(text) if sides[0].suffix == ".toml" else json.loads(text)
+    except ValueError as error:
+        raise WorldModelError(f"{os.fspath(sides[0])!r} cannot be read: {error}") from None
+    if not isinstance(said, dict):
+        raise WorldModelError(f"{os.fspath(sides[0])!r}: need settings by name, got {said!r}")
+    return said
+
+
+def _refuse(file: Path, settings: dict[str, Any]) -> None:
+    """Raise WorldModelError for settings that this kind of file has no use for."""
+    if settings:
+        raise WorldModelError(
+            f"{os.fspath(file)!r} says all that is needed, and {', '.join(sorted(settings))} would "
+            f"change nothing. Leave that out."
+        )

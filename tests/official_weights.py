@@ -1,0 +1,103 @@
+"""Random weights in the layouts of others' checkpoints, for the tests and the benchmarks."""
+
+from functools import cache
+from itertools import pairwise
+
+import torch
+
+TDMPC2_SIZES = {1: (256, 128, 384, 2), 5: (256, 512, 512, 5)}
+DREAMER_OBSERVED = {"orientations": 4, "velocity": 2}
+_NAMES = ("weight", "bias", "ln.weight", "ln.bias")
+
+
+def tdmpc2(model_size=1, observation=6, action=1, bins=101, seed=0):
+    """Make random weights in the official layout of TD-MPC2 at present."""
+    encoder, latent, hidden, members = TDMPC2_SIZES[model_size]
+    generator = torch.Generator().manual_seed(seed)
+
+    def layers(prefix, widths, *, plain_end=True, lead=()):
+        made = {}
+        for i, (before, after) in enumerate(pairwise(widths)):
+            scale = before**-0.5
+            made[f"{prefix}.{i}.weight"] = scale * torch.randn(
+                *lead, after, before, generator=generator
+            )
+            made[f"{prefix}.{i}.bias"] = 0.1 * torch.randn(*lead, after, generator=generator)
+            if not (plain_end and i == len(widths) - 2):
+                noise = torch.randn(2, *lead, after, generator=generator)
+                made[f"{prefix}.{i}.ln.weight"] = 1 + 0.1 * noise[0]
+                made[f"{prefix}.{i}.ln.bias"] = 0.1 * noise[1]
+        return made
+
+    joint = latent + action
+    state = {
+        "log_std_min": torch.tensor(-10),
+        "log_std_dif": torch.tensor(12),
+        **layers("_encoder.state", (observation, encoder, latent), plain_end=False),
+        **layers("_dynamics", (joint, hidden, hidden, latent), plain_end=False),
+        **layers("_reward", (joint, hidden, hidden, bins)),
+        **layers("_pi", (latent, hidden, hidden, 2 * action)),
+        **layers("_Qs.params", (joint, hidden, hidden, bins), lead=(members,)),
+    }
+    ensemble = {name: value for name, value in state.items() if name.startswith("_Qs.")}
+    for copy in ("_detach_Qs_params.", "_target_Qs_params."):
+        state |= {name.replace("_Qs.params.", copy): v.clone() for name, v in ensemble.items()}
+    return state
+
+
+def tdmpc2_before(state):
+    """Rename the ensemble as it was before October 2024."""
+    old = {}
+    for name, value in state.items():
+        if name.startswith(("log_std", "_detach_Qs_params.")):
+            continue
+        for now, then in (
+            ("_Qs.params.", "_Qs.params."),
+            ("_target_Qs_params.", "_target_Qs.params."),
+        ):
+            if name.startswith(now):
+                layer, _, tensor = name.removeprefix(now).partition(".")
+                name = f"{then}{4 * int(layer) + _NAMES.index(tensor)}"
+        old[name] = value
+    return old
+
+
+@cache
+def dreamer():
+    """Make random weights as DreamerV3's port has them for dmc_proprio: world model, and agent."""
+    generator = torch.Generator().manual_seed(0)
+    made = {}
+
+    def linear(name, after, before, *, bias=False):
+        made[f"{name}.weight"] = 3 * before**-0.5 * torch.randn(after, before, generator=generator)
+        if bias:
+            made[f"{name}.bias"] = 0.1 * torch.randn(after, generator=generator)
+
+    def norm(name, width):
+        made[f"{name}.weight"] = 1 + 0.1 * torch.randn(width, generator=generator)
+        made[f"{name}.bias"] = 0.1 * torch.randn(width, generator=generator)
+
+    def stack(prefix, name, count, width, first):
+        for layer in range(count):
+            linear(f"{prefix}.{name}_linear{layer}", width, width if layer else first)
+            norm(f"{prefix}.{name}_norm{layer}", width)
+
+    stack("encoder._mlp.layers", "Encoder", 5, 1024, 6)
+    made["dynamics.W"] = torch.randn(1, 512, generator=generator)
+    for name, before in (("img_in", 1025), ("img_out", 512), ("obs_out", 1536)):
+        linear(f"dynamics._{name}_layers.0", 512, before)
+        norm(f"dynamics._{name}_layers.1", 512)
+    linear("dynamics._cell.layers.GRU_linear", 1536, 1024)
+    norm("dynamics._cell.layers.GRU_norm", 1536)
+    for name in ("imgs", "obs"):
+        linear(f"dynamics._{name}_stat_layer", 1024, 512, bias=True)
+    stack("heads.decoder._mlp.layers", "Decoder", 5, 1024, 1536)
+    for name, width in DREAMER_OBSERVED.items():
+        linear(f"heads.decoder._mlp.mean_layer.{name}", width, 1024, bias=True)
+    stack("heads.reward.layers", "Reward", 2, 512, 1536)
+    linear("heads.reward.mean_layer", 255, 512, bias=True)
+    linear("heads.cont.mean_layer", 1, 512, bias=True)
+    agent = {f"_wm.{name}": value for name, value in made.items()}
+    copies = {f"_task_behavior._world_model.{name}": value for name, value in made.items()}
+    actor = {"_task_behavior.actor.layers.Actor_linear0.weight": torch.zeros(512, 1536)}
+    return made, {"agent_state_dict": {**agent, **copies, **actor}, "optims_state_dict": {}}

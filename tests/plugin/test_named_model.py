@@ -1,0 +1,54 @@
+"""Models that are named for a session, or by a marker."""
+
+GATE = """
+import pytest
+
+@pytest.mark.cpg(task="track", episodes=10{more})
+def test_gate(cpg):
+    assert cpg.learned.success_rate == {rate}
+"""
+
+
+def test_a_factory_named_for_the_session_is_judged_in_place_of_fixture_and_marker(repository):
+    repository.makepyfile(
+        models="""
+        def make(task):
+            return lambda observations, actions: observations + actions if task.budget else None
+        """,
+        test_marked=GATE.format(more=', model="mirrored"', rate=1.0),
+        test_own="""
+        import pytest
+        from conftest import mirrored
+
+        @pytest.fixture
+        def learned_dynamics():
+            return mirrored
+        """
+        + GATE.format(more="", rate=1.0).replace("\n", "\n        "),
+    )
+    result = repository.runpytest("--cpg-model=models:make")
+    result.assert_outcomes(passed=2)
+    for text, said in (
+        ("models:mak", "*'models' has no 'mak'*"),
+        ("runs/none.pt", "*there is no model file 'runs/none.pt'*"),
+        ("mirored", "*Did you mean 'mirrored'?*"),
+    ):
+        wrong = repository.runpytest(f"--cpg-model={text}", "test_marked.py")
+        wrong.assert_outcomes(errors=1)
+        wrong.stdout.fnmatch_lines([said])
+
+
+def test_a_session_whose_model_a_test_does_not_compare_fails(repository):
+    repository.makepyfile(
+        """
+        import pytest
+        from conftest import right
+
+        @pytest.mark.cpg(task="track", episodes=10)
+        def test_gate(benchmark_runner):
+            benchmark_runner.compare(learned=right)
+        """
+    )
+    result = repository.runpytest("--cpg-model=mirrored")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["--cpg-model names model='mirrored', and this test judged*"])

@@ -1,0 +1,95 @@
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from official_weights import tdmpc2
+
+from pytest_cpg.contracts import ComponentError, WorldModelError
+from pytest_cpg.tasks.grids import maze
+from pytest_cpg.world_models import checkpoints
+from pytest_cpg.world_models.tdmpc2 import TDMPC2
+
+SETTINGS = 'obs_keys = ["position"]\naction_repeat = 1\nsimnorm_dim = 8\ndiscount = 0.99\n'
+NETWORK = """
+import torch
+
+class Network(torch.nn.Module):
+    def __init__(self, hidden=3):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, hidden)
+        self.outer = torch.nn.Linear(hidden, 2)
+
+    def forward(self, observations, actions):
+        return self.outer(torch.tanh(self.inner(torch.cat([observations, actions], -1))))
+"""
+
+
+@pytest.fixture
+def networks(tmp_path, monkeypatch):
+    """Put a module with a network of the user's own where pytest was started."""
+    (tmp_path / "networks.py").write_text(NETWORK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield __import__("networks")
+    __import__("sys").modules.pop("networks")
+
+
+def test_an_official_checkpoint_is_known_by_its_names_and_completed_by_the_file_beside_it(tmp_path):
+    file = tmp_path / "model.pt"
+    torch.save({"model": tdmpc2(observation=2, action=2, bins=11)}, file)
+    with pytest.raises(WorldModelError, match=r"simnorm_dim = 8"):
+        checkpoints.load(file, maze())
+    (tmp_path / "model.toml").write_text(SETTINGS)
+    model = checkpoints.load(file, maze())
+    assert isinstance(model, TDMPC2)
+    assert (model.discount, model.conditions.obs_keys) == (0.99, ("position",))
+    assert checkpoints.load(file, discount=0.9).discount == 0.9
+    (tmp_path / "model.toml").write_text(SETTINGS + "simnorm = 8\n")
+    with pytest.raises(WorldModelError, match="simnorm"):
+        checkpoints.load(file)
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(WorldModelError, match=r"two side files, model\.toml and model\.json"):
+        checkpoints.load(file)
+
+
+def test_weights_and_the_path_of_their_class_give_the_network(tmp_path, networks):
+    own = networks.Network(hidden=5)
+    torch.save({"state_dict": own.state_dict(), "epoch": 3}, tmp_path / "model.ckpt")
+    with pytest.raises(WorldModelError, match=r"class = \"package\.module:Network\""):
+        checkpoints.load("model.ckpt")
+    side = {"class": "networks:Network", "arguments": {"hidden": 5}}
+    (tmp_path / "model.json").write_text(json.dumps(side))
+    given = torch.rand(3, 2), torch.rand(3, 2)
+    assert torch.equal(checkpoints.load("model.ckpt")(*given), own(*given))
+    (tmp_path / "model.json").write_text(json.dumps({**side, "arguments": {}}))
+    with pytest.raises(WorldModelError, match=r"inner\.weight: shape \[5, 4\], expected \[3, 4\]"):
+        checkpoints.load("model.ckpt")
+    (tmp_path / "model.json").write_text(json.dumps({"class": "networks:Netwrk"}))
+    with pytest.raises(ComponentError, match=r"'networks' has no 'Netwrk'"):
+        checkpoints.load("model.ckpt")
+
+
+def test_safetensors_and_the_path_of_a_class_give_the_network(tmp_path, networks):
+    stored = pytest.importorskip("safetensors.torch")
+    own = networks.Network()
+    stored.save_file(own.state_dict(), tmp_path / "model.safetensors")
+    (tmp_path / "model.toml").write_text('class = "networks:Network"\n')
+    observations, actions = np.random.default_rng(0).normal(size=(2, 3, 2))
+    model = checkpoints.load("model.safetensors")
+    w = {name: value.numpy() for name, value in own.state_dict().items()}
+    joined = np.concatenate([observations, actions], -1)
+    inner = np.tanh(joined @ w["inner.weight"].T + w["inner.bias"])
+    expected = inner @ w["outer.weight"].T + w["outer.bias"]
+    found = model(torch.tensor(observations).float(), torch.tensor(actions).float())
+    assert found.detach().numpy() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_file_without_weights_is_refused(tmp_path):
+    (tmp_path / "model.pt").write_bytes(b"no model")
+    with pytest.raises(WorldModelError, match=r"model\.pt' .*"):
+        checkpoints.load(tmp_path / "model.pt")
+    with pytest.raises(WorldModelError, match="there is no model file"):
+        checkpoints.load(tmp_path / "other.pt")
