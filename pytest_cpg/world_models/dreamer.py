@@ -51,8 +51,8 @@ class Sizes:
 class DreamerV3(torch.nn.Module):
     """A recurrent state-space model that plans are imagined in.
 
-    A latent [Z] is the recurrent state, the class of each stochastic group (always the most likely
-    one, as nothing here may be drawn), and the reward predicted for the step into it.
+    A latent [Z] is the recurrent state and the class of each stochastic group: always the most likely
+    one, as nothing here may be drawn.
 
     Parameters
     ----------
@@ -172,9 +172,9 @@ class DreamerV3(torch.nn.Module):
         return torch.stack(imagined, dim=1)
 
     @on_arrays
-    def reward(self, latents: Tensor, actions: Tensor) -> Tensor:  # noqa: ARG002  # the contract's
-        """Give the predicted reward [B, H] of the steps by actions [B, H, A] into latents."""
-        return latents[..., -1]
+    def reward(self, latents: Tensor, actions: Tensor, reached: Tensor) -> Tensor:  # noqa: ARG002
+        """Predict the reward [...] of steps that reached these latents [..., Z]."""
+        return expected(self._reward(self._features(*self._split(reached))), self.bins)
 
     @on_arrays
     def decode(self, latents: Tensor) -> Tensor:
@@ -201,13 +201,11 @@ class DreamerV3(torch.nn.Module):
         return share * fresh + (1 - share) * recurrent
 
     def _packed(self, recurrent: Tensor, classes: Tensor) -> Tensor:
-        logits = self._reward(self._features(recurrent, classes))
-        reward = expected(logits, self.bins)[..., None]
-        return torch.cat([recurrent, classes.to(recurrent.dtype), reward], dim=-1)
+        return torch.cat([recurrent, classes.to(recurrent.dtype)], dim=-1)
 
     def _split(self, latents: Tensor) -> tuple[Tensor, Tensor]:
         recurrent = latents[..., : self.sizes.recurrent]
-        return recurrent, latents[..., self.sizes.recurrent : -1].round().long()
+        return recurrent, latents[..., self.sizes.recurrent :].round().long()
 
     def _features(self, recurrent: Tensor, classes: Tensor) -> Tensor:
         return torch.cat([self._one_hot(classes), recurrent], dim=-1)

@@ -30,9 +30,6 @@ NEEDED = {
 class TDMPC2(torch.nn.Module):
     """A TD-MPC2 network that plans are imagined in.
 
-    A latent [Z] is the network's own, with one more column: the reward that was predicted for the
-    step into it, which is known only from the latent and action before.
-
     Parameters
     ----------
     weights : mapping
@@ -135,26 +132,21 @@ class TDMPC2(torch.nn.Module):
     @on_arrays
     def encode(self, observations: Tensor) -> Tensor:
         """Map observations [B, O] to latents [B, Z]."""
-        latents = self._encoder(observations[:, self.columns])
-        return torch.nn.functional.pad(latents, (0, 1))
+        return self._encoder(observations[:, self.columns])
 
     @on_arrays
     def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
-        low, high = self.conditions.action_low, self.conditions.action_high
-        scaled = (actions - low) * (2 / (high - low)) - 1
-        current, imagined = latents[:, :-1], []
-        for step in range(actions.shape[1]):
-            joint = torch.cat([current, scaled[:, step]], dim=-1)
-            current = self._dynamics(joint)
-            reward = self._scalar(self._reward(joint))
-            imagined.append(torch.cat([current, reward[:, None]], dim=-1))
+        imagined = []
+        for action in self._scaled(actions).unbind(dim=1):
+            latents = self._dynamics(torch.cat([latents, action], dim=-1))
+            imagined.append(latents)
         return torch.stack(imagined, dim=1)
 
     @on_arrays
-    def reward(self, latents: Tensor, actions: Tensor) -> Tensor:  # noqa: ARG002  # the contract's
-        """Give the predicted reward [B, H] of the steps by actions [B, H, A] into latents."""
-        return latents[..., -1]
+    def reward(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Predict the reward [...] of actions [..., A] taken in latents [..., Z]."""
+        return self._scalar(self._reward(torch.cat([latents, self._scaled(actions)], dim=-1)))
 
     @on_arrays
     def terminal_value(self, latents: Tensor) -> Tensor:
@@ -162,10 +154,13 @@ class TDMPC2(torch.nn.Module):
 
         The mean of the whole ensemble; the official planner averages two members drawn at random.
         """
-        current = latents[:, :-1]
-        mean, _ = self._policy(current).chunk(2, dim=-1)
-        joint = torch.cat([current, torch.tanh(mean)], dim=-1)
+        mean, _ = self._policy(latents).chunk(2, dim=-1)
+        joint = torch.cat([latents, torch.tanh(mean)], dim=-1)
         return torch.stack([self._scalar(network(joint)) for network in self._values]).mean(dim=0)
+
+    def _scaled(self, actions: Tensor) -> Tensor:
+        low, high = self.conditions.action_low, self.conditions.action_high
+        return (actions - low) * (2 / (high - low)) - 1
 
     def _scalar(self, logits: Tensor) -> Tensor:
         """Return what a head [B, bins] predicts [B]."""

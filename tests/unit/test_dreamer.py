@@ -107,11 +107,13 @@ def test_the_ports_checkpoint_gives_what_an_independent_forward_pass_gives(tmp_p
     latents = model.encode(seen)
     imagined = model.rollout(latents, plans)
     assert imagined[..., :512].numpy() == pytest.approx(deter, abs=1e-5)
-    assert model.reward(imagined, plans).numpy() == pytest.approx(rewards, rel=1e-3, abs=1e-4)
+    assert model.reward(imagined, plans, imagined).numpy() == pytest.approx(
+        rewards, rel=1e-3, abs=1e-4
+    )
     assert model.decode(imagined).numpy() == pytest.approx(decoded, rel=1e-3, abs=1e-4)
     after = model.update(latents, plans[:, 0], now)
     assert after[:, :512].numpy() == pytest.approx(updated[0], abs=1e-5)
-    assert np.array_equal(after[:, 512:-1], updated[1].reshape(2, 32, 32).argmax(-1))
+    assert np.array_equal(after[:, 512:], updated[1].reshape(2, 32, 32).argmax(-1))
     # What was seen is remembered, not encoded anew.
     assert not np.allclose(after[:, :512], model.encode(now)[:, :512])
 
