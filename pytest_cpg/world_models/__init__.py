@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pytest_cpg.world_models.exported import Program
     from pytest_cpg.world_models.mlp import MLP
     from pytest_cpg.world_models.onnx import OnnxDynamics
+    from pytest_cpg.world_models.stable_worldmodel import StableWorldModel
     from pytest_cpg.world_models.tdmpc2 import TDMPC2
+    from pytest_cpg.world_models.torchrl import TorchRLModel
     from pytest_cpg.world_models.training import train_mlp
 
 __all__ = [
@@ -34,6 +36,8 @@ __all__ = [
     "OracleDynamics",
     "Program",
     "Rescored",
+    "StableWorldModel",
+    "TorchRLModel",
     "Transitions",
     "bind",
     "collect_transitions",
@@ -75,6 +79,8 @@ _OPTIONAL = {
     "DreamerV3": "dreamer",
     "Program": "exported",
     "OnnxDynamics": "onnx",
+    "StableWorldModel": "stable_worldmodel",
+    "TorchRLModel": "torchrl",
     "train_mlp": "training",
 }
 

@@ -51,8 +51,8 @@ class Sizes:
 class DreamerV3(torch.nn.Module):
     """A recurrent state-space model that plans are imagined in.
 
-    A latent [Z] is the recurrent state and the class of each stochastic group: always the most likely
-    one, as nothing here may be drawn.
+    A latent [Z] is the recurrent state and the class of each stochastic group, always the most
+    likely one.
 
     Parameters
     ----------

@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.tasks.grids import maze
+from pytest_cpg.world_models import bind
+from pytest_cpg.world_models.stable_worldmodel import StableWorldModel
+
+
+class Predictor(torch.nn.Module):
+    """A model as stable-worldmodel wants it: linear, rated by the distance to a goal."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = torch.nn.Linear(2, 3)
+        self.predictor = torch.nn.Linear(5, 3)
+
+    def rollout(self, info, candidates):
+        latent = self.encoder(info["state"]).expand(*candidates.shape[:2], -1)
+        said = [latent]
+        for action in candidates.unbind(dim=2):
+            latent = latent + self.predictor(torch.cat([latent, action], dim=-1))
+            said.append(latent)
+        info["predicted_emb"] = torch.stack(said, dim=2)
+        return info
+
+    def get_cost(self, info, candidates):
+        goal = self.encoder(info["goal"])
+        last = self.rollout(info, candidates)["predicted_emb"][:, :, -1]
+        return (last - goal).square().sum(dim=-1)
+
+
+def reference(model, observations, actions, goal):
+    """Return costs [B, H] and embeddings [B, H, 3], in numpy."""
+    w = {name: value.numpy().astype(float) for name, value in model.state_dict().items()}
+
+    def encode(x):
+        return x @ w["encoder.weight"].T + w["encoder.bias"]
+
+    latent, costs, said = encode(observations), [], []
+    for step in range(actions.shape[1]):
+        joined = np.concatenate([latent, actions[:, step]], -1)
+        latent = latent + joined @ w["predictor.weight"].T + w["predictor.bias"]
+        costs.append(((latent - encode(goal)) ** 2).sum(-1))
+        said.append(latent)
+    return np.stack(costs, 1), np.stack(said, 1)
+
+
+def with_goal(observations):
+    return {"state": observations, "goal": torch.ones_like(observations)}
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(4, 2)), rng.normal(size=(4, 3, 2))
+
+
+def test_each_step_is_rated_by_the_cost_of_the_plan_up_to_there(rows):
+    observations, actions = rows
+    network = Predictor()
+    model = StableWorldModel(network, action_size=2, info=with_goal, longest=3)
+    imagined = model.rollout(model.encode(observations), actions)
+    costs, _ = reference(network, observations, actions, np.ones((4, 2)))
+    assert model.score(imagined) == pytest.approx(costs, abs=1e-5)
+    # A plan may be imagined in two pieces, and plans of one call may be of different lengths.
+    half = model.rollout(imagined[:, 1], actions[:, 2:])
+    assert np.array_equal(half[:, 0], imagined[:, 2])
+    mixed = np.stack([imagined[0, 2], imagined[1, 0], imagined[2, 1], imagined[3, 2]])
+    expected = costs[range(4), [2, 0, 1, 2]]
+    assert model.score(mixed) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(WorldModelError, match="longest="):
+        model.rollout(imagined[:, 2], actions)
+
+
+def test_what_a_rollout_predicts_is_decoded_and_rated_by_the_task(rows):
+    observations, actions = rows
+    network = Predictor()
+    given = {"action_size": 2, "longest": 3, "decode": lambda said: said[..., :2]}
+    model = StableWorldModel(network, predicted="predicted_emb", **given)
+    imagined = model.rollout(model.encode(observations), actions)
+    _, said = reference(network, observations, actions, np.ones((4, 2)))
+    assert model.decode(imagined) == pytest.approx(said[..., :2], abs=1e-5)
+    with pytest.raises(WorldModelError, match=r"no 'predictions'. Name what it predicts"):
+        StableWorldModel(network, predicted="predictions", **given).decode(imagined)
+    with pytest.raises(WorldModelError, match="has no get_cost"):
+        StableWorldModel(torch.nn.Linear(2, 2), action_size=2)
+
+
+def test_a_model_of_costs_can_be_gated():
+    task = maze()
+    model = StableWorldModel(Predictor(), action_size=2, info=with_goal)
+    actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
+    bound = bind(model, task, probe_states=task.reset(np.arange(8)), probe_actions=actions)
+    assert "score" in bound.swapped
+    assert not bound.ignores_action
