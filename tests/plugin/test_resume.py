@@ -218,7 +218,8 @@ def test_a_damaged_snapshot_is_not_used(project):
     run(project)
     (snapshot,) = (project.path / ".pytest_cache/d/cpg-arms").glob("*.npz")
     data = bytearray(snapshot.read_bytes())
-    data[len(data) // 2] ^= 1
+    # Behind the header of an array: not all bytes of an archive are read.
+    data[data.index(b"streams.npy") + 400] ^= 1
     snapshot.write_bytes(bytes(data))
     (project.path / "go").touch()
     resumed = run(project, "--cpg-resume")
