@@ -60,7 +60,9 @@ class Disturbance:
         elif isinstance(perturbation, DelayActions):
             delay = perturbation.steps
         elif isinstance(perturbation, DropActions):
-            self._lost = np.stack([self._losses(perturbation, int(e)) for e in episodes])
+            self._lost = np.zeros((count, int(task.budget)), dtype=bool)
+            for row, episode in enumerate(episodes):
+                self._lost[row] = self._losses(perturbation, int(episode))
         self._perturbed = np.zeros(count, dtype=bool)
         # Planned actions that wait to be executed, the next one first.
         self._pending = np.tile(task.actions.idle, (count, delay, 1))

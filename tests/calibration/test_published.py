@@ -11,6 +11,7 @@ from pytest_cpg import Verdict
 from pytest_cpg.episodes import run_arm
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.perturbations import DropActions
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.starts import sample_starts
 from pytest_cpg.stats import agresti_caffo_interval
@@ -23,12 +24,13 @@ pytestmark = pytest.mark.slow
 SHOOTING, CEM_PLANNER = RandomShooting(ties="published"), CEM(ties="published")
 
 
-def oracle_arm(name, planner, episodes, *, fixed=False, seed=0):
+def oracle_arm(name, planner, episodes, *, fixed=False, seed=0, perturbation=None):
     task = TASKS[name]()
     starts = sample_starts(task, episodes, seed=seed, fixed=fixed)
     actions = task.actions.values[:2]
     model = bind(OracleDynamics(task), task, probe_states=starts.states[:2], probe_actions=actions)
-    return run_arm("oracle", task, planner, model, starts, seed=seed, level=0.95)
+    options = {"seed": seed, "level": 0.95, "perturbation": perturbation}
+    return run_arm("oracle", task, planner, model, starts, **options)
 
 
 def show(what, arm, published, trials):
@@ -67,6 +69,17 @@ def test_acrobot_from_the_fixed_start_is_a_model_bottleneck_as_published(planner
     assert difference.low <= 0 <= difference.high
     assert result.learned.success_count == 0
     assert result.verdict is Verdict.MODEL_BOTTLENECK
+
+
+@pytest.mark.parametrize(("count", "published"), [(0, 44), (1, 45), (5, 41)])
+def test_acrobot_recovers_from_dropped_actions_as_often_as_published(count, published):
+    # When they were dropped is not published; ours are dropped once and early.
+    arm = oracle_arm(
+        "acrobot-swingup", CEM_PLANNER, 50, fixed=True, perturbation=DropActions(count)
+    )
+    difference = show(f"acrobot fixed, {count} actions dropped", arm, published, 50)
+    assert arm.perturbed.sum() == (50 if count else 0)
+    assert difference.low <= 0 <= difference.high
 
 
 @pytest.mark.parametrize(

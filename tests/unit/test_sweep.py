@@ -1,12 +1,16 @@
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from pytest_cpg.contracts import CpgError
+from pytest_cpg.gates.arm_runs import Execution
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.gates.replay import replay
 from pytest_cpg.gates.sweep import Sweep, sweep_settings
+from pytest_cpg.oracle_cache import OracleCache
 from pytest_cpg.perturbations import DropActions
 from pytest_cpg.planners import Chance, RandomShooting
 from pytest_cpg.tasks.grids import two_room
@@ -163,3 +167,30 @@ def test_progress_names_the_setting_and_the_arm():
         for setting in ("none", "delay-1")
         for arm in ("oracle", "learned", "chance")
     ]
+
+
+def test_perturbed_arms_are_the_same_on_an_executor_and_from_the_cache(tmp_path, perturbed):
+    asked = ["none", "drop-next-3", DropActions(9)]
+    cache = OracleCache(tmp_path, max_bytes=10**7)
+    with ThreadPoolExecutor(2) as executor:
+        spread = sweep("perturbation", asked, execution=Execution(cache, executor))
+    again = sweep("perturbation", asked, execution=Execution(cache))
+    for row in perturbed.rows:
+        for name, arm in row.arms.items():
+            for other in (spread, again):
+                found = other[row.setting].arms[name]
+                assert outcomes(found) == outcomes(arm)
+                assert np.array_equal(found.perturbed, arm.perturbed)
+    # Oracle, chance and learned arms of three settings.
+    assert len(list(tmp_path.glob("*.json"))) == 9
+
+
+def test_a_perturbed_episode_is_replayed_as_it_went():
+    design = Design(**{**_values(), "perturbation": DropActions(5)})
+    models = {"oracle": OracleDynamics(TASK), "learned": still}
+    result = measure_gap(design, **models)
+    replayed = replay(design, **models, episodes=[2, 7])
+    for episode, traces in replayed.traces.items():
+        for name, trace in zip(("oracle", "learned"), traces, strict=True):
+            arm = getattr(result, name)
+            assert (trace.success, trace.steps) == (arm.successes[episode], arm.steps[episode])
