@@ -196,7 +196,7 @@ class Simulator:
         if mass != 1:
             # What MuJoCo has computed from the masses, for its solver.
             mujoco.mj_setConst(model, mujoco.MjData(model))
-        return Simulator(model, threads=1)
+        return Simulator(model, threads=1, substeps=self.substeps)
 
     def close(self) -> None:
         """Stop the threads; the next rollout starts them again."""

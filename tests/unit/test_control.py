@@ -314,11 +314,20 @@ def test_what_is_heavier_falls_as_fast_and_is_harder_to_push():
     assert 0 < gained[1] < gained[0]
 
 
-def test_only_positions_and_velocities_are_measured(task):
-    start = task.reset(np.arange(1))[0]
-    model = task.simulator.model
-    assert task.measured.tolist() == list(range(1, 1 + model.nq + model.nv))
-    assert len(start) > 1 + model.nq + model.nv
+def test_unscaled_physics_are_those_of_the_task_in_every_substep(task):
+    starts = task.reset(np.arange(2))
+    pushes = np.ones((2, task.actions.size))
+    moved = task.step(starts, pushes)
+    assert np.array_equal(task.with_physics(mass=1.0).step(starts, pushes), moved)
+    heavier = task.with_physics(mass=1.5).step(starts, pushes)
+    assert not np.array_equal(heavier, moved)
+    # The same time has passed.
+    assert np.array_equal(heavier[:, 0], moved[:, 0])
+
+
+def test_only_positions_and_velocities_are_measured(task, physics):
+    assert task.measured.tolist() == list(range(1, physics.stop))
+    assert task.reset(np.arange(1)).shape[1] > physics.stop
 
 
 def test_a_repeated_action_is_so_many_control_steps(task, name, physics, recorded):

@@ -8,6 +8,7 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.arm_runs import Execution
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.gates.ranking import rank_on_starts
 from pytest_cpg.gates.replay import replay
 from pytest_cpg.gates.sweep import Sweep, sweep_settings
 from pytest_cpg.oracle_cache import OracleCache
@@ -194,3 +195,11 @@ def test_a_perturbed_episode_is_replayed_as_it_went():
         for name, trace in zip(("oracle", "learned"), traces, strict=True):
             arm = getattr(result, name)
             assert (trace.success, trace.steps) == (arm.successes[episode], arm.steps[episode])
+
+
+def test_models_are_ranked_under_the_perturbation_of_the_marker():
+    design = Design(**{**_values(), "perturbation": DropActions(9)})
+    found = rank_on_starts(design, {"right": right, "still": still})
+    alone = measure_gap(design, oracle=OracleDynamics(TASK), learned=still).learned
+    assert np.array_equal(found.arms["still"].perturbed, alone.perturbed)
+    assert outcomes(found.arms["still"]) == outcomes(alone)
