@@ -3,7 +3,6 @@
 import functools
 import subprocess
 import sys
-import textwrap
 import threading
 from importlib.util import find_spec
 
@@ -111,24 +110,27 @@ TORCH = """
 import torch
 from pytest_cpg.world_models.fingerprint import fingerprint
 
-torch.manual_seed({seed})
-net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
-net[0].weight.data[0, 0] += {change}
-print(fingerprint(net), fingerprint(lambda o, a: net(o)))
+for seed, change in {networks}:
+    torch.manual_seed(seed)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    net[0].weight.data[0, 0] += change
+    print(fingerprint(net), fingerprint(lambda o, a: net(o)))
 """
 
 
-def of_torch(**values):
-    code = textwrap.dedent(TORCH.format(**values))
+def of_torch(*networks):
+    """Fingerprints of each network, by its seed and the change of one weight, in a new process."""
+    code = TORCH.format(networks=networks)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    return result.stdout.split()
+    return [line.split() for line in result.stdout.splitlines()]
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 def test_every_weight_is_in_it():
-    first = of_torch(seed=0, change=0.0)
-    assert of_torch(seed=0, change=0.0) == first
-    for other in (of_torch(seed=1, change=0.0), of_torch(seed=0, change=1e-6)):
+    (first,) = of_torch((0, 0.0))
+    same, *others = of_torch((0, 0.0), (1, 0.0), (0, 1e-6))
+    assert same == first
+    for other in others:
         assert all(a != b for a, b in zip(first, other, strict=True))
 
 

@@ -97,8 +97,8 @@ def method_ten(both, oracle_only, learned_only, neither, level):
     )
 
 
-@five_hundred
 @given(table=paired_tables(), level=levels)
+@settings(deadline=None, max_examples=150)
 def test_tango_inverts_the_score_test(table, level):
     ci = tango_interval(**table, level=level)
     reference = inverted_score_test(**table, level=level)
