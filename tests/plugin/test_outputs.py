@@ -5,6 +5,7 @@ import re
 from importlib import import_module
 from importlib.resources import files
 
+import jsonschema
 import pytest
 
 from pytest_cpg.report import read
@@ -53,7 +54,6 @@ both_ways = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", 
 
 
 def validated(path):
-    jsonschema = pytest.importorskip("jsonschema")
     found = json.loads(path.read_text(encoding="utf-8"))
     schema = json.loads(files("pytest_cpg").joinpath("report.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(schema).validate(found)

@@ -19,6 +19,8 @@ from pytest_cpg.baselines import compare
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.render.html_page import html_page
 
+pytestmark = pytest.mark.usefixtures("compiled_page")
+
 GATE = "tests/test_wm.py::test_gate[walker]"
 BAD = measured(0.96, 0.5, seed=1)
 OPEN = measured(0.94, 0.86, seed=4)

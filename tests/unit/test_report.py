@@ -385,7 +385,7 @@ WRONG = [None, 0, -1, 7.5, 1e308, -1e308, True, "", "x", [], [1], {}, [[]], {"a"
 @settings(deadline=None, max_examples=200)
 @given(data=st.data())
 def test_a_report_is_refused_or_can_be_rendered_whatever_happened_to_it(
-    full, tmp_path_factory, data
+    full, compiled_page, tmp_path_factory, data
 ):
     place = data.draw(st.sampled_from([place for place in places(full) if place]))
     path = tmp_path_factory.mktemp("any") / "report.json"
