@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.gates.arm_runs import ARMS, ArmProgress, Execution
+from pytest_cpg.gates.arm_runs import ArmProgress, Execution
 from pytest_cpg.gates.design import Design, replaced
 from pytest_cpg.gates.planning_gap import measure_gap
 from pytest_cpg.gates.stopping import gap_interval
@@ -35,7 +35,8 @@ class SweepRow:
     setting : str
         A perturbation's name, ``"none"``, or a number of steps.
     success : mapping
-        Wilson interval of the success rate, by arm: ``"oracle"``, ``"learned"``, ``"chance"``.
+        Wilson interval of the success rate, by arm: ``"oracle"``, ``"learned"``, ``"chance"``, and
+        ``"rescored"`` where the model has a score of its own.
     gap : Interval
         Of the oracle's minus the learned success rate, in [-1, 1].
     arms : mapping
@@ -99,7 +100,8 @@ class Sweep:
 
         Parameters
         ----------
-        arm : "oracle", "learned" or "chance"
+        arm : str
+            One of a row's arms.
         tolerance : float
             How far below the best rate is as good, in [0, 1].
 
@@ -189,7 +191,7 @@ def sweep_settings(
             progress=progress and _named(progress, name),
             execution=execution,
         )
-        runs[name] = {arm: getattr(result, arm) for arm in ARMS}
+        runs[name] = {arm.name: arm for arm in result.arms}
     if over == "budget":
         (arms,) = runs.values()
         rows = [_row(design, str(steps), arms, steps) for steps in asked]

@@ -29,16 +29,17 @@ def recovery_text(result: GateResult) -> str:
     """Return what went wrong and how each arm recovered from it; empty where nothing did."""
     if not result.perturbation:
         return ""
-    arms = (result.oracle, result.learned, result.chance)
-    return f"{result.perturbation}: recovered {', '.join(map(_recovered, arms))}"
+    return f"{result.perturbation}: recovered {', '.join(map(_recovered, result.arms))}"
 
 
 def _recovered(arm: Arm) -> str:
     interval = arm.recovery
     if arm.perturbed is None or interval is None:
-        return f"{arm.name} 0/0"
+        return f"{arm_name(arm)} 0/0"
     count = int((arm.successes & arm.perturbed).sum())
-    return f"{arm.name} {count}/{arm.perturbed.sum()} [{interval.low:.2f}, {interval.high:.2f}]"
+    return (
+        f"{arm_name(arm)} {count}/{arm.perturbed.sum()} [{interval.low:.2f}, {interval.high:.2f}]"
+    )
 
 
 def short_name(verdict: Verdict) -> str:

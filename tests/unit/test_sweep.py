@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sliders import Scoring, Slider
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.arm_runs import Execution
@@ -14,6 +15,7 @@ from pytest_cpg.gates.sweep import Sweep, sweep_settings
 from pytest_cpg.oracle_cache import OracleCache
 from pytest_cpg.perturbations import DropActions
 from pytest_cpg.planners import Chance, RandomShooting
+from pytest_cpg.render.notation import recovery_text
 from pytest_cpg.tasks.grids import two_room
 from pytest_cpg.world_models import OracleDynamics
 
@@ -203,3 +205,19 @@ def test_models_are_ranked_under_the_perturbation_of_the_marker():
     alone = measure_gap(design, oracle=OracleDynamics(TASK), learned=still).learned
     assert np.array_equal(found.arms["still"].perturbed, alone.perturbed)
     assert outcomes(found.arms["still"]) == outcomes(alone)
+
+
+def test_a_model_with_its_own_score_has_one_more_arm():
+    track = Slider()
+    design = Design(**{**_values(), "task": track, "perturbation": DropActions(1)})
+    found = sweep_settings(
+        design,
+        oracle=OracleDynamics(track),
+        learned=Scoring(),
+        settings={"horizon": [4]},
+    )
+    assert set(found[4].success) == {"oracle", "rescored", "learned", "chance"}
+    assert found[4].arms["rescored"].perturbed is not None
+    assert "\n  rescored" in str(found)
+    result = measure_gap(design, oracle=OracleDynamics(track), learned=Scoring())
+    assert ", oracle+score " in recovery_text(result)
