@@ -12,10 +12,10 @@ INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint format bench calibrate wheel install clean
+.PHONY: help demo test lint format bench bench-gpu calibrate wheel install clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Create .venv and install the package with its extras
 
@@ -49,6 +49,9 @@ format: $(INSTALLED) ## Rewrite the sources in the project's style
 
 bench: $(INSTALLED) ## Measure speed against bare loops and print the table
 	$(BIN)/python -m benchmarks
+
+bench-gpu: $(INSTALLED) ## Measure latent planning on a graphics processor, where there is one
+	$(BIN)/python -m benchmarks.gpu
 
 calibrate: $(INSTALLED) ## Run the slow calibration tests and print their tables
 	$(BIN)/python -m pytest -m slow -s

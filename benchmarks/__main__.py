@@ -11,7 +11,7 @@ import platform
 import sys
 from importlib.metadata import version
 
-from benchmarks import arms, page, spread, startup, wall
+from benchmarks import arms, latent, page, spread, startup, wall
 
 
 def main() -> None:
@@ -24,6 +24,7 @@ def main() -> None:
     for measure in (
         arms.oracle,
         arms.learned,
+        latent.throughput,
         wall.acrobot,
         wall.warm,
         wall.overhead,

@@ -1,0 +1,101 @@
+"""`make bench-gpu`: latent planning on a graphics processor beside the processor, where there is one.
+
+Nothing needs one; without, this says so and is done.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+import torch
+
+from benchmarks.latent import tdmpc2
+from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.planners import RandomShooting
+from pytest_cpg.tasks.grids import maze
+from pytest_cpg.world_models import OracleDynamics, collect_transitions, inference
+
+ROWS, HORIZON, TURNS = (10_000, 100_000, 1_000_000), 15, 3
+# What a processor is measured on at most; beyond, its rate stays as it is.
+CPU_ROWS = 10_000
+# Rows that are on the device at once: a million of them would fill most devices.
+PIECE = 50_000
+
+
+def main() -> None:
+    """Print rows per second at three sizes, and the verdict of one gate on both devices."""
+    if not torch.cuda.is_available():
+        print("bench-gpu: torch finds no graphics processor here, so there is nothing to measure")
+        return
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
+    print(f"TD-MPC2 size 1, {HORIZON} steps and rewards a row")
+    print(f"{'rows':>9s} {'graphics processor':>20s} {'processor':>20s}")
+    for rows in ROWS:
+        there = rows_per_second("cuda", rows)
+        here = rows_per_second("cpu", min(rows, CPU_ROWS))
+        print(f"{rows:9d} {there:16.0f} /s {here:17.0f} /s")
+    print(f"verdict   {verdict('cuda'):>20s} {verdict('cpu'):>20s}")
+
+
+def rows_per_second(device: str, rows: int) -> float:
+    """Return how many plans a second are imagined and rewarded on a device, transfers included."""
+    model = tdmpc2().to(device)
+    rng = np.random.default_rng(0)
+    starts = model.encode(rng.normal(size=(512, model.sizes.observation)))
+    latents = starts[np.arange(rows) % len(starts)].astype(np.float32)
+    plans = rng.uniform(-1, 1, size=(rows, HORIZON, model.sizes.action)).astype(np.float32)
+
+    def work() -> None:
+        for first in range(0, rows, PIECE):
+            given = (array[first : first + PIECE] for array in (latents, plans))
+            before, actions = (torch.from_numpy(array).to(device) for array in given)
+            reached = model.rollout(before, actions)
+            starts = torch.cat([before[:, None], reached[:, :-1]], dim=1)
+            model.reward(starts, actions).sum(dim=1).cpu()
+
+    seconds = []
+    with inference(model):
+        work()
+        for _ in range(TURNS):
+            begun = time.perf_counter()
+            work()
+            seconds.append(time.perf_counter() - begun)
+    return rows / statistics.median(seconds)
+
+
+class _Residual(torch.nn.Module):
+    """Dynamics of the maze, fitted by least squares: wrong at walls."""
+
+    def __init__(self, weights: torch.Tensor) -> None:
+        super().__init__()
+        self.weights = torch.nn.Parameter(weights)
+
+    def forward(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        return observations + torch.cat([observations, actions], dim=-1) @ self.weights
+
+
+def verdict(device: str) -> str:
+    """Return what a gate says of one model that is on this device, with the learned successes."""
+    task = maze()
+    seen = collect_transitions(task, count=2_000, seed=0)
+    joined = np.concatenate([seen.observations, seen.actions], axis=1)
+    weights, *_ = np.linalg.lstsq(joined, seen.next_observations - seen.observations, rcond=None)
+    model = _Residual(torch.tensor(weights, dtype=torch.float32)).to(device)
+    design = Design(
+        task=task,
+        planner=RandomShooting(),
+        episodes=50,
+        seed=0,
+        starts="sampled",
+        level=0.95,
+        tolerance=0.05,
+    )
+    result = measure_gap(design, oracle=OracleDynamics(task), learned=model)
+    return f"{result.verdict} {result.learned.success_count}/{result.learned.episodes}"
+
+
+if __name__ == "__main__":
+    main()
