@@ -1,6 +1,6 @@
-"""`make bench-gpu`: latent planning on a graphics processor beside the processor, where there is one.
+"""`make bench-gpu`: latent planning on a graphics processor beside the processor.
 
-Nothing needs one; without, this says so and is done.
+Where there is none it says so, and is done; nothing needs one.
 """
 
 from __future__ import annotations

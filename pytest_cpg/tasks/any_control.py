@@ -46,6 +46,8 @@ class SuiteTask:
 
     Attributes
     ----------
+    observation_keys : mapping
+        How many numbers each observation has, in the order of dm_control's dict.
     score_of : callable or None
         The user's score of observations [..., O]; None rates states by dm_control's reward, and
         then there is none of observations.
@@ -60,6 +62,7 @@ class SuiteTask:
     name: str
     actions: BoxActions
     observation_size: int
+    observation_keys: Mapping[str, int]
     budget: int
     action_repeat: int
     threshold: float
@@ -320,8 +323,7 @@ def _suite_task(domain: str, task: str, threads: int) -> SuiteTask:
         )
     simulator = Simulator(stage.model, threads=threads, substeps=suite.substeps, with_sensors=True)
     own = simulator.own_size
-    with suite.begun(0) as environment:
-        observed = environment.task.get_observation(environment.physics)
+    observed = suite.observation_keys()
     return SuiteTask(
         simulator=simulator,
         stage=stage,
@@ -329,7 +331,8 @@ def _suite_task(domain: str, task: str, threads: int) -> SuiteTask:
         task=task,
         name=f"dmc:{domain}-{task}",
         actions=BoxActions(*stage.model.actuator_ctrlrange.T),
-        observation_size=sum(np.size(values) for values in observed.values()),
+        observation_size=sum(observed.values()),
+        observation_keys=observed,
         budget=500,
         action_repeat=1,
         threshold=THRESHOLD,

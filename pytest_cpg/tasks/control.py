@@ -121,6 +121,11 @@ class ControlTask:
         """Seconds of simulated time per step."""
         return self.suite.control_period * self.action_repeat
 
+    @property
+    def observation_keys(self) -> dict[str, int]:
+        """How many numbers each observation has, in the order of dm_control's dict."""
+        return self.suite.observation_keys()
+
     def reset(self, seeds: IntArray) -> FloatArray:
         """Sample the suite's own start of each seed [N], in [0, 2**32): states [N, S]."""
         return self._repeats.begin(self.suite.starts(seeds, self.formulas.context))

@@ -50,6 +50,12 @@ class Suite:
         """Time steps of the model in one control step."""
         return round(self.control_period / float(self.model.opt.timestep))
 
+    def observation_keys(self) -> dict[str, int]:
+        """Return how many numbers each observation has, in the order of dm_control's dict."""
+        with self.begun(0) as environment:
+            observed = environment.task.get_observation(environment.physics)
+        return {name: int(np.size(values)) for name, values in observed.items()}
+
     def starts(self, seeds: IntArray, context: Callable[[Any], FloatArray]) -> FloatArray:
         """Return one start [S] per seed [N], as a fresh environment with that seed would."""
         from pytest_cpg.tasks.simulator import snapshot

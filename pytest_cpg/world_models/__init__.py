@@ -16,6 +16,7 @@ from pytest_cpg.world_models.torch_state import devices, inference, weights_dige
 from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
+    from pytest_cpg.world_models.decoded import Decoded
     from pytest_cpg.world_models.dreamer import DreamerV3
     from pytest_cpg.world_models.exported import Program
     from pytest_cpg.world_models.mlp import MLP
@@ -30,6 +31,7 @@ __all__ = [
     "TDMPC2",
     "WORLD_MODELS",
     "BoundModel",
+    "Decoded",
     "DreamerV3",
     "Ensemble",
     "OnnxDynamics",
@@ -76,6 +78,7 @@ WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
 _OPTIONAL = {
     "MLP": "mlp",
     "TDMPC2": "tdmpc2",
+    "Decoded": "decoded",
     "DreamerV3": "dreamer",
     "Program": "exported",
     "OnnxDynamics": "onnx",

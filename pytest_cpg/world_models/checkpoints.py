@@ -17,6 +17,8 @@ from pytest_cpg.contracts import Task, WorldModelError
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
+# Observations that a decoder is fitted on.
+_SEEN = 4000
 SUFFIXES = (".pt", ".pth", ".ckpt", ".pt2", ".onnx", ".safetensors")
 _CLASS = """\
 {path!r} holds {count} tensors ({names}, ...), which are neither TD-MPC2's nor DreamerV3's. Say
@@ -45,8 +47,31 @@ def load(path: str | os.PathLike[str], task: Task | None = None, **settings: Any
     if not file.is_file():
         raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
     settings = {**_side_settings(file), **settings}
+    rate_by = settings.pop("rate_by", "reward")
+    if rate_by not in ("reward", "observations"):
+        raise WorldModelError(f'rate_by: need "reward" or "observations", got {rate_by!r}')
     model = _opened(file, settings)
-    return model.for_task(task) if task is not None and hasattr(model, "for_task") else model
+    if task is not None and hasattr(model, "for_task"):
+        model = model.for_task(task)
+    return _decoded(model, task) if rate_by == "observations" else model
+
+
+def _decoded(model: Any, task: Task | None) -> Any:
+    """Return a model whose plans the task rates, by its own decoder or one fitted here."""
+    from pytest_cpg.world_models.decoded import Decoded, fit_decoder
+    from pytest_cpg.world_models.transitions import collect_transitions
+
+    if not hasattr(model, "encode"):
+        raise WorldModelError('rate_by = "observations" is what this model does anyway: drop it.')
+    if hasattr(model, "decode"):
+        return Decoded(model)
+    if task is None:
+        raise WorldModelError(
+            'this model has no decoder, and rate_by = "observations" fits one on observations of a '
+            "task: give the task."
+        )
+    seen = collect_transitions(task, count=_SEEN, seed=0).observations
+    return Decoded(model, fit_decoder(model, seen, seed=0))
 
 
 def _opened(file: Path, settings: dict[str, Any]) -> Any:

@@ -395,3 +395,7 @@ def test_arms_of_other_repeats_actions_or_thresholds_have_other_keys(task):
 def test_an_impossible_option_is_named(options, message):
     with pytest.raises(ValueError, match=message):
         control.acrobot_swingup(**options)
+
+
+def test_observations_are_named_with_their_sizes(task):
+    assert sum(task.observation_keys.values()) == task.observation_size
