@@ -5,6 +5,7 @@ Where there is none it says so, and is done; nothing needs one.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 
@@ -17,12 +18,11 @@ from pytest_cpg.gates.planning_gap import measure_gap
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics, collect_transitions, inference
+from pytest_cpg.world_models.tiling import tile_of
 
 ROWS, HORIZON, TURNS = (10_000, 100_000, 1_000_000), 15, 3
 # What a processor is measured on at most; beyond, its rate stays as it is.
 CPU_ROWS = 10_000
-# Rows that are on the device at once: a million of them would fill most devices.
-PIECE = 50_000
 
 
 def main() -> None:
@@ -41,29 +41,27 @@ def main() -> None:
 
 
 def rows_per_second(device: str, rows: int) -> float:
-    """Return how many plans a second are imagined and rewarded on a device, transfers included."""
+    """Return how many plans a second are imagined and rewarded as a gate does it, on a device."""
     model = tdmpc2().to(device)
     rng = np.random.default_rng(0)
-    starts = model.encode(rng.normal(size=(512, model.sizes.observation)))
-    latents = starts[np.arange(rows) % len(starts)].astype(np.float32)
-    plans = rng.uniform(-1, 1, size=(rows, HORIZON, model.sizes.action)).astype(np.float32)
+    piece = tile_of(model)
+    latents = model.encode(rng.normal(size=(piece, model.sizes.observation)))
+    plans = rng.uniform(-1, 1, size=(piece, HORIZON, model.sizes.action))
 
-    def work() -> None:
-        for first in range(0, rows, PIECE):
-            given = (array[first : first + PIECE] for array in (latents, plans))
-            before, actions = (torch.from_numpy(array).to(device) for array in given)
-            reached = model.rollout(before, actions)
-            starts = torch.cat([before[:, None], reached[:, :-1]], dim=1)
-            model.reward(starts, actions).sum(dim=1).cpu()
+    def imagine() -> None:
+        reached = model.rollout(latents, plans)
+        before = np.concatenate([latents[:, None], reached[:, :-1]], axis=1)
+        model.reward(before, plans)
 
     seconds = []
     with inference(model):
-        work()
+        imagine()
         for _ in range(TURNS):
             begun = time.perf_counter()
-            work()
+            for _ in range(math.ceil(rows / piece)):
+                imagine()
             seconds.append(time.perf_counter() - begun)
-    return rows / statistics.median(seconds)
+    return math.ceil(rows / piece) * piece / statistics.median(seconds)
 
 
 class _Residual(torch.nn.Module):

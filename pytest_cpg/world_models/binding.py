@@ -19,8 +19,8 @@ from pytest_cpg.world_models.observing import unchanged
 from pytest_cpg.world_models.oracle import OracleDynamics
 from pytest_cpg.world_models.rating import task_score
 from pytest_cpg.world_models.rescoring import Rescored
-from pytest_cpg.world_models.tiling import TILE, check_rows, tiled
-from pytest_cpg.world_models.torch_state import inference
+from pytest_cpg.world_models.tiling import TILE, check_rows, tile_of, tiled
+from pytest_cpg.world_models.torch_state import inference, is_elsewhere
 
 __all__ = ["TILE", "BoundModel", "bind", "tiled"]
 
@@ -124,7 +124,13 @@ def _bind_callable(
     else:
         dynamics = adapt_dynamics(learned, observations, actions)
         seconds_per_row = dynamics.seconds_per_row
-        rollout = _steps(dynamics.step) if seconds_per_row else tiled(_steps(dynamics.step))
+        rollout = _steps(dynamics.step)
+        if seconds_per_row is None:
+            if is_elsewhere(learned):
+                from pytest_cpg.world_models.tensors import rollout_there
+
+                rollout = rollout_there(learned, otherwise=rollout)
+            rollout = tiled(rollout, rows=tile_of(learned))
     return BoundModel(
         actions=task.actions,
         swapped=("dynamics",),

@@ -16,7 +16,7 @@ from pytest_cpg.world_models.observing import observer_of
 from pytest_cpg.world_models.own_planner import OwnPlanner
 from pytest_cpg.world_models.rating import Rating, rating_of
 from pytest_cpg.world_models.rescoring import rescored
-from pytest_cpg.world_models.tiling import check_rows, tiled
+from pytest_cpg.world_models.tiling import check_rows, tile_of, tiled
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -69,7 +69,8 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
                 observations,
                 shape=lambda given: (len(given), None),
                 promise="encode(observations [B, O]) -> latents [B, Z]",
-            )
+            ),
+            rows=tile_of(learned),
         )
         check_rows(learned, "encode", encode, observations)
     elif callable(getattr(learned, "update", None)):
@@ -90,7 +91,8 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             shape=lambda given, plans, *_: (*plans.shape[:2], given.shape[1]),
             promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
             f"action, without the one before [B, H, Z]",
-        )
+        ),
+        rows=tile_of(learned),
     )
     check_rows(learned, "rollout", rollout, latents, plans, *noise)
     imagined = rollout(latents, plans, *noise)
@@ -149,7 +151,8 @@ def _update_of(
             shape=lambda latents, *_: latents.shape,
             promise="update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents "
             "once these actions have led to these observations [B, Z]",
-        )
+        ),
+        rows=tile_of(learned),
     )
     check_rows(learned, "update", update, latents, actions, observations)
     return lambda latents, actions, states: update(latents, actions, observed(task, states))

@@ -11,7 +11,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.world_models.callables import adapt
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
-from pytest_cpg.world_models.tiling import check_rows, tiled
+from pytest_cpg.world_models.tiling import check_rows, tile_of, tiled
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -103,7 +103,8 @@ def rating_of(
                 imagined,
                 shape=lambda latents: latents.shape[:-1],
                 promise="score(latents [..., Z]) -> distances to the goal [...]",
-            )
+            ),
+            rows=tile_of(learned),
         )
         check_rows(learned, "score", own, imagined)
         return Rating(("score",), own)
@@ -123,7 +124,8 @@ def rating_of(
                 imagined,
                 shape=lambda latents: (*latents.shape[:-1], task.observation_size),
                 promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
-            )
+            ),
+            rows=tile_of(learned),
         )
         check_rows(learned, "decode", decode, imagined)
         rate = task_score(task)
@@ -170,7 +172,8 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
             *probe,
             shape=lambda latents, *_: latents.shape[:-1],
             promise=f"reward(latents [..., Z], actions [..., A]{names}) -> [...]",
-        )
+        ),
+        rows=tile_of(learned),
     )
     check_rows(learned, "reward", head, *probe)
     has_value = callable(getattr(learned, "terminal_value", None))
@@ -190,7 +193,8 @@ def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
             rows,
             shape=lambda latents: latents.shape[:1],
             promise="terminal_value(latents [B, Z]) -> [B]",
-        )
+        ),
+        rows=tile_of(learned),
     )
     check_rows(learned, "terminal_value", head, rows)
     return lambda latents: head(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError
-from pytest_cpg.world_models.binding import TILE
+from pytest_cpg.contracts import ComponentError, FloatArray
+from pytest_cpg.world_models.conventions import ArrayFunction
+from pytest_cpg.world_models.tiling import tile_of
 
 try:
     import torch as torch  # exported: other modules take torch from here, and this message
@@ -28,7 +29,7 @@ def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
     """Return a module's method on tensors [B, ...] as one that takes numpy arrays as well.
 
     Tensors give a tensor, as they are. Arrays travel once to the module's own device and number
-    type, are worked on in tiles of `TILE` rows, and come back once, as float64.
+    type, are worked on in tiles of `tile_of` rows, and come back once, as float64.
     """
 
     @wraps(method)
@@ -41,11 +42,38 @@ def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
             there = [
                 torch.tensor(np.asarray(v), dtype=own.dtype, device=own.device) for v in values
             ]
-            result = _in_tiles(lambda *tile: method(module, *tile), there)
+            rows = tile_of(module)
+            result = _in_tiles(lambda *tile: method(module, *tile), there, rows=rows)
             # numpy has no bfloat16; double holds each of its numbers exactly.
             return result.double().cpu().numpy()
 
     return call
+
+
+def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
+    """Return the rollout of a torch module that stays on its device from step to step.
+
+    Parameters
+    ----------
+    otherwise : callable
+        The rollout of what is no module with weights of its own.
+    """
+    weights = dynamics.parameters() if isinstance(dynamics, torch.nn.Module) else ()
+    own = next((value for value in weights if value.is_floating_point()), None)
+    if own is None:
+        return otherwise
+
+    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
+        there = (torch.tensor(v, dtype=own.dtype, device=own.device) for v in (observations, plans))
+        current, actions = there
+        imagined = []
+        for action in actions.unbind(dim=1):
+            current = dynamics(current, action)
+            imagined.append(current)
+        found: FloatArray = torch.stack(imagined, dim=1).double().cpu().numpy()
+        return found
+
+    return rollout
 
 
 def mish(values: Tensor) -> Tensor:
@@ -77,11 +105,11 @@ def expected(logits: Tensor, bins: Tensor) -> Tensor:
     return symexp((logits.softmax(dim=-1) * bins).sum(dim=-1))
 
 
-def _in_tiles(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> Tensor:
-    """Call a function with exactly `TILE` rows at a time; the last row fills a short tile."""
+def _in_tiles(function: Callable[..., Tensor], tensors: Sequence[Tensor], *, rows: int) -> Tensor:
+    """Call a function with exactly so many rows at a time; the last row fills a short tile."""
     count = len(tensors[0])
     results = []
-    for first in range(0, count, TILE):
-        rows = torch.arange(first, first + TILE, device=tensors[0].device).clamp_(max=count - 1)
-        results.append(function(*(tensor[rows] for tensor in tensors))[: count - first])
+    for first in range(0, count, rows):
+        own = torch.arange(first, first + rows, device=tensors[0].device).clamp_(max=count - 1)
+        results.append(function(*(tensor[own] for tensor in tensors))[: count - first])
     return torch.cat(results)

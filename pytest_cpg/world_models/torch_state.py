@@ -82,6 +82,18 @@ def devices(model: object) -> str:
     return ", ".join(sorted(map(_device_name, found)))
 
 
+def is_elsewhere(model: object) -> bool:
+    """Say whether a model has weights or buffers on another device than the processor."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return any(
+        isinstance(value, torch.Tensor) and value.device.type != "cpu"
+        for network in _networks([model], torch.nn.Module)
+        for value in network.state_dict().values()
+    )
+
+
 def _device_name(device: Any) -> str:
     if device.type != "cuda":
         return str(device)
