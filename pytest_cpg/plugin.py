@@ -17,7 +17,13 @@ from pytest_cpg.settings import add_options, read_settings
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
+    from pytest_cpg.contracts import (
+        Planner,
+        PlannerFactory,
+        Task,
+        TaskFactory,
+        WorldModelFactory,
+    )
     from pytest_cpg.gate_session import GateSession
     from pytest_cpg.gates.benchmark import Benchmark
     from pytest_cpg.gates.result import GateResult
@@ -26,8 +32,9 @@ if TYPE_CHECKING:
 _MARKER_LINE = (
     "cpg(task, planner='random-shooting', max_verdict='INCONCLUSIVE', episodes, seed, confidence, "
     "tolerance, interval, margin, metric='success', stop, max_episodes, oracle_episodes, "
-    "starts='sampled', horizon, budget, timeout, min_oracle, drift, group, model, id): gate this "
-    "test on the planning gap between the true dynamics and a learned world model."
+    "starts='sampled', horizon, budget, action_repeat, actions, threshold, timeout, min_oracle, "
+    "drift, group, perturbation, model, id): gate this test on the planning gap between the true "
+    "dynamics and a learned world model."
 )
 
 
@@ -177,6 +184,27 @@ def cpg(
     if is_typed and not request.node.stash.get(NAMED_MODEL, False):
         learned_dynamics = _named_model(request)
     return benchmark_runner.compare(oracle=oracle_dynamics, learned=learned_dynamics)
+
+
+@pytest.fixture
+def conformance_task() -> Task:
+    """Give the task that `pytest_cpg.conformance` tries; override it with yours."""
+    pytest.skip(_NOTHING_TO_TRY.format("task", "MyTask()"))
+
+
+@pytest.fixture
+def conformance_planner() -> Planner:
+    """Give the planner that `pytest_cpg.conformance` tries; override it with yours."""
+    pytest.skip(_NOTHING_TO_TRY.format("planner", "MyPlanner()"))
+
+
+@pytest.fixture
+def conformance_model() -> Any:
+    """Give the world model that `pytest_cpg.conformance` tries; override it with yours."""
+    pytest.skip(_NOTHING_TO_TRY.format("model", "load_my_model()"))
+
+
+_NOTHING_TO_TRY = "no {0} to try: write a fixture conformance_{0} into conftest.py that returns {1}"
 
 
 def _named_model(request: pytest.FixtureRequest) -> Any:

@@ -101,6 +101,11 @@ class SuiteTask:
         return self.key if self.score_of is None else None
 
     @property
+    def measured(self) -> IntArray:
+        """Columns of a state that noise may be added to: positions and velocities."""
+        return self.simulator.measured
+
+    @property
     def control_period(self) -> float:
         """Seconds of simulated time per step."""
         return self.period * self.action_repeat
@@ -149,9 +154,8 @@ class SuiteTask:
         if self.score_of is None:
             raise WorldModelError(
                 f"{self.name} is rated by its reward, which observations do not tell. Give the "
-                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward, or pass "
-                f'the task with one: task=dmc("{self.domain}-{self.task}", score=lambda '
-                f"observations: ...) "
+                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward; or pass "
+                f'the task as dmc("{self.domain}-{self.task}", score=lambda observations: ...) '
                 f"from pytest_cpg.tasks.any_control."
             )
         return np.asarray(self.score_of(observations), dtype=np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -240,9 +241,9 @@ def control_task(
     formulas = FORMULAS[domain, name]
     suite = Suite(domain, name)
     # Imported after the suite, whose errors say which extra is missing.
-    from pytest_cpg.tasks.simulator import Simulator, strip_visuals
+    from pytest_cpg.tasks.simulator import Simulator
 
-    model = strip_visuals(suite.model, *suite.source())
+    model = copy(_stripped_model(domain, name))
     threads = own_share() if threads is None else threads
     words: Any = actions or (BOX if formulas.is_box else LEVELS)
     return ControlTask(
@@ -256,6 +257,15 @@ def control_task(
         simulator=Simulator(model, threads=threads, substeps=suite.substeps),
         suite=suite,
     )
+
+
+@cache
+def _stripped_model(domain: str, name: str) -> Any:
+    """Return a model without what is only seen; to find one takes a third of a second."""
+    from pytest_cpg.tasks.simulator import strip_visuals
+
+    suite = Suite(domain, name)
+    return strip_visuals(suite.model, *suite.source())
 
 
 # Fields of a task that can be given other values; the rest is built where it is received.

@@ -1,20 +1,18 @@
 """Gymnasium: environments as tasks, put back into any state of any episode before they are stepped.
 
-A state is a row of numbers: what it takes to put the environment back (`Restored` for MuJoCo's,
-`Pickled` for others), then what it observed, the rewards of the last step, and whether it is over.
+A state is a row of numbers: what it takes to put the environment back (see `Keeper`), then what it observed, the rewards of the last step, and whether it is over.
 An environment that has terminated stays as it is, without reward, until the budget is spent; its
 own time limit is left out.
 """
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +24,10 @@ from pytest_cpg.contracts import (
     FiniteActions,
     FloatArray,
     IntArray,
-    TaskError,
     WorldModelError,
 )
 from pytest_cpg.tasks.families import unknown_name
+from pytest_cpg.tasks.keepers import keeper_of
 
 try:
     import gymnasium
@@ -41,123 +39,7 @@ except ModuleNotFoundError as error:
 
 # Sum and largest of a step's rewards, and whether the environment has terminated.
 _OUTCOME = 3
-# Bytes of a pickle in one number: whole numbers below 2**48 are exact.
-_BYTES = 6
 _BUDGET = 500
-
-
-class Keeper(Protocol):
-    """How one environment is put back into a state that it was in."""
-
-    size: int
-
-    def begin(self, seed: int) -> FloatArray:
-        """Reset to the start of a seed's episode; return what puts it back there, [size]."""
-        ...
-
-    def load(self, kept: FloatArray) -> None:
-        """Put the environment back, by what was kept of it [size]."""
-        ...
-
-    def before(self) -> Any:
-        """Return what must be known of the environment before a step that ends in a state."""
-        ...
-
-    def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return what puts the environment back after a step, [size]."""
-        ...
-
-
-class Restored:
-    """Keeps a MuJoCo environment by the physics before its last step, which is done again.
-
-    That brings all back that its code may read, such as positions of bodies, which MuJoCo computes
-    before it moves them. What is not physics is as `reset` leaves it for the episode's seed.
-    """
-
-    def __init__(self, environment: Any) -> None:
-        # With gymnasium's own message where it is missing.
-        import mujoco
-
-        self._mujoco, self._environment = mujoco, environment
-        bare = environment.unwrapped
-        self._model, self._data = bare.model, bare.data
-        self._kind = int(mujoco.mjtState.mjSTATE_FULLPHYSICS | mujoco.mjtState.mjSTATE_WARMSTART)
-        self._physics = mujoco.mj_stateSize(self._model, self._kind)
-        self.size = 2 + self._physics + self._model.nu
-        self._seed = -1
-
-    def begin(self, seed: int) -> FloatArray:
-        """Reset; see `Keeper`."""
-        self._environment.reset(seed=seed)
-        self._seed = seed
-        return np.concatenate([[seed], np.zeros(self.size - 1)])
-
-    def load(self, kept: FloatArray) -> None:
-        """Put back; see `Keeper`."""
-        seed = int(kept[0])
-        if self._seed != seed or not kept[1]:
-            self.begin(seed)
-        if kept[1]:
-            physics, controls = kept[2 : 2 + self._physics], kept[2 + self._physics :]
-            self._mujoco.mj_setState(self._model, self._data, physics, self._kind)
-            bare = self._environment.unwrapped
-            bare.do_simulation(controls, bare.frame_skip)
-
-    def before(self) -> Any:
-        """Return physics and warm start."""
-        physics = np.empty(self._physics)
-        self._mujoco.mj_getState(self._model, self._data, physics, self._kind)
-        return physics
-
-    def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return seed, physics before and controls; see `Keeper`."""
-        return np.concatenate([[kept[0], 1], before, self._data.ctrl])
-
-
-class Pickled:
-    """Keeps any environment by its pickle, six bytes to a number."""
-
-    def __init__(self, environment: Any) -> None:
-        self._environment = environment
-        environment.reset(seed=0)
-        for _ in range(3):
-            environment.step(environment.action_space.sample())
-        # Room for what a few more steps may add.
-        self.size = 1 + -(-(2 * len(pickle.dumps(environment)) + 256) // _BYTES)
-
-    @property
-    def environment(self) -> Any:
-        """The environment as it was last put back."""
-        return self._environment
-
-    def begin(self, seed: int) -> FloatArray:
-        """Reset; see `Keeper`."""
-        self._environment.reset(seed=seed)
-        return self.save(np.empty(0), None)
-
-    def load(self, kept: FloatArray) -> None:
-        """Put back; see `Keeper`."""
-        digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
-        # Bytes of ours: a state never leaves the processes of a session.
-        self._environment = pickle.loads(digits.tobytes()[: int(kept[0])])  # noqa: S301
-
-    def before(self) -> Any:
-        """Return nothing."""
-
-    def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return the pickle; see `Keeper`."""
-        del kept, before
-        data = pickle.dumps(self._environment)
-        room = (self.size - 1) * _BYTES
-        if len(data) > room:
-            raise TaskError(
-                f"the pickle of {self._environment} grew to {len(data)} bytes, and there is room "
-                f"for {room}. Keep no history in the environment."
-            )
-        digits = np.zeros((self.size - 1, 8), dtype=np.uint8)
-        digits[:, :_BYTES] = np.frombuffer(data.ljust(room, b"\0"), np.uint8).reshape(-1, _BYTES)
-        return np.concatenate([[len(data)], digits.view("<u8")[:, 0].astype(np.float64)])
 
 
 class World:
@@ -178,7 +60,7 @@ class World:
         self.is_mujoco = hasattr(environment.unwrapped, "do_simulation")
         self.period = _period(environment)
         self._environment = environment
-        self._keeper: Keeper = Restored(environment) if self.is_mujoco else _pickled(environment)
+        self._keeper = keeper_of(environment)
         self._check_restores()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -344,10 +226,9 @@ class GymnasiumTask:
         if self.score_of is None:
             raise WorldModelError(
                 f"{self.name} is rated by its reward, which observations do not tell. Give the "
-                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward, or pass "
-                f"the task with one: task=gym_task({self.world.title!r}, score=lambda "
-                f"observations: ...) "
-                f"from pytest_cpg.tasks.gymnasium."
+                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward; or pass "
+                f"the task as gym_task({self.world.title!r}, score=lambda observations: ...) from "
+                f"pytest_cpg.tasks.gymnasium."
             )
         return np.asarray(self.score_of(observations), dtype=np.float64)
 
@@ -437,16 +318,6 @@ def _made(make: str | Callable[[], Any]) -> Any:
         raise ComponentError(
             f"gym:{make} needs a package that is not installed: {error}. "
             f'Type: pip install "pytest-cpg[gymnasium,control]"'
-        ) from error
-
-
-def _pickled(environment: Any) -> Pickled:
-    try:
-        return Pickled(environment)
-    except (TypeError, AttributeError, pickle.PicklingError) as error:
-        raise ComponentError(
-            f"{environment} cannot be pickled ({error}), so that it cannot be put back into a "
-            f"state. Give it a __getstate__, or write a task of your own (pytest_cpg.Task)."
         ) from error
 
 

@@ -1,0 +1,21 @@
+"""Conformance: tests that a task, planner or world model of yours can be run through.
+
+Give them through fixtures in the ``conftest.py`` of the folder that pytest is started in::
+
+    @pytest.fixture
+    def conformance_task():
+        return MyTask()
+
+and type ``pytest --pyargs pytest_cpg.conformance``; or write
+``from pytest_cpg.conformance.test_tasks import *`` into a test module that has the fixture. What no
+fixture gives is skipped.
+
+Here, and nowhere else in the package, functions are called ``test_*``: they are there to be
+collected. Nothing of the plugin imports them.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite(
+    *(f"pytest_cpg.conformance.test_{kind}" for kind in ("tasks", "planners", "world_models"))
+)

@@ -1,0 +1,92 @@
+"""What every planner must do: plans within the actions, by an episode's own latent and stream."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_cpg.conformance.rows import ROWS, Drift
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BoxActions,
+    ComponentError,
+    FiniteActions,
+    Planner,
+    Plans,
+)
+
+__all__ = [
+    "test_an_episode_gets_the_same_plan_alone_and_in_any_order",
+    "test_latents_are_neither_written_to_nor_returned",
+    "test_plans_lie_in_the_action_space",
+    "test_plans_never_outlast_the_budget",
+]
+
+SPACES: dict[str, ActionSpace] = {
+    "finite": FiniteActions(np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])),
+    "box": BoxActions(np.array([-2.0, 0.0]), np.array([-1.0, 3.0])),
+}
+over_spaces = pytest.mark.parametrize("space", SPACES)
+
+
+def plans_for(planner: Planner, space: str, episodes: list[int], remaining: int = 1000) -> Plans:
+    """Return the plans of some episodes, whose latents and streams are their own."""
+    latents = np.array([[0.1 * episode, -0.2 * episode] for episode in episodes])
+    rngs = [np.random.default_rng([5, episode]) for episode in episodes]
+    left = np.full(len(episodes), remaining)
+    try:
+        return Plans(*planner.plan(Drift(SPACES[space]), latents, rngs, left))
+    except ComponentError as error:
+        pytest.skip(f"not for {space} actions: {error}")
+
+
+@over_spaces
+def test_plans_lie_in_the_action_space(conformance_planner: Planner, space: str) -> None:
+    """Shapes are those in the docstring of `Plans`, and every action is one of the space."""
+    actions, lengths, *_ = plans_for(conformance_planner, space, list(range(ROWS)))
+    assert isinstance(conformance_planner, Planner)
+    assert actions.shape == (ROWS, conformance_planner.horizon, 2)
+    assert lengths.shape == (ROWS,)
+    assert np.issubdtype(lengths.dtype, np.integer)
+    assert SPACES[space].contains(actions).all()
+
+
+@over_spaces
+@pytest.mark.parametrize("remaining", [1, 3, 1000])
+def test_plans_never_outlast_the_budget(
+    conformance_planner: Planner, space: str, remaining: int
+) -> None:
+    """At least one action is executed, and no more than there are steps left."""
+    lengths = plans_for(conformance_planner, space, list(range(ROWS)), remaining).lengths
+    assert (lengths >= 1).all()
+    assert (lengths <= min(remaining, conformance_planner.horizon)).all()
+
+
+@over_spaces
+def test_an_episode_gets_the_same_plan_alone_and_in_any_order(
+    conformance_planner: Planner, space: str
+) -> None:
+    """Whoever else plans at the same time makes no difference, to the last bit."""
+    together = plans_for(conformance_planner, space, list(range(ROWS)))
+    backwards = plans_for(conformance_planner, space, list(reversed(range(ROWS))))
+    for episode in range(ROWS):
+        alone = plans_for(conformance_planner, space, [episode])
+        for found, row in ((alone, 0), (backwards, ROWS - 1 - episode)):
+            assert found.lengths[row] == together.lengths[episode]
+            np.testing.assert_array_equal(found.actions[row], together.actions[episode])
+
+
+@over_spaces
+def test_latents_are_neither_written_to_nor_returned(
+    conformance_planner: Planner, space: str
+) -> None:
+    """Whoever calls may go on using the latents."""
+    latents = np.zeros((2, 2))
+    rngs = [np.random.default_rng(episode) for episode in range(2)]
+    latents.flags.writeable = False
+    world = Drift(SPACES[space])
+    try:
+        actions, *_ = conformance_planner.plan(world, latents, rngs, np.array([10, 10]))
+    except ComponentError as error:
+        pytest.skip(f"not for {space} actions: {error}")
+    assert not np.shares_memory(actions, latents)

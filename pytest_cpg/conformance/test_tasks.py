@@ -1,0 +1,161 @@
+"""What every task must do: pure functions of their arguments, row by row, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pytest_cpg.conformance.rows import (
+    HORIZON,
+    ROWS,
+    Arrays,
+    plans_of,
+    score_states,
+    starts_of,
+    without_writing,
+)
+from pytest_cpg.contracts import Task
+
+__all__ = [
+    "test_a_result_that_is_written_to_changes_no_later_one",
+    "test_a_rollout_is_observed_like_repeated_steps",
+    "test_a_row_does_not_depend_on_the_batch",
+    "test_a_start_depends_on_its_seed_alone",
+    "test_a_state_holds_all_that_its_future_depends_on",
+    "test_arguments_are_neither_written_to_nor_returned",
+    "test_it_is_a_task",
+    "test_rewards_and_successes_are_defined",
+    "test_shapes_follow_the_contract",
+    "test_the_same_arguments_give_the_same_bits",
+]
+
+
+def every_result(task: Task, states: Arrays, plans: Arrays) -> dict[str, Arrays]:
+    """Return what each method gives, and what it gives for imagined states."""
+    imagined = task.rollout(states, plans)
+    return {
+        "step": task.step(states, plans[:, 0]),
+        "rollout": imagined,
+        "observe": task.observe(states),
+        "score": score_states(task, states),
+        "reward": task.reward(states, plans[:, 0]),
+        "success": task.success(states, plans[:, 0]),
+        "observe ahead": task.observe(imagined),
+        "score ahead": score_states(task, imagined),
+        "reward ahead": task.reward(imagined, plans),
+        "success ahead": task.success(imagined, plans),
+    }
+
+
+def test_it_is_a_task(conformance_task: Task) -> None:
+    """Every member is there, and the numbers make sense."""
+    assert isinstance(conformance_task, Task)
+    assert conformance_task.budget >= 1
+    assert conformance_task.control_period > 0
+    assert conformance_task.actions.contains(conformance_task.actions.idle)
+
+
+def test_shapes_follow_the_contract(conformance_task: Task) -> None:
+    """Shapes are those in the docstrings of `Task`, also of no rows and of a single state."""
+    task = conformance_task
+    states, plans = starts_of(task), plans_of(task)
+    results, size = every_result(task, states, plans), states.shape[1]
+    assert results["step"].shape == (ROWS, size)
+    assert results["rollout"].shape == (ROWS, HORIZON, size)
+    assert results["observe"].shape == (ROWS, task.observation_size)
+    assert results["observe ahead"].shape == (ROWS, HORIZON, task.observation_size)
+    for what in ("score", "reward", "success"):
+        assert results[what].shape == (ROWS,)
+        assert results[f"{what} ahead"].shape == (ROWS, HORIZON)
+    assert task.step(states[:0], plans[:0, 0]).shape == (0, size)
+    assert task.rollout(states[:0], plans[:0]).shape == (0, HORIZON, size)
+    assert np.shape(task.observe(states[0])) == (task.observation_size,)
+    assert np.shape(task.reward(states[0], plans[0, 0])) == ()
+    assert np.shape(task.success(states[0], plans[0, 0])) == ()
+    assert np.shape(score_states(task, states[0])) == ()
+
+
+def test_rewards_and_successes_are_defined(conformance_task: Task) -> None:
+    """Rewards, scores and observations are finite numbers, and success is yes or no."""
+    results = every_result(
+        conformance_task, starts_of(conformance_task), plans_of(conformance_task)
+    )
+    for what in ("step", "observe ahead", "reward ahead", "score ahead"):
+        assert np.isfinite(results[what]).all(), what
+    for what in ("success", "success ahead"):
+        assert results[what].dtype == np.bool_
+
+
+def test_the_same_arguments_give_the_same_bits(conformance_task: Task) -> None:
+    """Nothing is drawn, and nothing remembered."""
+    states, plans = starts_of(conformance_task), plans_of(conformance_task)
+    again = every_result(conformance_task, states, plans)
+    for what, result in every_result(conformance_task, states, plans).items():
+        assert result.tobytes() == again[what].tobytes(), what
+
+
+def test_a_start_depends_on_its_seed_alone(conformance_task: Task) -> None:
+    """A seed's start is the same in any order; different seeds have different ones."""
+    states, shuffled = starts_of(conformance_task), [ROWS - 1, 0, 2, ROWS - 1]
+    np.testing.assert_array_equal(conformance_task.reset(np.array(shuffled)), states[shuffled])
+    assert len(np.unique(states, axis=0)) > 1
+
+
+def test_a_row_does_not_depend_on_the_batch(conformance_task: Task) -> None:
+    """A row ends the same alone, among others, and in any position."""
+    task, states, plans = conformance_task, starts_of(conformance_task), plans_of(conformance_task)
+    whole = every_result(task, states, plans)
+    reverse = every_result(task, states[::-1], plans[::-1])
+    for what, result in whole.items():
+        assert result.tobytes() == reverse[what][::-1].tobytes(), what
+    for row in range(ROWS):
+        alone = every_result(task, states[row : row + 1], plans[row : row + 1])
+        for what, result in whole.items():
+            assert result[row : row + 1].tobytes() == alone[what].tobytes(), what
+
+
+def test_arguments_are_neither_written_to_nor_returned(conformance_task: Task) -> None:
+    """Whoever calls may go on using what was passed, and change what is returned."""
+    states, plans = starts_of(conformance_task), plans_of(conformance_task)
+    with without_writing(states, plans):
+        results = every_result(conformance_task, states, plans)
+    for what, result in results.items():
+        assert result.flags.writeable, what
+        assert not np.shares_memory(result, states), what
+        assert not np.shares_memory(result, plans), what
+
+
+def test_a_result_that_is_written_to_changes_no_later_one(conformance_task: Task) -> None:
+    """Nothing that is returned is part of the task."""
+    task, states, plans = conformance_task, starts_of(conformance_task), plans_of(conformance_task)
+    expected = every_result(task, states, plans)
+    for result in every_result(task, states, plans).values():
+        result.fill(1)
+    starts_of(task).fill(1)
+    np.testing.assert_array_equal(starts_of(task), states)
+    for what, result in every_result(task, states, plans).items():
+        assert result.tobytes() == expected[what].tobytes(), what
+
+
+def test_a_state_holds_all_that_its_future_depends_on(conformance_task: Task) -> None:
+    """What else the task was asked in between makes no difference."""
+    task, states, plans = conformance_task, starts_of(conformance_task), plans_of(conformance_task)
+    middle = task.step(states, plans[:, 0])
+    expected = task.step(middle, plans[:, 1])
+    task.reset(np.arange(100, 103))
+    task.step(states[::-1], plans[:, 3])
+    task.rollout(middle, plans)
+    np.testing.assert_array_equal(task.step(middle, plans[:, 1]), expected)
+
+
+def test_a_rollout_is_observed_like_repeated_steps(conformance_task: Task) -> None:
+    """What the oracle imagines is what the environment does."""
+    task, states, plans = conformance_task, starts_of(conformance_task), plans_of(conformance_task)
+    imagined = task.rollout(states, plans)
+    for t in range(HORIZON):
+        states = task.step(states, plans[:, t])
+        ahead = imagined[:, t]
+        assert task.observe(ahead).tobytes() == task.observe(states).tobytes()
+        assert score_states(task, ahead).tobytes() == score_states(task, states).tobytes()
+        actions = plans[:, t]
+        np.testing.assert_array_equal(task.reward(ahead, actions), task.reward(states, actions))
+        np.testing.assert_array_equal(task.success(ahead, actions), task.success(states, actions))

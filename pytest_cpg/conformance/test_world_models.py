@@ -1,0 +1,60 @@
+"""What every world model must do once it is bound to a task: predictions that are its own row's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.conformance.rows import HORIZON, ROWS, Arrays, plans_of, starts_of, without_writing
+from pytest_cpg.contracts import Task
+from pytest_cpg.world_models import bind, inference
+
+__all__ = [
+    "test_a_model_follows_the_contract",
+    "test_a_prediction_does_not_depend_on_the_batch",
+    "test_predictions_react_to_the_actions",
+]
+
+
+def predicted(model: Any, task: Task, rows: list[int]) -> tuple[Arrays, Arrays, Arrays]:
+    """Return latents [B, Z], imagined latents [B, H, Z] and their scores [B, H] of some rows."""
+    states, plans = starts_of(task), plans_of(task)
+    with inference(model):
+        bound = bind(model, task, probe_states=states, probe_actions=plans[:, 0])
+        with without_writing(states, plans):
+            latents = bound.encode(states[rows])
+            imagined = bound.rollout(latents, plans[rows])
+            return latents, imagined, bound.score(imagined)
+
+
+def test_a_model_follows_the_contract(conformance_model: Any, conformance_task: Task) -> None:
+    """Shapes are those in the docstring of `WorldModel`, and all numbers are finite."""
+    latents, imagined, scores = predicted(conformance_model, conformance_task, list(range(ROWS)))
+    assert imagined.shape == (ROWS, HORIZON, latents.shape[1])
+    assert scores.shape == (ROWS, HORIZON)
+    assert np.isfinite(imagined).all()
+    assert np.isfinite(scores).all()
+
+
+def test_a_prediction_does_not_depend_on_the_batch(
+    conformance_model: Any, conformance_task: Task
+) -> None:
+    """Whatever else is predicted, before or at the same time, makes no difference."""
+    rows = list(range(ROWS))
+    together = predicted(conformance_model, conformance_task, rows)
+    backwards = predicted(conformance_model, conformance_task, rows[::-1])
+    alone = [predicted(conformance_model, conformance_task, [row]) for row in rows]
+    for part, whole in enumerate(together):
+        assert whole.tobytes() == backwards[part][::-1].tobytes()
+        assert whole.tobytes() == np.concatenate([one[part] for one in alone]).tobytes()
+
+
+def test_predictions_react_to_the_actions(conformance_model: Any, conformance_task: Task) -> None:
+    """A model that gives the same for every action cannot be planned with."""
+    states, plans = starts_of(conformance_task), plans_of(conformance_task)
+    with inference(conformance_model):
+        bound = bind(
+            conformance_model, conformance_task, probe_states=states, probe_actions=plans[:, 0]
+        )
+    assert not bound.ignores_action

@@ -1,0 +1,140 @@
+"""Keepers: what it takes to put an environment back into a state that it was in, as numbers."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Protocol
+
+import numpy as np
+
+from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
+
+# Bytes of a pickle in one number: whole numbers below 2**48 are exact.
+_BYTES = 6
+
+
+class Keeper(Protocol):
+    """How one environment is put back into a state that it was in."""
+
+    size: int
+
+    def begin(self, seed: int) -> FloatArray:
+        """Reset to the start of a seed's episode; return what puts it back there, [size]."""
+        ...
+
+    def load(self, kept: FloatArray) -> None:
+        """Put the environment back, by what was kept of it [size]."""
+        ...
+
+    def before(self) -> Any:
+        """Return what must be known of the environment before a step that ends in a state."""
+        ...
+
+    def save(self, kept: FloatArray, before: Any) -> FloatArray:
+        """Return what puts the environment back after a step, [size]."""
+        ...
+
+
+class Restored:
+    """Keeps a MuJoCo environment by the physics before its last step, which is done again.
+
+    That brings all back that its code may read, such as positions of bodies, which MuJoCo computes
+    before it moves them. What is not physics is as `reset` leaves it for the episode's seed.
+    """
+
+    def __init__(self, environment: Any) -> None:
+        # With gymnasium's own message where it is missing.
+        import mujoco
+
+        self._mujoco, self._environment = mujoco, environment
+        bare = environment.unwrapped
+        self._model, self._data = bare.model, bare.data
+        self._kind = int(mujoco.mjtState.mjSTATE_FULLPHYSICS | mujoco.mjtState.mjSTATE_WARMSTART)
+        self._physics = mujoco.mj_stateSize(self._model, self._kind)
+        self.size = 2 + self._physics + self._model.nu
+        self._seed = -1
+
+    def begin(self, seed: int) -> FloatArray:
+        """Reset; see `Keeper`."""
+        self._environment.reset(seed=seed)
+        self._seed = seed
+        return np.concatenate([[seed], np.zeros(self.size - 1)])
+
+    def load(self, kept: FloatArray) -> None:
+        """Put back; see `Keeper`."""
+        seed = int(kept[0])
+        if self._seed != seed or not kept[1]:
+            self.begin(seed)
+        if kept[1]:
+            physics, controls = kept[2 : 2 + self._physics], kept[2 + self._physics :]
+            self._mujoco.mj_setState(self._model, self._data, physics, self._kind)
+            bare = self._environment.unwrapped
+            bare.do_simulation(controls, bare.frame_skip)
+
+    def before(self) -> Any:
+        """Return physics and warm start."""
+        physics = np.empty(self._physics)
+        self._mujoco.mj_getState(self._model, self._data, physics, self._kind)
+        return physics
+
+    def save(self, kept: FloatArray, before: Any) -> FloatArray:
+        """Return seed, physics before and controls; see `Keeper`."""
+        return np.concatenate([[kept[0], 1], before, self._data.ctrl])
+
+
+class Pickled:
+    """Keeps any environment by its pickle, six bytes to a number."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
+        environment.reset(seed=0)
+        for _ in range(3):
+            environment.step(environment.action_space.sample())
+        # Room for what a few more steps may add.
+        self.size = 1 + -(-(2 * len(pickle.dumps(environment)) + 256) // _BYTES)
+
+    @property
+    def environment(self) -> Any:
+        """The environment as it was last put back."""
+        return self._environment
+
+    def begin(self, seed: int) -> FloatArray:
+        """Reset; see `Keeper`."""
+        self._environment.reset(seed=seed)
+        return self.save(np.empty(0), None)
+
+    def load(self, kept: FloatArray) -> None:
+        """Put back; see `Keeper`."""
+        digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
+        # Bytes of ours: a state never leaves the processes of a session.
+        self._environment = pickle.loads(digits.tobytes()[: int(kept[0])])  # noqa: S301
+
+    def before(self) -> Any:
+        """Return nothing."""
+
+    def save(self, kept: FloatArray, before: Any) -> FloatArray:
+        """Return the pickle; see `Keeper`."""
+        del kept, before
+        data = pickle.dumps(self._environment)
+        room = (self.size - 1) * _BYTES
+        if len(data) > room:
+            raise TaskError(
+                f"the pickle of {self._environment} grew to {len(data)} bytes, and there is room "
+                f"for {room}. Keep no history in the environment."
+            )
+        digits = np.zeros((self.size - 1, 8), dtype=np.uint8)
+        digits[:, :_BYTES] = np.frombuffer(data.ljust(room, b"\0"), np.uint8).reshape(-1, _BYTES)
+        return np.concatenate([[len(data)], digits.view("<u8")[:, 0].astype(np.float64)])
+
+
+def keeper_of(environment: Any) -> Keeper:
+    """Return a keeper of an environment, or raise ComponentError if it cannot be kept."""
+    if hasattr(environment.unwrapped, "do_simulation"):
+        return Restored(environment)
+    try:
+        return Pickled(environment)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise ComponentError(
+            f"{environment} cannot be pickled ({error}), so that it cannot be put back into a "
+            f"state. Give it a __getstate__, or write a task of your own (pytest_cpg.Task)."
+        ) from error
