@@ -38,6 +38,8 @@ def rate(
     objective : "best", "sum", "terminal" or "peak-and-tail"
         The score of the best step (the published rule), the sum of all, that of the last step, or
         that of the best step and 0.3 of the mean of the last quarter.
+        Where rewards rate, a step's score is minus what was earned up to it: their sum is
+        "terminal".
     execute : int, optional
         Steps to execute; by default up to the best step, as published.
     ties : "earliest" or "published"
