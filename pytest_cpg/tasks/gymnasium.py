@@ -1,8 +1,8 @@
 """Gymnasium: environments as tasks, put back into any state of any episode before they are stepped.
 
-A state is a row of numbers: what it takes to put the environment back (see `Keeper`), then what it observed, the rewards of the last step, and whether it is over.
-An environment that has terminated stays as it is, without reward, until the budget is spent; its
-own time limit is left out.
+A state is a row of numbers: what it takes to put the environment back (see `Keeper`), then what it
+observed, the rewards of the last step, and whether it is over. An environment that has terminated
+stays as it is, without reward, until the budget is spent; its own time limit is left out.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ __tracebackhide__ = True
 # Rows per call of a learned model. On the default MLP, 2500 rows in such tiles cost a quarter more
 # CPU time than in one piece; in tiles of 50 rows they cost 2.7 times as much.
 TILE = 512
-# Where a model is on another device: a usual round (50 episodes of 64 candidates) then goes there and
-# comes back once.
+# Where a model is on another device: a usual round (50 episodes of 64 candidates) then goes there
+# and comes back once.
 TILE_ELSEWHERE = 4096
 
 

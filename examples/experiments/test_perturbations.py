@@ -1,0 +1,23 @@
+"""Lost actions: after some step the next ones are dropped while time goes on (acrobot, CEM)."""
+
+import pytest
+
+from pytest_cpg.planners import CEM
+
+
+@pytest.mark.parametrize(
+    (),
+    [
+        pytest.param(marks=pytest.mark.cpg(perturbation=name), id=name)
+        for name in ("drop-next-0", "drop-next-1", "drop-next-5")
+    ],
+)
+@pytest.mark.cpg(
+    task="acrobot-swingup",
+    planner=CEM(ties="published"),
+    starts="fixed",
+    episodes=50,
+    max_verdict="MODEL BOTTLENECK",
+)
+def test_perturbations(cpg):
+    """One gate for each number of lost actions."""
