@@ -106,6 +106,15 @@ def test_a_report_is_the_same_from_two_processes(repository, more):
     assert found == expected
 
 
+def test_a_lambda_of_a_test_is_sent_as_it_is(repository):
+    write(
+        repository,
+        text="model = (lambda: lambda observations, actions: observations - actions)()\n",
+    )
+    result = repository.runpytest_subprocess("--cpg-workers=2")
+    result.assert_outcomes(passed=2)
+
+
 def test_what_a_killed_worker_had_is_run_again(repository):
     write(repository, "if is_first(): os.kill(os.getpid(), signal.SIGKILL)")
     _, expected = gates(repository)
