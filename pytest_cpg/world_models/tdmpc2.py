@@ -147,7 +147,12 @@ class TDMPC2(torch.nn.Module):
     @on_arrays
     def reward(self, latents: Tensor, actions: Tensor) -> Tensor:
         """Predict the reward [...] of actions [..., A] taken in latents [..., Z]."""
-        return self._scalar(self._reward(torch.cat([latents, self._scaled(actions)], dim=-1)))
+        joint = torch.cat([latents, self._scaled(actions)], dim=-1)
+        if joint.ndim == 3 and joint.device.type == "cpu":
+            # What one step computes stays in the processor's cache; all steps at once do not.
+            steps = [self._scalar(self._reward(rows)) for rows in joint.unbind(dim=1)]
+            return torch.stack(steps, dim=1)
+        return self._scalar(self._reward(joint))
 
     @on_arrays
     def terminal_value(self, latents: Tensor) -> Tensor:
