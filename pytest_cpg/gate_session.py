@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -115,7 +115,9 @@ class GateSession:
             node.stash[_SPEC] = self._parsed(node)
         return node.stash[_SPEC]
 
-    def benchmark(self, node: pytest.Item, executor: Executor | None) -> Benchmark:
+    def benchmark(
+        self, node: pytest.Item, executor: Executor | None, training_data: Any
+    ) -> Benchmark:
         """Return what compares models for this test, on an executor or in this process."""
         from pytest_cpg.gate_item import RESULTS, fail, judge_into
 
@@ -135,7 +137,12 @@ class GateSession:
             is_strict=self._is_on("strict"),
         )
         return self.runs.benchmark(
-            node, spec, judge=judge, running=self.ledger.running, executor=executor
+            node,
+            spec,
+            judge=judge,
+            running=self.ledger.running,
+            executor=executor,
+            training_data=training_data,
         )
 
     def check_definition(self, definition: pytest.Item) -> None:

@@ -292,6 +292,16 @@ OPTIONS = (
         is_for_one_gate=False,
     ),
     Option(
+        "diagnose",
+        one_of("auto", "always", "never"),
+        "string",
+        "auto",
+        "WHEN",
+        "say why a gap is there, from some episodes that are run again: of every MODEL BOTTLENECK "
+        "(auto, default), of every gate (always), or never; docs/diagnosis.md says how",
+        is_for_one_gate=False,
+    ),
+    Option(
         "budget",
         seconds,
         "float",

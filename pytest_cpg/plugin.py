@@ -155,8 +155,16 @@ def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
         return _gates(request).runs.executor
 
 
+@pytest.fixture(scope="session")
+def training_data() -> Any:
+    """Give the observations that the model was trained on, or their path; None says nothing."""
+    return None
+
+
 @pytest.fixture
-def benchmark_runner(request: pytest.FixtureRequest, cpg_executor: Executor | None) -> Benchmark:
+def benchmark_runner(
+    request: pytest.FixtureRequest, cpg_executor: Executor | None, training_data: Any
+) -> Benchmark:
     """Compare models on the marker's task; the gate is applied to each result after the body."""
     from pytest_cpg.gate_item import fail
 
@@ -165,7 +173,7 @@ def benchmark_runner(request: pytest.FixtureRequest, cpg_executor: Executor | No
             f"cpg_executor gives {cpg_executor!r}: return a concurrent.futures executor, or None "
             f"to run episodes in this process."
         )
-    return _gates(request).benchmark(request.node, cpg_executor)
+    return _gates(request).benchmark(request.node, cpg_executor, training_data)
 
 
 @pytest.fixture

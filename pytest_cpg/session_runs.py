@@ -89,6 +89,7 @@ class SessionRuns:
         judge: Callable[[GateResult], None],
         running: dict[str, str],
         executor: Executor | None,
+        training_data: Any,
     ) -> Benchmark:
         """Return what compares models for a test.
 
@@ -98,6 +99,8 @@ class SessionRuns:
             Told every result.
         running : dict
             Told by the gate's id what it is doing, for a session that is interrupted.
+        training_data : array [T, O], path or None
+            Observations that the learned model was trained on.
         """
         from pytest_cpg.gate_item import ERRORS, MEASUREMENTS, design_of, gate_id
         from pytest_cpg.gates.arm_runs import Execution
@@ -117,6 +120,8 @@ class SessionRuns:
             deadline=lambda: self._deadline(spec),
             instead=self._replay.take if self._replay else None,
             afterwards=self._film(node) if "render" in switches else None,
+            diagnosed=self._settings.of_session("diagnose"),
+            training_data=training_data,
             execution=Execution(
                 cache=None if spec.is_smoke else self._arms,
                 executor=executor,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
 from pytest_cpg.deadline import Deadline
 from pytest_cpg.gates.arm_runs import ArmProgress, Execution
 from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.diagnosing import diagnose
 from pytest_cpg.gates.planning_gap import measure_gap
 from pytest_cpg.gates.ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.sweep import Sweep, sweep_settings
 from pytest_cpg.perturbations import Perturbation
+from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import OracleDynamics
 
 __tracebackhide__ = True
@@ -56,6 +58,10 @@ class Benchmark:
         test.
     afterwards : callable, optional
         Given the same once a comparison is over.
+    diagnosed : "auto", "always" or "never"
+        Which results are asked why the gap is there: those of MODEL BOTTLENECK, all, or none.
+    training_data : array [T, O], path or None
+        Observations that the learned model was trained on.
     """
 
     design: Design
@@ -67,6 +73,8 @@ class Benchmark:
     execution: Execution
     instead: Callable[[Design, Any, Any, ArmProgress], NoReturn] | None = None
     afterwards: Callable[[Design, Any, Any, ArmProgress], None] | None = None
+    diagnosed: str = "never"
+    training_data: Any = None
 
     def __repr__(self) -> str:
         return f"Benchmark({self.design.task.name}, {self.design.planner!r})"
@@ -99,6 +107,16 @@ class Benchmark:
                 progress=progress,
                 execution=self.execution,
             )
+            if self._is_diagnosed(result):
+                found = diagnose(
+                    self.design,
+                    oracle=oracle,
+                    learned=learned,
+                    result=result,
+                    training_data=self.training_data,
+                    progress=progress,
+                )
+                result = replace(result, diagnosis=found)
         self.on_result(result)
         if self.afterwards is not None:
             with self._followed() as progress:
@@ -166,6 +184,11 @@ class Benchmark:
             )
         self.on_measurement(found.line)
         return found
+
+    def _is_diagnosed(self, result: GateResult) -> bool:
+        if result.is_smoke or self.diagnosed == "never":
+            return False
+        return self.diagnosed == "always" or result.verdict == Verdict.MODEL_BOTTLENECK
 
     @contextmanager
     def _followed(self) -> Iterator[ArmProgress]:

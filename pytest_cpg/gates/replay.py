@@ -165,7 +165,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class EpisodeOptimism:
     """How far a learned model's promises were off in one episode.
 
     Attributes
@@ -242,14 +242,14 @@ def replay(
     )
 
 
-def diagnose(replay: Replay) -> tuple[Diagnosis, ...]:
-    """Return one diagnosis for each episode."""
+def optimism_of(replay: Replay) -> tuple[EpisodeOptimism, ...]:
+    """Return how far off the promises of each episode were."""
     found = []
     for episode, (oracle, learned) in replay.traces.items():
         optimism = learned.optimism
         worst = int(np.abs(optimism).argmax())
         found.append(
-            Diagnosis(
+            EpisodeOptimism(
                 episode=episode,
                 optimism=float(optimism.mean()),
                 worst_round=worst,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import IntArray
+from pytest_cpg.diagnosis import Diagnosis
 from pytest_cpg.metrics import Arm
 from pytest_cpg.stats import (
     Interval,
@@ -142,6 +143,8 @@ class GateResult:
         What a reader must know before trusting the verdict.
     faults : tuple of str
         What is wrong with the model itself; a gate with a fault fails whatever its verdict.
+    diagnosis : Diagnosis or None
+        Why the gap is there; None where that was not asked.
     """
 
     verdict: Verdict
@@ -182,6 +185,7 @@ class GateResult:
     device: str = ""
     reuse: tuple[str, ...] = ()
     rescored: Arm | None = None
+    diagnosis: Diagnosis | None = None
 
     def __repr__(self) -> str:
         return (
@@ -288,6 +292,7 @@ class GateResult:
         values["verdict"] = self.verdict.value
         values["versions"] = dict(self.versions)
         del values["reuse"]
+        values["diagnosis"] = None if self.diagnosis is None else asdict(self.diagnosis)
         values["gap"] = self.gap
         return json.dumps({"schema": SCHEMA, **values}, allow_nan=False)
 
@@ -315,6 +320,8 @@ class GateResult:
         values["verdict"] = Verdict(values["verdict"])
         for name in ("start_seeds", "swapped", "notes", "faults"):
             values[name] = tuple(values[name])
+        if values.get("diagnosis") is not None:
+            values["diagnosis"] = Diagnosis.from_dict(values["diagnosis"])
         values["looks"] = tuple(Look(*look) for look in values.get("looks", ()))
         return cls(**values)
 

@@ -12,6 +12,7 @@ from pytest_cpg.gates.planning_gap import doubt
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
+from pytest_cpg.render.diagnosis import diagnosis_lines
 from pytest_cpg.render.explanation import explanation
 from pytest_cpg.render.notation import (
     WEIGHT_DIGITS,
@@ -108,6 +109,8 @@ def failure_text(
     if strict:
         texts.append(_STRICT.format(doubt=reason))
     parts += [_wrapped(text, "  ") for text in texts]
+    if result.diagnosis is not None:
+        parts += ["", *diagnosis_lines(result.diagnosis)]
     if films or film_problem:
         parts += ["", *(f"  film: {path}" for path in films)]
         parts += [_wrapped(f"no film: {film_problem}", "  ")] if film_problem else []

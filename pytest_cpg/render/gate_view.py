@@ -14,6 +14,7 @@ from pytest_cpg.baseline_gate import DesignKey
 from pytest_cpg.baselines import Comparison
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.outcomes import FAILING, WORDS, comparison_outcome, gate_outcome
+from pytest_cpg.render.diagnosis import Plot, plots
 from pytest_cpg.render.explanation import explanation
 from pytest_cpg.render.figures import (
     PAIR_KINDS,
@@ -114,6 +115,8 @@ class ComparisonView:
         The first of them.
     films : tuple of (str, str)
         Name and address of films of lost episodes.
+    plots : tuple of Plot
+        Of why the gap is there; empty where that was not asked.
     history : History or None
         None where no earlier session made this comparison.
     """
@@ -133,6 +136,7 @@ class ComparisonView:
     pairs: tuple[tuple[str, int, str], ...]
     lost: tuple[Lost, ...]
     films: tuple[tuple[str, str], ...]
+    plots: tuple[Plot, ...]
     history: History | None
 
 
@@ -266,6 +270,7 @@ def _comparison_view(
         pairs=_pairs(result, kinds),
         lost=_lost(result),
         films=tuple((PurePosixPath(film).stem, film) for film in one["films"]),
+        plots=() if result.diagnosis is None else plots(result.diagnosis.profile),
         history=history,
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.outcomes import besides_gates
+from pytest_cpg.render.diagnosis import heading, numbers, size
 from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
 from pytest_cpg.render.gate_view import STATES, GateView, gate_views, revision
 from pytest_cpg.render.notation import arm_name
@@ -73,6 +74,9 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
         forest_width=FOREST_WIDTH,
         plot_width=PLOT_WIDTH,
         plot_height=PLOT_HEIGHT,
+        heading=heading,
+        numbers=numbers,
+        size=size,
         style=Markup(style),  # noqa: S704 - our own file, and it holds no markup
         style_digest=_digest(style),
         script=Markup(script),  # noqa: S704 - the same

@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_cpg.diagnosis import Diagnosis
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.metrics import Arm
 from pytest_cpg.outcomes import FAILING, WORDS, besides_gates, comparison_outcome, gate_outcome
+from pytest_cpg.render.diagnosis import heading, numbers, size
 from pytest_cpg.render.explanation import explanation, loss_split, resolve_hint
 from pytest_cpg.render.failure import rerun_command
 from pytest_cpg.render.notation import gap_text, label, one_line, recovery_text
@@ -215,7 +217,16 @@ def _details(row: Row, result: GateResult) -> str:
     # A gate with an id of its own does not say which test it is.
     if "::" in row.gate["id"] and command == one_line(command, _MOST_IN_TEXT):
         facts.append(f"- again, with this seed and size: {_code(command, _MOST_IN_TEXT)}")
+    paragraphs += [] if result.diagnosis is None else _diagnosis(result.diagnosis)
     return "\n\n".join([lead, *map(_prose, paragraphs), "\n".join(facts), "</details>\n"])
+
+
+def _diagnosis(found: Diagnosis) -> list[str]:
+    said = filter(None, (found.summary, found.recommendation))
+    measured = "; ".join(
+        f"{measure.name} {numbers(measure) or '-'} ({measure.text})" for measure in found.measures
+    )
+    return [f"{heading(found)}. {' '.join(said)}", f"From {size(found)}: {measured}"]
 
 
 def _facts(result: GateResult, drift: Comparison | None) -> Iterator[tuple[str, str]]:

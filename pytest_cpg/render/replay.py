@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.replay import Diagnosis, EpisodeTrace, Replay, diagnose
+from pytest_cpg.gates.replay import EpisodeOptimism, EpisodeTrace, Replay, optimism_of
 
 _MOST_PLANS = 3
 _LABEL_WIDTH = 11
@@ -41,8 +41,8 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
 
     The table needs 71 columns or so, and takes them.
     """
-    diagnoses = diagnose(replay)
-    table = _table(replay, diagnoses, width)
+    promises = optimism_of(replay)
+    table = _table(replay, promises, width)
     notes = [_OPTIMISM]
     if replay.has_own_score:
         notes.append(_OWN_SCORE)
@@ -51,9 +51,9 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
     lines = [*_wrapped(_header(replay), width), *table]
     for note in notes:
         lines += _wrapped(note, width)
-    worst = sorted(diagnoses, key=lambda one: -abs(one.worst_optimism))[:_MOST_PLANS]
-    for diagnosis in sorted(worst, key=lambda one: one.episode):
-        lines += ["", *_plan_lines(replay, diagnosis, width)]
+    worst = sorted(promises, key=lambda one: -abs(one.worst_optimism))[:_MOST_PLANS]
+    for promise in sorted(worst, key=lambda one: one.episode):
+        lines += ["", *_plan_lines(replay, promise, width)]
     return lines
 
 
@@ -66,10 +66,10 @@ def _header(replay: Replay) -> str:
     )
 
 
-def _table(replay: Replay, diagnoses: Sequence[Diagnosis], width: int) -> list[str]:
+def _table(replay: Replay, promises: Sequence[EpisodeOptimism], width: int) -> list[str]:
     """Return a line for each episode below the headings; seconds stand there only if they fit."""
     for period in (replay.control_period, None):
-        rows = [tuple(_COLUMNS), *(_cells(replay, one, period) for one in diagnoses)]
+        rows = [tuple(_COLUMNS), *(_cells(replay, one, period) for one in promises)]
         spaces = [max(map(len, column)) for column in zip(*rows, strict=True)]
         if sum(spaces) + 2 * len(spaces) <= width:
             break
@@ -82,16 +82,16 @@ def _table(replay: Replay, diagnoses: Sequence[Diagnosis], width: int) -> list[s
     ]
 
 
-def _cells(replay: Replay, diagnosis: Diagnosis, period: float | None) -> tuple[str, ...]:
-    oracle, learned = replay.traces[diagnosis.episode]
-    at = learned.at[diagnosis.worst_round]
+def _cells(replay: Replay, promise: EpisodeOptimism, period: float | None) -> tuple[str, ...]:
+    oracle, learned = replay.traces[promise.episode]
+    at = learned.at[promise.worst_round]
     return (
-        str(diagnosis.episode),
+        str(promise.episode),
         _solved(oracle, period) if oracle.success else "now not solved",
         f"now {_solved(learned, period)}" if learned.success else "not solved",
         str(len(learned.at)),
-        f"{diagnosis.optimism:+.3g}",
-        f"{diagnosis.worst_round + 1}, at step {at}",
+        f"{promise.optimism:+.3g}",
+        f"{promise.worst_round + 1}, at step {at}",
     )
 
 
@@ -101,18 +101,18 @@ def _solved(trace: EpisodeTrace, period: float | None) -> str:
     return f"solved at {trace.steps}{seconds}"
 
 
-def _plan_lines(replay: Replay, diagnosis: Diagnosis, width: int) -> list[str]:
+def _plan_lines(replay: Replay, promise: EpisodeOptimism, width: int) -> list[str]:
     """Return the scores along the worst plan of an episode, and how both arms ended."""
-    learned, number = replay.traces[diagnosis.episode].learned, diagnosis.worst_round
+    learned, number = replay.traces[promise.episode].learned, promise.worst_round
     promised, at = int(learned.promised[number]), int(learned.at[number])
     scores = (learned.predicted[number], learned.actual[number])
     predicted, actual = (f"{score[promised - 1]:.3g}" for score in scores)
     text = (
-        f"episode {diagnosis.episode}, round {number + 1} at step {at} "
+        f"episode {promise.episode}, round {number + 1} at step {at} "
         f"({at * replay.control_period:.4g} s): the plan promises {predicted} at its step "
         f"{promised} and comes to {actual}; {learned.lengths[number]} of {replay.horizon} steps "
-        f"executed. The episode ends at score {diagnosis.learned_score:.3g}, with the oracle at "
-        f"{diagnosis.oracle_score:.3g}."
+        f"executed. The episode ends at score {promise.learned_score:.3g}, with the oracle at "
+        f"{promise.oracle_score:.3g}."
     )
     return [*_wrapped(text, width), *_score_rows(*scores, promised, width)]
 

@@ -6,7 +6,7 @@ import pytest
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, WorldModelError
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.gates.replay import EpisodeTrace, diagnose, replay
+from pytest_cpg.gates.replay import EpisodeTrace, optimism_of, replay
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics
@@ -182,7 +182,7 @@ def test_a_step_past_the_budget_is_no_promise():
 
 def test_a_mirrored_model_promises_too_much():
     result = replayed(design_of(), range(12))
-    for (_, learned), diagnosis in zip(result.traces.values(), diagnose(result), strict=True):
+    for (_, learned), promise in zip(result.traces.values(), optimism_of(result), strict=True):
         gaps = []
         for at, plan in zip(learned.at, learned.plans[..., 0], strict=True):
             begun = learned.states[at, 0]
@@ -191,11 +191,11 @@ def test_a_mirrored_model_promises_too_much():
             best = predicted[:within].argmin()
             gaps.append(predicted[best] - actual[best])
         assert learned.optimism == pytest.approx(np.array(gaps))
-        assert diagnosis.optimism == pytest.approx(np.mean(gaps))
-        assert diagnosis.optimism < 0
-        assert diagnosis.worst_optimism == pytest.approx(min(gaps, key=lambda gap: -abs(gap)))
-        assert diagnosis.learned_score == abs(learned.states[-1, 0])
-        assert diagnosis.oracle_score < 0.3
+        assert promise.optimism == pytest.approx(np.mean(gaps))
+        assert promise.optimism < 0
+        assert promise.worst_optimism == pytest.approx(min(gaps, key=lambda gap: -abs(gap)))
+        assert promise.learned_score == abs(learned.states[-1, 0])
+        assert promise.oracle_score < 0.3
 
 
 def test_a_model_with_its_own_score_is_held_to_its_own_view_of_the_truth():

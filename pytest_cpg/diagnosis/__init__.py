@@ -1,0 +1,23 @@
+"""Diagnosis: why a gap is there, from decisions taken again with both worlds at hand."""
+
+from pytest_cpg.diagnosis.coverage import Coverage, TrainingStates, coverage_of, read_training_data
+from pytest_cpg.diagnosis.evidence import Evidence, Headroom
+from pytest_cpg.diagnosis.measures import Measures, measures_of
+from pytest_cpg.diagnosis.result import Cause, Diagnosis, Measure, Profile
+from pytest_cpg.diagnosis.wording import diagnosis_of
+
+__all__ = [
+    "Cause",
+    "Coverage",
+    "Diagnosis",
+    "Evidence",
+    "Headroom",
+    "Measure",
+    "Measures",
+    "Profile",
+    "TrainingStates",
+    "coverage_of",
+    "diagnosis_of",
+    "measures_of",
+    "read_training_data",
+]

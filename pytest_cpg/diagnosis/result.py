@@ -1,0 +1,130 @@
+"""A diagnosis: the cause that was named, the numbers behind it, and their JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pytest_cpg.stats import Interval
+
+
+class Cause(StrEnum):
+    """Why a gap is there."""
+
+    ACTION_BLIND = "ACTION BLIND"
+    SCORE_HEAD = "SCORE HEAD"
+    COVERAGE = "COVERAGE"
+    DYNAMICS_BIAS = "DYNAMICS BIAS"
+    COMPOUNDING_ERROR = "COMPOUNDING ERROR"
+    EXPLOITATION = "EXPLOITATION"
+    PLANNER = "PLANNER"
+    NONE = "NONE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One number of a diagnosis, as a line of its table.
+
+    Attributes
+    ----------
+    name : str
+    estimate, low, high : float or None
+        The mean over episodes and Student's 95 % interval; None where it could not be measured.
+    text : str
+        Its unit and what it is held to, or why there is no number.
+    """
+
+    name: str
+    estimate: float | None
+    low: float | None
+    high: float | None
+    text: str
+
+    @classmethod
+    def of(cls, name: str, interval: Interval | None, text: str) -> Measure:
+        """Return the line of an interval."""
+        if interval is None:
+            return cls(name=name, estimate=None, low=None, high=None, text=text)
+        return cls(
+            name=name,
+            estimate=interval.estimate,
+            low=interval.low,
+            high=interval.high,
+            text=text,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What the figures of a diagnosis are drawn from; empty where there is nothing to draw.
+
+    Shapes: ``H`` steps ahead, ``D`` bins, ``P`` plans.
+
+    Attributes
+    ----------
+    ranking : tuple [H]
+        Mean Kendall tau of plans cut at each step, model and truth.
+    open_loop : tuple [H]
+        Error of the state so many steps ahead along the oracle's plans, as a multiple of how far
+        plans spread by then.
+    bins : tuple [D+1]
+        Edges of distances to the training data, as multiples of the threshold.
+    trained, planned : tuple [D]
+        Share of training states, and of states visited or imagined, in each bin.
+    predicted, actual : tuple [P]
+        Score of chosen plans at the step where they promise most.
+    """
+
+    ranking: tuple[float, ...] = ()
+    open_loop: tuple[float, ...] = ()
+    bins: tuple[float, ...] = ()
+    trained: tuple[float, ...] = ()
+    planned: tuple[float, ...] = ()
+    predicted: tuple[float, ...] = ()
+    actual: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Why a gap is there, as far as a sample of decisions shows.
+
+    Attributes
+    ----------
+    cause : Cause
+        NONE where nothing is shown beyond doubt.
+    summary, recommendation : str
+        What was found, with its numbers, and what to do about it.
+    measures : tuple of Measure
+    profile : Profile
+    episodes : tuple of int
+        Which were run again.
+    decisions : int
+        Taken from those, with both worlds at hand.
+    seconds : float
+        What it took.
+    """
+
+    cause: Cause
+    summary: str
+    recommendation: str
+    measures: tuple[Measure, ...] = ()
+    profile: Profile = Profile()
+    episodes: tuple[int, ...] = ()
+    decisions: int = 0
+    seconds: float = 0.0
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Diagnosis:
+        """Rebuild a diagnosis from its `dataclasses.asdict`, as JSON gives it back."""
+        profile = {name: tuple(numbers) for name, numbers in values["profile"].items()}
+        return cls(
+            **{
+                **values,
+                "cause": Cause(values["cause"]),
+                "measures": tuple(Measure(**measure) for measure in values["measures"]),
+                "profile": Profile(**profile),
+                "episodes": tuple(values["episodes"]),
+            }
+        )

@@ -1,0 +1,179 @@
+"""Diagnosing: a sample of a gate's decisions, taken again to find why its gap is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.diagnosis import (
+    Cause,
+    Diagnosis,
+    Evidence,
+    Headroom,
+    diagnosis_of,
+    read_training_data,
+)
+from pytest_cpg.episodes import run_arm
+from pytest_cpg.gates.arm_runs import ArmProgress
+from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
+from pytest_cpg.gates.questions import Decision, Decisions, Questions
+from pytest_cpg.gates.replay import EpisodeTrace, replay
+from pytest_cpg.gates.result import GateResult
+from pytest_cpg.planners.persistent import Persistent
+from pytest_cpg.starts import Starts
+from pytest_cpg.world_models import BoundModel, inference
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# One episode in ten is run again, within these bounds: 5 are the fewest whose interval is narrow
+# enough to name anything, and more than 10 make it little narrower.
+_SHARE, _FEWEST, _MOST = 0.1, 5, 10
+# Of each episode and arm.
+_DECISIONS = 10
+# The search is repeated so often for the headroom, and only where half of the starts are failed.
+_EFFORT, _WEAK_ORACLE = 4, 0.5
+
+
+def diagnose(
+    design: Design,
+    *,
+    oracle: Any,
+    learned: Any,
+    result: GateResult,
+    training_data: Any = None,
+    progress: ArmProgress | None = None,
+) -> Diagnosis:
+    """Return why a gate that has just been run has its gap.
+
+    Parameters
+    ----------
+    oracle, learned, progress
+        As of `measure_gap`.
+    result : GateResult
+    training_data : array [T, O], path or None
+        Observations that the model was trained on.
+
+    Raises
+    ------
+    Exception
+        Whatever a model raises itself. What is broken only where it is asked here, and time that
+        ran out, is told by the diagnosis.
+    """
+    begun = time.perf_counter()
+    episodes = _sample(result)
+
+    def tell(arm: str, done: int, count: int) -> None:
+        del arm
+        if progress:
+            progress("diagnosis", done, count)
+
+    try:
+        evidence = _evidence(design, oracle, learned, result, episodes, training_data, tell)
+    except CpgError as error:
+        return Diagnosis(
+            cause=Cause.NONE,
+            summary=f"The diagnosis was broken off: {error}",
+            recommendation="",
+            episodes=episodes,
+            seconds=time.perf_counter() - begun,
+        )
+    return diagnosis_of(
+        evidence,
+        verdict=result.verdict,
+        oracle_rate=result.oracle.interval,
+        episodes=episodes,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def _sample(result: GateResult) -> tuple[int, ...]:
+    """Return the episodes to run again: lost ones if there are enough to name a cause by."""
+    count = min(_MOST, max(_FEWEST, round(_SHARE * result.learned.episodes)))
+    lost = result.lost_episodes
+    pool = lost if len(lost) >= _FEWEST else tuple(result.learned.indices.tolist())
+    places = np.linspace(0, len(pool) - 1, min(count, len(pool))).round().astype(int)
+    return tuple(pool[place] for place in places)
+
+
+def _evidence(
+    design: Design,
+    oracle: Any,
+    learned: Any,
+    result: GateResult,
+    episodes: tuple[int, ...],
+    training_data: Any,
+    progress: ArmProgress,
+) -> Evidence:
+    _check_answers(design, bound_to_starts(learned, design, starts_of(design)))
+    found = replay(design, oracle=oracle, learned=learned, episodes=episodes, progress=progress)
+    traces = [
+        (episode, arm, trace)
+        for episode, pair in found.traces.items()
+        for arm, trace in enumerate((pair.learned, pair.oracle))
+    ]
+    decisions = _decisions(traces)
+    with inference(oracle, learned):
+        starts = starts_of(design)
+        bound = {
+            name: bound_to_starts(model, design, starts)
+            for name, model in (("oracle", oracle), ("learned", learned))
+        }
+        headroom = _headroom(design, bound["oracle"], result, starts, progress)
+        return Questions(design, bound, decisions).evidence(
+            read_training_data(training_data, size=design.task.observation_size), headroom
+        )
+
+
+def _check_answers(design: Design, learned: BoundModel) -> None:
+    """Raise CpgError where a model's answers are not comparable with the truth."""
+    unknown = sorted(set(learned.swapped) - {"dynamics", "score", "decoder"})
+    if learned.update is not None or learned.noise_size or unknown:
+        what = f"swaps {', '.join(unknown)}" if unknown else "remembers or draws noise"
+        raise CpgError(f"a model that {what} is not diagnosed; look at lost episodes, --cpg-replay")
+    if design.perturbation is not None:
+        raise CpgError("a perturbed gate is not diagnosed; diagnose it without its perturbation")
+
+
+def _decisions(traces: Sequence[tuple[int, int, EpisodeTrace]]) -> Decisions:
+    """Return some of the decisions of each trace, from its first to its last."""
+    rows, states = [], []
+    for episode, arm, trace in traces:
+        count = len(trace.at)
+        for number in np.unique(np.linspace(0, count - 1, min(count, _DECISIONS)).round()):
+            at = int(trace.at[int(number)])
+            rows.append(Decision(episode, arm, at))
+            states.append(trace.states[at])
+    return Decisions(rows=tuple(rows), states=np.stack(states))
+
+
+def _headroom(
+    design: Design,
+    oracle: BoundModel,
+    result: GateResult,
+    starts: Starts,
+    progress: ArmProgress,
+) -> Headroom | None:
+    """Run starts that the oracle failed with four times the search, where it fails most."""
+    if result.oracle.success_rate > _WEAK_ORACLE:
+        return None
+    failed = np.flatnonzero(~result.oracle.successes)
+    count = min(_MOST, max(_FEWEST, round(_SHARE * result.oracle.episodes)), len(failed))
+    rows = failed[np.linspace(0, len(failed) - 1, count).round().astype(int)]
+
+    arm = run_arm(
+        "oracle",
+        design.task,
+        Persistent(planner=design.planner, times=_EFFORT),
+        oracle,
+        starts.take(rows),
+        seed=design.seed,
+        level=design.level,
+        progress=lambda done, most: progress("headroom", done, most),
+    )
+    return Headroom(arm.success_count, arm.episodes)

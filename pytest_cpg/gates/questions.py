@@ -1,0 +1,285 @@
+"""Questions: what a learned model and the truth answer at the same decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    BoolArray,
+    FiniteActions,
+    FloatArray,
+    IntArray,
+    Plans,
+    Task,
+)
+from pytest_cpg.diagnosis import Coverage, Evidence, Headroom, TrainingStates, coverage_of
+from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED
+from pytest_cpg.gates.design import Design
+from pytest_cpg.imagination import Imagination
+from pytest_cpg.world_models import BoundModel, OracleDynamics
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Random plans of each decision; Kendall's tau of one decision then has a deviation of 0.15.
+_CANDIDATES = 24
+# Plans that are stepped through for places to probe: the two chosen ones, and as many random ones.
+_WALKED = 4
+# Places of each decision where one step is probed, and actions tried there.
+_PLACES, _ACTIONS = 16, 8
+# First spawn key of all streams here; 0 to 3 are those of starts, planner, probe and ranking.
+_STREAM = 4
+_PLANS, _RANDOM, _PROBES = range(3)
+
+
+class Decision(NamedTuple):
+    """A place where something was decided.
+
+    Attributes
+    ----------
+    episode, arm, at : int
+        Whose it is, of the learned arm (0) or the oracle's (1), and the steps taken before.
+    """
+
+    episode: int
+    arm: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decisions:
+    """Decisions, and where each was taken: states [N, S]."""
+
+    rows: tuple[Decision, ...]
+    states: FloatArray
+
+    @property
+    def episodes(self) -> IntArray:
+        """Which episode each is from, [N]."""
+        return np.array([row.episode for row in self.rows])
+
+    @property
+    def at(self) -> IntArray:
+        """Steps taken before each, [N]."""
+        return np.array([row.at for row in self.rows])
+
+    def streams(self, seed: int, purpose: int) -> list[np.random.Generator]:
+        """Return a stream for each of them, the same whatever the others are."""
+        return [
+            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM, purpose, *row)))
+            for row in self.rows
+        ]
+
+
+class Questions:
+    """What is asked of the model and of the truth at each decision."""
+
+    def __init__(
+        self, design: Design, bound: Mapping[str, BoundModel], decisions: Decisions
+    ) -> None:
+        self._task, self._planner, self._seed = design.task, design.planner, design.seed
+        self._bound, self._decisions = bound, decisions
+        self._remaining = design.task.budget - decisions.at
+        self._imagination = self._ask("learned")
+        self._latents = self._imagination.encode(decisions.states)
+
+    def evidence(self, trained: TrainingStates | str, headroom: Headroom | None) -> Evidence:
+        """Ask, and return the answers."""
+        task, count = self._task, len(self._decisions.rows)
+        plans = self._candidates()
+        predicted = self._rolled(self._imagination, self._latents, plans)
+        truth = _stacked(
+            task.rollout(
+                np.repeat(self._decisions.states, plans.shape[1], axis=0),
+                plans.reshape(-1, *plans.shape[2:]),
+            ),
+            count,
+        )
+        encoded = self._encoded(truth)
+        scale = _scale(encoded)
+        has_own_score = bool({"score", "decoder"} & set(self._bound["learned"].swapped))
+        random = slice(FIRST_RANDOM, None)
+        probes = self._probed(plans, scale)
+        observations = task.observe(probes.states)
+        return Evidence(
+            episodes=self._decisions.episodes,
+            predicted=self._within(self._scored(predicted)),
+            actual=self._within(OracleDynamics(task).score(truth)),
+            rescored=self._within(self._scored(encoded)) if has_own_score else None,
+            errors=_length(predicted - encoded, scale),
+            spreads=_spread(encoded[:, random], scale),
+            responses=_spread(predicted[:, random], scale),
+            probe_errors=probes.errors,
+            probe_spreads=probes.spreads,
+            probe_gains=probes.gains,
+            probe_distances=None if isinstance(trained, str) else trained.distances(observations),
+            coverage=trained if isinstance(trained, str) else self._coverage(trained, predicted),
+            headroom=headroom,
+        )
+
+    def _ask(self, arm: str) -> Imagination:
+        imagination = Imagination(arm, self._task.actions, self._bound[arm])
+        imagination.plans_for(self._decisions.episodes, self._decisions.at)
+        return imagination
+
+    def _candidates(self) -> FloatArray:
+        """Return the plans of both arms' planners and random ones [N, C, H, A]."""
+        chosen = []
+        for arm in ("learned", "oracle"):
+            imagination = self._ask(arm)
+            found = Plans(
+                *self._planner.plan(
+                    imagination,
+                    imagination.encode(self._decisions.states),
+                    self._decisions.streams(self._seed, _PLANS),
+                    self._remaining,
+                )
+            )
+            # A planner may write to it again.
+            chosen.append(found.actions[:, None].copy())
+        rngs = self._decisions.streams(self._seed, _RANDOM)
+        random = self._task.actions.sample(rngs, (_CANDIDATES, self._planner.horizon))
+        return np.concatenate([*chosen, random], axis=1)
+
+    def _rolled(
+        self, imagination: Imagination, latents: FloatArray, plans: FloatArray
+    ) -> FloatArray:
+        """Imagine plans [N, C, H, A] from latents [N, Z]: latents [N, C, H, Z]."""
+        flat = plans.reshape(-1, *plans.shape[2:])
+        imagined = imagination.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
+        return _stacked(imagined, len(latents))
+
+    def _scored(self, latents: FloatArray) -> FloatArray:
+        """Rate latents [N, C, H, Z] as the model is planned with; what is unknown is infinite."""
+        is_known = _are_numbers(latents)
+        known = np.where(is_known[..., None], latents, 0.0)
+        scores = self._imagination.score(known.reshape(-1, *known.shape[2:]))
+        return np.where(is_known, scores.reshape(is_known.shape), np.inf)
+
+    def _within(self, scores: FloatArray) -> FloatArray:
+        """Leave steps past the budget out."""
+        steps = np.arange(scores.shape[-1])
+        return np.where(steps < self._remaining[:, None, None], scores, np.inf)
+
+    def _encoded(self, states: FloatArray) -> FloatArray:
+        """Encode true states [N, ..., S]; nan where they are no numbers."""
+        is_known = _are_numbers(self._task.observe(states))
+        own = self._decisions.states.reshape(len(states), *[1] * (states.ndim - 2), -1)
+        # A model is not asked about states that are no numbers.
+        known = np.where(is_known[..., None], states, own)
+        latents = self._imagination.encode(known.reshape(-1, states.shape[-1]))
+        latents = latents.reshape(*is_known.shape, -1)
+        return np.where(is_known[..., None], latents, np.nan)
+
+    def _probed(self, plans: FloatArray, scale: FloatArray) -> _Probes:
+        """Try one step from places that plans lead through."""
+        walked = self._walked(plans[:, :_WALKED])
+        count, candidates, horizon, size = walked.shape
+        rngs = self._decisions.streams(self._seed, _PROBES)
+        flat = walked.reshape(count, candidates * horizon, size)
+        within = np.minimum(self._remaining, horizon)
+        places = np.stack(
+            [
+                rng.integers(candidates, size=_PLACES) * horizon + rng.integers(until, size=_PLACES)
+                for rng, until in zip(rngs, within, strict=True)
+            ]
+        )
+        states = np.take_along_axis(flat, places[:, :, None], axis=1)
+        # The place of the decision itself is one of them.
+        states[:, 0] = self._decisions.states
+        is_known = _are_numbers(self._task.observe(states))
+        states = np.where(is_known[..., None], states, self._decisions.states[:, None])
+        actions = _tried(self._task, rngs)
+        repeated = np.repeat(states, actions.shape[2], axis=1).reshape(-1, size)
+        flat_actions = actions.reshape(-1, 1, actions.shape[-1])
+        latents = self._imagination.encode(repeated)
+        shape = (count, _PLACES, actions.shape[2])
+        predicted = self._imagination.rollout(latents, flat_actions).reshape(*shape, -1)
+        after = self._task.rollout(repeated, flat_actions).reshape(*shape, -1)
+        true = self._encoded(after)
+        return _Probes.of(states, predicted / scale, true / scale)
+
+    def _walked(self, plans: FloatArray) -> FloatArray:
+        """Return the states [N, C, H, S] along plans [N, C, H, A], fit to go on from."""
+        count, candidates, horizon, size = plans.shape
+        states = np.repeat(self._decisions.states, candidates, axis=0)
+        walked = np.empty((count, candidates, horizon, states.shape[1]))
+        for step in range(horizon):
+            # A rollout would be faster, and leave out what only a step reads.
+            states = self._task.step(states, plans[:, :, step].reshape(-1, size))
+            walked[:, :, step] = states.reshape(count, candidates, -1)
+        return walked
+
+    def _coverage(self, trained: TrainingStates, predicted: FloatArray) -> Coverage:
+        """Compare what is visited, and what the chosen plans are imagined to lead through."""
+        visited = self._task.observe(self._decisions.states)
+        planned, episodes = [visited], [self._decisions.episodes]
+        # Only then are latents observations.
+        if self._bound["learned"].swapped == ("dynamics",):
+            imagined = predicted[:, LEARNED]
+            is_within = np.arange(imagined.shape[1]) < self._remaining[:, None]
+            planned.append(imagined[is_within])
+            episodes.append(np.repeat(self._decisions.episodes, is_within.sum(axis=1)))
+        return coverage_of(trained, np.concatenate(planned), np.concatenate(episodes))
+
+
+class _Probes(NamedTuple):
+    """Single steps from states [N, J, S]; see `Evidence`."""
+
+    states: FloatArray
+    errors: FloatArray
+    spreads: FloatArray
+    gains: FloatArray
+
+    @classmethod
+    def of(cls, states: FloatArray, predicted: FloatArray, true: FloatArray) -> _Probes:
+        """Compare answers [N, J, A, Z] to the same actions."""
+        answered, effect = (x - x.mean(axis=2, keepdims=True) for x in (predicted, true))
+        power = (effect**2).sum(axis=(2, 3))
+        gains = np.full(power.shape, np.nan)
+        np.divide((answered * effect).sum(axis=(2, 3)), power, out=gains, where=power > 0)
+        errors, spreads = (
+            np.sqrt((x**2).sum(axis=3).mean(axis=2)) for x in (predicted - true, effect)
+        )
+        return cls(states, errors, spreads, gains)
+
+
+def _tried(task: Task, rngs: Sequence[np.random.Generator]) -> FloatArray:
+    """Return actions to try at every place [N, J, A', A]: all of a small set, or random ones."""
+    actions = task.actions
+    if isinstance(actions, FiniteActions) and len(actions.values) <= _ACTIONS:
+        shape = (len(rngs), _PLACES, *actions.values.shape)
+        return np.broadcast_to(actions.values, shape)
+    return actions.sample(rngs, (_PLACES, _ACTIONS))
+
+
+def _stacked(rows: FloatArray, count: int) -> FloatArray:
+    return rows.reshape(count, -1, *rows.shape[1:])
+
+
+def _scale(latents: FloatArray) -> FloatArray:
+    """Return the unit of each dimension [Z]; one that never changes is infinitely long."""
+    known = latents.reshape(-1, latents.shape[-1])
+    known = known[_are_numbers(known)]
+    deviations = known.std(axis=0) if len(known) else np.zeros(latents.shape[-1])
+    # Rounding alone makes a constant differ by a few parts in 1e16.
+    negligible = 1e-9 * np.abs(known).max(axis=0, initial=0.0)
+    return np.where(deviations > negligible, deviations, np.inf)
+
+
+def _are_numbers(rows: FloatArray) -> BoolArray:
+    return np.asarray(np.isfinite(rows).all(axis=-1))
+
+
+def _length(differences: FloatArray, scale: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt(((differences / scale) ** 2).sum(axis=-1)))
+
+
+def _spread(latents: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return how far plans [N, K, H, Z] lie apart after each step [N, H]; nan where one is lost."""
+    differences = latents - latents.mean(axis=1, keepdims=True)
+    return np.asarray(np.sqrt((_length(differences, scale) ** 2).mean(axis=1)))

@@ -1,0 +1,257 @@
+"""A puck that must be brought to rest at the origin, and models of it with a known fault."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pytest_cpg.contracts import BoxActions
+from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.diagnosing import diagnose
+from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.planners import CEM, RandomShooting
+from pytest_cpg.world_models import OracleDynamics
+
+WHIRL_RADIUS = 2.5
+
+
+def _after(states, actions, *, whirl=0.25, gain=1.0):
+    """Return where a push leads: a whirl near the origin turns the puck aside."""
+    places, speeds = states[..., :2], states[..., 2:]
+    radius = np.maximum(np.linalg.norm(places, axis=-1, keepdims=True), 1e-9)
+    turned = np.stack([-places[..., 1], places[..., 0]], axis=-1) / radius
+    pushed = 0.85 * speeds + 0.3 * gain * actions + whirl * turned * (radius < WHIRL_RADIUS)
+    return np.concatenate([places + pushed, pushed], axis=-1)
+
+
+@dataclass(frozen=True)
+class Puck:
+    """Bring a puck to rest at the origin. A state is what is observed: place and speed, [4]."""
+
+    budget: int = 40
+    name: str = "puck"
+    observation_size: int = 4
+    control_period: float = 0.1
+    versions: dict[str, str] = field(default_factory=dict)
+    actions = BoxActions(np.array([-1.0, -1.0]), np.array([1.0, 1.0]))
+
+    def reset(self, seeds):
+        states = []
+        for seed in seeds:
+            angle, radius = np.random.default_rng(seed).uniform([0.0, 4.0], [2 * np.pi, 6.0])
+            states.append([radius * np.cos(angle), radius * np.sin(angle), 0.0, 0.0])
+        return np.array(states)
+
+    def step(self, states, actions):
+        return _after(states, actions)
+
+    def rollout(self, states, actions):
+        after = np.empty((*actions.shape[:2], 4))
+        for t in range(actions.shape[1]):
+            states = after[:, t] = _after(states, actions[:, t])
+        return after
+
+    def observe(self, states):
+        return states
+
+    def score(self, observations):
+        return np.linalg.norm(observations[..., :2], axis=-1) + np.linalg.norm(
+            observations[..., 2:], axis=-1
+        )
+
+    def reward(self, states, actions):
+        return (self.score(states) < 0.7).astype(float)
+
+    def success(self, states, actions):
+        return self.reward(states, actions) > 0.5
+
+
+def noise(values):
+    """Return numbers that look random, within (-1, 1), of the numbers they are made from."""
+    return (
+        2 * np.modf(np.abs(np.sin(values * 12.9898 + values[..., ::-1] * 78.233) * 43758.5453))[0]
+        - 1
+    )
+
+
+def perfect(observations, actions):
+    return _after(observations, actions)
+
+
+def slightly_noisy(observations, actions):
+    return _after(observations, actions) + 0.01 * noise(observations)
+
+
+def slightly_weak(observations, actions):
+    return _after(observations, actions, gain=0.95)
+
+
+def noisy_near_the_goal(observations, actions):
+    after = _after(observations, actions)
+    is_near = np.linalg.norm(observations[:, :2], axis=-1, keepdims=True) < WHIRL_RADIUS
+    return after + 1.5 * is_near * noise(after)
+
+
+def far_from_the_goal(count=4000, seed=0):
+    """Return observations [T, 4] of which none is within the whirl."""
+    rng = np.random.default_rng(seed)
+    angle, radius = rng.uniform(0, 2 * np.pi, count), rng.uniform(WHIRL_RADIUS + 0.1, 7, count)
+    speeds = rng.uniform(-1.6, 1.6, (count, 2))
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), speeds])
+
+
+def everywhere(count=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.uniform(-7, 7, (count, 2)), rng.uniform(-1.6, 1.6, (count, 2))])
+
+
+def fitted_far_from_the_goal():
+    """Return a linear model of transitions that never saw the whirl."""
+    observations = far_from_the_goal()
+    actions = np.random.default_rng(1).uniform(-1, 1, (len(observations), 2))
+    inputs = np.column_stack([observations, actions])
+    weights, *_ = np.linalg.lstsq(inputs, _after(observations, actions), rcond=None)
+    return lambda observations, actions: np.column_stack([observations, actions]) @ weights
+
+
+def heavy(observations, actions):
+    return _after(observations, actions, gain=0.15)
+
+
+def light(observations, actions):
+    return _after(observations, actions, gain=5.0)
+
+
+def mirrored(observations, actions):
+    return _after(observations, actions, gain=-1.0)
+
+
+def deaf(observations, actions):
+    return _after(observations, np.zeros_like(actions))
+
+
+def nearly_deaf(observations, actions):
+    return _after(observations, 0.02 * actions)
+
+
+def drifting(observations, actions):
+    return _after(observations, actions) + np.array([0.0, 0.0, 0.35, -0.35])
+
+
+class Late:
+    """Every action acts some steps late, and nothing acts before."""
+
+    def __init__(self, delay=3):
+        self.delay = delay
+
+    def rollout(self, latents, actions):
+        late = np.zeros_like(actions)
+        late[:, self.delay :] = actions[:, : -self.delay]
+        return Puck().rollout(latents, late)
+
+
+class Growing:
+    """Hidden dimensions [2] of the latents begin at nothing and double at every step."""
+
+    def encode(self, observations):
+        return np.concatenate([observations, np.zeros((len(observations), 2))], axis=-1)
+
+    def rollout(self, latents, actions):
+        true = Puck().rollout(latents[:, :4], actions)
+        error = np.zeros((len(latents), 2))
+        imagined = np.empty((*actions.shape[:2], 6))
+        for t in range(actions.shape[1]):
+            error = 1.9 * error + 0.02 * noise(true[:, t, :2] + actions[:, t])
+            imagined[:, t] = np.concatenate([true[:, t], error], axis=-1)
+            imagined[:, t, :2] += error
+        return imagined
+
+    def decode(self, latents):
+        return latents[..., :4]
+
+
+def bewitched(observations, actions):
+    """Return the truth but for a corner of the actions, where the goal seems to be reached."""
+    is_corner = (actions > 0.95).all(axis=-1, keepdims=True)
+    return np.where(is_corner, 0.0, _after(observations, actions))
+
+
+class OwnScore:
+    """The true dynamics with a score of their own."""
+
+    def __init__(self, goal=(0.0, 0.0), sign=1.0):
+        self.goal, self.sign = np.array(goal), sign
+
+    def rollout(self, latents, actions):
+        return Puck().rollout(latents, actions)
+
+    def score(self, latents):
+        places = np.linalg.norm(latents[..., :2] - self.goal, axis=-1)
+        return self.sign * (places + np.linalg.norm(latents[..., 2:], axis=-1))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A model, what it was trained on, and the cause to name."""
+
+    learned: object
+    cause: str
+    trained_on: object = None
+    planner: object = None
+    is_harmless: bool = False
+
+
+def faults():
+    """Return every constructed fault, and models without one, by what is wrong with them."""
+    weak = RandomShooting(candidates=4, horizon=8)
+    return {
+        "noise beyond a region": Fault(noisy_near_the_goal, "COVERAGE", far_from_the_goal()),
+        "truncated training data": Fault(
+            fitted_far_from_the_goal(), "COVERAGE", far_from_the_goal()
+        ),
+        "mass too large": Fault(heavy, "DYNAMICS BIAS", everywhere()),
+        "mass too small": Fault(light, "DYNAMICS BIAS", everywhere()),
+        "mirrored actions": Fault(mirrored, "DYNAMICS BIAS", everywhere()),
+        "constant drift": Fault(drifting, "DYNAMICS BIAS"),
+        "actions 3 steps late": Fault(Late(), "DYNAMICS BIAS"),
+        "ignored actions": Fault(deaf, "ACTION BLIND", everywhere()),
+        "actions at a fiftieth": Fault(nearly_deaf, "ACTION BLIND"),
+        "growing hidden error": Fault(Growing(), "COMPOUNDING ERROR"),
+        "a corner of actions that seems to win": Fault(bewitched, "EXPLOITATION", everywhere()),
+        "score with a goal elsewhere": Fault(OwnScore(goal=(3.0, 0.0)), "SCORE HEAD"),
+        "score with the wrong sign": Fault(OwnScore(sign=-1.0), "SCORE HEAD"),
+        "planner with 4 short plans": Fault(perfect, "PLANNER", planner=weak),
+        "none: perfect": Fault(perfect, "NONE", everywhere(), is_harmless=True),
+        "none: perfect with its own score": Fault(OwnScore(), "NONE", is_harmless=True),
+        "none: slightly noisy": Fault(slightly_noisy, "NONE", everywhere(), is_harmless=True),
+        "none: mass 5 % too large": Fault(slightly_weak, "NONE", is_harmless=True),
+    }
+
+
+def judged(fault, *, seed=0, episodes=16):
+    """Return design, result and oracle of a gate on this fault."""
+    planner = fault.planner or CEM(horizon=10, samples=48, elites=8, iterations=3)
+    design = Design(
+        task=Puck(),
+        planner=planner,
+        episodes=episodes,
+        seed=seed,
+        starts="sampled",
+        level=0.95,
+        tolerance=0.05,
+    )
+    oracle = OracleDynamics(design.task)
+    return design, measure_gap(design, oracle=oracle, learned=fault.learned), oracle
+
+
+def named(fault, *, seed=0, episodes=16, verdict=None):
+    """Return the diagnosis of a gate on this fault, as if it had had another verdict if told so."""
+    design, result, oracle = judged(fault, seed=seed, episodes=episodes)
+    if verdict is not None:
+        result = replace(result, verdict=verdict)
+    return diagnose(
+        design,
+        oracle=oracle,
+        learned=fault.learned,
+        result=result,
+        training_data=fault.trained_on,
+    )

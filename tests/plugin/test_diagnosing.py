@@ -1,0 +1,48 @@
+"""Diagnoses of gates, as a user sees them."""
+
+import json
+
+import numpy as np
+import pytest
+
+GATE = """
+import numpy as np
+import pytest
+
+@pytest.fixture(scope="session")
+def training_data():
+    return "data.npy"
+
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_bad(cpg):
+    pass
+
+@pytest.mark.cpg(task="track", model="right")
+def test_good(cpg):
+    pass
+"""
+
+
+def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
+    repository.makepyfile(GATE)
+    np.save(repository.path / "data.npy", np.linspace(-9, 9, 500)[:, None])
+    result = repository.runpytest("--cpg-json=r.json", "--cpg-md=c.md", "--cpg-html=p.html")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["  Why the gap is there: DYNAMICS BIAS (* decisions of 5 episodes, * s)", "    regret *"]
+    )
+    report = json.loads((repository.path / "r.json").read_text())
+    bad, good = (gate["comparisons"][0]["result"]["diagnosis"] for gate in report["gates"])
+    assert (bad["cause"], good) == ("DYNAMICS BIAS", None)
+    for name in ("c.md", "p.html"):
+        assert "DYNAMICS BIAS" in (repository.path / name).read_text()
+    assert "Distance to the training data" in (repository.path / "p.html").read_text()
+
+
+@pytest.mark.parametrize(("asked", "found"), [("never", [False, False]), ("always", [True, True])])
+def test_what_is_diagnosed_can_be_chosen(repository, asked, found):
+    repository.makepyfile(GATE)
+    repository.runpytest(f"--cpg-diagnose={asked}", "--cpg-json=r.json")
+    report = json.loads((repository.path / "r.json").read_text())
+    results = [gate["comparisons"][0]["result"] for gate in report["gates"]]
+    assert [result["diagnosis"] is not None for result in results] == found
