@@ -42,6 +42,8 @@ _MOST_ATTEMPTS = 3
 # Between two looks at the clock while nothing is finished.
 _PATIENCE_SECONDS = 0.25
 _CLUSTER_RETRIES = 3
+# For a pool to end by itself, before its processes are killed.
+_LEAVE_SECONDS = 0.5
 # A cluster that is restarted, or grows by need, may have nobody for a while.
 _SECONDS_BETWEEN_CHECKS, _LONGEST_ABSENCE = 2.0, 20.0
 
@@ -93,7 +95,12 @@ class WorkerPool(Executor):
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
-            pool.shutdown(wait=wait, cancel_futures=cancel_futures)
+            # Without this thread's leave, a pool whose processes are killed trips over calls that
+            # were cancelled, and says so with a traceback (CPython before 3.13).
+            manager = getattr(pool, "_executor_manager_thread", None)
+            pool.shutdown(wait=wait, cancel_futures=cancel_futures or not wait)
+            if manager is not None and not wait:
+                manager.join(_LEAVE_SECONDS)
         if not wait:
             self._context.kill()
 
