@@ -40,6 +40,8 @@ def measured(project, name, *options):
     for arm in ("oracle", "learned", "chance"):
         for time in ("seconds", "latency_ms", "cpu_ms"):
             del result[arm][time]
+    if result["diagnosis"] is not None:
+        del result["diagnosis"]["seconds"]
     return result
 
 

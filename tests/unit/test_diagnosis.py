@@ -79,6 +79,15 @@ def test_a_model_that_breaks_where_it_is_asked_again_leaves_the_verdict():
     assert found.recommendation == ""
 
 
+def test_models_whose_answers_cannot_be_compared_are_not_diagnosed():
+    fault = faults()["mirrored actions"]
+    design, result, oracle = judged(fault)
+    perturbed = replace(design, perturbation=object())
+    found = diagnose(perturbed, oracle=oracle, learned=fault.learned, result=result)
+    assert found.cause == Cause.NONE
+    assert "a perturbed gate is not diagnosed" in found.summary
+
+
 def test_results_carry_their_diagnosis_and_old_ones_have_none():
     result = result_of(first(19, 20), first(3, 20))
     found = Diagnosis(
