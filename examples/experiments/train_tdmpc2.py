@@ -25,8 +25,8 @@ from pytest_cpg.world_models import OracleDynamics, bind
 # Encoder, hidden and latent width, and number of values, by the official names of sizes.
 SIZES = {1: (256, 384, 128, 2), 5: (256, 512, 512, 5)}
 BINS, LARGEST, GROUP = 101, 10.0, 8
-# Official settings: steps of a training sequence, its batch, weights of the losses and their decay.
-SEQUENCE, BATCH, RHO = 3, 256, 0.5
+# Steps of a training sequence, its batch (officially 256) and the decay; weights of the losses.
+SEQUENCE, BATCH, RHO = 3, 128, 0.5
 CONSISTENCY, REWARD, VALUE = 20.0, 0.1, 0.1
 RATE, ENCODER_RATE, CLIP, TARGET_RATE, ENTROPY = 3e-4, 0.3, 20.0, 0.01, 1e-4
 # Seeds of the training episodes; gates have streams of their own.
@@ -313,7 +313,7 @@ def main():
     )
     parser.add_argument("task", choices=("acrobot-swingup", "cartpole-swingup"))
     parser.add_argument("--size", type=int, choices=sorted(SIZES), default=1)
-    parser.add_argument("--updates", type=int, default=6_000)
+    parser.add_argument("--updates", type=int, default=2_500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="TASK-SIZE.pt unless given")
     given = parser.parse_args()
