@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -15,8 +15,15 @@ from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.world_models.tensors import Tensor, torch
 
 Variant: TypeAlias = Literal["normalised-delta", "plain"]
+Activation: TypeAlias = Literal["relu", "silu"]
 
 FORMAT = "pytest-cpg mlp 1"
+
+
+_ACTIVATIONS: Mapping[str, Callable[..., Tensor]] = {
+    "relu": torch.nn.functional.relu,
+    "silu": torch.nn.functional.silu,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +45,7 @@ class Scaling:
 
 
 class MLP:
-    """A feed-forward network with ReLU that predicts the next observation.
+    """A feed-forward network that predicts the next observation.
 
     It is called like any dynamics, and offers `rollout` too, which computes the same with fewer
     and faster operations. Both give float32.
@@ -52,6 +59,8 @@ class MLP:
         Whether the target is the change of the observation, or the next observation itself.
     validation_error : float
         Mean squared error of the next observation on rows kept from training, in the task's units.
+    activation : "relu" or "silu"
+        What follows every layer but the last; the second is smooth.
     """
 
     def __init__(
@@ -62,8 +71,9 @@ class MLP:
         *,
         variant: Variant,
         validation_error: float,
+        activation: Activation = "relu",
     ) -> None:
-        self.variant = variant
+        self.variant, self.activation = variant, activation
         self.validation_error = validation_error
         self.observation_size = len(biases[-1])
         self.action_size = weights[0].shape[1] - self.observation_size
@@ -85,7 +95,7 @@ class MLP:
         before = float32(observations)
         inputs = torch.cat([before, float32(actions)], dim=-1)
         scaled = (inputs - self._scaling.input_mean) / self._scaling.input_scale
-        change = forward(self._weights, self._biases, scaled)
+        change = forward(self._weights, self._biases, scaled, self.activation)
         after = change * self._scaling.target_scale + self._scaling.target_mean
         if self.variant == "normalised-delta":
             after = before + after
@@ -104,6 +114,7 @@ class MLP:
         content = {
             "format": FORMAT,
             "variant": self.variant,
+            "activation": self.activation,
             "validation_error": self.validation_error,
             "weights": self._weights,
             "biases": self._biases,
@@ -129,12 +140,17 @@ class MLP:
             _check_parts(weights, biases, scaling)
             if content["variant"] not in get_args(Variant):
                 raise ValueError(f"its variant is {content['variant']!r}")
+            # Files from before there was a choice have none.
+            activation = content.get("activation", "relu")
+            if activation not in get_args(Activation):
+                raise ValueError(f"its activation is {activation!r}")
             return cls(
                 weights,
                 biases,
                 scaling,
                 variant=content["variant"],
                 validation_error=float(content["validation_error"]),
+                activation=activation,
             )
         except KeyError as error:
             raise _foreign(path, f"it has no entry {error}") from error
@@ -163,10 +179,11 @@ class MLP:
         inputs[:-1, size:-1] = plans
         inputs[0, :size] = current
         hidden = [torch.ones(matrix.shape[0] + 1, rows) for matrix in self._folded[:-1]]
+        bend = _ACTIVATIONS[self.activation]
         for now, after in zip(inputs, inputs[1:, :size], strict=False):
-            torch.mm(first, now, out=hidden[0][:-1]).relu_()
+            bend(torch.mm(first, now, out=hidden[0][:-1]), inplace=True)
             for matrix, below, above in zip(middle, hidden, hidden[1:], strict=False):
-                torch.mm(matrix, below, out=above[:-1]).relu_()
+                bend(torch.mm(matrix, below, out=above[:-1]), inplace=True)
             if self.variant == "normalised-delta":
                 torch.addmm(now[:size], last, hidden[-1], out=after)
             else:
@@ -174,11 +191,13 @@ class MLP:
         return inputs[1:, :size]
 
 
-def forward(weights: Sequence[Tensor], biases: Sequence[Tensor], inputs: Tensor) -> Tensor:
+def forward(
+    weights: Sequence[Tensor], biases: Sequence[Tensor], inputs: Tensor, activation: Activation
+) -> Tensor:
     """Return the network's output [..., O] for its own inputs [..., O + A]."""
     x = inputs
     for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-        x = torch.relu(torch.nn.functional.linear(x, weight, bias))
+        x = _ACTIVATIONS[activation](torch.nn.functional.linear(x, weight, bias))
     return torch.nn.functional.linear(x, weights[-1], biases[-1])
 
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
-from pytest_cpg.world_models.mlp import MLP, Scaling, Variant, float32, forward
+from pytest_cpg.world_models.mlp import MLP, Activation, Scaling, Variant, float32, forward
 from pytest_cpg.world_models.tensors import Tensor, torch
 from pytest_cpg.world_models.torch_state import one_torch_thread
 from pytest_cpg.world_models.transitions import Transitions
@@ -38,6 +38,7 @@ def train_mlp(
     schedule: Schedule = "constant",
     validation_share: float = 0.1,
     variant: Variant = "normalised-delta",
+    activation: Activation = "relu",
 ) -> MLP:
     """Return an MLP fitted with Adam to the transitions; defaults are the published ones.
 
@@ -62,7 +63,11 @@ def train_mlp(
     variant : "normalised-delta" or "plain"
         Predict the change of the observation, inputs and targets normalised; or, as published,
         the next observation from what was observed, neither normalised.
+    activation : "relu" or "silu"
+        As published, or smooth: plans that reach far through few transitions go astray less.
     """
+    if activation not in get_args(Activation):
+        raise ValueError(f"activation must be one of {get_args(Activation)}, got {activation!r}")
     if variant not in get_args(Variant):
         raise ValueError(f"variant must be one of {get_args(Variant)}, got {variant!r}")
     if schedule not in get_args(Schedule):
@@ -89,23 +94,31 @@ def train_mlp(
             batches = rows.shuffled(batch_size, generator)[:left]
             for batch in batches:
                 optimiser.zero_grad()
-                errors = forward(*network, rows.inputs[batch]) - rows.targets[batch]
+                errors = forward(*network, rows.inputs[batch], activation) - rows.targets[batch]
                 torch.autograd.backward(errors.square().mean())
                 optimiser.step()
                 pace.step()
-            held_out = float((rows.held_errors(*network, scaling) / units).square().mean())
+            held_out = float(
+                (rows.held_errors(*network, scaling, activation) / units).square().mean()
+            )
             if held_out < lowest:
                 lowest, kept = held_out, _copies(*network)
             left -= len(batches)
             if not left:
                 break
-        validation_error = float(rows.held_errors(*kept, scaling).square().mean())
+        validation_error = float(rows.held_errors(*kept, scaling, activation).square().mean())
     if lowest == float("inf"):
         raise WorldModelError(
             f"training diverged: no epoch had a finite validation loss. Lower learning_rate, "
             f"{learning_rate!r}, or use variant='normalised-delta' on data of large numbers."
         )
-    return MLP(*kept, scaling, variant=variant, validation_error=validation_error)
+    return MLP(
+        *kept,
+        scaling,
+        variant=variant,
+        validation_error=validation_error,
+        activation=activation,
+    )
 
 
 def _pace(
@@ -132,11 +145,15 @@ class _Rows:
         return torch.split(order, batch_size)
 
     def held_errors(
-        self, weights: Sequence[Tensor], biases: Sequence[Tensor], scaling: Scaling
+        self,
+        weights: Sequence[Tensor],
+        biases: Sequence[Tensor],
+        scaling: Scaling,
+        activation: Activation,
     ) -> Tensor:
         """Return prediction errors on the rows that are held out, in the task's units."""
         with torch.no_grad():
-            predicted = forward(weights, biases, self.held_inputs)
+            predicted = forward(weights, biases, self.held_inputs, activation)
             return predicted * scaling.target_scale + scaling.target_mean - self.held_targets
 
 

@@ -53,9 +53,9 @@ def test_validation_error_is_in_the_units_of_the_task():
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_rollout_equals_repeated_steps(variant, layers):
-    model = trained(variant=variant, layers=layers, hidden=17)
+@pytest.mark.parametrize(("layers", "activation"), [(1, "relu"), (2, "relu"), (3, "silu")])
+def test_rollout_equals_repeated_steps(variant, layers, activation):
+    model = trained(variant=variant, layers=layers, hidden=17, activation=activation)
     plans = np.random.default_rng(1).uniform(-1, 1, size=(20, 5, 1))
     current, steps = OBSERVATIONS[:20], []
     for t in range(5):
@@ -109,12 +109,17 @@ def test_weights_of_the_best_epoch_are_kept():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_saved_model_is_loaded_with_the_same_bits(variant, tmp_path):
-    model = trained(variant=variant)
+    model = trained(variant=variant, activation="silu")
     model.save(tmp_path / "model.pt")
     loaded = MLP.load(tmp_path / "model.pt")
     np.testing.assert_array_equal(rollout(model), rollout(loaded))
     np.testing.assert_array_equal(model(OBSERVATIONS, ACTIONS), loaded(OBSERVATIONS, ACTIONS))
     assert repr(loaded) == repr(model)
+
+
+def test_a_file_from_before_there_was_a_choice_has_the_activation_of_then(tmp_path):
+    path = saved_with(tmp_path, activation=0)
+    assert MLP.load(path).activation == "relu"
 
 
 def saved_with(tmp_path, **changes):
@@ -131,6 +136,7 @@ def saved_with(tmp_path, **changes):
     [
         ({"format": "other"}, "its format is 'other'"),
         ({"variant": "cubic"}, "its variant is 'cubic'"),
+        ({"activation": "step"}, "its activation is 'step'"),
         ({"weights": 0}, "it has no entry 'weights'"),
         ({"weights": [torch.zeros(3, 5)]}, "layer 0 has weights"),
         ({"biases": [torch.zeros(64), torch.zeros(9), torch.zeros(4)]}, r"layer 1 has weights"),
