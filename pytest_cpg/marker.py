@@ -6,6 +6,7 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -144,6 +145,7 @@ def parse_gate(
         Naming the value and what to type instead.
     """
     from pytest_cpg.model_source import factory_of
+    from pytest_cpg.presets import PRESET, completed, preset_planner
     from pytest_cpg.stats import parse_verdict
 
     marked = _merged(markers)
@@ -152,6 +154,11 @@ def parse_gate(
             'the marker names no task. Write @pytest.mark.cpg(task="acrobot-swingup").'
         )
     task, make_task = _task(marked["task"], components.tasks)
+    marked = completed(marked)
+    planners: dict[str, PlannerFactory] = {
+        **components.planners,
+        PRESET: partial(preset_planner, task),
+    }
     task_options = _task_options(marked, task, make_task)
     values = {
         option.name: _checked(option.name, option.parse, settings.resolve(option.name, marked))
@@ -181,7 +188,7 @@ def parse_gate(
         task=task,
         make_task=make_task,
         task_options=task_options,
-        planner=_planner(marked, components.planners),
+        planner=_planner(marked, planners),
         model=model,
         is_model_typed=bool(model) and settings.source("model", marked) == "session",
         make_model=factory_of(model, components.world_models) if model else None,

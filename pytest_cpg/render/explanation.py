@@ -205,7 +205,8 @@ _DRIFT = {
 }
 _MEND = (
     "Fix the gate: look farther ahead (horizon, now {horizon}), use a stronger planner "
-    '(planner="cem", or more candidates), give more steps (budget), or choose an easier task. '
+    '(planner="preset" for a built-in task, "icem", or more candidates), give more steps '
+    "(budget), or choose an easier task. "
 )
 _TOO_WEAK = (
     "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "

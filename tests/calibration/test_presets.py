@@ -1,0 +1,43 @@
+"""Every preset solves its task with the true dynamics: 100 random starts, none chosen by them.
+
+Presets were chosen on starts of other seeds than this one.
+"""
+
+import time
+
+import numpy as np
+import pytest
+
+from pytest_cpg.episodes import run_arm
+from pytest_cpg.presets import PRESETS
+from pytest_cpg.starts import sample_starts
+from pytest_cpg.stats import agresti_caffo_interval, wilson_interval
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.world_models import OracleDynamics, bind
+
+pytest.importorskip("dm_control")
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_oracle_solves_a_task_with_its_preset(name):
+    preset = PRESETS[name]
+    task = TASKS[name](**preset.options)
+    starts = sample_starts(task, 100, seed=0, fixed=False)
+    actions = task.actions.sample([np.random.default_rng(row) for row in range(2)], ())
+    model = bind(OracleDynamics(task), task, probe_states=starts.states[:2], probe_actions=actions)
+    begun = time.process_time()
+    arm = run_arm("oracle", task, preset.planner, model, starts, seed=0, level=0.95)
+    seconds = time.process_time() - begun
+    rate = wilson_interval(arm.success_count, 100)
+    print(
+        f"\n{task.name}, {preset.planner!r}, budget {task.budget}: {arm.success_count}/100 "
+        f"[{rate.low:.3f}, {rate.high:.3f}], {arm.rollout_steps:.0f} steps and "
+        f"{arm.cpu_ms.median:.1f} ms of CPU per decision, {seconds / 2:.1f} s of CPU per 50 "
+        f"episodes, {np.median(arm.steps):.0f} steps to success (most {arm.steps.max()})"
+    )
+    assert rate.low >= 0.90
+    assert arm.rollout_steps == preset.rollout_steps
+    # Another processor or version may decide an episode otherwise.
+    drift = agresti_caffo_interval(preset.solved, preset.episodes, arm.success_count, 100)
+    assert drift.low <= 0 <= drift.high

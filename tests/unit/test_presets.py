@@ -1,0 +1,94 @@
+"""Presets: what a marker gets by planner="preset", and what it may say otherwise."""
+
+from dataclasses import FrozenInstanceError, replace
+from inspect import signature
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.marker import Components, parse_gate
+from pytest_cpg.options import OPTIONS
+from pytest_cpg.planners import PLANNERS, rollout_steps_per_plan
+from pytest_cpg.presets import PRESETS
+from pytest_cpg.settings import Settings
+from pytest_cpg.tasks import TASKS
+
+
+def spec_of(*markers):
+    """The gate of markers, the closest first."""
+    settings = Settings(
+        {}, {option.name: option.default for option in OPTIONS}, frozenset(), allow_reruns=False
+    )
+    components = Components(
+        tasks={**TASKS, "own": TASKS["maze"]}, planners=PLANNERS, world_models={}
+    )
+    marks = [SimpleNamespace(args=(), kwargs=marked) for marked in markers]
+    return parse_gate(marks, settings, components, nodeid="gate")
+
+
+def test_every_built_in_task_has_a_preset_that_it_understands():
+    assert set(PRESETS) == set(TASKS)
+    for name, preset in PRESETS.items():
+        signature(TASKS[name]).bind(**preset.options)
+        assert preset.oracle.low >= 0.9, name
+        assert "\n" not in preset.description
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_marker_gets_planner_and_task_options_of_its_tasks_preset(name):
+    spec = spec_of({"task": name, "planner": "preset"})
+    assert spec.planner == PRESETS[name].planner
+    assert dict(spec.task_options) == dict(PRESETS[name].options)
+
+
+def test_what_a_marker_says_itself_wins_over_the_preset():
+    preset = PRESETS["acrobot-swingup"]
+    spec = spec_of(
+        {"task": "acrobot-swingup", "action_repeat": 2, "budget": None, "horizon": 30},
+        {"planner": "preset", "actions": "levels", "action_repeat": 8},
+    )
+    assert spec.planner == replace(preset.planner, horizon=30)
+    assert spec.planner.samples == preset.planner.samples
+    assert dict(spec.task_options) == {
+        "budget": preset.options["budget"],
+        "action_repeat": 2,
+        "actions": "levels",
+    }
+
+
+def test_another_planner_leaves_a_task_as_it_is():
+    assert spec_of({"task": "acrobot-swingup", "planner": "cem"}).task_options == ()
+
+
+def test_a_task_without_preset_names_those_that_have_one():
+    with pytest.raises(ComponentError, match=r"no preset for task 'own'.*acrobot-swingup, .*maze"):
+        spec_of({"task": "own", "planner": "preset"})
+
+
+def test_a_task_given_as_an_object_is_asked_for_by_its_name():
+    with pytest.raises(ComponentError, match=r"presets are for tasks by name, got .*two-room"):
+        spec_of({"task": TASKS["two-room"](), "planner": "preset"})
+
+
+def test_a_mistyped_preset_is_suggested():
+    with pytest.raises(ComponentError, match="Did you mean 'preset'"):
+        spec_of({"task": "maze", "planner": "presets"})
+
+
+def test_a_preset_is_a_value():
+    preset = PRESETS["maze"]
+    with pytest.raises(FrozenInstanceError):
+        preset.solved = 0
+    with pytest.raises(TypeError):
+        preset.options["budget"] = 1
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_cost_of_a_decision_is_what_its_planner_imagines(name):
+    if name not in ("maze", "two-room"):
+        pytest.importorskip("dm_control")
+    preset = PRESETS[name]
+    task = TASKS[name](**preset.options)
+    steps = rollout_steps_per_plan(preset.planner, task.actions, budget=task.budget)
+    assert steps == preset.rollout_steps
