@@ -58,3 +58,22 @@ def test_the_demo_shows_the_four_verdicts(example):
             " . test_reacher *AS GOOD AS ORACLE",
         ]
     )
+
+
+@needs_torch
+def test_the_ladder_has_three_checkpoints_on_every_rung(example):
+    result = example("improving_model", "--co", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["*test_reacher_low_rung?100-11?", "*test_reacher_high_rung?20000-13?", "*6 tests*"]
+    )
+
+
+@needs_torch
+@pytest.mark.slow
+def test_the_ladder_climbs_from_model_bottleneck_to_as_good_as_the_oracle(example):
+    result = example("improving_model")
+    result.assert_outcomes(passed=6)
+    for seed in (11, 12, 13):
+        result.stdout.fnmatch_lines([f" . *100-{seed}? *MODEL BOTTLENECK"])
+        result.stdout.fnmatch_lines([f" . *000-{seed}? *AS GOOD AS ORACLE"])
