@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ except ModuleNotFoundError as error:
 # Sum and largest of a step's rewards, and whether the environment has terminated.
 _OUTCOME = 3
 _BUDGET = 500
+# What its own environments compute with, by the folder that they are in.
+_ENGINES = {"box2d": "Box2D", "phys2d": "jax", "tabular": "jax"}
 
 
 class World:
@@ -54,6 +56,8 @@ class World:
     def __init__(self, make: str | Callable[[], Any]) -> None:
         self.make = make
         self._lock = threading.Lock()
+        # An id may come to mean another environment while this one is in use.
+        self.spec = gymnasium.spec(make) if isinstance(make, str) else None
         environment = _made(make)
         self.spaces = (environment.observation_space, environment.action_space)
         self.title = str(make) if isinstance(make, str) else str(environment)
@@ -65,7 +69,7 @@ class World:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what makes the environment."""
-        return (_world, (self.make,)) if isinstance(self.make, str) else (World, (self.make,))
+        return (_world_of, (self.make,)) if isinstance(self.make, str) else (World, (self.make,))
 
     @property
     def size(self) -> int:
@@ -75,9 +79,7 @@ class World:
     def begin(self, seed: int) -> FloatArray:
         """Return the state [S] at the start of a seed's episode."""
         with self._lock:
-            kept = self._keeper.begin(seed)
-            # Reset again for what it observes: a reset is the same every time.
-            observation, _ = self._running.reset(seed=seed)
+            kept, observation = self._keeper.begin(seed)
             return np.concatenate([kept, np.ravel(observation), np.zeros(_OUTCOME)])
 
     def advance(
@@ -93,7 +95,8 @@ class World:
             if not row[-1]:
                 self._keeper.load(row[:size])
             for step, action in enumerate(actions):
-                row[-_OUTCOME:-1] = 0, -np.inf if not row[-1] else 0
+                # Where it is over, not even no reward is one that reaches a threshold.
+                row[-_OUTCOME:-1] = 0, -np.inf
                 for _ in range(repeat):
                     if row[-1]:
                         break
@@ -131,6 +134,12 @@ class World:
         straight = self.advance(state, actions, 1, is_kept=False)[-1]
         self.begin(2)
         again = self.advance(middle, actions[2:], 1, is_kept=False)[-1]
+        if not np.array_equal(state, self.begin(1), equal_nan=True):
+            raise ComponentError(
+                f"{self.title} does not start as before when it is reset by the same seed, so that "
+                f"its episodes could not be repeated. Let reset(seed=...) begin anew, and draw "
+                f"from self.np_random alone."
+            )
         if not np.array_equal(straight, again, equal_nan=True):
             raise ComponentError(
                 f"{self.title} does not go on as before when it is put back into a state: its "
@@ -182,11 +191,7 @@ class GymnasiumTask:
     @property
     def cache_key(self) -> str | None:
         """What tells the task's arms from another's; None for code that no version stands for."""
-        make = self.world.make
-        if self.score_of is not None or not isinstance(make, str):
-            return None
-        entry = str(gymnasium.spec(make).entry_point)
-        return f"gym {make}" if entry.startswith("gymnasium.envs.") else None
+        return _definition(self.world.spec) if self.score_of is None else None
 
     @property
     def control_period(self) -> float:
@@ -280,8 +285,7 @@ def gym_task(
     if isinstance(make, str):
         check_name(make)
         budget = budget or gymnasium.spec(make).max_episode_steps
-    world = _world(make) if isinstance(make, str) else World(make)
-    packages = ("gymnasium", "mujoco") if world.is_mujoco else ("gymnasium",)
+    world = _world_of(make) if isinstance(make, str) else World(make)
     return GymnasiumTask(
         world=world,
         name=name or f"gym:{world.title}",
@@ -291,7 +295,7 @@ def gym_task(
         action_repeat=action_repeat,
         threshold=threshold,
         score_of=score,
-        versions={package: version(package) for package in packages},
+        versions={package: version(package) for package in _packages(world)},
     )
 
 
@@ -303,10 +307,49 @@ def check_name(name: str) -> None:
         raise unknown_name("Gymnasium environment", "gym:", name, gymnasium.registry) from error
 
 
+def _world_of(make: str) -> World:
+    """Return the one environment in this process of what an id means now."""
+    return _world(make, repr(gymnasium.spec(make)))
+
+
 @cache
-def _world(make: str) -> World:
-    """Return the one environment of an id in this process."""
+def _world(make: str, spec: str) -> World:
+    del spec
     return World(make)
+
+
+def _definition(spec: Any) -> str | None:
+    """Return what defines an environment of an id; None for what no version stands for."""
+    if spec is None:
+        return None
+    wrappers = [(one.entry_point, one.kwargs) for one in spec.additional_wrappers]
+    own = ("gymnasium.envs.", *["gymnasium.wrappers."] * len(wrappers))
+    entries = [spec.entry_point, *(entry for entry, _ in wrappers)]
+    given = [spec.kwargs, *(kwargs for _, kwargs in wrappers)]
+    if not all(str(e).startswith(o) for e, o in zip(entries, own, strict=True)):
+        return None
+    if not all(_is_plain(kwargs) for kwargs in given):
+        return None
+    return f"gym {spec.id} {entries} {given} {spec.order_enforce}"
+
+
+def _is_plain(value: Any) -> bool:
+    """Say whether a setting is known by its text; that of a file is not what is in the file."""
+    if isinstance(value, dict):
+        return all(_is_plain(part) for pair in value.items() for part in pair)
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, str):
+        return not set(value) & set("./\\")
+    return value is None or type(value) in (bool, int, float)
+
+
+def _packages(world: World) -> list[str]:
+    """Return the distributions that decide what an environment does."""
+    entry = str(getattr(world.spec, "entry_point", ""))
+    engine = _ENGINES.get(entry.removeprefix("gymnasium.envs.").partition(".")[0])
+    found = packages_distributions().get(engine, []) if engine else []
+    return ["gymnasium", *(["mujoco"] if world.is_mujoco else []), *found]
 
 
 def _made(make: str | Callable[[], Any]) -> Any:

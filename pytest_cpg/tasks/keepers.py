@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,8 +19,8 @@ class Keeper(Protocol):
 
     size: int
 
-    def begin(self, seed: int) -> FloatArray:
-        """Reset to the start of a seed's episode; return what puts it back there, [size]."""
+    def begin(self, seed: int) -> tuple[FloatArray, Any]:
+        """Reset to a seed's start; return what puts it back there [size], and what it observes."""
         ...
 
     def load(self, kept: FloatArray) -> None:
@@ -54,11 +55,11 @@ class Restored:
         self.size = 2 + self._physics + self._model.nu
         self._seed = -1
 
-    def begin(self, seed: int) -> FloatArray:
+    def begin(self, seed: int) -> tuple[FloatArray, Any]:
         """Reset; see `Keeper`."""
-        self._environment.reset(seed=seed)
+        observation, _ = self._environment.reset(seed=seed)
         self._seed = seed
-        return np.concatenate([[seed], np.zeros(self.size - 1)])
+        return np.concatenate([[seed], np.zeros(self.size - 1)]), observation
 
     def load(self, kept: FloatArray) -> None:
         """Put back; see `Keeper`."""
@@ -83,25 +84,33 @@ class Restored:
 
 
 class Pickled:
-    """Keeps any environment by its pickle, six bytes to a number."""
+    """Keeps any environment by its pickle, six bytes to a number.
+
+    Every episode begins with the environment as it was made: neither what was played before nor
+    which process it is then has a part in the bits of a state. Its spaces, whose generators are in
+    the pickle, are seeded like the environment.
+    """
 
     def __init__(self, environment: Any) -> None:
         self._environment = environment
-        environment.reset(seed=0)
+        _seed_spaces(environment, 0)
+        self._made = pickle.dumps(environment)
+        self._reset(0)
         for _ in range(3):
-            environment.step(environment.action_space.sample())
-        # Room for what a few more steps may add.
-        self.size = 1 + -(-(2 * len(pickle.dumps(environment)) + 256) // _BYTES)
+            self._environment.step(self._environment.action_space.sample())
+        # Room for what more steps may add, and the same where a number takes another byte.
+        most = 1 << (2 * len(pickle.dumps(self._environment)) + 255).bit_length()
+        self.size = 1 + -(-most // _BYTES)
 
     @property
     def environment(self) -> Any:
         """The environment as it was last put back."""
         return self._environment
 
-    def begin(self, seed: int) -> FloatArray:
+    def begin(self, seed: int) -> tuple[FloatArray, Any]:
         """Reset; see `Keeper`."""
-        self._environment.reset(seed=seed)
-        return self.save(np.empty(0), None)
+        observation = self._reset(seed)
+        return self.save(np.empty(0), None), observation
 
     def load(self, kept: FloatArray) -> None:
         """Put back; see `Keeper`."""
@@ -126,6 +135,13 @@ class Pickled:
         digits[:, :_BYTES] = np.frombuffer(data.ljust(room, b"\0"), np.uint8).reshape(-1, _BYTES)
         return np.concatenate([[len(data)], digits.view("<u8")[:, 0].astype(np.float64)])
 
+    def _reset(self, seed: int) -> Any:
+        """Reset the environment as it was made; return what it observes."""
+        self._environment = pickle.loads(self._made)  # noqa: S301
+        _seed_spaces(self._environment, seed)
+        observation, _ = self._environment.reset(seed=seed)
+        return observation
+
 
 def keeper_of(environment: Any) -> Keeper:
     """Return a keeper of an environment, or raise ComponentError if it cannot be kept."""
@@ -138,3 +154,18 @@ def keeper_of(environment: Any) -> Keeper:
             f"{environment} cannot be pickled ({error}), so that it cannot be put back into a "
             f"state. Give it a __getstate__, or write a task of your own (pytest_cpg.Task)."
         ) from error
+
+
+def _seed_spaces(environment: Any, seed: int) -> None:
+    """Seed the spaces of an environment, and of all that it wraps."""
+    for layer in _layers(environment):
+        layer.action_space.seed(seed)
+        layer.observation_space.seed(seed)
+
+
+def _layers(environment: Any) -> Iterator[Any]:
+    """Yield an environment, and what it wraps, down to the bare one."""
+    yield environment
+    while environment is not environment.unwrapped:
+        environment = environment.env
+        yield environment

@@ -1,6 +1,9 @@
 """Environments of gymnasium's: put back into any state, and stepped from there as they would."""
 
+import os
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -97,7 +100,9 @@ def test_an_environment_that_is_over_stays_there_without_reward():
     over = int(rewards.sum())
     assert over < 20
     assert rewards.tolist() == [1.0] * over + [0.0] * (40 - over)
-    assert task.success(ended, left)[0].tolist() == [True] * over + [False] * (40 - over)
+    for least in (1.0, 0.0, -1.0):
+        found = replace(task, threshold=least).success(ended, left)[0]
+        assert found.tolist() == [True] * over + [False] * (40 - over)
     assert len(np.unique(task.observe(ended)[0, over:], axis=0)) == 1
 
 
@@ -119,10 +124,79 @@ def test_names_spaces_and_defaults_follow_the_environment():
     assert (pendulum.budget, pendulum.control_period) == (200, 0.05)
     assert isinstance(pendulum.actions, BoxActions)
     assert gym_task("CartPole-v1").actions.values.tolist() == [[0], [1]]
-    assert gym_task("CartPole-v1").cache_key == "gym CartPole-v1"
+    assert "gym CartPole-v1" in gym_task("CartPole-v1").cache_key
     assert gym_task(lambda: gymnasium.make("CartPole-v1")).cache_key is None
     with pytest.raises(ComponentError, match="Did you mean 'gym:CartPole-v1'"):
         lookup("task", "gym:CartPol-v1", TASKS)
+
+
+@pytest.fixture
+def registered():
+    """Registers one id anew each time, and forgets it in the end."""
+
+    def register(**options):
+        gymnasium.registry.pop("Mine-v0", None)
+        options.setdefault("entry_point", gymnasium.spec("CartPole-v1").entry_point)
+        gymnasium.register(id="Mine-v0", **options)
+        return gym_task("Mine-v0")
+
+    yield register
+    gymnasium.registry.pop("Mine-v0", None)
+
+
+def test_all_that_an_id_stands_for_is_in_the_cache_key(registered):
+    settings = [{}, {"sutton_barto_reward": False}, {"sutton_barto_reward": True}]
+    tasks = [registered(kwargs=kwargs) for kwargs in settings]
+    assert len({task.cache_key for task in tasks}) == 3
+    held = np.zeros((1, 1))
+    rewards = [task.reward(task.step(task.reset(np.array([0])), held), held)[0] for task in tasks]
+    assert rewards == [1.0, 1.0, 0.0]
+    wrapper = gymnasium.wrappers.TransformReward.wrapper_spec(func=abs)
+    assert registered(additional_wrappers=(wrapper,)).cache_key is None
+    wrapper = gymnasium.wrappers.StickyAction.wrapper_spec(repeat_action_probability=0.5)
+    assert "StickyAction" in registered(additional_wrappers=(wrapper,)).cache_key
+
+
+def test_a_setting_that_names_a_file_has_no_cache_key(registered):
+    pytest.importorskip("mujoco")
+    pytest.importorskip("imageio")
+    task = registered(
+        entry_point=gymnasium.spec("InvertedPendulum-v5").entry_point,
+        kwargs={"xml_file": "inverted_pendulum.xml"},
+    )
+    assert task.cache_key is None
+
+
+def test_states_have_the_same_bits_in_every_process():
+    program = """
+import hashlib
+import numpy as np
+from pytest_cpg.tasks.gymnasium import gym_task
+task = gym_task("CartPole-v1")
+states = [task.reset(np.arange(3))]
+for action in (0, 1, 1):
+    states.append(task.step(states[-1], np.full((3, 1), action)))
+print(np.shape(states), hashlib.sha256(np.array(states).tobytes()).hexdigest())
+"""
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert found[0] == found[1]
+
+
+def test_what_was_played_before_has_no_part_in_a_state():
+    task = gym_task("CartPole-v1")
+    seeds, left = np.array([4]), np.zeros((1, 1))
+    first = task.step(task.reset(seeds), left)
+    task.rollout(task.reset(np.array([5])), np.ones((1, 3, 1)))
+    assert np.array_equal(task.step(task.reset(seeds), left), first)
 
 
 class Forgetful(gymnasium.Env):
@@ -143,6 +217,19 @@ class Forgetful(gymnasium.Env):
 
     def __reduce__(self):
         return Forgetful, ()
+
+
+class Growing(Forgetful):
+    """One whose resets begin where others left off, outside of what is pickled."""
+
+    resets = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        Growing.resets += 1
+        return np.array([float(Growing.resets)]), {}
+
+    __reduce__ = object.__reduce__
 
 
 class Pictured(gymnasium.Env):
@@ -170,6 +257,7 @@ class Unpicklable(Pictured):
     ("made", "message"),
     [
         (Forgetful, "does not go on as before"),
+        (Growing, "does not start as before"),
         (Pictured, "a flat Box is needed.*FlattenObservation"),
         (Unbounded, "a Discrete or a bounded Box"),
         (Unpicklable, "cannot be pickled"),
