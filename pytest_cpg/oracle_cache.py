@@ -54,6 +54,7 @@ _MODULES = (
     "warm_starts",
 )
 _FOLDERS = ("planners", "tasks", "world_models")
+_ENGINES = ("torch", "onnxruntime")
 _FILE_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.(json|npz)")
 _LEFT_BEHIND = re.compile(r"\.cpg-[0-9a-f]+\.tmp")
 
@@ -288,8 +289,9 @@ def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -
         "horizon": int(planner.horizon),
     }
     if type(planner) is not Chance and not (type(model) is OracleDynamics and model.task is task):
-        torch = str(getattr(sys.modules.get("torch"), "__version__", ""))
-        values["model"] = [_model_definition(model, by_content=by_content), torch]
+        # What it may compute with; one that is not loaded has no part in it.
+        engines = [str(getattr(sys.modules.get(name), "__version__", "")) for name in _ENGINES]
+        values["model"] = [_model_definition(model, by_content=by_content), *engines]
     return values
 
 
@@ -345,11 +347,13 @@ def _is_own(kind: type) -> bool:
 
 @cache
 def _environment() -> dict[str, Any]:
-    """Return what else decides the bits of an episode: our source, numpy and the processor."""
+    """Return what else decides the bits of an episode: our source, libraries and the processor."""
     return {
         "pytest-cpg": version("pytest-cpg"),
         "source": _source_digest(Path(__file__).parent),
         "numpy": np.__version__,
+        # Planners draw through its normal distribution.
+        "scipy": version("scipy"),
         # Numpy's sines are other code on other processors; the rest are the C library's.
         "simd": (np.show_config(mode="dicts") or {}).get("SIMD Extensions"),
         "libc": "".join(platform.libc_ver()) or platform.version(),

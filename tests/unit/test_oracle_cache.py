@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -260,10 +261,15 @@ def fresh_environment():
     oracle_cache._environment.cache_clear()
 
 
+def changed_of(name):
+    return lambda package: "99" if package == name else version(package)
+
+
 @pytest.mark.parametrize(
     ("where", "name", "value"),
     [
-        (oracle_cache, "version", lambda package: "99"),
+        (oracle_cache, "version", changed_of("pytest-cpg")),
+        (oracle_cache, "version", changed_of("scipy")),
         (oracle_cache, "_source_digest", lambda package: "0"),
         (oracle_cache.np, "__version__", "99"),
         (oracle_cache.np, "show_config", lambda mode: {"SIMD Extensions": {"found": ["NONE"]}}),
@@ -272,7 +278,7 @@ def fresh_environment():
         (oracle_cache.sys, "platform", "vms"),
         (oracle_cache.sys, "version_info", (4, 0)),
     ],
-    ids=["package", "source", "numpy", "simd", "libc", "machine", "system", "python"],
+    ids=["package", "scipy", "source", "numpy", "simd", "libc", "machine", "system", "python"],
 )
 def test_the_environment_is_in_the_key(where, name, value, monkeypatch, fresh_environment):
     before = key()
@@ -285,15 +291,16 @@ def test_the_environment_is_in_the_key(where, name, value, monkeypatch, fresh_en
     assert key() == before
 
 
-def test_torch_is_in_the_key_of_what_it_may_compute_only(monkeypatch):
+@pytest.mark.parametrize("engine", ["torch", "onnxruntime"])
+def test_an_engine_is_in_the_key_of_what_it_may_compute_only(monkeypatch, engine):
     surrogate = Surrogate("net")
 
     def keys():
         return key(model=surrogate), key()
 
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="1"))
+    monkeypatch.setitem(sys.modules, engine, SimpleNamespace(__version__="1"))
     old = keys()
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="2"))
+    monkeypatch.setitem(sys.modules, engine, SimpleNamespace(__version__="2"))
     new = keys()
     assert old[0] != new[0]
     assert old[1] == new[1]
