@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.world_models.archive import check_archive
 from pytest_cpg.world_models.tensors import Tensor, on_arrays, torch
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -35,6 +36,8 @@ def kind_of(path: str | os.PathLike[str]) -> Kind | None:
 class Program(torch.nn.Module):
     """Dynamics that were stored as a program: no Python object is read, and none needs its class.
 
+    What torch would unpickle or evaluate to open an exported one is checked first.
+
     It takes observations [B, O] and actions [B, A] as two inputs, or joined as one [B, O + A].
 
     Parameters
@@ -46,6 +49,8 @@ class Program(torch.nn.Module):
     def __init__(self, content: bytes, kind: Kind, name: str = "the file") -> None:
         super().__init__()
         self._content, self._kind, self._name = content, kind, name
+        if kind == "export":
+            check_archive(content, name)
         try:
             self._program, self._inputs = _opened(content, kind)
         except (RuntimeError, ValueError, KeyError, OSError) as error:
