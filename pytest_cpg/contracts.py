@@ -245,6 +245,8 @@ class WorldModel(Protocol):
         they led to. A plan is then rated by minus the rewards up to each of its steps, with a
         ``discount`` in (0, 1], by default 1, and with ``terminal_value(latents [B, Z]) -> [B]``
         the value of where it is by then, if there is one.
+    ``rates_states = False``
+        It can only rate what a plan led to, not what `encode` gives: there is no third arm then.
     ``plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N])``
         A planner of its own, which replaces the gate's in the learned arm; it is asked for one
         episode at a time. See `Planner.plan`.

@@ -63,7 +63,10 @@ def result_of(
         skipped=2,
     )
     model = SimpleNamespace(
-        swapped=swapped, ignores_action=ignores_action, plan_gradient=plan_gradient
+        swapped=swapped,
+        ignores_action=ignores_action,
+        plan_gradient=plan_gradient,
+        rates_plans_alone=False,
     )
     oracle_model = SimpleNamespace(swapped=(), ignores_action=False, plan_gradient=None)
     # Every episode but the first.

@@ -136,6 +136,8 @@ def _check_answers(design: Design, learned: BoundModel) -> None:
     if learned.update is not None or learned.noise_size or unknown:
         what = f"swaps {', '.join(unknown)}" if unknown else "remembers or draws noise"
         raise CpgError(f"a model that {what} is not diagnosed; look at lost episodes, --cpg-replay")
+    if learned.rates_plans_alone:
+        raise CpgError("a model that rates plans and no states is not diagnosed; see --cpg-replay")
     if design.perturbation is not None:
         raise CpgError("a perturbed gate is not diagnosed; diagnose it without its perturbation")
 

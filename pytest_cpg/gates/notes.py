@@ -55,6 +55,11 @@ def notes_on(
         notes.append(
             f"the learned arm also swaps {', '.join(extra)}: the gap is not about dynamics alone"
         )
+    if models["learned"].rates_plans_alone:
+        notes.append(
+            "the model rates plans and no true states: how much of the gap its rating loses is not "
+            "known"
+        )
     return notes
 
 

@@ -28,7 +28,8 @@ _OPTIMISM = (
 )
 _OWN_SCORE = (
     "The learned arm's scores along a plan are the model's own, of what it predicts and of the "
-    "true states as it encodes them; they are not in the task's units."
+    "true states as it encodes them; they are not in the task's units. One with rates_states = "
+    "False cannot rate true states: the task does, and the two are not comparable."
 )
 _NOW = (
     "now: otherwise than when the episode was lost; the model, its weights or the code changed "

@@ -78,7 +78,7 @@ def bind(
         if whole.rescored is None:
             raise WorldModelError(
                 f"{describe(learned.learned)} swaps {', '.join(whole.swapped)} and nothing that "
-                f"rates plans, so there is nothing to rescore."
+                f"rates true states, so there is nothing to rescore."
             )
         return whole.rescored
     _check_kind(learned)

@@ -47,7 +47,7 @@ class BoundModel:
         The model's own, which plans in place of the gate's.
     rescored : BoundModel or None
         The true dynamics, rated as this model rates what it imagines; None where it swaps
-        nothing that rates.
+        nothing that rates, or rates plans alone.
     gradient : PlanGradient or None
         How its plans are differentiated, where that can be asked for.
     """
@@ -75,6 +75,12 @@ class BoundModel:
     def observe(self) -> ArrayFunction | None:
         """What maps latents [..., Z] to observations [..., O]; None where nothing does."""
         return self.methods.observe
+
+    @property
+    def rates_plans_alone(self) -> bool:
+        """Whether it has a rating of its own that true states cannot be given."""
+        rates = not {"score", "decoder", "reward", "value"}.isdisjoint(self.swapped)
+        return rates and self.rescored is None
 
     @property
     def plan_gradient(self) -> ArrayFunction | None:

@@ -105,7 +105,8 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         observe=observer_of(learned, task, rating, imagined),
     )
     bound = _planned(model, task, noise_size)
-    if rating.swapped:
+    # A latent that is encoded has no plan behind it, which some rate by.
+    if rating.swapped and getattr(learned, "rates_states", True):
         bound = replace(bound, rescored=rescored(model, task, states.shape[1]))
     if not callable(getattr(learned, "plan", None)):
         return bound

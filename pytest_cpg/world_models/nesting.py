@@ -90,7 +90,8 @@ def _flat_model(learned: Any, nest: _Nest) -> SimpleNamespace:
         made["plan"] = lambda latents, rngs, remaining: has["plan"](
             nest.state(latents), rngs, remaining
         )
-    facts = {n: getattr(learned, n) for n in ("noise_size", "discount") if hasattr(learned, n)}
+    named = ("noise_size", "discount", "rates_states")
+    facts = {name: getattr(learned, name) for name in named if hasattr(learned, name)}
     name = f"{type(learned).__qualname__} object"
     return SimpleNamespace(**made, **facts, __qualname__=name)
 

@@ -25,6 +25,7 @@ class StableWorldModel:
     """A model that gives the cost of a plan, or predicts what it leads to.
 
     A cost rates each step of a plan: up to there. A prediction is decoded, and the task rates it.
+    Neither is of a state that no plan led to, so there is no third arm, which rates true ones.
     A latent [Z] is the observation [O] that a plan began with, how many actions were taken, and
     room for ``longest`` of them [A].
 
@@ -43,6 +44,8 @@ class StableWorldModel:
     decode : callable, optional
         Maps predictions [B, D] to observations [B, O]; without it, they are observations.
     """
+
+    rates_states = False
 
     def __init__(
         self,

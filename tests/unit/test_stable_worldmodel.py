@@ -4,8 +4,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.diagnosing import diagnose
+from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.gates.replay import replay
+from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import bind
+from pytest_cpg.world_models import OracleDynamics, bind
 from pytest_cpg.world_models.stable_worldmodel import StableWorldModel
 
 
@@ -97,3 +102,32 @@ def test_a_model_of_costs_can_be_gated():
     bound = bind(model, task, probe_states=task.reset(np.arange(8)), probe_actions=actions)
     assert "score" in bound.swapped
     assert not bound.ignores_action
+
+
+@pytest.mark.parametrize(
+    ("options", "swapped"),
+    [({}, "score"), ({"predicted": "predicted_emb", "decode": lambda e: e[:, :2]}, "decoder")],
+)
+def test_a_model_that_rates_plans_alone_is_gated_without_a_third_arm(options, swapped):
+    task = maze(budget=6)
+    given = {"action_size": 2, "info": with_goal, "longest": 3, **options}
+    model = StableWorldModel(Predictor().eval(), **given)
+    design = Design(
+        task=task,
+        planner=RandomShooting(horizon=3, candidates=8),
+        episodes=2,
+        seed=0,
+        starts="sampled",
+        level=0.95,
+        tolerance=0.05,
+    )
+    oracle = OracleDynamics(task)
+    result = measure_gap(design, oracle=oracle, learned=model)
+    assert result.swapped == ("dynamics", swapped)
+    assert result.rescored is None
+    assert result.scoring_loss is None
+    assert any("rates plans and no true states" in note for note in result.notes)
+    found = diagnose(design, oracle=oracle, learned=model, result=result)
+    assert "rates plans and no states is not diagnosed" in found.summary
+    traces = replay(design, oracle=oracle, learned=model, episodes=(0,)).traces
+    assert np.isfinite(traces[0].learned.actual).all()
