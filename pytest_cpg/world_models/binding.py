@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FiniteActions, FloatArray, Task, WorldModelError
 from pytest_cpg.world_models.bound import BoundModel, Methods
-from pytest_cpg.world_models.callables import adapt, adapt_dynamics
+from pytest_cpg.world_models.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.gradients import PlanGradient
@@ -129,7 +129,10 @@ def _bind_callable(
             if is_elsewhere(learned):
                 from pytest_cpg.world_models.tensors import rollout_there
 
-                rollout = rollout_there(learned, otherwise=rollout)
+                there = rollout_there(learned, otherwise=rollout)
+                plans = np.stack([np.roll(actions, -t, axis=0) for t in range(_HORIZON)], axis=1)
+                if agree(rollout(observations, plans), there(observations, plans)):
+                    rollout = there
             rollout = tiled(rollout, rows=tile_of(learned))
     return BoundModel(
         actions=task.actions,

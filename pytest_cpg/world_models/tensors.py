@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray
-from pytest_cpg.world_models.conventions import ArrayFunction
+from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
+from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.tiling import tile_of
 
 try:
@@ -68,8 +68,18 @@ def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
         current, actions = there
         imagined = []
         for action in actions.unbind(dim=1):
-            current = dynamics(current, action)
-            imagined.append(current)
+            # A module may write to what it is given, return it, and return what it holds. Products
+            # round by memory order.
+            after = dynamics(current, action.clone(memory_format=torch.contiguous_format))
+            if not isinstance(after, Tensor) or after.shape != current.shape:
+                came = list(after.shape) if isinstance(after, Tensor) else type(after).__name__
+                raise WorldModelError(
+                    f"{describe(dynamics)} gave {came} for observations {list(current.shape)}: "
+                    f"return the next observations, in the same shape."
+                )
+            imagined.append(after.detach().clone())
+            current = imagined[-1].to(dtype=own.dtype, device=own.device, copy=True)
+            current = current.contiguous()
         found: FloatArray = torch.stack(imagined, dim=1).double().cpu().numpy()
         return found
 

@@ -3,8 +3,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import bind
+from pytest_cpg.world_models import bind, binding, tensors
 from pytest_cpg.world_models.tensors import rollout_there
 from pytest_cpg.world_models.tiling import TILE, TILE_ELSEWHERE, tile_of, tiled
 
@@ -38,6 +39,39 @@ def test_a_rollout_that_stays_on_its_device_gives_the_same_bits_as_one_step_by_s
         there = tiled(rollout_there(model, otherwise=len))(task.observe(states), plans)
     assert np.array_equal(there, bound.rollout(bound.encode(states), plans))
     assert rollout_there(len, otherwise=max) is max
+
+
+class InPlace(Residual):
+    """Writes to what it is given, and returns it."""
+
+    def forward(self, observations, actions):
+        observations += actions
+        return observations
+
+
+class Widening(InPlace):
+    def forward(self, observations, actions):
+        return torch.cat([observations, actions], dim=-1)
+
+
+def test_a_rollout_on_a_device_survives_a_module_that_writes_to_what_it_is_given():
+    rollout = rollout_there(InPlace(), otherwise=len)
+    found = rollout(np.zeros((1, 2)), np.ones((1, 3, 2)))
+    assert found[0].tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+    with pytest.raises(WorldModelError, match=r"gave \[1, 4\] for observations \[1, 2\]"):
+        rollout_there(Widening(), otherwise=len)(np.zeros((1, 2)), np.ones((1, 3, 2)))
+
+
+def test_a_rollout_that_differs_on_its_device_is_taken_step_by_step(monkeypatch):
+    task, model = maze(), Residual()
+    actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
+    probe = {"probe_states": task.reset(np.arange(8)), "probe_actions": actions}
+    plans = np.stack([actions, actions[::-1]], axis=1)
+    observations = task.observe(probe["probe_states"])
+    expected = bind(model, task, **probe).rollout(observations, plans)
+    monkeypatch.setattr(binding, "is_elsewhere", lambda learned: True)
+    monkeypatch.setattr(tensors, "rollout_there", lambda *_, **__: lambda *_: np.zeros((8, 3, 2)))
+    assert np.array_equal(bind(model, task, **probe).rollout(observations, plans), expected)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a graphics processor")
