@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_cpg.contracts import BoxActions, Task, WorldModelError
+
+if TYPE_CHECKING:
+    from pytest_cpg.world_models.tensors import Tensor
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -32,6 +35,19 @@ class Conditions:
     action_repeat: int
     action_low: float = -1.0
     action_high: float = 1.0
+
+    def __post_init__(self) -> None:
+        repeat = self.action_repeat
+        if isinstance(repeat, bool) or not isinstance(repeat, int | np.integer) or repeat < 1:
+            raise WorldModelError(
+                f"action_repeat: need the control steps that an action was held for, 1 or more, "
+                f"got {repeat!r}"
+            )
+
+    def scaled(self, actions: Tensor) -> Tensor:
+        """Return actions [..., A] on the scale from -1 to 1."""
+        low, high = self.action_low, self.action_high
+        return (actions - low) * (2 / (high - low)) - 1
 
     def order(self, task: Task, *, model: str, sizes: tuple[int, int]) -> tuple[int, ...]:
         """Return which column of the task's observations each of the network's inputs is, [O].

@@ -158,14 +158,14 @@ class DreamerV3(torch.nn.Module):
     def update(self, latents: Tensor, actions: Tensor, observations: Tensor) -> Tensor:
         """Map latents [B, Z], actions [B, A] and what was observed then [B, O] to latents."""
         recurrent, classes = self._split(latents)
-        return self._observed(recurrent, classes, self._scaled(actions), observations)
+        return self._observed(recurrent, classes, self.conditions.scaled(actions), observations)
 
     @on_arrays
     def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
         recurrent, classes = self._split(latents)
         imagined = []
-        for action in self._scaled(actions).unbind(dim=1):
+        for action in self.conditions.scaled(actions).unbind(dim=1):
             recurrent = self._next(recurrent, classes, action)
             classes = self._likeliest(self._prior(recurrent))
             imagined.append(self._packed(recurrent, classes))
@@ -218,10 +218,6 @@ class DreamerV3(torch.nn.Module):
         """Return the most likely class of each group [..., G]."""
         shape = (*logits.shape[:-1], self.sizes.groups, self.sizes.classes)
         return logits.reshape(shape).argmax(dim=-1)
-
-    def _scaled(self, actions: Tensor) -> Tensor:
-        low, high = self.conditions.action_low, self.conditions.action_high
-        return (actions - low) * (2 / (high - low)) - 1
 
 
 class _Normed(torch.nn.Module):

@@ -110,7 +110,7 @@ class TDMPC2(torch.nn.Module):
         require(dict(zip(NEEDED, needed, strict=True)), NEEDED, model="TDMPC2")
         conditions = Conditions(
             obs_keys=keys_of(obs_keys or ()),
-            action_repeat=action_repeat or 1,
+            action_repeat=1 if action_repeat is None else action_repeat,
             action_low=action_low,
             action_high=action_high,
         )
@@ -139,7 +139,7 @@ class TDMPC2(torch.nn.Module):
     def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
         imagined = []
-        for action in self._scaled(actions).unbind(dim=1):
+        for action in self.conditions.scaled(actions).unbind(dim=1):
             latents = self._dynamics(torch.cat([latents, action], dim=-1))
             imagined.append(latents)
         return torch.stack(imagined, dim=1)
@@ -147,7 +147,7 @@ class TDMPC2(torch.nn.Module):
     @on_arrays
     def reward(self, latents: Tensor, actions: Tensor) -> Tensor:
         """Predict the reward [...] of actions [..., A] taken in latents [..., Z]."""
-        joint = torch.cat([latents, self._scaled(actions)], dim=-1)
+        joint = torch.cat([latents, self.conditions.scaled(actions)], dim=-1)
         if joint.ndim == 3 and joint.device.type == "cpu":
             # What one step computes stays in the processor's cache; all steps at once do not.
             steps = [self._scalar(self._reward(rows)) for rows in joint.unbind(dim=1)]
@@ -163,10 +163,6 @@ class TDMPC2(torch.nn.Module):
         mean, _ = self._policy(latents).chunk(2, dim=-1)
         joint = torch.cat([latents, torch.tanh(mean)], dim=-1)
         return torch.stack([self._scalar(network(joint)) for network in self._values]).mean(dim=0)
-
-    def _scaled(self, actions: Tensor) -> Tensor:
-        low, high = self.conditions.action_low, self.conditions.action_high
-        return (actions - low) * (2 / (high - low)) - 1
 
     def _scalar(self, logits: Tensor) -> Tensor:
         """Return what a head [B, bins] predicts [B]."""
