@@ -24,7 +24,7 @@ from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
 from pytest_cpg.gates.questions import Decision, Decisions, Questions
 from pytest_cpg.gates.replay import EpisodeTrace, replay
 from pytest_cpg.gates.result import GateResult
-from pytest_cpg.planners.persistent import Persistent
+from pytest_cpg.planners import widened
 from pytest_cpg.starts import Starts
 from pytest_cpg.world_models import BoundModel, inference
 
@@ -36,7 +36,7 @@ __tracebackhide__ = True
 _SHARE, _FEWEST, _MOST = 0.1, 5, 10
 # Of each episode and arm.
 _DECISIONS = 10
-# The search is repeated so often for the headroom, and only where half of the starts are failed.
+# The search is so many times as wide for the headroom, only where half of the starts are failed.
 _EFFORT, _WEAK_ORACLE = 4, 0.5
 
 
@@ -162,16 +162,16 @@ def _headroom(
     progress: ArmProgress,
 ) -> Headroom | None:
     """Run starts that the oracle failed with four times the search, where it fails most."""
-    if result.oracle.success_rate > _WEAK_ORACLE:
+    wider = widened(design.planner, _EFFORT)
+    if result.oracle.success_rate > _WEAK_ORACLE or wider is None:
         return None
     failed = np.flatnonzero(~result.oracle.successes)
     count = min(_MOST, max(_FEWEST, round(_SHARE * result.oracle.episodes)), len(failed))
     rows = failed[np.linspace(0, len(failed) - 1, count).round().astype(int)]
-
     arm = run_arm(
         "oracle",
         design.task,
-        Persistent(planner=design.planner, times=_EFFORT),
+        wider,
         oracle,
         starts.take(rows),
         seed=design.seed,

@@ -7,7 +7,7 @@ from pytest_cpg.contracts import PlannerFactory
 from pytest_cpg.planners.candidates import cut_at_best, score_plans
 from pytest_cpg.planners.cem import CEM
 from pytest_cpg.planners.chance import Chance
-from pytest_cpg.planners.cost import rollout_steps_per_plan
+from pytest_cpg.planners.cost import rollout_steps_per_plan, widened
 from pytest_cpg.planners.gradient import GradientMPC
 from pytest_cpg.planners.icem import ICEM
 from pytest_cpg.planners.mppi import MPPI
@@ -32,6 +32,7 @@ __all__ = [
     "rate",
     "rollout_steps_per_plan",
     "score_plans",
+    "widened",
 ]
 
 PLANNERS: Mapping[str, PlannerFactory] = MappingProxyType(

@@ -1,12 +1,16 @@
-"""The cost of one plan, in imagined model steps."""
+"""The cost of one plan, in imagined model steps, and a planner that may have more of them."""
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
+
+# Fields that say how many plans a planner looks at.
+_WIDTHS = ("candidates", "samples", "width")
 
 
 def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: int) -> int:
@@ -27,6 +31,23 @@ def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: in
     memory = plan(*question, memory=None).memory
     first, _ = world.steps, plan(*question, memory=memory)
     return world.steps - first
+
+
+def widened(planner: Planner, times: int) -> Planner | None:
+    """Return a planner that looks at so many times the plans; None where no field says how many.
+
+    It is the same search, with its own warm start and objective. To repeat a search, and to take
+    the best of what it found by some rule of our own, can be worse than to search once.
+
+    >>> from pytest_cpg.planners import MPPI
+    >>> widened(MPPI(samples=8), 4).samples
+    32
+    """
+    if not is_dataclass(planner):
+        return None
+    own = {field.name for field in fields(planner)}
+    wider = {name: times * getattr(planner, name) for name in _WIDTHS if name in own}
+    return replace(planner, **wider) if wider else None
 
 
 class _EmptyWorld:

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from faulty_models import Puck
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -18,8 +19,10 @@ from pytest_cpg.planners import (
     RandomShooting,
     cut_at_best,
     rollout_steps_per_plan,
+    widened,
 )
-from pytest_cpg.starts import Starts
+from pytest_cpg.starts import Starts, sample_starts
+from pytest_cpg.world_models import OracleDynamics, bind
 
 
 class Cart:
@@ -221,3 +224,34 @@ def test_planning_by_gradient_solves_what_random_shooting_does_not():
     assert successes(planner, BOX) >= 17
     # Six plans are rated, and moved by both sides of each of 15 actions five times.
     assert rollout_steps_per_plan(planner, BOX, budget=500) == (6 + 5 * 2 * 15) * 15
+
+
+def test_a_wider_search_is_the_same_one_with_more_plans():
+    assert widened(ICEM(samples=20, objective="terminal"), 4) == ICEM(
+        samples=80, objective="terminal"
+    )
+    assert widened(BeamSearch(width=2), 4) == BeamSearch(width=8)
+    assert widened(GradientMPC(candidates=1), 4) == GradientMPC(candidates=4)
+    # Nothing to widen.
+    assert widened(Exhaustive(), 4) is None
+    assert widened(object(), 4) is None
+
+
+@pytest.mark.parametrize(
+    "planner",
+    [
+        MPPI(samples=4, iterations=1, horizon=8),
+        CEM(samples=6, elites=3, horizon=8, warm_start=True),
+    ],
+    ids=lambda planner: planner.name,
+)
+def test_a_warm_started_search_solves_more_when_it_is_wider(planner):
+    task = Puck()
+    starts = sample_starts(task, 30, seed=0)
+    probe = {"probe_states": starts.states[:2], "probe_actions": np.zeros((2, 2))}
+    model = bind(OracleDynamics(task), task, **probe)
+    alone, wider = (
+        run_arm("oracle", task, one, model, starts, seed=0, level=0.95).success_count
+        for one in (planner, widened(planner, 4))
+    )
+    assert alone < wider == 30
