@@ -227,10 +227,10 @@ def faults():
     }
 
 
-def judged(fault, *, seed=0, episodes=16):
-    """Return design, result and oracle of a gate on this fault."""
+def design_of(fault, *, seed=0, episodes=16):
+    """Return the design of a gate on this fault."""
     planner = fault.planner or CEM(horizon=10, samples=48, elites=8, iterations=3)
-    design = Design(
+    return Design(
         task=Puck(),
         planner=planner,
         episodes=episodes,
@@ -239,6 +239,11 @@ def judged(fault, *, seed=0, episodes=16):
         level=0.95,
         tolerance=0.05,
     )
+
+
+def judged(fault, **options):
+    """Return design, result and oracle of a gate on this fault; options are of `design_of`."""
+    design = design_of(fault, **options)
     oracle = OracleDynamics(design.task)
     return design, measure_gap(design, oracle=oracle, learned=fault.learned), oracle
 

@@ -138,14 +138,21 @@ def measures_of(evidence: Evidence) -> Measures:
 
 
 def over_episodes(values: FloatArray) -> Interval | None:
-    """Bound the mean of one number for each episode; None if fewer than three have one."""
+    """Bound the mean of one number for each episode.
+
+    None if fewer than three have one, or if they are so large that nothing finite bounds them.
+    """
     known = values[np.isfinite(values)]
     n = len(known)
     if n < FEWEST_EPISODES:
         return None
-    mean = float(known.mean())
-    error = float(known.std(ddof=1)) / math.sqrt(n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(known.mean())
+        error = float(known.std(ddof=1)) / math.sqrt(n)
     half = student_critical_value(LEVEL, freedom=n - 1) * error
+    # A report is JSON, which has no word for infinity.
+    if not (math.isfinite(mean - half) and math.isfinite(mean + half)):
+        return None
     return Interval(
         estimate=mean,
         low=mean - half,

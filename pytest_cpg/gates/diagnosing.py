@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from pytest_cpg.gates.arm_runs import ArmProgress
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
 from pytest_cpg.gates.questions import Decision, Decisions, Questions
-from pytest_cpg.gates.replay import EpisodeTrace, replay
+from pytest_cpg.gates.replay import EpisodeTrace, replay_bound
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.planners import widened
 from pytest_cpg.starts import Starts
@@ -38,6 +40,8 @@ _SHARE, _FEWEST, _MOST = 0.1, 5, 10
 _DECISIONS = 10
 # The search is so many times as wide for the headroom, only where half of the starts are failed.
 _EFFORT, _WEAK_ORACLE = 4, 0.5
+# Characters of an error; the frameworks' own can be pages.
+_LONGEST = 300
 
 
 def diagnose(
@@ -51,6 +55,10 @@ def diagnose(
 ) -> Diagnosis:
     """Return why a gate that has just been run has its gap.
 
+    Whatever goes wrong here, the gate's verdict stands: a model or planner that raises where only
+    a diagnosis asks it, one that breaks its contract, and time that ran out are told by the
+    diagnosis.
+
     Parameters
     ----------
     oracle, learned, progress
@@ -58,12 +66,6 @@ def diagnose(
     result : GateResult
     training_data : array [T, O], path or None
         Observations that the model was trained on.
-
-    Raises
-    ------
-    Exception
-        Whatever a model raises itself. What is broken only where it is asked here, and time that
-        ran out, is told by the diagnosis.
     """
     begun = time.perf_counter()
     episodes = _sample(result)
@@ -75,21 +77,27 @@ def diagnose(
 
     try:
         evidence = _evidence(design, oracle, learned, result, episodes, training_data, tell)
-    except CpgError as error:
-        return Diagnosis(
+        found = diagnosis_of(
+            evidence,
+            verdict=result.verdict,
+            oracle_rate=result.oracle.interval,
+            episodes=episodes,
+        )
+    # A model is asked here about states that no episode has led to: it may raise anything.
+    except Exception as error:
+        found = Diagnosis(
             cause=Cause.NONE,
-            summary=f"The diagnosis was broken off: {error}",
+            summary=f"The diagnosis was broken off: {_told(error)}",
             recommendation="",
             episodes=episodes,
-            seconds=time.perf_counter() - begun,
         )
-    return diagnosis_of(
-        evidence,
-        verdict=result.verdict,
-        oracle_rate=result.oracle.interval,
-        episodes=episodes,
-        seconds=time.perf_counter() - begun,
-    )
+    return replace(found, seconds=time.perf_counter() - begun)
+
+
+def _told(error: Exception) -> str:
+    """Return an error in one line; ours say all by themselves."""
+    name = "" if isinstance(error, CpgError) else f"{type(error).__name__}: "
+    return textwrap.shorten(f"{name}{error}", _LONGEST, placeholder=" ...")
 
 
 def _sample(result: GateResult) -> tuple[int, ...]:
@@ -110,20 +118,19 @@ def _evidence(
     training_data: Any,
     progress: ArmProgress,
 ) -> Evidence:
-    _check_answers(design, bound_to_starts(learned, design, starts_of(design)))
-    found = replay(design, oracle=oracle, learned=learned, episodes=episodes, progress=progress)
-    traces = [
-        (episode, arm, trace)
-        for episode, pair in found.traces.items()
-        for arm, trace in enumerate((pair.learned, pair.oracle))
-    ]
-    decisions = _decisions(traces)
     with inference(oracle, learned):
         starts = starts_of(design)
-        bound = {
-            name: bound_to_starts(model, design, starts)
-            for name, model in (("oracle", oracle), ("learned", learned))
-        }
+        bound = {"learned": bound_to_starts(learned, design, starts)}
+        _check_answers(design, bound["learned"])
+        bound["oracle"] = bound_to_starts(oracle, design, starts)
+        replayed = replay_bound(design, bound, starts, episodes=episodes, progress=progress)
+        decisions = _decisions(
+            [
+                (episode, arm, trace)
+                for episode, pair in replayed.traces.items()
+                for arm, trace in enumerate((pair.learned, pair.oracle))
+            ]
+        )
         headroom = _headroom(design, bound["oracle"], result, starts, progress)
         return Questions(design, bound, decisions).evidence(
             read_training_data(training_data, size=design.task.observation_size), headroom
@@ -144,14 +151,15 @@ def _check_answers(design: Design, learned: BoundModel) -> None:
 
 def _decisions(traces: Sequence[tuple[int, int, EpisodeTrace]]) -> Decisions:
     """Return some of the decisions of each trace, from its first to its last."""
-    rows, states = [], []
+    rows, states, plans = [], [], []
     for episode, arm, trace in traces:
         count = len(trace.at)
         for number in np.unique(np.linspace(0, count - 1, min(count, _DECISIONS)).round()):
             at = int(trace.at[int(number)])
             rows.append(Decision(episode, arm, at))
             states.append(trace.states[at])
-    return Decisions(rows=tuple(rows), states=np.stack(states))
+            plans.append(trace.plans[int(number)])
+    return Decisions(rows=tuple(rows), states=np.stack(states), plans=np.stack(plans))
 
 
 def _headroom(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,10 +52,11 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decisions:
-    """Decisions, and where each was taken: states [N, S]."""
+    """Decisions, where each was taken and what was chosen: states [N, S], plans [N, H, A]."""
 
     rows: tuple[Decision, ...]
     states: FloatArray
+    plans: FloatArray
 
     @property
     def episodes(self) -> IntArray:
@@ -129,21 +130,32 @@ class Questions:
     def _candidates(self) -> FloatArray:
         """Return the plans of both arms' planners and random ones [N, C, H, A]."""
         chosen = []
-        for arm in ("learned", "oracle"):
-            imagination = self._ask(arm)
-            found = Plans(
-                *self._planner.plan(
-                    imagination,
-                    imagination.encode(self._decisions.states),
-                    self._decisions.streams(self._seed, _PLANS),
-                    self._remaining,
-                )
-            )
-            # A planner may write to it again.
-            chosen.append(found.actions[:, None].copy())
+        for number, arm in enumerate(("learned", "oracle")):
+            plans = self._decisions.plans.copy()
+            others = [i for i, row in enumerate(self._decisions.rows) if row.arm != number]
+            if others:
+                plans[others] = self._planned(arm, np.array(others))
+            chosen.append(plans[:, None])
         rngs = self._decisions.streams(self._seed, _RANDOM)
         random = self._task.actions.sample(rngs, (_CANDIDATES, self._planner.horizon))
         return np.concatenate([*chosen, random], axis=1)
+
+    def _planned(self, arm: str, rows: IntArray) -> FloatArray:
+        """Return what an arm's planner chooses [M, H, A] at some decisions of the other arm."""
+        decisions, imagination = self._decisions, self._ask(arm)
+        imagination.plans_for(decisions.episodes[rows], decisions.at[rows])
+        rngs = decisions.streams(self._seed, _PLANS)
+        # It was never there before.
+        is_warm_started = getattr(self._planner, "is_warm_started", False)
+        memory: dict[str, Any] = {"memory": None} if is_warm_started else {}
+        found = self._planner.plan(
+            imagination,
+            imagination.encode(decisions.states[rows]),
+            [rngs[row] for row in rows],
+            self._remaining[rows],
+            **memory,
+        )
+        return Plans(*found).actions
 
     def _rolled(
         self, imagination: Imagination, latents: FloatArray, plans: FloatArray

@@ -1,23 +1,37 @@
 """Named causes on constructed faults; tests/calibration has every fault with ten seeds."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pytest
 from fakes import first, result_of
-from faulty_models import everywhere, far_from_the_goal, faults, judged, named
+from faulty_models import (
+    design_of,
+    everywhere,
+    far_from_the_goal,
+    faults,
+    judged,
+    mirrored,
+    named,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from pytest_cpg.deadline import Deadline
 from pytest_cpg.diagnosis import Cause, Diagnosis, Measure, Profile, read_training_data
 from pytest_cpg.diagnosis.coverage import PERCENTILE
-from pytest_cpg.diagnosis.evidence import Headroom
+from pytest_cpg.diagnosis.evidence import LEARNED, ORACLE, Headroom
 from pytest_cpg.diagnosis.measures import kendall_taus, over_episodes
 from pytest_cpg.diagnosis.rules import has_headroom
+from pytest_cpg.gates.arm_runs import Execution
+from pytest_cpg.gates.benchmark import Benchmark
 from pytest_cpg.gates.diagnosing import diagnose
+from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
+from pytest_cpg.gates.questions import Decision, Decisions, Questions
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.planners import CEM
 from pytest_cpg.render.diagnosis import diagnosis_lines, plots
 from pytest_cpg.stats import Verdict
 
@@ -79,6 +93,82 @@ def test_a_model_that_breaks_where_it_is_asked_again_leaves_the_verdict():
     assert found.recommendation == ""
 
 
+class Fragile:
+    """Answers until it is told of the diagnosis, as a `Watcher` is."""
+
+    def __init__(self, error):
+        self.error, self.is_asked_again = error, False
+
+    def dynamics(self, observations, actions):
+        if self.is_asked_again:
+            raise self.error
+        return mirrored(observations, actions)
+
+    def __call__(self, arm, done, count):
+        self.is_asked_again = arm == "diagnosis"
+
+    def clear(self):
+        self.is_asked_again = False
+
+
+def compared(fragile, heard):
+    benchmark = Benchmark(
+        design=design_of(faults()["mirrored actions"]),
+        on_result=heard.append,
+        on_measurement=heard.append,
+        on_error=heard.append,
+        watch=fragile,
+        deadline=lambda: Deadline(np.inf, "no limit"),
+        execution=Execution(),
+        diagnosed="auto",
+    )
+    return benchmark.compare(learned=fragile.dynamics)
+
+
+def test_whatever_a_model_raises_where_only_a_diagnosis_asks_it_leaves_the_verdict():
+    heard = []
+    result = compared(Fragile(LookupError("outside\n  of the map")), heard)
+    assert heard == [result]
+    assert result.verdict == Verdict.MODEL_BOTTLENECK
+    said = "The diagnosis was broken off: LookupError: outside of the map"
+    assert result.diagnosis.summary == said
+    with pytest.raises(KeyboardInterrupt):
+        compared(Fragile(KeyboardInterrupt()), [])
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A planner that takes no plan for its first: ``memory`` has no default."""
+
+    horizon: int = 10
+    name: str = "warm"
+    is_warm_started = True
+
+    def plan(self, world_model, latents, rngs, remaining, memory):
+        search = CEM(horizon=self.horizon, samples=48, elites=8, warm_start=True)
+        return search.plan(world_model, latents, rngs, remaining, memory)
+
+
+def test_a_planner_that_has_to_be_told_of_its_last_plan_is_told_that_there_is_none():
+    fault = replace(faults()["mirrored actions"], planner=Warm())
+    assert named(fault).cause == fault.cause
+
+
+def test_what_an_arm_executed_is_what_is_asked_about():
+    fault = faults()["none: perfect"]
+    design = design_of(fault)
+    starts = starts_of(design)
+    model = bound_to_starts(fault.learned, design, starts)
+    states, plans = starts.states[:2], np.full((2, design.planner.horizon, 2), -0.25)
+    rows = (Decision(episode=0, arm=0, at=0), Decision(episode=1, arm=1, at=0))
+    asked = Decisions(rows=rows, states=states, plans=plans)
+    evidence = Questions(design, {"oracle": model, "learned": model}, asked).evidence("none", None)
+    executed = design.task.score(design.task.rollout(states, plans))
+    for row, (own, other) in enumerate([(LEARNED, ORACLE), (ORACLE, LEARNED)]):
+        np.testing.assert_array_equal(evidence.actual[row, own], executed[row])
+        assert (evidence.actual[row, other] != executed[row]).all()
+
+
 def test_models_whose_answers_cannot_be_compared_are_not_diagnosed():
     fault = faults()["mirrored actions"]
     design, result, oracle = judged(fault)
@@ -123,6 +213,10 @@ def test_tau_agrees_with_scipy(pairs):
 
 def test_two_episodes_bound_nothing():
     assert over_episodes(np.array([1.0, 2.0, np.nan])) is None
+
+
+def test_numbers_without_finite_bounds_are_not_known():
+    assert over_episodes(np.array([1e200, 2e200, -1e200, 0.0])) is None
 
 
 @pytest.mark.parametrize(("solved", "is_proven"), [(0, False), (1, False), (2, False), (3, True)])
