@@ -11,11 +11,12 @@ from typing import Any
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.arm_runs import ArmProgress, Execution
 from pytest_cpg.gates.design import Design, replaced
-from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.gates.planning_gap import bound_to_starts, measure_gap, starts_of
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm, effective_horizon
 from pytest_cpg.perturbations import parse_perturbation
 from pytest_cpg.stats import Interval
+from pytest_cpg.world_models import inference
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -180,8 +181,16 @@ def sweep_settings(
         When a model breaks its contract; what a model raises itself goes on unchanged.
     """
     over, asked = _asked(settings)
+    if design.metric == "return":
+        raise CpgError(
+            'a sweep tells success rates, and this gate is judged by metric="return". Write '
+            'metric="success" in the marker of a test that sweeps, or compare() once for each '
+            "setting."
+        )
     design = replace(design, stop="fixed")
     designs = _designs(design, over, asked)
+    if over == "horizon":
+        _check_horizon(design, learned)
     runs = {}
     for name, one in designs.items():
         result = measure_gap(
@@ -250,6 +259,19 @@ def _designs(design: Design, over: str, asked: Sequence[Any]) -> dict[str, Desig
     except ValueError as error:
         raise CpgError(str(error)) from None
     return {name: replace(design, planner=planner) for name, planner in planners.items()}
+
+
+def _check_horizon(design: Design, learned: Any) -> None:
+    """Raise CpgError for a model that is not planned with the gate's planner."""
+    with inference(learned):
+        bound = bound_to_starts(learned, design, starts_of(design))
+    if bound.planner is not None:
+        raise CpgError(
+            f"horizon: the learned arm is planned by the {bound.planner.name}, which looks "
+            f"{bound.planner.horizon} steps ahead in every row. Leave that method out, and the "
+            f"gate's planner plans; or make a model of each horizon, and write "
+            f"benchmark_runner.rank({{...}})."
+        )
 
 
 def _row(design: Design, setting: str, arms: Mapping[str, Arm], steps: int) -> SweepRow:

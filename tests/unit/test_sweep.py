@@ -156,6 +156,32 @@ def test_what_cannot_be_swept_over_is_told_what_to_type(settings, message):
         sweep_settings(DESIGN, oracle=None, learned=None, settings=settings)
 
 
+class Striding:
+    """Knows the dynamics, and goes to the right whatever they say."""
+
+    def rollout(self, latents, actions):
+        return TASK.rollout(latents, actions)
+
+    def plan(self, latents, rngs, remaining):
+        del rngs
+        count = len(latents)
+        right = TASK.actions.values[TASK.actions.values[:, 0].argmax()]
+        return np.broadcast_to(right, (count, 3, 2)).copy(), np.minimum(remaining, 3)
+
+
+def test_a_model_that_plans_itself_has_no_rows_over_horizons():
+    with pytest.raises(CpgError, match="Striding object', which looks 3 steps ahead in every"):
+        sweep("horizon", [2, 5], learned=Striding())
+    design = Design(**{**_values(), "episodes": 3})
+    assert len(sweep("budget", [5, 20], design=design, learned=Striding()).rows) == 2
+
+
+def test_a_gate_that_is_judged_by_returns_has_no_success_rates_to_sweep():
+    design = Design(**{**_values(), "metric": "return"})
+    with pytest.raises(CpgError, match='Write metric="success" in the marker'):
+        sweep("budget", [5, 20], design=design)
+
+
 def test_progress_names_the_setting_and_the_arm():
     heard = []
     design = Design(**{**_values(), "episodes": 3})
