@@ -23,6 +23,8 @@ from pytest_cpg.world_models.rating import reads_both_ends
 __tracebackhide__ = True
 
 _LARGEST_WHOLE = 2**53
+# What a model says of itself beside its methods.
+_FACTS = ("noise_size", "discount", "is_warm_started", "rates_states")
 
 
 class _Leaf(NamedTuple):
@@ -87,11 +89,11 @@ def _flat_model(learned: Any, nest: _Nest) -> SimpleNamespace:
             nest.state(latents), *sent((actions,))
         )
     if "plan" in made:
-        made["plan"] = lambda latents, rngs, remaining: has["plan"](
-            nest.state(latents), rngs, remaining
+        # With `memory` where it is warm started.
+        made["plan"] = lambda latents, rngs, remaining, **warm: has["plan"](
+            nest.state(latents), rngs, remaining, **warm
         )
-    named = ("noise_size", "discount", "rates_states")
-    facts = {name: getattr(learned, name) for name in named if hasattr(learned, name)}
+    facts = {name: getattr(learned, name) for name in _FACTS if hasattr(learned, name)}
     name = f"{type(learned).__qualname__} object"
     return SimpleNamespace(**made, **facts, __qualname__=name)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sliders import Forgetful, Nested, Remembering, Scoring, Slider, Slippery
 
-from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts import Plans, WorldModelError
 from pytest_cpg.episodes import ArmRun
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.starts import sample_starts
@@ -48,6 +48,24 @@ def test_an_episode_of_a_model_with_memory_or_noise_ends_the_same_alone_and_amon
 def test_a_model_whose_state_is_nested_plans_as_the_one_whose_state_is_flat():
     nested, flat = (run_of(bound(m)).advance(30).to_dict() for m in (Nested(), Remembering()))
     assert nested["steps"] == flat["steps"]
+
+
+def test_a_nested_model_that_begins_a_plan_from_its_last_one_is_given_it():
+    begun = []
+
+    class Going(Nested):
+        is_warm_started = True
+
+        def plan(self, latents, rngs, remaining, memory):
+            begun.append((latents["count"].item(), memory))
+            kept = np.zeros((1, 1)) if memory is None else memory + 1
+            return Plans(np.zeros((1, 4, 1)), np.minimum(remaining, 4), memory=kept)
+
+    model = bound(Going())
+    assert model.planner.is_warm_started
+    begun.clear()
+    run_of(model, STARTS.take(np.array([0])), to_the_end=True).advance(1)
+    assert begun[:3] == [(0, None), (4, 0.0), (8, 1.0)]
 
 
 def test_an_arm_with_memory_and_noise_goes_on_from_a_snapshot_as_if_nothing_had_been():
