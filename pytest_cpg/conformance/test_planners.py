@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from pytest_cpg.contracts import (
     BoxActions,
     ComponentError,
     FiniteActions,
+    FloatArray,
+    IntArray,
     Planner,
     Plans,
 )
@@ -18,6 +22,7 @@ from pytest_cpg.contracts import (
 __all__ = [
     "test_an_episode_gets_the_same_plan_alone_and_in_any_order",
     "test_latents_are_neither_written_to_nor_returned",
+    "test_plans_from_memory_are_an_episodes_own",
     "test_plans_lie_in_the_action_space",
     "test_plans_never_outlast_the_budget",
 ]
@@ -29,15 +34,35 @@ SPACES: dict[str, ActionSpace] = {
 over_spaces = pytest.mark.parametrize("space", SPACES)
 
 
-def plans_for(planner: Planner, space: str, episodes: list[int], remaining: int = 1000) -> Plans:
+def plans_for(
+    planner: Planner,
+    space: str,
+    episodes: list[int],
+    remaining: int = 1000,
+    memory: FloatArray | None = None,
+) -> Plans:
     """Return the plans of some episodes, whose latents and streams are their own."""
     latents = np.array([[0.1 * episode, -0.2 * episode] for episode in episodes])
     rngs = [np.random.default_rng([5, episode]) for episode in episodes]
     left = np.full(len(episodes), remaining)
     try:
-        return Plans(*planner.plan(Drift(SPACES[space]), latents, rngs, left))
+        return _asked(planner, Drift(SPACES[space]), latents, rngs, left, memory)
     except ComponentError as error:
         pytest.skip(f"not for {space} actions: {error}")
+
+
+def _asked(
+    planner: Any,
+    world: Drift,
+    latents: FloatArray,
+    rngs: list[np.random.Generator],
+    remaining: IntArray,
+    memory: FloatArray | None = None,
+) -> Plans:
+    """Plan, from memory if the planner is warm started."""
+    is_warm_started = getattr(planner, "is_warm_started", False)
+    warm = {"memory": memory} if is_warm_started else {}
+    return Plans(*planner.plan(world, latents, rngs, remaining, **warm))
 
 
 @over_spaces
@@ -77,6 +102,34 @@ def test_an_episode_gets_the_same_plan_alone_and_in_any_order(
 
 
 @over_spaces
+def test_plans_from_memory_are_an_episodes_own(conformance_planner: Planner, space: str) -> None:
+    """One that is warm started keeps a row an episode, and writes to none that it was given."""
+    if not getattr(conformance_planner, "is_warm_started", False):
+        pytest.skip("not warm started")
+    episodes = list(range(ROWS))
+    memory = plans_for(conformance_planner, space, episodes).memory
+    assert memory is not None
+    assert len(memory) == ROWS
+    assert np.isfinite(memory).all()
+    given = np.array(memory)
+    given.flags.writeable = False
+    together = plans_for(conformance_planner, space, episodes, memory=given)
+    again = plans_for(conformance_planner, space, episodes, memory=given)
+    assert together.memory is not None
+    assert together.memory.shape == given.shape
+    for array in (together.actions, together.memory):
+        assert not np.shares_memory(array, given)
+    assert not np.shares_memory(together.actions, together.memory)
+    np.testing.assert_array_equal(again.actions, together.actions)
+    for row in episodes:
+        alone = plans_for(conformance_planner, space, [row], memory=given[[row]])
+        assert alone.memory is not None
+        assert alone.lengths[0] == together.lengths[row]
+        np.testing.assert_array_equal(alone.actions[0], together.actions[row])
+        np.testing.assert_array_equal(alone.memory[0], together.memory[row])
+
+
+@over_spaces
 def test_latents_are_neither_written_to_nor_returned(
     conformance_planner: Planner, space: str
 ) -> None:
@@ -86,7 +139,7 @@ def test_latents_are_neither_written_to_nor_returned(
     latents.flags.writeable = False
     world = Drift(SPACES[space])
     try:
-        actions, *_ = conformance_planner.plan(world, latents, rngs, np.array([10, 10]))
+        actions, *_ = _asked(conformance_planner, world, latents, rngs, np.array([10, 10]))
     except ComponentError as error:
         pytest.skip(f"not for {space} actions: {error}")
     assert not np.shares_memory(actions, latents)

@@ -30,7 +30,7 @@ def test_components_given_by_fixtures_are_tried_and_the_others_skipped(pytester)
     )
     result = pytester.runpytest("--pyargs", "pytest_cpg.conformance", "-rsf")
     outcomes = result.parseoutcomes()
-    assert outcomes["skipped"] == 12
+    assert outcomes["skipped"] == 14
     result.stdout.fnmatch_lines(
         ["*no planner to try: write a fixture conformance_planner into conftest.py*"]
     )
@@ -48,7 +48,7 @@ def test_a_planner_of_a_user_is_tried_in_a_module_of_their_own(pytester):
 
         @pytest.fixture
         def conformance_planner():
-            return CEM(samples=4, elites=2, iterations=1, horizon=5)
+            return CEM(samples=4, elites=2, iterations=1, horizon=5, warm_start=True)
         """
     )
-    pytester.runpytest().assert_outcomes(passed=12)
+    pytester.runpytest().assert_outcomes(passed=14)
