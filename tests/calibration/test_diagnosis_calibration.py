@@ -7,7 +7,8 @@ from faulty_models import faults, named
 
 from pytest_cpg.stats import Verdict
 
-SEEDS = range(10)
+# The thresholds were set on seeds 0 to 9.
+SEEDS = range(100, 110)
 EPISODES = 30
 
 
@@ -32,8 +33,8 @@ def test_the_right_cause_is_named_for_every_constructed_fault(statistics_page):
         rows,
         note=(
             f"Gates of {EPISODES} episodes with a puck in the plane (tests/faulty_models.py), CEM, "
-            f"{len(SEEDS)} seeds each. Models without a fault are diagnosed as if their verdict "
-            f"were MODEL BOTTLENECK."
+            f"seeds {SEEDS[0]} to {SEEDS[-1]} each; the thresholds were set on others. Models "
+            f"without a fault are diagnosed as if their verdict were MODEL BOTTLENECK."
         ),
     )
     assert not wrong
