@@ -21,9 +21,10 @@ from pytest_cpg.diagnosis import (
 )
 from pytest_cpg.episodes import run_arm
 from pytest_cpg.gates.arm_runs import ArmProgress
+from pytest_cpg.gates.decisions import Decision, Decisions
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
-from pytest_cpg.gates.questions import Decision, Decisions, Questions
+from pytest_cpg.gates.questions import evidence_of
 from pytest_cpg.gates.replay import EpisodeTrace, replay_bound
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.planners import widened
@@ -132,9 +133,8 @@ def _evidence(
             ]
         )
         headroom = _headroom(design, bound["oracle"], result, starts, progress)
-        return Questions(design, bound, decisions).evidence(
-            read_training_data(training_data, size=design.task.observation_size), headroom
-        )
+        trained = read_training_data(training_data, size=design.task.observation_size)
+        return evidence_of(design, bound, decisions, trained=trained, headroom=headroom)
 
 
 def _check_answers(design: Design, learned: BoundModel) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.diagnosis import Coverage, Evidence, Headroom, TrainingStates, coverage_of
 from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED
+from pytest_cpg.gates.decisions import STREAM, Decisions
 from pytest_cpg.gates.design import Design
 from pytest_cpg.imagination import Imagination
 from pytest_cpg.world_models import BoundModel, OracleDynamics
@@ -31,53 +31,83 @@ _CANDIDATES = 24
 _WALKED = 4
 # Places of each decision where one step is probed, and actions tried there.
 _PLACES, _ACTIONS = 16, 8
-# First spawn key of all streams here; 0 to 3 are those of starts, planner, probe and ranking.
-_STREAM = 4
-_PLANS, _RANDOM, _PROBES = range(3)
+# Second spawn keys of the streams here.
+_PLANS, _RANDOM, _PROBES, _PARTS = range(4)
+# In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
+_MOST_NUMBERS = 2**22
 
 
-class Decision(NamedTuple):
-    """A place where something was decided.
+def evidence_of(
+    design: Design,
+    bound: Mapping[str, BoundModel],
+    decisions: Decisions,
+    *,
+    trained: TrainingStates | str,
+    headroom: Headroom | None,
+) -> Evidence:
+    """Return what the models ``"learned"`` and ``"oracle"`` answer at these decisions.
 
-    Attributes
-    ----------
-    episode, arm, at : int
-        Whose it is, of the learned arm (0) or the oracle's (1), and the steps taken before.
+    ``trained`` are the observations of the training data, or why they are not known.
     """
+    scale, parts = None, _parts(design, bound["learned"], decisions)
+    answers = []
+    for rows in parts:
+        part = Questions(design, bound, decisions.take(rows)).answers(scale, trained)
+        scale = part.scale
+        answers.append(part)
+    order = np.argsort(np.concatenate(parts))
+    found: dict[str, Any] = {
+        name: np.concatenate([part.found[name] for part in answers])[order]
+        for name in answers[0].found
+    }
+    if not isinstance(trained, str):
+        imagined = np.concatenate([part.imagined for part in answers])[order]
+        # Only then are latents observations.
+        is_observed = bound["learned"].swapped == ("dynamics",)
+        coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
+    return Evidence(
+        **{"rescored": None, "probe_distances": None, **found},
+        episodes=decisions.episodes,
+        coverage=trained if isinstance(trained, str) else coverage,
+        headroom=headroom,
+    )
 
-    episode: int
-    arm: int
-    at: int
+
+def _parts(design: Design, learned: BoundModel, decisions: Decisions) -> list[IntArray]:
+    """Divide decisions at random into as few parts as memory allows: rows of each."""
+    count, size = decisions.states.shape
+    size = max(size, learned.encode(decisions.states[:1]).shape[1])
+    numbers = count * (FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size
+    parts = min(count, -(-numbers // _MOST_NUMBERS))
+    if parts == 1:
+        return [np.arange(count)]
+    # The first of them also sets the scale: it is to be a fair sample.
+    stream = np.random.SeedSequence(design.seed, spawn_key=(STREAM, _PARTS))
+    return np.array_split(np.random.default_rng(stream).permutation(count), parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Decisions:
-    """Decisions, where each was taken and what was chosen: states [N, S], plans [N, H, A]."""
+def _coverage(
+    task: Task, decisions: Decisions, trained: TrainingStates, imagined: FloatArray | None
+) -> Coverage:
+    """Compare what is visited, and what the chosen plans are imagined to lead through [N, H, O]."""
+    planned, episodes = [task.observe(decisions.states)], [decisions.episodes]
+    if imagined is not None:
+        is_within = np.arange(imagined.shape[1]) < (task.budget - decisions.at)[:, None]
+        planned.append(imagined[is_within])
+        episodes.append(np.repeat(decisions.episodes, is_within.sum(axis=1)))
+    return coverage_of(trained, np.concatenate(planned), np.concatenate(episodes))
 
-    rows: tuple[Decision, ...]
-    states: FloatArray
-    plans: FloatArray
 
-    @property
-    def episodes(self) -> IntArray:
-        """Which episode each is from, [N]."""
-        return np.array([row.episode for row in self.rows])
+class _Answers(NamedTuple):
+    """Some fields of `Evidence`, imagined latents of the learned arm's plans [N, H, Z], a unit."""
 
-    @property
-    def at(self) -> IntArray:
-        """Steps taken before each, [N]."""
-        return np.array([row.at for row in self.rows])
-
-    def streams(self, seed: int, purpose: int) -> list[np.random.Generator]:
-        """Return a stream for each of them, the same whatever the others are."""
-        return [
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM, purpose, *row)))
-            for row in self.rows
-        ]
+    found: Mapping[str, FloatArray]
+    imagined: FloatArray
+    scale: FloatArray
 
 
 class Questions:
-    """What is asked of the model and of the truth at each decision."""
+    """What is asked of the model and of the truth at some decisions, all at once."""
 
     def __init__(
         self, design: Design, bound: Mapping[str, BoundModel], decisions: Decisions
@@ -88,8 +118,8 @@ class Questions:
         self._imagination = self._ask("learned")
         self._latents = self._imagination.encode(decisions.states)
 
-    def evidence(self, trained: TrainingStates | str, headroom: Headroom | None) -> Evidence:
-        """Ask, and return the answers."""
+    def answers(self, scale: FloatArray | None, trained: TrainingStates | str) -> _Answers:
+        """Ask; lengths are in units of ``scale`` [Z], by default of what is found here."""
         task, count = self._task, len(self._decisions.rows)
         plans = self._candidates()
         predicted = self._rolled(self._imagination, self._latents, plans)
@@ -101,26 +131,25 @@ class Questions:
             count,
         )
         encoded = self._encoded(truth)
-        scale = _scale(encoded)
-        has_own_score = bool({"score", "decoder"} & set(self._bound["learned"].swapped))
+        scale = _scale(encoded) if scale is None else scale
         random = slice(FIRST_RANDOM, None)
         probes = self._probed(plans, scale)
-        observations = task.observe(probes.states)
-        return Evidence(
-            episodes=self._decisions.episodes,
-            predicted=self._within(self._scored(predicted)),
-            actual=self._within(OracleDynamics(task).score(truth)),
-            rescored=self._within(self._scored(encoded)) if has_own_score else None,
-            errors=_length(predicted - encoded, scale),
-            spreads=_spread(encoded[:, random], scale),
-            responses=_spread(predicted[:, random], scale),
-            probe_errors=probes.errors,
-            probe_spreads=probes.spreads,
-            probe_gains=probes.gains,
-            probe_distances=None if isinstance(trained, str) else trained.distances(observations),
-            coverage=trained if isinstance(trained, str) else self._coverage(trained, predicted),
-            headroom=headroom,
-        )
+        found = {
+            "predicted": self._within(self._scored(predicted)),
+            "actual": self._within(OracleDynamics(task).score(truth)),
+            "errors": _length(predicted - encoded, scale),
+            "spreads": _spread(encoded[:, random], scale),
+            "responses": _spread(predicted[:, random], scale),
+            "probe_errors": probes.errors,
+            "probe_spreads": probes.spreads,
+            "probe_gains": probes.gains,
+        }
+        if {"score", "decoder"} & set(self._bound["learned"].swapped):
+            found["rescored"] = self._within(self._scored(encoded))
+        if not isinstance(trained, str):
+            found["probe_distances"] = trained.distances(task.observe(probes.states))
+        # A view would keep all of them.
+        return _Answers(found, predicted[:, LEARNED].copy(), scale)
 
     def _ask(self, arm: str) -> Imagination:
         imagination = Imagination(arm, self._task.actions, self._bound[arm])
@@ -225,18 +254,6 @@ class Questions:
             states = self._task.step(states, plans[:, :, step].reshape(-1, size))
             walked[:, :, step] = states.reshape(count, candidates, -1)
         return walked
-
-    def _coverage(self, trained: TrainingStates, predicted: FloatArray) -> Coverage:
-        """Compare what is visited, and what the chosen plans are imagined to lead through."""
-        visited = self._task.observe(self._decisions.states)
-        planned, episodes = [visited], [self._decisions.episodes]
-        # Only then are latents observations.
-        if self._bound["learned"].swapped == ("dynamics",):
-            imagined = predicted[:, LEARNED]
-            is_within = np.arange(imagined.shape[1]) < self._remaining[:, None]
-            planned.append(imagined[is_within])
-            episodes.append(np.repeat(self._decisions.episodes, is_within.sum(axis=1)))
-        return coverage_of(trained, np.concatenate(planned), np.concatenate(episodes))
 
 
 class _Probes(NamedTuple):

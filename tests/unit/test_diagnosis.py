@@ -27,9 +27,10 @@ from pytest_cpg.diagnosis.measures import kendall_taus, over_episodes
 from pytest_cpg.diagnosis.rules import has_headroom
 from pytest_cpg.gates.arm_runs import Execution
 from pytest_cpg.gates.benchmark import Benchmark
+from pytest_cpg.gates.decisions import Decision, Decisions
 from pytest_cpg.gates.diagnosing import diagnose
 from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
-from pytest_cpg.gates.questions import Decision, Decisions, Questions
+from pytest_cpg.gates.questions import evidence_of
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.planners import CEM
 from pytest_cpg.render.diagnosis import diagnosis_lines, plots
@@ -136,6 +137,25 @@ def test_whatever_a_model_raises_where_only_a_diagnosis_asks_it_leaves_the_verdi
         compared(Fragile(KeyboardInterrupt()), [])
 
 
+def test_decisions_that_are_asked_about_in_parts_name_the_same_cause(monkeypatch):
+    fault = faults()["mass too small"]
+    design, result, oracle = judged(fault)
+
+    def diagnosed():
+        return diagnose(design, oracle=oracle, learned=fault.learned, result=result)
+
+    whole = diagnosed()
+    monkeypatch.setattr("pytest_cpg.gates.questions._MOST_NUMBERS", 30_000)
+    parts = diagnosed()
+    assert (parts.cause, parts.decisions) == (whole.cause, whole.decisions)
+    regret, ranking, *lengths = zip(parts.measures, whole.measures, strict=True)
+    # Scores have no unit that each part could find another of.
+    assert regret[0] == regret[1]
+    assert ranking[0] == ranking[1]
+    for one, other in lengths:
+        assert (one.estimate or 0) == pytest.approx(other.estimate or 0, rel=0.1)
+
+
 @dataclass(frozen=True)
 class Warm:
     """A planner that takes no plan for its first: ``memory`` has no default."""
@@ -162,7 +182,8 @@ def test_what_an_arm_executed_is_what_is_asked_about():
     states, plans = starts.states[:2], np.full((2, design.planner.horizon, 2), -0.25)
     rows = (Decision(episode=0, arm=0, at=0), Decision(episode=1, arm=1, at=0))
     asked = Decisions(rows=rows, states=states, plans=plans)
-    evidence = Questions(design, {"oracle": model, "learned": model}, asked).evidence("none", None)
+    bound = {"oracle": model, "learned": model}
+    evidence = evidence_of(design, bound, asked, trained="none", headroom=None)
     executed = design.task.score(design.task.rollout(states, plans))
     for row, (own, other) in enumerate([(LEARNED, ORACLE), (ORACLE, LEARNED)]):
         np.testing.assert_array_equal(evidence.actual[row, own], executed[row])

@@ -1,0 +1,64 @@
+"""Decisions: where the arms of a gate chose a plan, to be asked about again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# First spawn key of a diagnosis; 0 to 3 are those of starts, planner, probe and ranking.
+STREAM = 4
+
+
+class Decision(NamedTuple):
+    """A place where something was decided.
+
+    Attributes
+    ----------
+    episode, arm, at : int
+        Whose it is, of the learned arm (0) or the oracle's (1), and the steps taken before.
+    """
+
+    episode: int
+    arm: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decisions:
+    """Decisions, where each was taken and what was chosen: states [N, S], plans [N, H, A]."""
+
+    rows: tuple[Decision, ...]
+    states: FloatArray
+    plans: FloatArray
+
+    @property
+    def episodes(self) -> IntArray:
+        """Which episode each is from, [N]."""
+        return np.array([row.episode for row in self.rows])
+
+    @property
+    def at(self) -> IntArray:
+        """Steps taken before each, [N]."""
+        return np.array([row.at for row in self.rows])
+
+    def take(self, rows: IntArray) -> Decisions:
+        """Return some of them."""
+        return Decisions(
+            rows=tuple(self.rows[row] for row in rows),
+            states=self.states[rows],
+            plans=self.plans[rows],
+        )
+
+    def streams(self, seed: int, purpose: int) -> list[np.random.Generator]:
+        """Return a stream for each of them, the same whatever the others are."""
+        return [
+            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, purpose, *row)))
+            for row in self.rows
+        ]
