@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
 from pytest_cpg.contracts import ComponentError, WorldModelFactory
 from pytest_cpg.registry import did_you_mean
 from pytest_cpg.world_models import checkpoints
-from pytest_cpg.world_models.factories import made, named
+from pytest_cpg.world_models.factories import check_factory, named, returned
 
 
 def factory_of(text: str, registered: Mapping[str, WorldModelFactory]) -> WorldModelFactory:
@@ -30,20 +31,27 @@ def factory_of(text: str, registered: Mapping[str, WorldModelFactory]) -> WorldM
     if path.suffix in checkpoints.SUFFIXES or os.sep in text or path.is_file():
         if not path.is_file():
             raise ComponentError(
-                f"there is no model file {text!r}. A path is from where pytest was started "
-                f"({Path.cwd()})."
+                f"there is no model file {text!r}. {_near(path)}A path is from where pytest was "
+                f"started ({Path.cwd()})."
             )
         return partial(checkpoints.load, path.absolute())
     if ":" in text:
         factory = named(text)
-        if not callable(factory):
-            raise ComponentError(
-                f"{text!r} is {factory!r}, which cannot be called. Name a function that returns "
-                f"the model; it may take the task."
-            )
-        return partial(made, factory)
+        check_factory(text, factory)
+        return partial(returned, text, factory)
+    fix = _near(path) or f"{did_you_mean(text, registered)} "
     raise ComponentError(
-        f"no world model named {text!r}. {did_you_mean(text, registered)} Give module:factory or "
+        f"no world model named {text!r}. {fix}Give module:factory or "
         f"the path of a checkpoint, or return a model of this name from the "
         f"pytest_cpg_world_models hook."
     )
+
+
+def _near(path: Path) -> str:
+    """Return a sentence that names the checkpoint of nearly this path; empty if there is none."""
+    found = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    names = [file.name for file in found if file.suffix in checkpoints.SUFFIXES]
+    wanted = path.name.lower()
+    close = [name for name in names if wanted in (name.lower(), Path(name).stem.lower())]
+    close += get_close_matches(path.name, names, n=1)
+    return f"Did you mean {os.fspath(path.parent / close[0])!r}? " if close else ""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,12 @@ __tracebackhide__ = True
 # Observations that a decoder is fitted on.
 _SEEN = 4000
 SUFFIXES = (".pt", ".pth", ".ckpt", ".pt2", ".onnx", ".safetensors")
+# Settings of a class of the user's own: how it is made, and of its training what a task must meet.
+_OF_CLASS = ("class", "arguments")
+_CONDITIONS = ("action_repeat", "obs_keys")
 _CLASS = """\
 {path!r} holds {count} tensors ({names}, ...), which are neither TD-MPC2's nor DreamerV3's. Say
-which class they belong to in a file {side!r} beside it:
+which class they belong to {where}:
     class = "package.module:Network"
     arguments = {{ hidden = 64 }}  # what its constructor takes
 or write --cpg-model=module:factory with a function of yours that loads it."""
@@ -50,7 +55,7 @@ def load(path: str | os.PathLike[str], task: Task | None = None, **settings: Any
     rate_by = settings.pop("rate_by", "reward")
     if rate_by not in ("reward", "observations"):
         raise WorldModelError(f'rate_by: need "reward" or "observations", got {rate_by!r}')
-    model = _opened(file, settings)
+    model = _opened(file, settings, task)
     if task is not None and hasattr(model, "for_task"):
         model = model.for_task(task)
     return _decoded(model, task) if rate_by == "observations" else model
@@ -74,7 +79,7 @@ def _decoded(model: Any, task: Task | None) -> Any:
     return Decoded(model, fit_decoder(model, seen, seed=0))
 
 
-def _opened(file: Path, settings: dict[str, Any]) -> Any:
+def _opened(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
     if file.suffix == ".onnx":
         _refuse(file, settings)
         from pytest_cpg.world_models.onnx import OnnxDynamics
@@ -85,10 +90,10 @@ def _opened(file: Path, settings: dict[str, Any]) -> Any:
     if exported.kind_of(file):
         _refuse(file, settings)
         return exported.Program.load(file)
-    return _of_weights(file, settings)
+    return _of_weights(file, settings, task)
 
 
-def _of_weights(file: Path, settings: dict[str, Any]) -> Any:
+def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
     """Return the network whose weights a file holds."""
     from pytest_cpg.world_models.dreamer import DreamerV3, is_dreamer
     from pytest_cpg.world_models.mlp import FORMAT, MLP
@@ -105,7 +110,7 @@ def _of_weights(file: Path, settings: dict[str, Any]) -> Any:
             return MLP.load(file)
         weights = weights_in(content, file)
     if "class" in settings:
-        return _of_class(settings, weights)
+        return _of_class(file, settings, weights, task)
     for kind, is_kind in ((TDMPC2, is_tdmpc2), (DreamerV3, is_dreamer)):
         if is_kind(weights):
             return _with_settings(kind, file, weights, settings)
@@ -114,7 +119,7 @@ def _of_weights(file: Path, settings: dict[str, Any]) -> Any:
             path=os.fspath(file),
             count=len(weights),
             names=", ".join(list(weights)[:3]),
-            side=file.with_suffix(".toml").name,
+            where=_where_to_say(file, settings),
         )
     )
 
@@ -126,25 +131,90 @@ def _with_settings(kind: Any, file: Path, weights: Any, settings: dict[str, Any]
         raise WorldModelError(f"{os.fspath(file)!r}: its settings are wrong: {error}.") from error
 
 
-def _of_class(settings: dict[str, Any], weights: Any) -> Any:
+def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | None) -> Any:
     """Return a network of the user's own class with these weights, all of them and no others."""
-    from pytest_cpg.world_models.factories import named
+    from pytest_cpg.world_models.conditions import check_same
+    from pytest_cpg.world_models.tensors import torch
     from pytest_cpg.world_models.weights import check
 
-    network = named(settings["class"], what="class")(**settings.get("arguments", {}))
+    unknown = sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS})
+    if unknown:
+        known = [*_OF_CLASS, *_CONDITIONS, "rate_by"]
+        close = get_close_matches(unknown[0], known, n=1)
+        fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: its settings have {unknown[0]}, which changes nothing in a "
+            f"network of your own class. {fix} What its constructor takes goes into arguments."
+        )
+    name, arguments = settings["class"], settings.get("arguments", {})
+    network = _constructed(file, name, arguments)
+    if not isinstance(network, torch.nn.Module):
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: {name!r} made {network!r}, which is no torch.nn.Module. Name "
+            f"the class of the network in class."
+        )
     check(
         weights,
         {name: tuple(value.shape) for name, value in network.state_dict().items()},
-        model=f"{settings['class']} with arguments {settings.get('arguments', {})}",
+        model=f"{name} with arguments {arguments}",
         version="another version of that class, or trained with other arguments",
     )
+    if task is not None:
+        given = {key: settings[key] for key in _CONDITIONS if key in settings}
+        check_same(given, task, model=f"network of {name}")
     network.load_state_dict(weights)
     return network.eval()
 
 
+def _constructed(file: Path, name: Any, arguments: Any) -> Any:
+    """Return what a named class makes of arguments, or raise WorldModelError if it takes others."""
+    from pytest_cpg.world_models.factories import named
+
+    if not isinstance(name, str):
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: class: need the path of a class, "
+            f'"package.module:Network", got {name!r}'
+        )
+    if not isinstance(arguments, dict):
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: arguments: need what the constructor takes by name, as in "
+            f"{{ hidden = 64 }}, got {arguments!r}"
+        )
+    kind = named(name, what="class")
+    if not callable(kind):
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: class = {name!r} is {kind!r}. Name the class of the network."
+        )
+    try:
+        taken = signature(kind)
+    # Something that cannot be asked what it takes.
+    except ValueError:
+        return kind(**arguments)
+    try:
+        taken.bind(**arguments)
+    except TypeError as error:
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: arguments = {arguments!r} do not suit {name}{taken}: {error}."
+        ) from None
+    return kind(**arguments)
+
+
+def _where_to_say(file: Path, settings: dict[str, Any]) -> str:
+    """Return where the class is to be named: in the side file, if there is one."""
+    for side in _sides(file):
+        found = f"it has {', '.join(sorted(settings))}" if settings else "it is empty"
+        return f"in {side.name!r}, where class is missing ({found})"
+    return f"in a file {file.with_suffix('.toml').name!r} beside it"
+
+
+def _sides(file: Path) -> list[Path]:
+    """Return the side files there are."""
+    return [side for suffix in (".toml", ".json") if (side := file.with_suffix(suffix)).is_file()]
+
+
 def _side_settings(file: Path) -> dict[str, Any]:
     """Return what the side file says; nothing where there is none."""
-    sides = [side for suffix in (".toml", ".json") if (side := file.with_suffix(suffix)).is_file()]
+    sides = _sides(file)
     if len(sides) > 1:
         raise WorldModelError(
             f"{os.fspath(file)!r} has two side files, {sides[0].name} and {sides[1].name}. "

@@ -69,13 +69,7 @@ class Conditions:
                 f"{sizes[1]}, and {task.name!r} has sizes {own[0]} and {own[1]}: it was trained on "
                 f"another task."
             )
-        repeat = getattr(task, "action_repeat", 1)
-        if repeat != self.action_repeat:
-            raise WorldModelError(
-                f"this {model} was trained with action_repeat={self.action_repeat}, and "
-                f"{task.name!r} holds an action for {repeat}. Gate it on a task that holds each "
-                f"action as long as training did."
-            )
+        _check_repeat(self.action_repeat, task, model)
         self._check_actions(task, model)
         # A task that names its observations lets their order be checked.
         offered = getattr(task, "observation_keys", None)
@@ -107,6 +101,38 @@ class Conditions:
             for (name, size), end in zip(offered.items(), ends.tolist(), strict=True)
         }
         return tuple(column for name in self.obs_keys for column in at[name])
+
+
+def check_same(settings: Mapping[str, Any], task: Task, *, model: str) -> None:
+    """Raise WorldModelError unless a task is as a network reads it that reorders nothing.
+
+    Parameters
+    ----------
+    settings : mapping
+        The ``action_repeat`` and ``obs_keys`` of training, as far as they are known.
+    """
+    if "action_repeat" in settings:
+        _check_repeat(settings["action_repeat"], task, model)
+    offered = getattr(task, "observation_keys", None)
+    if "obs_keys" in settings and offered:
+        own = settings["obs_keys"]
+        keys = list(keys_of(own)) if isinstance(own, (str, list, tuple)) else own
+        if keys != list(offered):
+            raise WorldModelError(
+                f"this {model} reads obs_keys={own!r}, and {task.name!r} observes {list(offered)}, "
+                f"in that order. Give the network these, or reorder them by a factory of yours: "
+                f"--cpg-model=module:factory."
+            )
+
+
+def _check_repeat(trained: Any, task: Task, model: str) -> None:
+    repeat = getattr(task, "action_repeat", 1)
+    if repeat != trained:
+        raise WorldModelError(
+            f"this {model} was trained with action_repeat={trained!r}, and {task.name!r} holds an "
+            f"action for {repeat}. Gate it on a task that holds each action as long as training "
+            f"did."
+        )
 
 
 def require(settings: Mapping[str, Any], needed: Mapping[str, str], *, model: str) -> None:

@@ -14,6 +14,10 @@ from pytest_cpg.contracts import ComponentError
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
+_PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+# By one of these an object is known to be a model, and nothing that makes one.
+_OF_MODELS = ("rollout", "state_dict")
+
 
 def named(text: str, *, what: str = "factory") -> Any:
     """Return what ``module:name`` stands for, with modules of the working directory in reach.
@@ -49,14 +53,44 @@ def named(text: str, *, what: str = "factory") -> Any:
     return found
 
 
+def check_factory(text: str, factory: Any) -> None:
+    """Raise ComponentError unless what a text stands for can be called with a task, or nothing."""
+    fix = "Name a function that returns the model; it may take the task."
+    if not isinstance(factory, type) and any(hasattr(factory, name) for name in _OF_MODELS):
+        raise ComponentError(f"{text!r} is a model itself. Name a function that returns it.")
+    if not callable(factory):
+        raise ComponentError(f"{text!r} is {factory!r}, which cannot be called. {fix}")
+    try:
+        taken = inspect.signature(factory)
+    # Something that cannot be asked what it takes.
+    except (TypeError, ValueError):
+        return
+    needed = [p for p in taken.parameters.values() if p.default is p.empty]
+    places = [p for p in needed if p.kind in _PLACES]
+    named_only = [p.name for p in needed if p.kind is p.KEYWORD_ONLY and p.name != "task"]
+    if len(places) > 1 or named_only:
+        raise ComponentError(
+            f"{text!r} takes {taken}, and is called with the task or with nothing. {fix}"
+        )
+
+
+def returned(text: str, factory: Callable[..., Any], task: Any) -> Any:
+    """Return the model that a named factory makes, or raise ComponentError if it makes none."""
+    model = made(factory, task)
+    if model is None:
+        raise ComponentError(f"{text!r} returned None. End it in a return of the model.")
+    if inspect.isgenerator(model):
+        raise ComponentError(f"{text!r} yields, as only a fixture may. Return the model from it.")
+    return model
+
+
 def made(factory: Callable[..., Any], task: Any) -> Any:
     """Return what a factory makes: it is given the task if it has a place for it."""
     try:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):
         return factory(task)
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [p for p in parameters if p.kind in places and p.default is p.empty]
+    needed = [p for p in parameters if p.kind in _PLACES and p.default is p.empty]
     if needed:
         return factory(task)
     if any(p.name == "task" for p in parameters):

@@ -23,6 +23,9 @@ _NETWORK = ("model", "agent_state_dict", "state_dict", "model_state_dict")
 _COMPILED = "_orig_mod."
 # A report names so many keys of each kind.
 _NAMED = 6
+_PARALLEL = ", which is what DataParallel adds"
+# As many bytes of a file that is none of torch's.
+_SHOWN = 12
 
 
 def read_content(path: str | os.PathLike[str]) -> Any:
@@ -46,8 +49,20 @@ def read_content(path: str | os.PathLike[str]) -> Any:
         ) from None
     except (RuntimeError, EOFError, KeyError, ValueError) as error:
         raise WorldModelError(
-            f"{os.fspath(path)!r} is no file of torch.save: {str(error).splitlines()[0]}"
+            f"{os.fspath(path)!r} is no file of torch.save: {_why_unread(path, error)}. Save the "
+            f"weights by torch.save(model.state_dict(), path)."
         ) from None
+
+
+def _why_unread(path: str | os.PathLike[str], error: Exception) -> str:
+    """Return why torch could not read a file; of bytes that it did not write it says nothing."""
+    with open(path, "rb") as file:
+        first = file.read(_SHOWN)
+    if not first:
+        return "it is empty"
+    if isinstance(error, RuntimeError) and str(error):
+        return str(error).splitlines()[0].rstrip(".")
+    return f"it begins with {first!r}"
 
 
 def read_weights(path: str | os.PathLike[str]) -> Weights:
@@ -138,7 +153,24 @@ def check(
     # What is missing usually stands there under another name.
     problems += _others(weights, (*layout, *ignored))
     if problems:
+        prefix = _prefix(weights, layout)
+        if prefix:
+            raise WorldModelError(
+                f"every name in the file begins with {prefix!r}, and no name of {model} does"
+                f"{_PARALLEL * (prefix == 'module.')}. Save the weights of what is inside, by "
+                f"their own names: torch.save(network.{prefix}state_dict(), path)."
+            )
         raise _mismatch(problems, model=model, version=version)
+
+
+def _prefix(weights: Weights, layout: Mapping[str, Shape]) -> str:
+    """Return what stands before every name of a layout, and before no other; empty if nothing."""
+    name = next(iter(layout), "")
+    for found in weights:
+        prefix = found.removesuffix(name) if found.endswith(f".{name}") else ""
+        if prefix and set(weights) == {prefix + own for own in layout}:
+            return prefix
+    return ""
 
 
 def _others(weights: Weights, known: Sequence[str]) -> list[str]:

@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,3 +94,77 @@ def test_a_file_without_weights_is_refused(tmp_path):
         checkpoints.load(tmp_path / "model.pt")
     with pytest.raises(WorldModelError, match="there is no model file"):
         checkpoints.load(tmp_path / "other.pt")
+
+
+@pytest.fixture
+def stored(tmp_path, networks):
+    """Return what writes the side file of a network's weights, and loads them."""
+    torch.save(networks.Network().state_dict(), tmp_path / "model.pt")
+
+    def load(side, task=None):
+        (tmp_path / "model.toml").write_text(side)
+        return checkpoints.load("model.pt", task)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        ("discont = 0.9", r"its settings have discont, which changes nothing.*Known: class, arg"),
+        ("obs_key = []", r"obs_key, .* Did you mean obs_keys\?"),
+        ("action_repeat = 4", r"with action_repeat=4, and 'maze' holds an action for 1"),
+        ('action_repeat = "1"', r"with action_repeat='1', and 'maze' holds"),
+        (
+            "arguments = { hiden = 8 }",
+            r"'hiden': 8\} do not suit .*hidden=3.* unexpected .*hiden",
+        ),
+        ('arguments = "hidden"', r"arguments: need what the constructor takes .* got 'hidden'"),
+    ],
+)
+def test_a_side_file_with_a_class_says_nothing_in_vain(stored, side, message):
+    with pytest.raises(WorldModelError, match=message):
+        stored(f'class = "networks:Network"\n{side}\n', maze())
+
+
+def test_what_a_side_file_says_of_training_holds_for_a_class_too(stored):
+    keyed = SimpleNamespace(name="keyed", observation_keys={"position": 1, "velocity": 1})
+    said = 'class = "networks:Network"\naction_repeat = 1\nobs_keys = ["position", "velocity"]\n'
+    assert stored(said, keyed).inner.out_features == 3
+    assert stored(said, maze()).inner.out_features == 3
+    for order in ('["velocity", "position"]', '["nonsense"]', "7"):
+        with pytest.raises(WorldModelError, match=r"observes \['position', 'velocity'\], in that"):
+            stored(f'class = "networks:Network"\nobs_keys = {order}\n', keyed)
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        ("class = 3", r'need the path of a class, "package.module:Network", got 3'),
+        ('class = "networks:torch"', r"class = 'networks:torch' is <module 'torch'"),
+        ('class = "builtins:dict"', r"'builtins:dict' made \{\}, which is no torch\.nn\.Module"),
+        ('clas = "networks:Network"', r"in 'model.toml', where class is missing \(it has clas\)"),
+        ("", r"in 'model.toml', where class is missing \(it is empty\)"),
+    ],
+)
+def test_a_side_file_without_a_class_to_make_is_told_what_to_write(stored, side, message):
+    with pytest.raises(WorldModelError, match=message):
+        stored(side)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "torch.save: it is empty. Save the"), (b"hello you", "it begins with b'hello you'")],
+)
+def test_a_file_that_torch_did_not_write_is_described(tmp_path, content, message):
+    (tmp_path / "model.pt").write_bytes(content)
+    with pytest.raises(WorldModelError, match=message):
+        checkpoints.load(tmp_path / "model.pt")
+
+
+def test_names_of_a_wrapped_network_are_told_by_their_prefix(tmp_path, networks):
+    weights = networks.Network().state_dict()
+    torch.save({f"module.{name}": value for name, value in weights.items()}, tmp_path / "model.pt")
+    (tmp_path / "model.toml").write_text('class = "networks:Network"')
+    with pytest.raises(WorldModelError, match=r"'module\.', .*what DataParallel adds.*k\.mod"):
+        checkpoints.load("model.pt")

@@ -24,6 +24,54 @@ def test_a_factory_is_given_the_task_if_it_has_a_place_for_it():
     assert made(dict, []) == {}
 
 
+FACTORIES = """
+class Model:
+    def rollout(self, latents, actions): ...
+
+model = Model()
+def two(observations, actions): ...
+def named(*, size): ...
+def nothing(): ...
+def fixture(task=None): yield Model()
+def right(*, task): return Model()
+"""
+
+
+@pytest.fixture
+def factories(tmp_path, monkeypatch):
+    """Put a module of factories, and a checkpoint, where pytest was started."""
+    (tmp_path / "factories.py").write_text(FACTORIES)
+    (tmp_path / "ok.pt").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield __import__("factories")
+    __import__("sys").modules.pop("factories")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("factories:two", r"'factories:two' takes \(observations, actions\), and is called with"),
+        ("factories:named", r"takes \(\*, size\), and is called with the task or with nothing"),
+        ("factories:model", "'factories:model' is a model itself. Name a function that returns it"),
+        ("ok.PT", "Did you mean 'ok.pt'"),
+        ("ok", "no world model named 'ok'. Did you mean 'ok.pt'. Give module:factory"),
+        ("oks.pt", "no model file 'oks.pt'. Did you mean 'ok.pt'. A path is from"),
+    ],
+)
+def test_what_makes_no_model_is_told_what_to_name(factories, text, message):
+    del factories
+    with pytest.raises(ComponentError, match=message):
+        factory_of(text, {})
+
+
+@pytest.mark.parametrize(("name", "said"), [("nothing", "returned None"), ("fixture", "yields")])
+def test_a_factory_that_returns_no_model_is_named(factories, name, said):
+    with pytest.raises(ComponentError, match=rf"'factories:{name}' {said}"):
+        factory_of(f"factories:{name}", {})("task")
+    assert isinstance(factory_of("factories:right", {})("task"), factories.Model)
+
+
 def test_a_model_is_a_registered_name_or_a_factory_or_a_file(tmp_path):
     assert factory_of("mlp", {"mlp": len}) is len
     for text, said in (
