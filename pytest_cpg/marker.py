@@ -122,6 +122,8 @@ _OF_GATES = tuple(option for option in OPTIONS if option.is_for_one_gate)
 
 
 _SMOKE_EPISODES = 2
+# A planner that no name can stand for.
+_POLICY_GUIDED = "policy-guided"
 
 
 def parse_gate(
@@ -296,9 +298,9 @@ def _task_options(
     """Return what a marker says of its task, checked as far as can be without building it."""
     given = {name: marked[name] for name in _TASK_OPTIONS if marked.get(name) is not None}
     for name, value in given.items():
-        _checked(name, _TASK_OPTIONS[name], value)
+        given[name] = _checked(name, _TASK_OPTIONS[name], value)
         try:
-            signature(make_task).bind_partial(**{name: value})
+            signature(make_task).bind_partial(**{name: given[name]})
         except TypeError:
             raise ValueError(
                 f"{name}: task {task!r} does not know it. Leave it out of this marker."
@@ -317,7 +319,12 @@ def _planner(marked: Mapping[str, Any], planners: Mapping[str, PlannerFactory]) 
     given = marked.get("planner", "random-shooting")
     horizon = marked.get("horizon")
     if horizon is not None:
-        _checked("horizon", whole(1), horizon)
+        horizon = _checked("horizon", whole(1), horizon)
+    if given == _POLICY_GUIDED and given not in planners:
+        raise ValueError(
+            f"planner: {given!r} has to be given its policy. Write "
+            f"planner=PolicyGuided(policy=...), from pytest_cpg.planners."
+        )
     if isinstance(given, str):
         factory = lookup("planner", given, planners)
         planner = factory() if horizon is None else factory(horizon=horizon)

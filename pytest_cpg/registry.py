@@ -51,14 +51,17 @@ def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
     """Return ``table[name]``, or say what to type instead."""
     if name in table:
         return table[name]
+    meant = None
     if kind == "task":
-        from pytest_cpg.tasks.families import family_member
+        from pytest_cpg.tasks.families import family_member, prefixed
 
         member: Any = family_member(name)
         if member is not None:
             return member  # type: ignore[no-any-return]  # a table of tasks holds their factories
+        meant = prefixed(name)
+    fix = f"Did you mean {meant!r}?" if meant else did_you_mean(name, table)
     raise ComponentError(
-        f"no {kind} named {name!r}. {did_you_mean(name, table)} To add one, return it from the "
+        f"no {kind} named {name!r}. {fix} To add one, return it from the "
         f"pytest_cpg_{hook_suffix(kind)} hook."
     )
 

@@ -78,9 +78,13 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
         if not pending.size:
             return Starts(episodes=indices, states=states, seeds=seeds, skipped=skipped)
         skipped += 1 if fixed else len(pending)
+    threshold = getattr(task, "threshold", None)
+    fix = "Start it farther from its goal."
+    if threshold is not None:
+        fix = f"Raise threshold={threshold:g}, which that step's reward reaches, or start farther."
     raise TaskError(
         f"{task.name}: episode {pending[0]} found {_MOST_SKIPS} starts in a row that one idle step "
-        f"solves; the task needs no planning. Start it farther from its goal."
+        f"solves; the task needs no planning. {fix}"
     )
 
 

@@ -283,7 +283,9 @@ def dmc(
             threads=threads,
         )
     if actions != "box":
-        raise ValueError(f'actions: dmc:{domain}-{task} has "box" only, got {actions!r}')
+        raise ComponentError(
+            f'actions: dmc:{domain}-{task} has "box" only, got {actions!r}. Leave actions= out.'
+        )
     return replace(
         _suite_task(domain, task, own_share() if threads is None else threads),
         budget=budget,

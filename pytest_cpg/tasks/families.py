@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -57,6 +58,10 @@ def _gym(name: str) -> TaskFactory:
 FAMILIES: Mapping[str, Callable[[str], TaskFactory]] = MappingProxyType(
     {"dmc:": _dmc, "gym:": _gym}
 )
+# What names look like, so that a mistyped one imports no simulator in vain.
+_LIKE: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {"dmc:": re.compile(r"[a-z_]+-[a-z_-]+"), "gym:": re.compile(r".+-v\d+")}
+)
 
 
 def family_member(name: str) -> TaskFactory | None:
@@ -70,6 +75,20 @@ def family_member(name: str) -> TaskFactory | None:
     prefix, colon, rest = name.partition(":")
     family = FAMILIES.get(prefix + colon)
     return None if family is None else family(rest)
+
+
+def prefixed(name: str) -> str | None:
+    """Return the name of a family's task that lacks its prefix; None if no family has it."""
+    for prefix, family in FAMILIES.items():
+        if not _LIKE[prefix].fullmatch(name):
+            continue
+        try:
+            family(name)
+        # There is no such task, or the family is not installed.
+        except ComponentError:
+            continue
+        return f"{prefix}{name}"
+    return None
 
 
 def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> ComponentError:

@@ -304,7 +304,7 @@ def check_name(name: str) -> None:
     try:
         gymnasium.spec(name)
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
-        raise unknown_name("Gymnasium environment", "gym:", name, gymnasium.registry) from error
+        raise unknown_name("Gymnasium environment", "gym:", name, _newest().values()) from error
 
 
 def _world_of(make: str) -> World:
@@ -362,6 +362,21 @@ def _made(make: str | Callable[[], Any]) -> Any:
             f"gym:{make} needs a package that is not installed: {error}. "
             f'Type: pip install "pytest-cpg[gymnasium,control]"'
         ) from error
+    # An id that is registered for nothing but to say where its code has gone.
+    except ImportError as error:
+        newest = _newest().get(_family_of(gymnasium.spec(make)), make)
+        fix = f" Take gym:{newest}." if newest != make else ""
+        raise ComponentError(f"gym:{make} cannot be made: {error}{fix}") from error
+
+
+def _newest() -> dict[tuple[str | None, str], str]:
+    """Return the newest id of every environment."""
+    by_version = sorted(gymnasium.registry.values(), key=lambda spec: spec.version or 0)
+    return {_family_of(spec): spec.id for spec in by_version}
+
+
+def _family_of(spec: Any) -> tuple[str | None, str]:
+    return spec.namespace, spec.name
 
 
 def _action_space(space: Any, title: str) -> ActionSpace:

@@ -134,3 +134,8 @@ def test_an_unknown_name_says_what_to_type(name, message):
 def test_a_task_that_cannot_be_planned_for_says_why(name, message):
     with pytest.raises(ComponentError, match=message):
         dmc(name)
+
+
+def test_levels_of_a_task_without_formulas_are_refused_as_a_mistake():
+    with pytest.raises(ComponentError, match=r'dmc:walker-walk has "box" only, got \'levels\''):
+        dmc("walker-walk", actions="levels")

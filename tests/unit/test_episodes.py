@@ -146,6 +146,13 @@ def test_a_task_that_starts_at_its_goal_is_an_error():
         sample_starts(Track(far=1e-9), 3, seed=0)
 
 
+def test_a_threshold_that_every_start_reaches_is_named():
+    task = Track(far=1e-9)
+    task.threshold = 0.0
+    with pytest.raises(TaskError, match=r"Raise threshold=0, which that step's reward reaches"):
+        sample_starts(task, 3, seed=0)
+
+
 def test_a_diverged_simulator_names_the_episode_and_step():
     task = Track(breaks_at=8.0)
     with pytest.raises(TaskError, match=r"diverged in episode \d+ at step \d+"):

@@ -266,3 +266,12 @@ class Unpicklable(Pictured):
 def test_an_environment_that_cannot_be_a_task_says_why(made, message):
     with pytest.raises(ComponentError, match=message):
         gym_task(made)
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
+def test_an_id_whose_code_has_moved_names_the_one_to_take():
+    pytest.importorskip("mujoco")
+    with pytest.raises(ComponentError, match=r"gym:Hopper-v3 .* moved .* Take gym:Hopper-v5"):
+        gym_task("Hopper-v3")
+    with pytest.raises(ComponentError, match=r"Hoper-v3'. Did you mean 'gym:Hopper-v5'"):
+        gym_task("Hoper-v3")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_cpg.contracts import BoxActions, FiniteActions
+from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions
 from pytest_cpg.marker import Components, parse_gate
 from pytest_cpg.options import OPTIONS
 from pytest_cpg.planners import PLANNERS
@@ -93,3 +93,30 @@ def test_an_environment_without_a_goal_asks_for_one():
         spec_of(task="gym:CartPole-v1")
     assert spec_of(task="gym:CartPole-v1", metric="return").task_options == ()
     assert spec_of(task="gym:CartPole-v1", threshold=2).task == "gym:CartPole-v1"
+
+
+def test_a_number_given_as_text_reaches_the_task_and_the_planner_as_a_number():
+    spec = spec_of(task="cheetah-run", action_repeat="2", threshold="0.5", budget="7", horizon="4")
+    assert dict(spec.task_options) == {"action_repeat": 2, "threshold": 0.5, "budget": 7}
+    assert spec.planner.horizon == 4
+    task = made(task=Own(), action_repeat="4")
+    assert task.action_repeat == 4
+
+
+def test_a_task_without_its_prefix_is_found_in_its_family():
+    pytest.importorskip("gymnasium")
+    with pytest.raises(ComponentError, match=r"no task named 'CartPole-v1'\. Did you mean 'gym:C"):
+        spec_of(task="CartPole-v1")
+    with pytest.raises(ComponentError, match=r"no task named 'two-rom'\. Did you mean 'two-room'"):
+        spec_of(task="two-rom")
+
+
+def test_a_task_of_the_suite_without_its_prefix_is_found_there():
+    pytest.importorskip("dm_control")
+    with pytest.raises(ComponentError, match="Did you mean 'dmc:walker-walk'"):
+        spec_of(task="walker-walk")
+
+
+def test_a_planner_that_takes_a_policy_says_how_to_give_it():
+    with pytest.raises(ValueError, match=r"Write planner=PolicyGuided\(policy=...\), from"):
+        spec_of(task="maze", planner="policy-guided")
