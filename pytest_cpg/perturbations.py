@@ -25,7 +25,7 @@ class DropActions:
     Attributes
     ----------
     count : int
-        Actions that are lost, at least 0.
+        Actions that are lost, from 0 to 1 000 000.
     at : int, optional
         Steps taken before.
     every : int, optional
@@ -41,13 +41,14 @@ class DropActions:
     probability: float | None = None
 
     def __post_init__(self) -> None:
-        _keep(self, "count", _whole("count", self.count, least=0))
+        _keep(self, "count", _whole("count", self.count, least=0, most=_MOST_STEPS))
         given = [name for name in _MOMENTS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{given[0]}= and {given[1]}= both say when actions are dropped")
         for name, least in (("at", 0), ("every", 1)):
             if name in given:
-                _keep(self, name, _whole(name, getattr(self, name), least=least))
+                whole = _whole(name, getattr(self, name), least=least, most=_MOST_STEPS)
+                _keep(self, name, whole)
         if self.probability is not None:
             probability = _positive("probability", self.probability)
             if probability > 1:
@@ -70,13 +71,13 @@ class DelayActions:
     Attributes
     ----------
     steps : int
-        At least 1.
+        From 1 to 10 000.
     """
 
     steps: int
 
     def __post_init__(self) -> None:
-        _keep(self, "steps", _whole("steps", self.steps, least=1))
+        _keep(self, "steps", _whole("steps", self.steps, least=1, most=_MOST_DELAY))
 
     @property
     def name(self) -> str:
@@ -170,6 +171,8 @@ Perturbation: TypeAlias = DropActions | DelayActions | ActionNoise | Observation
 
 _MOMENTS = ("at", "every", "probability")
 _SCALES = ("mass", "friction", "gravity")
+# Longer than any episode; what is delayed waits in memory.
+_MOST_STEPS, _MOST_DELAY = 1_000_000, 10_000
 # Every name without its number, and with one.
 _EXAMPLES = {
     "drop-next": "drop-next-5",
@@ -181,6 +184,7 @@ _EXAMPLES = {
     "gravity": "gravity-0.9",
 }
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_CALL = re.compile(r"(DropActions|DelayActions|ActionNoise|ObservationNoise|Physics)\(")
 _NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})(?:-([a-z]+)-({_NUMBER}))?")
 
 
@@ -205,6 +209,13 @@ def parse_perturbation(given: Any) -> Perturbation | None:
         raise ValueError(f"need a perturbation or its name, got {given!r}. {_known()}")
     if given == "none":
         return None
+    if _CALL.match(given):
+        raise ValueError(
+            f"{given!r} is a text. Write {given} without the quotes, from "
+            f"pytest_cpg.perturbations, or a name such as 'drop-next-5'."
+        )
+    if "," in given:
+        _check_parts(given)
     if given.partition("-")[0] in _SCALES:
         return Physics(**_scales(given))
     match = _NAMED.fullmatch(given)
@@ -223,6 +234,25 @@ def parse_perturbation(given: Any) -> Perturbation | None:
     if kind == "delay":
         return DelayActions(_figure(number))
     return (ActionNoise if kind == "action-noise" else ObservationNoise)(float(number))
+
+
+def _check_parts(given: str) -> None:
+    """Raise ValueError unless all that commas join is physics, which alone can be joined."""
+    parts = given.split(",")
+    if not all(parts):
+        left = ",".join(filter(None, parts)) or "mass-1.2,gravity-0.9"
+        raise ValueError(f"{given!r} has a comma too many. Write {left!r}.")
+    others = [part for part in parts if _kind(part) not in ("", *_SCALES)]
+    if others:
+        raise ValueError(
+            f"{given!r} combines {others[0]!r} with another: only mass, friction and gravity can "
+            f"be joined, as in 'mass-1.2,gravity-0.9'. Write one gate for each."
+        )
+
+
+def _kind(given: str) -> str:
+    """Return the kind of perturbation that a name begins with, empty if it is none."""
+    return next((kind for kind in _EXAMPLES if given.startswith(f"{kind}-")), "")
 
 
 def _scales(given: str) -> dict[str, float]:
@@ -266,9 +296,11 @@ def _short(value: float) -> str:
     return text if float(text) == value else repr(value)
 
 
-def _whole(name: str, value: Any, *, least: int) -> int:
+def _whole(name: str, value: Any, *, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}: need a whole number of at least {least}, got {value!r}")
+    if int(value) > most:
+        raise ValueError(f"{name}: need a whole number of at most {most}, got {value!r}")
     return int(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -88,6 +89,11 @@ def check_ties(ties: str) -> None:
     """Raise ValueError unless ``ties`` names a rule."""
     if ties not in get_args(Ties):
         raise ValueError(f"ties must be one of {get_args(Ties)}, got {ties!r}")
+
+
+def is_number(value: object) -> bool:
+    """Say whether a setting is a number at all, so that it can be compared with its bounds."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_counts(**counts: int) -> None:

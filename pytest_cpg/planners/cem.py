@@ -75,6 +75,8 @@ class CEM:
             minimum_deviation=self.minimum_deviation,
         )
         check_noise(correlation=self.correlation)
+        if not isinstance(self.warm_start, bool):
+            raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}")
 
     def __repr__(self) -> str:
         shown = (

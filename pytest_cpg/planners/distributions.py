@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, BoxActions, FiniteActions, FloatArray, IntArray
+from pytest_cpg.planners.candidates import is_number
 from pytest_cpg.planners.noise import draw_noise
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -194,8 +195,8 @@ class _Gaussian:
 
 def check_spread(*, smoothing: float, **deviations: float) -> None:
     """Raise ValueError unless these are settings of a `Spread`."""
-    if not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing must lie in [0, 1), got {smoothing!r}")
+    if not is_number(smoothing) or not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing must be a number in [0, 1), got {smoothing!r}")
     for name, value in deviations.items():
-        if not 0 <= value < np.inf:
+        if not is_number(value) or not 0 <= value < np.inf:
             raise ValueError(f"{name} must be a number of at least 0, got {value!r}")

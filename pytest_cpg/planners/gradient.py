@@ -16,7 +16,7 @@ from pytest_cpg.contracts import (
     PlanningModel,
     Plans,
 )
-from pytest_cpg.planners.candidates import BestPlans, check_counts, score_plans
+from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, score_plans
 from pytest_cpg.planners.distributions import shift
 from pytest_cpg.planners.noise import check_noise, draw_noise
 from pytest_cpg.planners.objective import Objective, check_choice, rate, step_weights
@@ -80,8 +80,9 @@ class GradientMPC:
         )
         check_noise(correlation=self.correlation)
         for name in ("learning_rate", "deviation", "difference"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ValueError(f"{name} must be a number above 0, got {getattr(self, name)!r}")
+            value = getattr(self, name)
+            if not is_number(value) or not 0 < value < np.inf:
+                raise ValueError(f"{name} must be a number above 0, got {value!r}")
         if self.gradients not in get_args(Gradients):
             raise ValueError(f"gradients must be one of {get_args(Gradients)}: {self.gradients!r}")
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import BestPlans, check_counts, score_plans, take
+from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, score_plans, take
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution, shift
 from pytest_cpg.planners.noise import check_noise
 from pytest_cpg.planners.objective import Objective, check_choice, rate
@@ -73,10 +73,10 @@ class ICEM:
             raise ValueError(
                 f"elites must not exceed half of samples {self.samples}, got {self.elites}"
             )
-        if not 1 <= self.decay < np.inf:
-            raise ValueError(f"decay must be at least 1, got {self.decay!r}")
-        if not 0 <= self.keep <= 1:
-            raise ValueError(f"keep must lie in [0, 1], got {self.keep!r}")
+        if not is_number(self.decay) or not 1 <= self.decay < np.inf:
+            raise ValueError(f"decay must be a number of at least 1, got {self.decay!r}")
+        if not is_number(self.keep) or not 0 <= self.keep <= 1:
+            raise ValueError(f"keep must be a number in [0, 1], got {self.keep!r}")
 
     def plan(
         self,

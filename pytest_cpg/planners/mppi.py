@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import check_counts, score_plans
+from pytest_cpg.planners.candidates import check_counts, is_number, score_plans
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
 from pytest_cpg.planners.noise import check_noise
 from pytest_cpg.planners.objective import Objective, check_choice, rate
@@ -64,7 +64,7 @@ class MPPI:
         )
         check_spread(smoothing=self.smoothing, deviation=self.deviation)
         check_noise(correlation=self.correlation)
-        if not 0 < self.temperature < np.inf:
+        if not is_number(self.temperature) or not 0 < self.temperature < np.inf:
             raise ValueError(f"temperature must be a number above 0, got {self.temperature!r}")
 
     def plan(

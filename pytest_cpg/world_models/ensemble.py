@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -34,12 +34,17 @@ class Ensemble:
     Raises
     ------
     ValueError
-        When there is no member, or the way to combine them is unknown.
+        When members are no sequence or none, or the way to combine them is unknown.
     """
 
     def __init__(self, members: Sequence[Any], combine: Combine = "mean") -> None:
         if combine not in get_args(Combine):
             raise ValueError(f"combine must be one of {get_args(Combine)}, got {combine!r}")
+        if not isinstance(members, Iterable):
+            raise ValueError(
+                f"an Ensemble needs a list of dynamics, got {describe(members)}. Write "
+                f"Ensemble([...])."
+            )
         self.members, self.combine = tuple(members), combine
         if not self.members:
             raise ValueError("an Ensemble needs at least one member, got none")

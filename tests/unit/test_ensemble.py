@@ -76,5 +76,9 @@ def test_a_member_that_is_not_usable_is_named():
 def test_an_ensemble_of_nothing_or_combined_otherwise_is_refused():
     with pytest.raises(ValueError, match="at least one member"):
         Ensemble([])
+    with pytest.raises(
+        ValueError, match=r"needs a list of dynamics, got .*Write Ensemble\(\[\.\.\.\]"
+    ):
+        Ensemble(pushing(1.0))
     with pytest.raises(ValueError, match=r"combine must be one of .*'sampled'.*, got 'median'"):
         Ensemble([pushing(1.0)], combine="median")

@@ -147,8 +147,7 @@ def test_a_task_that_starts_at_its_goal_is_an_error():
 
 
 def test_a_threshold_that_every_start_reaches_is_named():
-    task = Track(far=1e-9)
-    task.threshold = 0.0
+    task = type("Lenient", (Track,), {"threshold": 0.0})(far=1e-9)
     with pytest.raises(TaskError, match=r"Raise threshold=0, which that step's reward reaches"):
         sample_starts(task, 3, seed=0)
 
