@@ -26,6 +26,9 @@ from pytest_cpg.planners.objective import Objective, check_choice, rate
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
+# Relative, and of actions near 0: what the order of a sum may change.
+_ROUNDING = 1e-5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyGuided:
@@ -38,8 +41,9 @@ class PolicyGuided:
     ----------
     policy : callable
         Maps observations [1, O] to actions [1, A], numpy arrays both, by itself alone: an episode
-        must get the same action each time. It is asked for one episode at a time, so that no
-        batch can change what it says. Of a finite set, the action nearest to its answer is taken.
+        must get the same action each time, and for each plan one is asked for twice. It is asked
+        for one episode at a time, so that no batch can change what it says. Of a finite set, the
+        action nearest to its answer is taken.
     candidates : int
         Plans that are rated, the policy's own among them.
     horizon : int
@@ -109,6 +113,7 @@ class PolicyGuided:
             )
         actions = world_model.actions
         plans = np.empty((len(latents), self.horizon, actions.size))
+        self._check_repeats(observe(latents[:1, None])[:, 0], actions.size)
         for step in range(self.horizon):
             reached = latents[:, None]
             if step:
@@ -125,18 +130,34 @@ class PolicyGuided:
                 # The true dynamics diverged: the plan rates as infinity, whatever it goes on with.
                 rows.append(actions.idle)
                 continue
-            given = np.asarray(self.policy(observations[row : row + 1].copy()), dtype=np.float64)
-            if given.shape != (1, actions.size) or not np.isfinite(given).all():
-                raise CpgError(
-                    f"the policy of PolicyGuided gave {given!r} for one observation; return a "
-                    f"finite array of shape {(1, actions.size)}."
-                )
-            rows.append(given[0])
+            rows.append(self._answer(observations[row : row + 1], actions.size))
         wanted = np.stack(rows)
         if isinstance(actions, FiniteActions):
             distances = ((wanted[:, None] - actions.values) ** 2).sum(axis=-1)
             return np.asarray(actions.values[distances.argmin(axis=1)])
         return np.asarray(np.clip(wanted, actions.low, actions.high))
+
+    def _answer(self, observation: FloatArray, size: int) -> FloatArray:
+        """Return the policy's action [A] for one observation [1, O]."""
+        given = np.array(self.policy(observation.copy()), dtype=np.float64)
+        if given.shape != (1, size) or not np.isfinite(given).all():
+            raise CpgError(
+                f"the policy of PolicyGuided gave {given!r} for one observation; return a "
+                f"finite array of shape {(1, size)}."
+            )
+        return np.asarray(given[0])
+
+    def _check_repeats(self, observation: FloatArray, size: int) -> None:
+        """Raise CpgError where the policy acts otherwise when it is asked again [1, O]."""
+        if not np.isfinite(observation).all():
+            return
+        first, second = (self._answer(observation, size) for _ in range(2))
+        if not np.allclose(first, second, rtol=_ROUNDING, atol=_ROUNDING):
+            raise CpgError(
+                f"the policy of PolicyGuided gave {first!r} and then {second!r} for one and the "
+                f"same observation, so no verdict could be repeated. Let it return its mean "
+                f"instead of a sample, put dropout into eval mode, and keep no state between calls."
+            )
 
     def _varied(
         self, actions: ActionSpace, own: FloatArray, rngs: Sequence[np.random.Generator]

@@ -69,6 +69,27 @@ def test_a_policy_that_breaks_its_promise_is_named():
         PolicyGuided(policy="sac")
 
 
+@pytest.mark.parametrize("actions", [BOX, STEPS], ids=["box", "finite"])
+def test_a_policy_that_draws_its_actions_is_refused(actions):
+    rng = np.random.default_rng(0)
+    planner = PolicyGuided(policy=lambda o: rng.uniform(-1, 1, size=(1, 1)))
+    with pytest.raises(CpgError, match=r"gave array.* and then array.* Let it return its mean"):
+        planned(planner, actions)
+
+
+def test_a_policy_may_use_its_buffer_again():
+    buffer = np.empty((1, 1))
+
+    def reusing(observations):
+        buffer[:] = toward_zero(observations)
+        return buffer
+
+    wanted, given = (
+        planned(PolicyGuided(policy=policy, horizon=3)) for policy in (toward_zero, reusing)
+    )
+    np.testing.assert_array_equal(given.actions, wanted.actions)
+
+
 def bound(model):
     task = Slider()
     states = task.reset(np.arange(8))
