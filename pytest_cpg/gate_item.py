@@ -24,14 +24,16 @@ MARKER = "cpg"
 NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
 RESULTS: pytest.StashKey[list[tuple[GateResult, Judgement]]] = pytest.StashKey()
 MEASUREMENTS: pytest.StashKey[list[str]] = pytest.StashKey()
+# Whether one of the measurements is about one model, and so about the one that is named.
+IS_SWEPT: pytest.StashKey[bool] = pytest.StashKey()
 ERRORS: pytest.StashKey[list[str]] = pytest.StashKey()
 ATTEMPT: pytest.StashKey[int] = pytest.StashKey()
 _FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
 
 _TWO_MODELS = (
     "{place} names model={model!r}, and this test judged another one: its own learned_dynamics "
-    "fixture hides the named model, or compare(learned=...) was given something else. Drop one of "
-    "the two."
+    "fixture hides the named model, or compare(learned=...) or sweep(learned=...) was given "
+    "something else. Drop one of the two."
 )
 
 _NO_GATE = (
@@ -136,6 +138,7 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     item.stash[ATTEMPT] = attempt
     item.stash[RESULTS] = []
     item.stash[MEASUREMENTS] = []
+    item.stash[IS_SWEPT] = False
     item.stash[ERRORS] = []
     if attempt > 1 and not allow_reruns:
         first = item.stash.get(_FIRST_FAILURE, _BROKEN_OFF)
@@ -200,7 +203,8 @@ def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
         fail(_CAUGHT.format(error=item.stash[ERRORS][0]))
     if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:
         fail(_NO_GATE)
-    if item.stash[RESULTS] and spec.model and not item.stash.get(NAMED_MODEL, False):
+    is_judged = bool(item.stash[RESULTS]) or item.stash[IS_SWEPT]
+    if is_judged and spec.model and not item.stash.get(NAMED_MODEL, False):
         place = "--cpg-model" if spec.is_model_typed else "the marker"
         fail(_TWO_MODELS.format(place=place, model=spec.model))
     failures = _failures(item, spec, settings)

@@ -102,7 +102,7 @@ class SessionRuns:
         training_data : array [T, O], path or None
             Observations that the learned model was trained on.
         """
-        from pytest_cpg.gate_item import ERRORS, MEASUREMENTS, design_of, gate_id
+        from pytest_cpg.gate_item import ERRORS, IS_SWEPT, MEASUREMENTS, design_of, gate_id
         from pytest_cpg.gates.arm_runs import Execution
         from pytest_cpg.gates.benchmark import Benchmark
         from pytest_cpg.terminal import watch_on
@@ -113,6 +113,10 @@ class SessionRuns:
         def on_result(result: GateResult) -> None:
             judge(result)
             running[gate] = "interrupted after its arms had run"
+
+        def on_measurement(text: str, models: int) -> None:
+            node.stash[MEASUREMENTS].append(text)
+            node.stash[IS_SWEPT] |= models == 1
 
         return Benchmark(
             design=design_of(spec, self.task(spec)),
@@ -128,7 +132,7 @@ class SessionRuns:
                 resumes="resume" in switches,
             ),
             on_error=lambda error: node.stash[ERRORS].append(f"{type(error).__name__}: {error}"),
-            on_measurement=lambda text: node.stash[MEASUREMENTS].append(text),
+            on_measurement=on_measurement,
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})
             ),

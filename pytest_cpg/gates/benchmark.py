@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
@@ -45,7 +45,7 @@ class Benchmark:
     on_result : callable
         Told every result; the gate is applied to it after the test's body.
     on_measurement : callable
-        Told every ranking and sweep as text, for the summary.
+        Told every ranking and sweep as text, for the summary, and how many models it is about.
     on_error : callable
         Told what broke off a comparison or measurement; it goes on to the test, which may catch it.
     watch : Watcher
@@ -66,7 +66,7 @@ class Benchmark:
 
     design: Design
     on_result: Callable[[GateResult], None]
-    on_measurement: Callable[[str], None]
+    on_measurement: Callable[[str, int], None]
     on_error: Callable[[Exception], None]
     watch: Watcher
     deadline: Callable[[], Deadline]
@@ -138,7 +138,7 @@ class Benchmark:
         """
         with self._followed() as progress:
             ranking = rank_on_starts(self.design, models, progress=progress)
-        self.on_measurement(f"ranking: {ranking}")
+        self.on_measurement(f"ranking: {ranking}", len(models))
         return ranking
 
     def sweep(
@@ -146,9 +146,9 @@ class Benchmark:
         *,
         learned: Any,
         oracle: Any = None,
-        perturbations: Sequence[Perturbation | str | None] = (),
-        horizons: Sequence[int] = (),
-        budgets: Sequence[int] = (),
+        perturbations: Iterable[Perturbation | str | None] = (),
+        horizons: Iterable[int] = (),
+        budgets: Iterable[int] = (),
     ) -> Sweep:
         """Run the three arms once for each setting of one thing; nothing is gated by it.
 
@@ -156,11 +156,11 @@ class Benchmark:
         ----------
         learned, oracle
             As of `compare`.
-        perturbations : sequence
-            What goes wrong, in place of the marker's ``perturbation``; None or "none" for nothing.
-        horizons : sequence of int
+        perturbations : iterable
+            What goes wrong, of a marker without ``perturbation``; None or "none" for nothing.
+        horizons : iterable of int
             Steps that a plan looks ahead, in place of the planner's.
-        budgets : sequence of int
+        budgets : iterable of int
             Steps within which an episode has to succeed, at most the task's budget. One run
             answers for all of them.
 
@@ -182,7 +182,7 @@ class Benchmark:
                 progress=progress,
                 execution=self.execution,
             )
-        self.on_measurement(found.line)
+        self.on_measurement(found.line, 1)
         return found
 
     def _is_diagnosed(self, result: GateResult) -> bool:

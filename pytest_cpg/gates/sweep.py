@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from difflib import get_close_matches
+from numbers import Integral, Real
 from typing import Any
 
 from pytest_cpg.contracts import CpgError
@@ -114,12 +115,20 @@ class Sweep:
         Raises
         ------
         ValueError
-            When the sweep is not over horizons.
+            When the sweep is not over horizons, or there is no such arm or tolerance.
         """
         if self.over != "horizon":
             raise ValueError(
                 f"this sweep is over {self.over}. Write sweep(learned=..., horizons=[5, 10, 15])."
             )
+        arms = list(self.rows[0].success)
+        if arm not in arms:
+            close = get_close_matches(str(arm), arms, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"no arm is named {arm!r}; the sweep has {', '.join(arms)}.{hint}")
+        is_number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+        if not is_number or not 0 <= tolerance <= 1:
+            raise ValueError(f"tolerance: need a number from 0 to 1, got {tolerance!r}")
         rates = {int(row.setting): row.success[arm].estimate for row in self.rows}
         return effective_horizon(rates, tolerance=tolerance)
 
@@ -157,7 +166,7 @@ def sweep_settings(
     *,
     oracle: Any,
     learned: Any,
-    settings: Mapping[str, Sequence[Any]],
+    settings: Mapping[str, Iterable[Any]],
     progress: ArmProgress | None = None,
     execution: Execution | None = None,
 ) -> Sweep:
@@ -186,6 +195,12 @@ def sweep_settings(
             'a sweep tells success rates, and this gate is judged by metric="return". Write '
             'metric="success" in the marker of a test that sweeps, or compare() once for each '
             "setting."
+        )
+    if over == "perturbation" and design.perturbation is not None:
+        raise CpgError(
+            f"perturbation: the marker has {design.perturbation.name!r}, and this sweep sets each "
+            f"row's own. Take it out of the marker and name it in "
+            f"sweep(perturbations=[..., {design.perturbation.name!r}])."
         )
     design = replace(design, stop="fixed")
     designs = _designs(design, over, asked)
@@ -216,9 +231,10 @@ def sweep_settings(
     )
 
 
-def _asked(settings: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
+def _asked(settings: Mapping[str, Iterable[Any]]) -> tuple[str, list[Any]]:
     """Return what is swept over and its settings, each once."""
-    given = {over: list(values) for over, values in settings.items() if len(values)}
+    listed = {over: _listed(over, values) for over, values in settings.items()}
+    given = {over: values for over, values in listed.items() if values}
     if len(given) != 1:
         raise CpgError(
             f"a sweep is over one thing, got {' and '.join(given) or 'nothing'}. Write "
@@ -238,6 +254,16 @@ def _asked(settings: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
         if isinstance(one, bool) or not isinstance(one, Integral) or one < 1:
             raise CpgError(f"{over}: need a whole number of at least 1, got {one!r}")
     return over, asked
+
+
+def _listed(over: str, values: Any) -> list[Any]:
+    """Return the settings of one kind, of whatever they are given in."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        return list(values)
+    raise CpgError(
+        f"{over}: need a list of what is swept over, got {values!r}. Write "
+        f"sweep(learned=..., {over}s=[{values!r}])."
+    )
 
 
 def _designs(design: Design, over: str, asked: Sequence[Any]) -> dict[str, Design]:

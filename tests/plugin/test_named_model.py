@@ -47,8 +47,17 @@ def test_a_session_whose_model_a_test_does_not_compare_fails(repository):
         @pytest.mark.cpg(task="track", episodes=10)
         def test_gate(benchmark_runner):
             benchmark_runner.compare(learned=right)
+
+        @pytest.mark.cpg(task="track", episodes=10)
+        def test_sweep(benchmark_runner):
+            benchmark_runner.sweep(learned=right, horizons=[3])
+
+        @pytest.mark.cpg(task="track", episodes=10)
+        def test_ranking(benchmark_runner):
+            benchmark_runner.rank({"right": right, "again": right})
         """
     )
     result = repository.runpytest("--cpg-model=mirrored")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["--cpg-model names model='mirrored', and this test judged*"])
+    result.assert_outcomes(failed=2, passed=1)
+    said = "--cpg-model names model='mirrored', and this test judged*"
+    result.stdout.fnmatch_lines([said, said])

@@ -148,6 +148,9 @@ def test_what_is_perturbed_in_all_rows_is_told():
         ({"perturbation": ["none", None]}, "the sweep has the perturbation none twice"),
         ({"horizon": [2, 0]}, "horizon: need a whole number of at least 1, got 0"),
         ({"horizon": [2, 2]}, "the sweep has the horizon 2 twice"),
+        ({"horizon": 5}, "horizon: need a list of what is swept over, got 5. Write sweep(learned="),
+        ({"perturbation": "delay-2"}, "got 'delay-2'. Write sweep(learned=..., perturbations=['d"),
+        ({"horizon": iter([2, 0])}, "horizon: need a whole number of at least 1, got 0"),
         ({"budget": [41]}, "an episode has 40 steps, got 41. Write budget=41"),
     ],
 )
@@ -180,6 +183,24 @@ def test_a_gate_that_is_judged_by_returns_has_no_success_rates_to_sweep():
     design = Design(**{**_values(), "metric": "return"})
     with pytest.raises(CpgError, match='Write metric="success" in the marker'):
         sweep("budget", [5, 20], design=design)
+
+
+def test_a_perturbation_of_the_marker_is_not_silently_replaced():
+    design = Design(**{**_values(), "perturbation": DropActions(2)})
+    with pytest.raises(CpgError, match="the marker has 'drop-next-2', and this sweep sets each"):
+        sweep("perturbation", ["none"], design=design)
+
+
+@pytest.mark.parametrize(
+    ("arm", "tolerance", "message"),
+    [
+        ("lerned", 0.05, "no arm is named 'lerned'; the sweep has .* Did you mean 'learned'?"),
+        ("learned", "x", "tolerance: need a number from 0 to 1, got 'x'"),
+    ],
+)
+def test_an_effective_horizon_of_nothing_is_refused(horizons, arm, tolerance, message):
+    with pytest.raises(ValueError, match=message):
+        horizons.effective_horizon(arm, tolerance=tolerance)
 
 
 def test_progress_names_the_setting_and_the_arm():

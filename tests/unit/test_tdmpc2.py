@@ -125,7 +125,7 @@ def test_what_a_checkpoint_does_not_say_must_be_given_and_is_named_all_at_once()
     assert "action_repeat = 2" in str(caught.value)
     assert "obs_keys, action_repeat, simnorm_dim" in str(caught.value)
     assert "discount =" not in str(caught.value)
-    with pytest.raises(WorldModelError, match="action_repeat: need .* 1 or more, got 0"):
+    with pytest.raises(WorldModelError, match=r"action_repeat: need .* 1 or more, got 0"):
         TDMPC2.of(tdmpc2(bins=11), **{**SETTINGS, "action_repeat": 0})
 
 
