@@ -6,7 +6,7 @@ Nothing heavier than pytest is imported before the first gate is collected.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -195,24 +195,49 @@ def cpg(
 
 
 @pytest.fixture
-def conformance_task() -> Task:
+def conformance_task(request: pytest.FixtureRequest) -> Task:
     """Give the task that `pytest_cpg.conformance` tries; override it with yours."""
-    pytest.skip(_NOTHING_TO_TRY.format("task", "MyTask()"))
+    reason = _untried("task", "MyTask()")
+    # The model comes first, and without one this is not reached.
+    if "conformance_model" in request.fixturenames:
+        pytest.fail(f"a model is tried on a task, and there is {reason}", pytrace=False)
+    _leave_out(request, reason)
 
 
 @pytest.fixture
-def conformance_planner() -> Planner:
+def conformance_planner(request: pytest.FixtureRequest) -> Planner:
     """Give the planner that `pytest_cpg.conformance` tries; override it with yours."""
-    pytest.skip(_NOTHING_TO_TRY.format("planner", "MyPlanner()"))
+    _leave_out(request, _untried("planner", "MyPlanner()"))
 
 
 @pytest.fixture
-def conformance_model() -> Any:
+def conformance_model(request: pytest.FixtureRequest) -> Any:
     """Give the world model that `pytest_cpg.conformance` tries; override it with yours."""
-    pytest.skip(_NOTHING_TO_TRY.format("model", "load_my_model()"))
+    _leave_out(request, _untried("model", "load_my_model()"))
 
 
-_NOTHING_TO_TRY = "no {0} to try: write a fixture conformance_{0} into conftest.py that returns {1}"
+def _untried(kind: str, example: str) -> str:
+    return (
+        f"no {kind} to try: write a fixture conformance_{kind} into conftest.py that returns "
+        f"{example}"
+    )
+
+
+def _leave_out(request: pytest.FixtureRequest, reason: str) -> NoReturn:
+    """Skip a test of the whole suite; fail one that was asked for by itself.
+
+    Only with the whole suite comes the test that something of it is tried.
+    """
+    modules = {
+        getattr(getattr(item, "function", None), "__module__", "") for item in request.session.items
+    }
+    is_ours = request.module.__name__.startswith(_SUITE)
+    if is_ours and f"{_SUITE}.test_components" in modules:
+        pytest.skip(reason)
+    pytest.fail(reason, pytrace=False)
+
+
+_SUITE = "pytest_cpg.conformance"
 
 
 def _named_model(request: pytest.FixtureRequest) -> Any:

@@ -52,3 +52,39 @@ def test_a_planner_of_a_user_is_tried_in_a_module_of_their_own(pytester):
         """
     )
     pytester.runpytest().assert_outcomes(passed=14)
+
+
+def test_a_misspelt_fixture_is_no_success(pytester):
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def conformance_modell():
+            return lambda observations, actions: observations + actions
+        """
+    )
+    pytester.makepyfile(test_own="from pytest_cpg.conformance.test_tasks import *")
+    result = pytester.runpytest("--pyargs", "pytest_cpg.conformance", "test_own.py")
+    result.assert_outcomes(failed=1, errors=10, skipped=27)
+    result.stdout.fnmatch_lines(
+        [
+            "no task to try: write a fixture conformance_task into conftest.py*",
+            "no component was tried: none of the fixtures conformance_task, conformance_planner*",
+        ]
+    )
+
+
+def test_a_model_without_a_task_is_not_passed_over(pytester):
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def conformance_model():
+            return lambda observations, actions: observations + actions
+        """
+    )
+    result = pytester.runpytest("--pyargs", "pytest_cpg.conformance")
+    result.assert_outcomes(passed=1, errors=3, skipped=24)
+    result.stdout.fnmatch_lines(["*a model is tried on a task, and there is no task to try: *"])
