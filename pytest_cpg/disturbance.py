@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from pytest_cpg.contracts import (
     FloatArray,
     IntArray,
     Task,
+    TaskError,
+    WorldModelError,
 )
 from pytest_cpg.perturbations import (
     ActionNoise,
@@ -66,6 +69,19 @@ class Disturbance:
         self._perturbed = np.zeros(count, dtype=bool)
         # Planned actions that wait to be executed, the next one first.
         self._pending = np.tile(task.actions.idle, (count, delay, 1))
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Let errors of tasks and models say what was perturbed, which may be their cause."""
+        try:
+            yield
+        except (TaskError, WorldModelError) as error:
+            if self._perturbation is None:
+                raise
+            raise type(error)(
+                f"{error} The gate is perturbed by {self._perturbation.name}: run it without, or "
+                f"with less of it, to tell whether that is the cause."
+            ) from error.__cause__
 
     @property
     def perturbed(self) -> BoolArray | None:

@@ -136,12 +136,13 @@ class ArmRun:
         active = np.arange(self._done, until)
         # None of them, unless this run was restored.
         active = active[~self._is_over(active)]
-        while active.size:
-            for rows in self._warm_starts.groups(active, self._plans):
-                self._execute(self._plan(rows), rows)
-            active = active[~self._is_over(active)]
-            if self._progress:
-                self._progress(until - active.size, until)
+        with self._disturbance.named():
+            while active.size:
+                for rows in self._warm_starts.groups(active, self._plans):
+                    self._execute(self._plan(rows), rows)
+                active = active[~self._is_over(active)]
+                if self._progress:
+                    self._progress(until - active.size, until)
         self._done = max(self._done, until)
         self._seconds += time.perf_counter() - begun
         return self._arm()

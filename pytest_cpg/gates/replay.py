@@ -98,9 +98,9 @@ class Replay:
 
     Attributes
     ----------
-    task, planner, starts, metric : str
+    task, planner, starts, metric, perturbation : str
         The task's name, the planner with all its settings, "sampled" or "fixed", "success" or
-        "return".
+        "return", and what was perturbed, empty for nothing.
     seed, budget, horizon : int
         Of starts and planner noise; steps an episode may take, and a plan looks ahead.
     control_period : float
@@ -121,6 +121,7 @@ class Replay:
     control_period: float
     swapped: tuple[str, ...]
     traces: Mapping[int, ArmTraces]
+    perturbation: str = ""
 
     @property
     def has_own_score(self) -> bool:
@@ -253,6 +254,7 @@ def replay_bound(
         horizon=int(design.planner.horizon),
         control_period=float(design.task.control_period),
         swapped=models["learned"].swapped,
+        perturbation="" if design.perturbation is None else design.perturbation.name,
         traces={int(row): ArmTraces(*pair) for row, pair in zip(rows, pairs, strict=True)},
     )
 

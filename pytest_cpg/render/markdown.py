@@ -189,6 +189,8 @@ def _table_row(row: Row) -> str:
         verdict += f": {_prose(row.why)}" * bool(row.why)
     else:
         verdict += f": {label(result)}{', by raw rates' * result.is_weak}"
+        if result.perturbation:
+            verdict += f", perturbed by {_prose(result.perturbation)}"
         numbers = [
             _reached(result.oracle, result.metric),
             _reached(result.learned, result.metric),

@@ -60,10 +60,11 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
 
 def _header(replay: Replay) -> str:
     count = len(replay.traces)
+    perturbed = f", perturbation {replay.perturbation}" if replay.perturbation else ""
     return (
         f"replay of {count} episode{'s'[: count != 1]}, no verdict: {replay.task}, "
         f"{replay.planner}, seed {replay.seed}, starts {replay.starts}, at most {replay.budget} "
-        f"steps of {replay.control_period:g} s"
+        f"steps of {replay.control_period:g} s{perturbed}"
     )
 
 

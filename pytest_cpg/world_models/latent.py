@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,12 @@ __tracebackhide__ = True
 
 # Steps imagined to check a model; enough to tell the horizon's axis from the others.
 _HORIZON = 3
+# Of a rollout that reads latents, actions and noise.
+_POSITIONAL, _WITH_NOISE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD), 3
+_NOISE_HINT = (
+    "; it needs a third argument, and is given noise [B, H, E] where the model says how many "
+    "normal numbers a step takes: noise_size = E"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,6 +66,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         Rows to check with.
     """
     noise_size = noise_size_of(learned)
+    hint = "" if noise_size else _noise_hint(learned.rollout)
     observations = observed(task, states)
     learned = flattened(learned, observations)
     encode: ArrayFunction = np.array
@@ -90,7 +98,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             *noise,
             shape=lambda given, plans, *_: (*plans.shape[:2], given.shape[1]),
             promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
-            f"action, without the one before [B, H, Z]",
+            f"action, without the one before [B, H, Z]{hint}",
         ),
         rows=tile_of(learned),
     )
@@ -117,6 +125,17 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
 def observed(task: Task, states: FloatArray) -> FloatArray:
     """Return what is seen of states [B, S], as an array of our own [B, O]."""
     return np.array(task.observe(states), dtype=np.float64)
+
+
+def _noise_hint(rollout: Any) -> str:
+    """Return how to be given a third argument, for a rollout that needs one; else nothing."""
+    try:
+        taken = signature(rollout).parameters.values()
+    # Something that cannot be asked what it takes.
+    except (TypeError, ValueError):
+        return ""
+    needed = [p for p in taken if p.default is p.empty and p.kind in _POSITIONAL]
+    return _NOISE_HINT * (len(needed) == _WITH_NOISE)
 
 
 def noise_size_of(learned: Any) -> int:

@@ -112,11 +112,24 @@ class OwnPlanner:
             one = slice(row, row + 1)
             kept = None if memory is None else memory[one].copy()
             rows.append(self._one(latents[one], rng, remaining[one], kept))
+            self._check_actions(rows[-1].actions)
         stacked = (
             None if any(part is None for part in parts) else np.concatenate(parts)
             for parts in zip(*rows, strict=True)
         )
         return Plans(*stacked)  # type: ignore[arg-type]  # only what is optional may be None
+
+    def _check_actions(self, actions: FloatArray) -> None:
+        """Raise WorldModelError for actions [1, H, A] that the task does not have."""
+        if actions.shape[-1] != self._actions.size:
+            return
+        wrong = actions[~self._actions.contains(actions)]
+        if len(wrong):
+            raise WorldModelError(
+                f"{self.name} gave the action {wrong[0]}, which is outside the task's: "
+                f"{self._actions}. Give the model those in its factory, which may take the task: "
+                f"task.actions."
+            )
 
     def _one(
         self,

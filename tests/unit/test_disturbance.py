@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.contracts import BoxActions, ComponentError
+from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
 from pytest_cpg.disturbance import Disturbance
 from pytest_cpg.episodes import ArmRun
 from pytest_cpg.perturbations import Physics, parse_perturbation
@@ -275,3 +275,15 @@ def test_recovery_is_the_rate_of_success_among_perturbed_episodes():
     assert arm.recovery.estimate == pytest.approx(recovered / perturbed)
     assert arm.recovery.low <= arm.recovery.estimate <= arm.recovery.high
     assert type(arm).from_dict(arm.to_dict()).perturbed.tolist() == arm.perturbed.tolist()
+
+
+def test_an_error_of_a_perturbed_gate_names_what_was_perturbed():
+    class Breaking(Slippery):
+        def with_physics(self, *, friction):
+            return Breaking(self._task, np.nan)
+
+    task = Breaking(two_room(budget=40))
+    with pytest.raises(
+        TaskError, match=r"the simulator diverged .* perturbed by friction-2: run it"
+    ):
+        Run("friction-2", task=task).arm()

@@ -155,6 +155,17 @@ def test_a_model_that_promises_noise_and_takes_none_is_told_so():
         bound(model)
 
 
+def test_a_rollout_that_needs_noise_is_told_how_to_be_given_some():
+    class Noisy(Slippery):
+        noise_size = 0
+
+        def rollout(self, latents, actions, noise):
+            raise AssertionError
+
+    with pytest.raises(WorldModelError, match=r"it needs a third argument, .*: noise_size = E"):
+        bound(Noisy())
+
+
 def test_dynamics_may_read_noise_too():
     def slipping(observations, actions, noise):
         return observations + actions + 0.1 * noise.sum(axis=1, keepdims=True)

@@ -12,6 +12,7 @@ from pytest_cpg.baseline_gate import BaselineGate
 from pytest_cpg.baselines import compare
 from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
 from pytest_cpg.outcomes import SessionEnd
+from pytest_cpg.perturbations import DropActions
 from pytest_cpg.provenance import Provenance
 from pytest_cpg.render.markdown import MARKER, markdown
 from pytest_cpg.render.notation import one_line
@@ -356,3 +357,9 @@ def test_a_session_that_fits_leaves_nothing_out():
     text = text_of({f"g{number}": entry("failed", BAD, reason="worse") for number in range(10)})
     assert "left out" not in text
     assert len(rows(text)) == 10
+
+
+def test_a_gate_that_passed_although_perturbed_says_what_was_perturbed():
+    perturbed = result_of(first(99, 100), first(99, 100), perturbation=DropActions(5))
+    (row,) = rows(text_of({"a": entry("passed", perturbed)}))
+    assert row[1] == "passed: AS GOOD AS ORACLE, by raw rates, perturbed by drop-next-5"

@@ -124,3 +124,9 @@ def test_seconds_give_way_to_what_else_is_in_the_table():
     pair = ArmTraces(ORACLE, replace(LOST, success=True, steps=30))
     assert "solved at 21  now solved at 30  " in text_of(replay_of({7: pair}))
     assert "now solved at 30 (3 s)" in text_of(replay_of({7: pair}), width=100)
+
+
+def test_a_perturbed_replay_says_what_was_perturbed():
+    perturbed = replace(replay_of({7: ArmTraces(ORACLE, LOST)}), perturbation="drop-next-5")
+    assert "steps of 0.1 s, perturbation drop-next-5" in text_of(perturbed, width=200)
+    assert "perturb" not in text_of(replay_of({7: ArmTraces(ORACLE, LOST)}))

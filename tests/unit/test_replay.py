@@ -280,12 +280,13 @@ def test_a_saved_replay_can_be_read_without_pickles(tmp_path):
             6,
         ]  # fmt: skip
         assert arrays["control_period"] == 0.1
+        assert arrays["perturbation"] == ""
         for episode, pair in result.traces.items():
             for arm, trace in zip(("oracle", "learned"), pair, strict=True):
                 for name in NAMES:
                     saved = arrays[f"episode_{episode:04d}/{arm}/{name}"]
                     assert np.array_equal(saved, getattr(trace, name))
-        assert len(arrays.files) == 11 + 2 * 2 * len(NAMES)
+        assert len(arrays.files) == 12 + 2 * 2 * len(NAMES)
 
 
 def test_a_replay_that_cannot_be_saved_names_the_path(tmp_path):
