@@ -50,7 +50,7 @@ def factory_of(text: str, registered: Mapping[str, WorldModelFactory]) -> WorldM
 def _near(path: Path) -> str:
     """Return a sentence that names the checkpoint of nearly this path; empty if there is none."""
     found = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
-    names = [file.name for file in found if file.suffix in checkpoints.SUFFIXES]
+    names = [file.name for file in found if file.suffix in checkpoints.SUFFIXES and file.is_file()]
     wanted = path.name.lower()
     close = [name for name in names if wanted in (name.lower(), Path(name).stem.lower())]
     close += get_close_matches(path.name, names, n=1)

@@ -81,7 +81,10 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
     threshold = getattr(task, "threshold", None)
     fix = "Start it farther from its goal."
     if threshold is not None:
-        fix = f"Raise threshold={threshold:g}, which that step's reward reaches, or start farther."
+        fix = (
+            f"Raise threshold={threshold:g}, which that step's reward reaches, or write "
+            f'metric="return" in its place.'
+        )
     raise TaskError(
         f"{task.name}: episode {pending[0]} found {_MOST_SKIPS} starts in a row that one idle step "
         f"solves; the task needs no planning. {fix}"

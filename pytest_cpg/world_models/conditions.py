@@ -113,16 +113,21 @@ def check_same(settings: Mapping[str, Any], task: Task, *, model: str) -> None:
     """
     if "action_repeat" in settings:
         _check_repeat(settings["action_repeat"], task, model)
-    offered = getattr(task, "observation_keys", None)
-    if "obs_keys" in settings and offered:
-        own = settings["obs_keys"]
-        keys = list(keys_of(own)) if isinstance(own, (str, list, tuple)) else own
-        if keys != list(offered):
-            raise WorldModelError(
-                f"this {model} reads obs_keys={own!r}, and {task.name!r} observes {list(offered)}, "
-                f"in that order. Give the network these, or reorder them by a factory of yours: "
-                f"--cpg-model=module:factory."
-            )
+    if "obs_keys" not in settings:
+        return
+    offered, own = list(getattr(task, "observation_keys", ())), settings["obs_keys"]
+    if not offered:
+        raise WorldModelError(
+            f"this {model} says obs_keys, and {task.name!r} has no names of observations to check "
+            f"them with. Leave obs_keys out."
+        )
+    keys = list(keys_of(own)) if isinstance(own, (str, list, tuple)) else own
+    if keys != offered:
+        raise WorldModelError(
+            f"this {model} reads obs_keys={own!r}, and {task.name!r} observes {offered}, in that "
+            f"order. Give the network these, or reorder them by a factory of yours: "
+            f"--cpg-model=module:factory."
+        )
 
 
 def _check_repeat(trained: Any, task: Task, model: str) -> None:

@@ -23,7 +23,7 @@ _NETWORK = ("model", "agent_state_dict", "state_dict", "model_state_dict")
 _COMPILED = "_orig_mod."
 # A report names so many keys of each kind.
 _NAMED = 6
-_PARALLEL = ", which is what DataParallel adds"
+_PARALLEL = " (DataParallel adds it)"
 # As many bytes of a file that is none of torch's.
 _SHOWN = 12
 
@@ -156,9 +156,10 @@ def check(
         prefix = _prefix(weights, layout)
         if prefix:
             raise WorldModelError(
-                f"every name in the file begins with {prefix!r}, and no name of {model} does"
-                f"{_PARALLEL * (prefix == 'module.')}. Save the weights of what is inside, by "
-                f"their own names: torch.save(network.{prefix}state_dict(), path)."
+                f"every name in the file begins with {prefix!r}"
+                f"{_PARALLEL * (prefix == 'module.')}, and no name of {model} does. Save the "
+                f"weights of what is inside, by their own names: "
+                f"torch.save(network.{prefix}state_dict(), path)."
             )
         raise _mismatch(problems, model=model, version=version)
 
