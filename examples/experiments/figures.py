@@ -5,7 +5,7 @@ from math import log10
 
 from pytest_cpg.stats import wilson_interval
 
-WIDTH, LEFT, RIGHT = 640, 250, 40
+WIDTH, LEFT, RIGHT = 720, 320, 40
 ORACLE, LEARNED, INK = "#2a78b5", "#d1702a", "#808080"
 
 
@@ -59,17 +59,17 @@ def rates(cells):
 
 def data_size(cells):
     """Draw the gap with its interval, and the validation error, against the transitions."""
-    height, foot = 260, 220
+    height, foot = 340, 230
 
     def across(transitions, seed):
-        return 70 + 240 * (log10(transitions) - 2) + 8 * seed
+        return 80 + 230 * (log10(transitions) - 2.3) + 8 * seed
 
     def up(share):
         return foot - 180 * share
 
     marks = [text(8, 16, "gap (blue, 95 %) and validation error / largest (orange)")]
-    for level in (0, 0.5, 1):
-        marks += [line(60, up(level), 620, up(level)), text(52, up(level) + 4, f"{level:g}", "end")]
+    for level in (-0.5, 0, 0.5, 1):
+        marks += [line(60, up(level), 660, up(level)), text(52, up(level) + 4, f"{level:g}", "end")]
     most = max(cell["validation_error"] for cell in cells)
     for cell in cells:
         transitions, seed = map(int, cell["cell"].split("-"))
@@ -77,7 +77,7 @@ def data_size(cells):
         marks += [line(x, up(low), x, up(high), ORACLE, 2), dot(x, up(gap), ORACLE)]
         marks.append(dot(x + 40, up(cell["validation_error"] / most), LEARNED))
         if not seed:
-            marks.append(text(x + 28, foot + 20, f"{transitions} transitions", "middle"))
+            marks.append(text(x + 28, height - 4, f"{transitions} transitions", "middle"))
     return drawn(height, marks)
 
 

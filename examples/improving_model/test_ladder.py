@@ -31,3 +31,22 @@ def test_reacher_low_rung(cpg):
 @pytest.mark.cpg(max_verdict="MODEL AS GOOD AS ORACLE")
 def test_reacher_high_rung(cpg):
     assert cpg.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
+
+
+cartpole = pytest.mark.cpg(task="cartpole-swingup", planner="preset", episodes=30)
+
+
+@cartpole
+@seeds
+@pytest.mark.parametrize("transitions", [60])
+@pytest.mark.cpg(max_verdict="MODEL BOTTLENECK")
+def test_cartpole_low_rung(cpg):
+    assert cpg.verdict is Verdict.MODEL_BOTTLENECK
+
+
+@cartpole
+@seeds
+@pytest.mark.parametrize("transitions", [2_000])
+@pytest.mark.cpg(max_verdict="MODEL AS GOOD AS ORACLE")
+def test_cartpole_high_rung(cpg):
+    assert cpg.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
