@@ -7,9 +7,11 @@ copies, so it may write to them, and what it returns is copied, so it may use it
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -78,6 +80,30 @@ class Convention:
         return call
 
 
+class Accustomed:
+    """A function that brings the ways to call it.
+
+    Parameters
+    ----------
+    function : callable
+        The user's, whose signature it has.
+    name : str
+        What a person would call it.
+    ways : sequence of Convention
+        Best first.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str, ways: Sequence[Convention]) -> None:
+        self.ways = list(ways)
+        self.__qualname__ = name
+        with suppress(TypeError, ValueError):  # one that is compiled may have none
+            self.__signature__ = inspect.signature(function)
+
+    def __call__(self, *arrays: FloatArray) -> FloatArray:
+        """Call it in the best way."""
+        return self.ways[0].call(*arrays)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a call was of no use."""
@@ -117,18 +143,20 @@ def senders(function: Callable[..., Any]) -> list[Sender]:
     """Return the ways to hand it arrays that are worth trying, best first."""
     torch = sys.modules.get("torch")
     if torch is None:
-        return [_ARRAYS]
+        return [ARRAYS]
     for owner in (function, getattr(function, "__self__", None)):
         if isinstance(owner, torch.nn.Module):
             own = [*owner.parameters(), *owner.buffers()]
             own = [tensor for tensor in own if tensor.is_floating_point()]
             dtype, device = (own[0].dtype, own[0].device) if own else (torch.float32, "cpu")
-            return [_tensors(torch, dtype, device)]
-    return [_ARRAYS, _tensors(torch, torch.float32, "cpu")]
+            return [tensors_of(dtype, device)]
+    return [ARRAYS, tensors_of(torch.float32, "cpu")]
 
 
 def conventions(function: Callable[..., Any]) -> list[Convention]:
     """Return the conventions worth trying, best first."""
+    if isinstance(function, Accustomed):
+        return function.ways
     return [_convention(function, sender) for sender in senders(function)]
 
 
@@ -193,10 +221,12 @@ def _copied(array: FloatArray) -> FloatArray:
     return np.array(array, dtype=np.float64, order="C")
 
 
-_ARRAYS = Sender("numpy arrays", _copied)
+ARRAYS = Sender("numpy arrays", _copied)
 
 
-def _tensors(torch: Any, dtype: Any, device: Any) -> Sender:
+def tensors_of(dtype: Any, device: Any) -> Sender:
+    """Return the way to hand over torch tensors of this dtype on this device."""
+    torch = sys.modules["torch"]
     label = f"{str(dtype).removeprefix('torch.')} tensors"
     # Memory of torch's own is aligned, numpy's need not be, and kernels may round accordingly.
     send = partial(torch.tensor, dtype=dtype, device=device)

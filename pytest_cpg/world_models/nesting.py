@@ -16,7 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
-from pytest_cpg.world_models.conventions import REFUSALS, Sender, senders
+from pytest_cpg.world_models.conventions import (
+    ARRAYS,
+    REFUSALS,
+    Accustomed,
+    Convention,
+    Sender,
+    describe,
+    floats,
+    senders,
+    tensors_of,
+)
 from pytest_cpg.world_models.rating import reads_both_ends
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -25,6 +35,10 @@ __tracebackhide__ = True
 _LARGEST_WHOLE = 2**53
 # What a model says of itself beside its methods.
 _FACTS = ("noise_size", "discount", "is_warm_started", "rates_states")
+# What rates states, and what takes nothing else; leading axes of the states that are given.
+_RATING = ("score", "decode", "reward", "terminal_value")
+_OF_STATES = ("score", "decode", "terminal_value")
+_AXES = {"encode": 1, "update": 1, "rollout": 2}
 
 
 class _Leaf(NamedTuple):
@@ -44,6 +58,11 @@ def flattened(learned: Any, observations: FloatArray) -> Any:
 
     A nest is a dict or tuple, whatever is nested in it, whose arrays or tensors have a row for
     each observation.
+
+    Raises
+    ------
+    WorldModelError
+        When something else is in the nest, naming its place, or nothing rates its states.
     """
     encode = getattr(learned, "encode", None)
     if not callable(encode):
@@ -55,39 +74,69 @@ def flattened(learned: Any, observations: FloatArray) -> Any:
                 state = encode(sender.send(observations))
         except REFUSALS:
             continue
-        form = _form_of(state, len(observations)) if isinstance(state, Mapping | tuple) else None
-        return learned if form is None else _flat_model(learned, _Nest(form, sender))
+        if not _is_nest(state, len(observations)):
+            return learned
+        nest = _Nest(_form_of(state, len(observations), "the state"), sender)
+        _check_rated(learned, state, nest, observations.shape[1])
+        return _flat_model(learned, nest)
     return learned
+
+
+def _is_nest(state: Any, rows: int) -> bool:
+    """Say whether several arrays make up a state; rows that are listed are an array."""
+    if isinstance(state, list):
+        parts = [_array_of(part) for part in state]
+        several = [part is not None and part.ndim > 1 and len(part) == rows for part in parts]
+        if several and all(several):
+            raise WorldModelError(
+                f"encode gave a list of {len(state)} arrays. Return a tuple where several arrays "
+                f"make up the state: (h, c) in place of [h, c]."
+            )
+        return False
+    if isinstance(state, tuple):
+        try:
+            floats(state)
+        except (WorldModelError, *REFUSALS):
+            return True
+        return any(_array_of(part) is not None for part in state)
+    return isinstance(state, Mapping)
+
+
+def _check_rated(learned: Any, state: Any, nest: _Nest, size: int) -> None:
+    """Raise WorldModelError where nothing rates a state, and its numbers are no observation."""
+    is_rated = any(callable(getattr(learned, name, None)) for name in _RATING)
+    if is_rated or sum(_sizes(nest.form)) == size:
+        return
+    raise WorldModelError(
+        f"{describe(learned)} has neither a score, a reward nor a decode, and its state is a "
+        f"{type(state).__name__}, which the task cannot rate. Add decode(state) -> observations "
+        f"[..., {size}] or score(state) -> [...], for states as rollout gives them."
+    )
 
 
 def _flat_model(learned: Any, nest: _Nest) -> SimpleNamespace:
     """Return an object with the methods of a model that takes and gives nests."""
-    numbers = nest.sender.send
     has = {
         name: getattr(learned, name)
-        for name in ("rollout", "update", "score", "decode", "reward", "terminal_value", "plan")
+        for name in ("encode", "rollout", "update", *_RATING, "plan")
         if callable(getattr(learned, name, None))
     }
 
-    def sent(arrays: tuple[Any, ...]) -> Iterator[Any]:
-        return (numbers(np.asarray(array, dtype=np.float64)) for array in arrays)
+    def ways(name: str) -> Iterator[Convention]:
+        reads_after = name == "reward" and reads_both_ends(has[name])
+        states = {"encode": (), "reward": (0, 2) if reads_after else (0,)}.get(name, (0,))
+        kinds = nest.kinds[:1] if name in _OF_STATES else nest.kinds
+        for kind in [nest.sender] if name == "encode" else kinds:
+            yield nest.convention(has[name], kind, states, axes=_AXES.get(name, 0))
 
-    def of_states(function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda latents, *others: function(nest.state(latents), *sent(others))
-
-    made = {name: of_states(function) for name, function in has.items()}
-    made["encode"] = lambda observations: nest.flat(learned.encode(*sent((observations,))), 1)
-    for name, axes in (("rollout", 2), ("update", 1)):
-        if name in made:
-            made[name] = _flattening(nest, made[name], axes)
-    if "reward" in made and reads_both_ends(has["reward"]):
-        made["reward"] = lambda before, actions, after: has["reward"](
-            nest.state(before), *sent((actions,)), nest.state(after)
+    made: dict[str, Callable[..., Any]] = {
+        name: Accustomed(
+            function,
+            getattr(function, "__qualname__", f"{type(learned).__qualname__}.{name}"),
+            list(ways(name)),
         )
-    elif "reward" in made:
-        made["reward"] = lambda latents, actions: has["reward"](
-            nest.state(latents), *sent((actions,))
-        )
+        for name, function in has.items()
+    }
     if "plan" in made:
         # With `memory` where it is warm started.
         made["plan"] = lambda latents, rngs, remaining, **warm: has["plan"](
@@ -98,15 +147,46 @@ def _flat_model(learned: Any, nest: _Nest) -> SimpleNamespace:
     return SimpleNamespace(**made, **facts, __qualname__=name)
 
 
-def _flattening(nest: _Nest, function: Callable[..., Any], axes: int) -> Callable[..., Any]:
-    return lambda *arguments: nest.flat(function(*arguments), axes)
-
-
 class _Nest(NamedTuple):
     """How a state is nested, and how its model is given numbers."""
 
     form: Any
     sender: Sender
+
+    @property
+    def kinds(self) -> list[Sender]:
+        """How other arrays may go with a state, best first: as encode's, and of the state's kind.
+
+        An encode that takes numpy arrays and gives tensors goes on in tensors.
+        """
+        own, torch = ARRAYS, sys.modules.get("torch")
+        tensors = [leaf.tensor for leaf in _leaves(self.form) if leaf.tensor is not None]
+        if tensors and torch is not None:
+            floating = [tensor for tensor in tensors if tensor[0].is_floating_point]
+            own = tensors_of(*(floating or [(torch.float32, tensors[0][1])])[0])
+        if own.label == self.sender.label:
+            return [self.sender]
+        return [own, self.sender] if self.sender is ARRAYS else [self.sender, own]
+
+    def convention(
+        self, function: Callable[..., Any], kind: Sender, states: tuple[int, ...], *, axes: int
+    ) -> Convention:
+        """Return how a function is called whose arguments at these places are states.
+
+        With ``axes`` leading ones it returns states, with 0 an array.
+        """
+
+        def call(*arrays: FloatArray) -> FloatArray:
+            result = function(
+                *(
+                    self.state(array) if place in states else kind.send(array)
+                    for place, array in enumerate(arrays)
+                )
+            )
+            return self.flat(result, axes) if axes else floats(result)
+
+        label = f"a state and {kind.label} for" if states else kind.label
+        return Convention(label, call, kind.tolerance)
 
     def flat(self, state: Any, axes: int) -> FloatArray:
         """Return the numbers of a state, [B, Z] or [B, H, Z] for so many leading axes."""
@@ -119,17 +199,20 @@ class _Nest(NamedTuple):
         return _rebuilt(self.form, places)
 
 
-def _form_of(value: Any, rows: int) -> Any:
-    """Return the nest with leaves in place of arrays; None where something else is in it."""
-    if isinstance(value, Mapping):
-        parts = {key: _form_of(part, rows) for key, part in value.items()}
-        return None if not parts or any(part is None for part in parts.values()) else parts
-    if isinstance(value, tuple | list):
-        inner = [_form_of(part, rows) for part in value]
-        return None if not inner or any(part is None for part in inner) else _like(value, inner)
+def _form_of(value: Any, rows: int, place: str) -> Any:
+    """Return the nest with leaves in place of arrays."""
+    if isinstance(value, Mapping) and value:
+        return {key: _form_of(part, rows, f"{place}[{key!r}]") for key, part in value.items()}
+    if isinstance(value, tuple | list) and value:
+        return _like(value, [_form_of(v, rows, f"{place}[{i}]") for i, v in enumerate(value)])
     array = _array_of(value)
     if array is None or array.ndim < 1 or len(array) != rows:
-        return None
+        shape = None if array is None else list(array.shape)
+        what = f"has shape {shape}" if shape is not None else f"is {_named(value)}"
+        raise WorldModelError(
+            f"encode: {place} {what}; need an array of numbers [B, ...] with a row for each of "
+            f"the {rows} observations. Keep what is the same for all rows in the model."
+        )
     torch = sys.modules.get("torch")
     is_tensor = torch is not None and isinstance(value, torch.Tensor)
     tensor = (value.dtype, value.device) if is_tensor else None
@@ -175,11 +258,24 @@ def _columns(value: Any, form: Any, axes: int, place: str) -> Iterator[FloatArra
         yield from _columns(value[key], form[key], axes, f"{place}[{key!r}]")
 
 
-def _sizes(form: Any) -> list[int]:
+def _named(value: Any) -> str:
+    """Return what a value is, in the words of a message."""
+    if isinstance(value, np.ndarray):
+        return f"an array of dtype {value.dtype}"
+    if value is None or isinstance(value, bool | int | float | str):
+        return f"{value!r}"
+    return f"an empty {type(value).__name__}" if value in ({}, (), []) else type(value).__name__
+
+
+def _leaves(form: Any) -> list[_Leaf]:
     if isinstance(form, _Leaf):
-        return [form.size]
+        return [form]
     parts = form.values() if isinstance(form, Mapping) else form
-    return [size for part in parts for size in _sizes(part)]
+    return [leaf for part in parts for leaf in _leaves(part)]
+
+
+def _sizes(form: Any) -> list[int]:
+    return [leaf.size for leaf in _leaves(form)]
 
 
 def _rebuilt(form: Any, columns: Iterator[FloatArray]) -> Any:

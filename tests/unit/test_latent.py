@@ -248,3 +248,82 @@ def test_a_torch_model_whose_state_is_nested_gets_its_own_tensors_back():
     assert (carried[:, 4] == 0).all()
     np.testing.assert_array_equal(carried, carried.astype(np.float32))
     assert model.score(model.rollout(carried, np.ones((30, 4, 1)))).shape == (30, 4)
+
+
+def state_of(**others):
+    """Return a model whose state has other leaves than arrays."""
+
+    class Other(Nested):
+        def encode(self, observations):
+            return {**super().encode(observations), **others}
+
+    return Other()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (3, r"state\['count'\] is 3; need an array of numbers \[B, \.\.\.\]"),
+        (None, r"state\['count'\] is None; need"),
+        ((), r"state\['count'\] is an empty tuple; need"),
+        ((np.zeros(2),), r"state\['count'\]\[0\] has shape \[2\]; need"),
+        (np.array(["a"] * 8), r"state\['count'\] is an array of dtype <U1; need"),
+    ],
+)
+def test_a_leaf_of_a_state_that_is_no_array_is_named(value, said):
+    with pytest.raises(WorldModelError, match=said):
+        bound(state_of(count=value))
+
+
+def test_a_list_of_arrays_is_told_to_be_a_tuple():
+    class Listing(Nested):
+        def encode(self, observations):
+            return [observations, observations]
+
+    with pytest.raises(WorldModelError, match=r"a list of 2 arrays\. Return a tuple"):
+        bound(Listing())
+
+
+def test_a_nested_model_is_named_by_its_methods():
+    class Failing(Nested):
+        def rollout(self, latents, actions):
+            raise ValueError("no")
+
+    with pytest.raises(WorldModelError, match=r"Failing\.rollout' is not usable as rollout"):
+        bound(Failing())
+
+
+def test_a_nested_state_that_nothing_rates_is_called_by_its_type():
+    class Unrated(Nested):
+        decode = None
+
+    with pytest.raises(WorldModelError, match=r"its state is a dict, .* Add decode\(state\) -> "):
+        bound(Unrated())
+
+
+def test_actions_come_in_the_kind_of_a_nested_state():
+    torch = pytest.importorskip("torch")
+
+    class Mixed:
+        noise_size = 1
+
+        def encode(self, observations):
+            return {"x": torch.as_tensor(observations)}
+
+        def rollout(self, state, actions, noise):
+            return {"x": state["x"][:, None] + torch.cumsum(actions + 0 * noise, 1)}
+
+        def decode(self, state):
+            return state["x"]
+
+    class Strict(Mixed):
+        """Takes actions as encode takes observations."""
+
+        def rollout(self, state, actions, noise):
+            return super().rollout(state, torch.from_numpy(actions), torch.from_numpy(noise))
+
+    starts = STARTS.states
+    for learned in (Mixed(), Strict()):
+        model = bound(learned)
+        after = model.rollout(model.encode(starts), np.ones((30, 4, 1)))
+        np.testing.assert_array_equal(after[:, 3], model.encode(starts) + 4)
