@@ -8,6 +8,7 @@ from dataclasses import asdict
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from pytest_cpg.diagnosis import Cause
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.render.notation import arm_name, number, percentage
 from pytest_cpg.stats import (
@@ -173,7 +174,22 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "margin": f"{result.margin:g}" if result.margin is not None else "",
         "high": number(result.interval.high, result.metric),
         "same": _same_in_both(result),
+        "advice": _ADVICE_ON_SCORE if _loses_by_score(result) else _ADVICE[result.metric],
     }
+
+
+def _loses_by_score(result: GateResult) -> bool:
+    """Say whether the model's own score is at fault, and not what it imagines.
+
+    So says the diagnosis where it names a cause, and else the third arm, where the score is shown
+    to lose something and the dynamics are not.
+    """
+    if result.diagnosis is not None and result.diagnosis.cause != Cause.NONE:
+        return result.diagnosis.cause == Cause.SCORE_HEAD
+    scoring, dynamics = result.scoring_loss, result.dynamics_loss
+    if scoring is None or dynamics is None:
+        return False
+    return scoring.low > 0 >= dynamics.low
 
 
 def _same_in_both(result: GateResult) -> str:
@@ -213,13 +229,26 @@ _TOO_WEAK = (
     "starts, and min_oracle asks for a rate of {wanted}. A planner this weak hides what a model "
     "gets wrong. " + _MEND
 )
+_ADVICE = {
+    "success": (
+        "Compare its predictions with the simulator along the oracle's plans in the lost episodes, "
+        "and train on states the planner visits; a lower validation error on the old data need not "
+        "help."
+    ),
+    "return": (
+        "Compare its predictions with the simulator along the oracle's plans, and train on states "
+        "the planner visits."
+    ),
+}
+_ADVICE_ON_SCORE = (
+    "What loses is how it rates plans: mend its score, or its reward and value, or give it a "
+    "decode(latents) in their place, and the task's score is used."
+)
 _MEANING = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner solves {oracle} starts, with the learned ones "
         "{learned}: the model loses {lost} starts that were there to be won. {same} "
-        "were the same, so the loss is the model's. Compare its predictions with "
-        "the simulator along the oracle's plans in the lost episodes, and train on states the "
-        "planner visits; a lower validation error on the old data need not help."
+        "were the same, so the loss is the model's. {advice}"
     ),
     Verdict.PLANNER_BOTTLENECK: (
         "The gate is at fault, not the model: even with the true dynamics this planner solves only "
@@ -254,8 +283,7 @@ _MEANING_OF_RETURNS = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner earns {oracle_return} a start, with the learned ones "
         "{learned_return}. {same} were the same, so the loss is the "
-        "model's. Compare its predictions with the simulator along the oracle's plans, and train "
-        "on states the planner visits."
+        "model's. {advice}"
     ),
     Verdict.PLANNER_BOTTLENECK: (
         "The gate is at fault, not the model: even with the true dynamics this planner earns "

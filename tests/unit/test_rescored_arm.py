@@ -11,6 +11,7 @@ import pytest
 from sliders import Forgetful, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import IncompleteError
+from pytest_cpg.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.arm_runs import Execution
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import measure_gap
@@ -18,7 +19,7 @@ from pytest_cpg.gates.replay import replay
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.oracle_cache import OracleCache
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.render.explanation import loss_split
+from pytest_cpg.render.explanation import explanation, loss_split
 from pytest_cpg.render.failure import failure_text
 from pytest_cpg.render.junit import properties
 from pytest_cpg.stats import Verdict
@@ -75,6 +76,27 @@ def test_a_wrong_score_is_blamed_for_what_it_loses(off):
     assert off.scoring_loss.method.startswith("Agresti-Caffo")
     both = off.scoring_loss.estimate + off.dynamics_loss.estimate
     assert both == pytest.approx(off.gap)
+
+
+def test_what_to_do_follows_from_what_loses(off):
+    """Advice on the dynamics would contradict the third arm, or the cause that is named."""
+
+    def said(result):
+        return explanation(result, fault=False, drift=None)[0]
+
+    def diagnosed(cause):
+        found = Diagnosis(cause=cause, summary="", recommendation="", episodes=(), seconds=0.0)
+        return said(replace(off, diagnosis=found))
+
+    on_score, on_dynamics = (
+        "What loses is how it rates plans",
+        "Compare its predictions with the simulator",
+    )
+    for text in (said(off), diagnosed(Cause.SCORE_HEAD), diagnosed(Cause.NONE)):
+        assert on_score in text
+        assert on_dynamics not in text
+    assert on_dynamics in diagnosed(Cause.DYNAMICS_BIAS)
+    assert on_dynamics in said(replace(off, rescored=None))
 
 
 def test_forgotten_speed_is_blamed_on_the_dynamics_and_not_on_the_score():
