@@ -67,6 +67,7 @@ def result_of(
         ignores_action=ignores_action,
         plan_gradient=plan_gradient,
         rates_plans_alone=False,
+        notes=(),
     )
     oracle_model = SimpleNamespace(swapped=(), ignores_action=False, plan_gradient=None)
     # Every episode but the first.

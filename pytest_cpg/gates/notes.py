@@ -60,7 +60,7 @@ def notes_on(
             "the model rates plans and no true states: how much of the gap its rating loses is not "
             "known"
         )
-    return notes
+    return [*notes, *models["learned"].notes]
 
 
 def _on_gradients(design: Design, models: Mapping[str, BoundModel]) -> list[str]:

@@ -14,7 +14,13 @@ from pytest_cpg.world_models.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.gradients import PlanGradient
-from pytest_cpg.world_models.latent import bind_latent, noise_size_of, observed, probe_noise
+from pytest_cpg.world_models.latent import (
+    bind_latent,
+    misspelt,
+    noise_size_of,
+    observed,
+    probe_noise,
+)
 from pytest_cpg.world_models.observing import unchanged
 from pytest_cpg.world_models.oracle import OracleDynamics
 from pytest_cpg.world_models.rating import task_score
@@ -88,6 +94,7 @@ def bind(
         return replace(
             bound,
             ignores_action=_ignores_action(bound, task, probe_states),
+            notes=misspelt(learned) if _has_rollout(learned) else (),
             gradient=_gradient_of(bound, learned, task, probe_states, probe_actions),
         )
 

@@ -48,6 +48,8 @@ class BoundModel:
     rescored : BoundModel or None
         The true dynamics, rated as this model rates what it imagines; None where it swaps
         nothing that rates, or rates plans alone.
+    notes : tuple of str
+        What a reader of its verdict should know, a clause each.
     gradient : PlanGradient or None
         How its plans are differentiated, where that can be asked for.
     """
@@ -57,6 +59,7 @@ class BoundModel:
     seconds_per_row: float | None = None
     ignores_action: bool = False
     noise_size: int = 0
+    notes: tuple[str, ...] = ()
     planner: Planner | None = None
     rescored: BoundModel | None = field(default=None, repr=False)
     gradient: PlanGradient | None = field(default=None, repr=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
-from inspect import Parameter, signature
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,12 @@ from pytest_cpg.world_models.tiling import check_rows, tile_of, tiled
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
+# What a model with a rollout may have.
+METHODS = ("encode", "update", "score", "decode", "reward", "terminal_value", "plan")
+# "decoder" and "rewards" are as near to a method's name as this.
+_LIKENESS = 0.85
 # Steps imagined to check a model; enough to tell the horizon's axis from the others.
 _HORIZON = 3
-# Of a rollout that reads latents, actions and noise.
-_POSITIONAL, _WITH_NOISE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD), 3
-_NOISE_HINT = (
-    "; it needs a third argument, and is given noise [B, H, E] where the model says how many "
-    "normal numbers a step takes: noise_size = E"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,8 +64,8 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     states, actions : array [P, S], array [P, A]
         Rows to check with.
     """
+    _check_methods(learned)
     noise_size = noise_size_of(learned)
-    hint = "" if noise_size else _noise_hint(learned.rollout)
     observations = observed(task, states)
     learned = flattened(learned, observations)
     encode: ArrayFunction = np.array
@@ -98,7 +97,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             *noise,
             shape=lambda given, plans, *_: (*plans.shape[:2], given.shape[1]),
             promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
-            f"action, without the one before [B, H, Z]{hint}",
+            f"action, without the one before [B, H, Z]",
         ),
         rows=tile_of(learned),
     )
@@ -127,17 +126,6 @@ def observed(task: Task, states: FloatArray) -> FloatArray:
     return np.array(task.observe(states), dtype=np.float64)
 
 
-def _noise_hint(rollout: Any) -> str:
-    """Return how to be given a third argument, for a rollout that needs one; else nothing."""
-    try:
-        taken = signature(rollout).parameters.values()
-    # Something that cannot be asked what it takes.
-    except (TypeError, ValueError):
-        return ""
-    needed = [p for p in taken if p.default is p.empty and p.kind in _POSITIONAL]
-    return _NOISE_HINT * (len(needed) == _WITH_NOISE)
-
-
 def noise_size_of(learned: Any) -> int:
     """Return how many normal numbers a model draws in each step; 0 for a deterministic one."""
     given = getattr(learned, "noise_size", 0)
@@ -146,7 +134,68 @@ def noise_size_of(learned: Any) -> int:
             f"{describe(learned)} has the noise_size {given!r}; give the whole number of normal "
             f"numbers that it draws in each step, or leave it out."
         )
+    if not given:
+        _check_reads_no_noise(learned)
     return int(given)
+
+
+def _check_reads_no_noise(learned: Any) -> None:
+    """Raise WorldModelError where a third argument is needed, and noise is not asked for."""
+    function = learned.rollout if callable(getattr(learned, "rollout", None)) else learned
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    if _binds(signature, 2) or not _binds(signature, 3):
+        return
+    third = list(signature.parameters)[2]
+    raise WorldModelError(
+        f"{describe(function)} needs a third argument, {third!r}, and the model has no noise_size. "
+        f"If it is noise, set noise_size to the whole number of normal numbers that it draws in "
+        f"each step; else give {third!r} a default."
+    )
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    """Say whether a function can be called with so many arguments by place."""
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def misspelt(learned: Any) -> tuple[str, ...]:
+    """Return a clause for each method that looks like one of the contract's, and is not read."""
+    own = [vars(kind) for kind in type(learned).__mro__ if kind.__module__ != "builtins"]
+    # A network's layers may be called anything.
+    own = [names for names in own if not str(names.get("__module__", "")).startswith("torch")]
+    names = {
+        name
+        for name in {name for part in own for name in part} | set(getattr(learned, "__dict__", ()))
+        if not name.startswith("_") and callable(getattr(learned, name, None))
+    }
+    missing = [name for name in METHODS if getattr(learned, name, None) is None]
+    pairs = (
+        (name, get_close_matches(name, missing, n=1, cutoff=_LIKENESS))
+        for name in sorted(names.difference(METHODS))
+    )
+    return tuple(
+        f"the model has a method {name!r} that nothing calls: is it meant to be {close[0]!r}?"
+        for name, close in pairs
+        if close
+    )
+
+
+def _check_methods(learned: Any) -> None:
+    """Raise WorldModelError where a name of the contract is no method."""
+    for name in METHODS:
+        given = getattr(learned, name, None)
+        if given is not None and not callable(given):
+            raise WorldModelError(
+                f"{describe(learned)} has {name} = {given!r}, which cannot be called. Write a "
+                f"method {name}, or give what it is another name."
+            )
 
 
 def probe_noise(rows: int, size: int, *, horizon: int = _HORIZON) -> list[FloatArray]:

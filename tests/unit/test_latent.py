@@ -155,17 +155,6 @@ def test_a_model_that_promises_noise_and_takes_none_is_told_so():
         bound(model)
 
 
-def test_a_rollout_that_needs_noise_is_told_how_to_be_given_some():
-    class Noisy(Slippery):
-        noise_size = 0
-
-        def rollout(self, latents, actions, noise):
-            raise AssertionError
-
-    with pytest.raises(WorldModelError, match=r"it needs a third argument, .*: noise_size = E"):
-        bound(Noisy())
-
-
 def test_dynamics_may_read_noise_too():
     def slipping(observations, actions, noise):
         return observations + actions + 0.1 * noise.sum(axis=1, keepdims=True)
@@ -179,7 +168,7 @@ def test_dynamics_may_read_noise_too():
     expected = latents[:, 0] + 4 + 0.1 * noise.sum(axis=(1, 2))
     np.testing.assert_allclose(model.rollout(latents, plans, noise)[:, 3, 0], expected)
     del slipping.noise_size
-    with pytest.raises(WorldModelError, match="not usable as dynamics"):
+    with pytest.raises(WorldModelError, match=r"third argument, 'noise', and .* no noise_size"):
         bound(slipping)
 
 
@@ -327,3 +316,51 @@ def test_actions_come_in_the_kind_of_a_nested_state():
         model = bound(learned)
         after = model.rollout(model.encode(starts), np.ones((30, 4, 1)))
         np.testing.assert_array_equal(after[:, 3], model.encode(starts) + 4)
+
+
+def test_a_rollout_that_reads_noise_is_told_of_noise_size():
+    class Sizeless(Slippery):
+        noise_size = 0
+
+    with pytest.raises(WorldModelError, match=r"rollout' needs a third argument, 'noise'"):
+        bound(Sizeless())
+
+
+@pytest.mark.parametrize(("name", "value"), [("encode", 3), ("update", "no")])
+def test_a_method_that_cannot_be_called_is_refused(name, value):
+    model = Remembering()
+    setattr(model, name, value)
+    with pytest.raises(WorldModelError, match=f"has {name} = {value!r}, which cannot be called"):
+        bound(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("rewards", "reward"), ("decoder", "decode"), ("scores", "score")]
+)
+def test_a_method_that_is_nearly_one_of_the_contract_is_noted(name, meant):
+    class Typo(Slippery):
+        decode = None
+
+        def encode(self, observations):
+            return observations
+
+        def rollout(self, latents, actions, noise):
+            return latents[:, None] + np.cumsum(actions, axis=1)
+
+        update = None
+
+    setattr(Typo, name, lambda self, latents: latents)
+    (note,) = bound(Typo()).notes
+    assert note == (
+        f"the model has a method {name!r} that nothing calls: is it meant to be {meant!r}?"
+    )
+    assert bound(Remembering()).notes == ()
+
+
+def test_a_plan_off_the_actions_is_told_where_they_are():
+    class Planning(Remembering):
+        def plan(self, latents, rngs, remaining):
+            return np.full((1, 3, 1), 0.3), np.array([1])
+
+    with pytest.raises(WorldModelError, match=r"(?s)outside the task's: .*task\.actions"):
+        bound(Planning())
