@@ -355,12 +355,3 @@ def test_a_method_that_is_nearly_one_of_the_contract_is_noted(name, meant):
         f"the model has a method {name!r} that nothing calls: is it meant to be {meant!r}?"
     )
     assert bound(Remembering()).notes == ()
-
-
-def test_a_plan_off_the_actions_is_told_where_they_are():
-    class Planning(Remembering):
-        def plan(self, latents, rngs, remaining):
-            return np.full((1, 3, 1), 0.3), np.array([1])
-
-    with pytest.raises(WorldModelError, match=r"(?s)outside the task's: .*task\.actions"):
-        bound(Planning())
