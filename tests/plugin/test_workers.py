@@ -94,8 +94,9 @@ def gates(repository, *options):
     [
         ", episodes=37",
         ', stop="sequential", max_episodes=50',
-        ', metric="return"',
-        ", oracle_episodes=45",
+        # What blocks are put together from differs no more in these.
+        pytest.param(', metric="return"', marks=pytest.mark.slow),
+        pytest.param(", oracle_episodes=45", marks=pytest.mark.slow),
     ],
 )
 def test_a_report_is_the_same_from_two_processes(repository, more):
