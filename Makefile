@@ -35,7 +35,7 @@ demo: $(INSTALLED) ## Train world models and gate them on DeepMind Control
 	@echo "Three gates failed and one passed, as they should: README.md says what each shows."
 
 test: $(INSTALLED) ## Run the test suite
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not slow" -n 2
 
 lint: $(INSTALLED) ## Check style, types and layers
 	$(BIN)/ruff check .

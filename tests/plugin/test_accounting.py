@@ -29,6 +29,12 @@ def flat(result):
     return " ".join(result.stdout.str().split())
 
 
+# Results come from xdist workers in one way, which `both_ways` show; `make calibrate` runs all.
+mostly_alone = pytest.mark.parametrize(
+    "workers",
+    [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)],
+    ids=["alone", "xdist"],
+)
 both_ways = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 
 
@@ -112,7 +118,7 @@ def test_gates_without_parameters_fail_in_ci_and_those_that_are_skipped_do_not(
     assert project.runpytest("--cpg-require=1").ret == 0
 
 
-@both_ways
+@mostly_alone
 def test_an_expected_failure_without_a_verdict_is_said_and_fails_strict_sessions(
     repository, workers
 ):
@@ -229,7 +235,7 @@ def test_what_the_ini_file_requires_binds_the_whole_project_and_ci(project, monk
     assert project.runpytest("test_gates.py").ret == 1
 
 
-@both_ways
+@mostly_alone
 def test_an_accepted_gate_that_was_deleted_fails_in_ci(project, monkeypatch, workers):
     project.runpytest("--cpg-update-baseline", "--cpg-force")
     (project.path / "tests").mkdir()
@@ -254,7 +260,7 @@ def test_a_bad_requirement_is_refused(project, value):
     result.stderr.fnmatch_lines([f"*--cpg-require: need all or a whole number, got '{value}'*"])
 
 
-@both_ways
+@mostly_alone
 def test_gates_alone_or_all_but_gates_are_run(project, monkeypatch, workers):
     monkeypatch.setenv("CI", "true")
     only = project.runpytest("--cpg-only", *workers)
@@ -265,7 +271,7 @@ def test_gates_alone_or_all_but_gates_are_run(project, monkeypatch, workers):
     skip.stdout.no_fnmatch_line("*cpg: *")
 
 
-@both_ways
+@mostly_alone
 def test_gates_are_run_again_by_what_they_last_said(repository, monkeypatch, workers):
     repository.makepyfile(
         test_gates="""
@@ -359,7 +365,7 @@ def test_a_project_may_be_strict_by_its_ini_file(repository):
     assert repository.runpytest().ret == 1
 
 
-@both_ways
+@mostly_alone
 def test_a_smoke_test_runs_everything_and_judges_nothing(repository, workers):
     repository.makepyfile(
         test_gates="""

@@ -37,12 +37,11 @@ def test_a_planner_of_ones_own_is_used_by_name(example):
 
 
 @needs_torch
-def test_the_control_gates_tell_a_good_model_from_a_bad_one(example):
-    result = example("dmc_gates", "-k", "cartpole or reacher", "--cpg-episodes=12")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        [" F test_cartpole *MODEL BOTTLENECK", " . test_reacher *AS GOOD AS ORACLE"]
-    )
+def test_the_control_gates_tell_a_bad_model(example):
+    # The good one takes longer to train; the whole demo is among the slow tests.
+    result = example("dmc_gates", "-k", "cartpole", "--cpg-episodes=12")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([" F test_cartpole *MODEL BOTTLENECK"])
 
 
 @needs_torch

@@ -50,6 +50,12 @@ import pytest
 def test_good(cpg): ...
 """
 
+# Results come from xdist workers in one way, which `both_ways` show; `make calibrate` runs all.
+mostly_alone = pytest.mark.parametrize(
+    "workers",
+    [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)],
+    ids=["alone", "xdist"],
+)
 both_ways = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 
 
@@ -188,7 +194,7 @@ def test_paths_of_the_ini_file_are_from_its_folder_and_typed_ones_from_where_one
     assert (project.path / "below" / "typed.md").exists()
 
 
-@both_ways
+@mostly_alone
 def test_a_page_shows_every_gate_and_their_history(project, workers):
     pytest.importorskip("jinja2")
     for seed in (1, 2):
@@ -364,7 +370,7 @@ def test_a_session_without_gates_writes_the_report_it_was_asked_for(repository):
     assert not (repository.path / "collected.json").exists()
 
 
-@both_ways
+@mostly_alone
 def test_github_reads_annotations_and_a_summary(project, monkeypatch, workers):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))

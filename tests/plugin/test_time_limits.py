@@ -43,7 +43,9 @@ def test_other(cpg): ...
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)], ids=["alone", "xdist"]
+)
 def test_a_gate_that_runs_out_of_time_says_how_far_it_got(repository, workers):
     repository.makepyfile(test_gates=GATES.format(more=", timeout=2", model="slow"))
     result = repository.runpytest(*workers)

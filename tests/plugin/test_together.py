@@ -30,6 +30,13 @@ def most(observations, actions):
 
 SKIPPED = "import pytest; pytest.skip('no torch', allow_module_level=True)"
 
+# Results come from xdist workers in one way, which the others show; `make calibrate` runs all.
+mostly_alone = pytest.mark.parametrize(
+    "workers",
+    [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)],
+    ids=["alone", "xdist"],
+)
+
 
 @pytest.fixture
 def project(repository):
@@ -153,7 +160,7 @@ def test_accepting_is_refused_unless_forced(project, case, monkeypatch):
     assert len(accepted(project)) == 1
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@mostly_alone
 def test_a_baseline_that_cannot_be_read_fails_and_stays_as_it_is(project, workers):
     project.write("right")
     path = project.path / ".cpg" / "baseline.json"
@@ -188,7 +195,7 @@ def test_a_recipe_that_is_worse_fails_the_session_beyond_its_members(project):
     assert "; worse than PLANNER BOTTLENECK" in " ".join(failed.stdout.str().split())
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@mostly_alone
 def test_a_recipe_does_not_depend_on_what_was_selected(project, workers):
     project.write("mirrored", "half", "right", more=", group='a', max_verdict='MODEL BOTTLENECK'")
     result = project.runpytest("-k", "mirrored or half", *workers)
@@ -282,7 +289,7 @@ def test_gate(benchmark_runner):
     assert '"verdict": "MODEL AS GOOD AS ORACLE"' in text
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@mostly_alone
 def test_models_are_ranked_on_the_same_starts(project, workers):
     project.write("right")
     (project.path / "test_gates.py").write_text(
