@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,18 @@ from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
 
 # Bytes of a pickle in one number: whole numbers below 2**48 are exact.
 _BYTES = 6
+
+_Name: TypeAlias = tuple[str, str]
+# What numbers and arrays are made of, which an environment may come to hold later.
+_NUMBERS: frozenset[_Name] = frozenset(
+    {
+        ("numpy", "dtype"),
+        ("numpy", "ndarray"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("numpy._core.multiarray", "scalar"),
+        ("numpy._core.numeric", "_frombuffer"),
+    }
+)
 
 
 class Keeper(Protocol):
@@ -98,8 +111,10 @@ class Pickled:
         self._reset(0)
         for _ in range(3):
             self._environment.step(self._environment.action_space.sample())
+        data = pickle.dumps(self._environment)
+        self._known = _names_in(self._made) | _names_in(data) | _NUMBERS
         # Room for what more steps may add, and the same where a number takes another byte.
-        most = 1 << (2 * len(pickle.dumps(self._environment)) + 255).bit_length()
+        most = 1 << (2 * len(data) + 255).bit_length()
         self.size = 1 + -(-most // _BYTES)
 
     @property
@@ -115,8 +130,10 @@ class Pickled:
     def load(self, kept: FloatArray) -> None:
         """Put back; see `Keeper`."""
         digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
-        # Bytes of ours: a state never leaves the processes of a session.
-        self._environment = pickle.loads(digits.tobytes()[: int(kept[0])])  # noqa: S301
+        # States are kept in files, too (--cpg-resume), so nothing is called that this
+        # environment did not name when it was made.
+        data = io.BytesIO(digits.tobytes()[: int(kept[0])])
+        self._environment = _Unpickler(data, self._known).load()
 
     def before(self) -> Any:
         """Return nothing."""
@@ -141,6 +158,33 @@ class Pickled:
         _seed_spaces(self._environment, seed)
         observation, _ = self._environment.reset(seed=seed)
         return observation
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads a pickle that names nothing but what is known; without such a set, it records."""
+
+    def __init__(self, file: io.BytesIO, known: frozenset[_Name] | None = None) -> None:
+        super().__init__(file)
+        self.named: set[_Name] = set()
+        self._known = known
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        """Return what a pickle names, or raise TaskError for what it should not."""
+        if self._known is not None and (module, name) not in self._known:
+            raise TaskError(
+                f"a state names {module}.{name}, which its environment did not hold when it was "
+                f"made, and is not read. Run without --cpg-resume; if it remains, keep "
+                f"{name!r} out of the environment, or in it from the first."
+            )
+        self.named.add((module, name))
+        return super().find_class(module, name)
+
+
+def _names_in(data: bytes) -> frozenset[_Name]:
+    """Return what a pickle made here names."""
+    reader = _Unpickler(io.BytesIO(data))
+    reader.load()
+    return frozenset(reader.named)
 
 
 def keeper_of(environment: Any) -> Keeper:

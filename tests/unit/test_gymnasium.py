@@ -11,7 +11,13 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions, WorldModelError
+from pytest_cpg.contracts import (
+    BoxActions,
+    ComponentError,
+    FiniteActions,
+    TaskError,
+    WorldModelError,
+)
 from pytest_cpg.registry import lookup
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.gymnasium import gym_task
@@ -275,3 +281,20 @@ def test_an_id_whose_code_has_moved_names_the_one_to_take():
         gym_task("Hopper-v3")
     with pytest.raises(ComponentError, match=r"Hoper-v3'. Did you mean 'gym:Hopper-v5'"):
         gym_task("Hoper-v3")
+
+
+def test_a_state_that_names_what_its_environment_did_not_is_not_read(tmp_path):
+    class Harmful:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    task = gym_task("CartPole-v1", threshold=1.5)
+    state = task.reset(np.arange(1))
+    data = pickle.dumps(Harmful())
+    digits = np.zeros((-(-len(data) // 6), 8), dtype=np.uint8)
+    digits[:, :6] = np.frombuffer(data.ljust(6 * len(digits), b"\0"), np.uint8).reshape(-1, 6)
+    kept = np.concatenate([[len(data)], digits.view("<u8")[:, 0].astype(np.float64)])
+    state[0, : len(kept)] = kept
+    with pytest.raises(TaskError, match=r"a state names \w+\.mkdir, which its environment did"):
+        task.step(state, task.actions.values[:1])
+    assert not (tmp_path / "made").exists()
