@@ -1,6 +1,7 @@
 """Which gates have to run, how strictly, and what a smoke test is: as a user meets them."""
 
 import pytest
+from ways import both_ways, mostly_alone
 
 TESTS = """
 import pytest
@@ -27,15 +28,6 @@ def project(repository):
 
 def flat(result):
     return " ".join(result.stdout.str().split())
-
-
-# Results come from xdist workers in one way, which `both_ways` show; `make calibrate` runs all.
-mostly_alone = pytest.mark.parametrize(
-    "workers",
-    [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)],
-    ids=["alone", "xdist"],
-)
-both_ways = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 
 
 @both_ways

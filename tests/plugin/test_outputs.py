@@ -7,6 +7,7 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
+from ways import both_ways, mostly_alone
 
 from pytest_cpg.report import read
 
@@ -49,14 +50,6 @@ import pytest
 @pytest.mark.cpg(task="track", model="right")
 def test_good(cpg): ...
 """
-
-# Results come from xdist workers in one way, which `both_ways` show; `make calibrate` runs all.
-mostly_alone = pytest.mark.parametrize(
-    "workers",
-    [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)],
-    ids=["alone", "xdist"],
-)
-both_ways = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 
 
 def validated(path):

@@ -1,6 +1,7 @@
 """Gates whose time runs out: they say how far they got, and never pass."""
 
 import pytest
+from ways import mostly_alone
 
 GATES = """
 import time
@@ -43,9 +44,7 @@ def test_other(cpg): ...
 """
 
 
-@pytest.mark.parametrize(
-    "workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)], ids=["alone", "xdist"]
-)
+@mostly_alone
 def test_a_gate_that_runs_out_of_time_says_how_far_it_got(repository, workers):
     repository.makepyfile(test_gates=GATES.format(more=", timeout=2", model="slow"))
     result = repository.runpytest(*workers)

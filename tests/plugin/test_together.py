@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+from ways import both_ways, mostly_alone
 
 GATE = """
 import pytest
@@ -29,13 +30,6 @@ def most(observations, actions):
 
 
 SKIPPED = "import pytest; pytest.skip('no torch', allow_module_level=True)"
-
-# Results come from xdist workers in one way, which the others show; `make calibrate` runs all.
-mostly_alone = pytest.mark.parametrize(
-    "workers",
-    [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)],
-    ids=["alone", "xdist"],
-)
 
 
 @pytest.fixture
@@ -65,7 +59,7 @@ def accepted(project):
     return [name for row in rows[1:] for name in row]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@both_ways
 def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers):
     project.write("right", more=", max_verdict='MODEL BOTTLENECK', id='one'")
     result = project.runpytest("--cpg-update-baseline", *workers)
@@ -255,7 +249,7 @@ def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
     )
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@both_ways
 def test_the_last_attempt_that_was_allowed_is_the_one_that_counts(project, workers):
     pytest.importorskip("pytest_rerunfailures")
     project.write("right", more=", id='one'")
@@ -389,7 +383,7 @@ def test_a_skipped_module_loses_no_accepted_gate(project):
     assert accepted(project) == ["test_a.py::test_gate[right]"]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@both_ways
 @pytest.mark.parametrize("trouble", ["import nothing_of_this_name", SKIPPED])
 def test_a_file_that_was_not_collected_loses_no_gate_of_its_own_id(project, trouble, workers):
     project.write("right", name="test_a")
