@@ -21,13 +21,13 @@ from pytest_cpg.contracts import (
     FloatArray,
     IntArray,
     Task,
-    WorldModelError,
 )
 from pytest_cpg.tasks.control import control_task, own_share
 from pytest_cpg.tasks.formulas import FORMULAS
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.repeats import Repeats
 from pytest_cpg.tasks.suite import Suite, suite_tasks, suite_versions
+from pytest_cpg.tasks.variants import check_counts, rated, titled
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.simulator import Simulator
@@ -72,9 +72,7 @@ class SuiteTask:
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        for name in ("budget", "action_repeat"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        check_counts(budget=self.budget, action_repeat=self.action_repeat)
         if not isinstance(self.actions, BoxActions):
             raise ValueError(
                 f'actions: {self.domain}-{self.task} has "box" only, got {self.actions!r}'
@@ -84,8 +82,7 @@ class SuiteTask:
             found.append(f"action_repeat={self.action_repeat}")
         if self.threshold != THRESHOLD:
             found.append(f"threshold={self.threshold:g}")
-        plain = self.name.partition(" (")[0]
-        object.__setattr__(self, "name", f"{plain} ({', '.join(found)})" if found else plain)
+        object.__setattr__(self, "name", titled(self.name, *found))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what the task is built from; a simulator is large, and belongs to its process."""
@@ -151,14 +148,13 @@ class SuiteTask:
         WorldModelError
             When the user has given none.
         """
-        if self.score_of is None:
-            raise WorldModelError(
-                f"{self.name} is rated by its reward, which observations do not tell. Give the "
-                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward; or pass "
-                f'the task as dmc("{self.domain}-{self.task}", score=lambda observations: ...) '
-                f"from pytest_cpg.tasks.any_control."
-            )
-        return np.asarray(self.score_of(observations), dtype=np.float64)
+        return rated(
+            self.score_of,
+            observations,
+            name=self.name,
+            written=f'dmc("{self.domain}-{self.task}", score=lambda observations: ...) from '
+            f"pytest_cpg.tasks.any_control",
+        )
 
     def score_states(self, states: FloatArray) -> FloatArray:
         """Rate states [..., S] by minus the reward of the step that led there: [...]."""

@@ -31,6 +31,7 @@ from pytest_cpg.tasks.formulas import FORMULAS, Formulas
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.repeats import Repeats
 from pytest_cpg.tasks.suite import Suite, suite_versions
+from pytest_cpg.tasks.variants import titled
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.simulator import Simulator
@@ -189,7 +190,7 @@ class ControlTask:
             found.append(f"action_repeat={self.action_repeat}")
         if self.threshold not in (None, self.formulas.threshold):
             found.append(f"threshold={self.threshold:g}")
-        return f"{plain} ({', '.join(found)})" if found else plain
+        return titled(plain, *found)
 
 
 def acrobot_swingup(**options: Any) -> ControlTask:

@@ -24,10 +24,10 @@ from pytest_cpg.contracts import (
     FiniteActions,
     FloatArray,
     IntArray,
-    WorldModelError,
 )
 from pytest_cpg.tasks.families import unknown_name
 from pytest_cpg.tasks.keepers import keeper_of
+from pytest_cpg.tasks.variants import check_counts, rated, titled
 
 try:
     import gymnasium
@@ -177,16 +177,13 @@ class GymnasiumTask:
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        for name in ("budget", "action_repeat"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        check_counts(budget=self.budget, action_repeat=self.action_repeat)
         asked = [
             f"{name}={getattr(self, name):g}"
             for name, usual in (("action_repeat", 1), ("threshold", None))
             if getattr(self, name) != usual
         ]
-        plain = self.name.partition(" (")[0]
-        object.__setattr__(self, "name", f"{plain} ({', '.join(asked)})" if asked else plain)
+        object.__setattr__(self, "name", titled(self.name, *asked))
 
     @property
     def cache_key(self) -> str | None:
@@ -228,14 +225,13 @@ class GymnasiumTask:
         WorldModelError
             When the user has given none.
         """
-        if self.score_of is None:
-            raise WorldModelError(
-                f"{self.name} is rated by its reward, which observations do not tell. Give the "
-                f"model a score(latents [..., Z]) -> [...], lower is better, or a reward; or pass "
-                f"the task as gym_task({self.world.title!r}, score=lambda observations: ...) from "
-                f"pytest_cpg.tasks.gymnasium."
-            )
-        return np.asarray(self.score_of(observations), dtype=np.float64)
+        return rated(
+            self.score_of,
+            observations,
+            name=self.name,
+            written=f"gym_task({self.world.title!r}, score=lambda observations: ...) from "
+            f"pytest_cpg.tasks.gymnasium",
+        )
 
     def score_states(self, states: FloatArray) -> FloatArray:
         """Rate states [..., S] by minus the reward of the step that led there: [...]."""
