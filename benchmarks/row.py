@@ -23,3 +23,10 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     begun = time.process_time()
     work()
     return time.process_time() - begun
+
+
+def wall_seconds(work: Callable[[], object]) -> float:
+    """Return how long ``work`` takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun

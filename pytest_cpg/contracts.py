@@ -19,10 +19,6 @@ IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
-# In the environment of a worker process: how many share the processors of its machine.
-SHARERS = "PYTEST_CPG_SHARERS"
-
-
 class CpgError(Exception):
     """A problem that the user can mend; the message says how."""
 
@@ -247,6 +243,9 @@ class WorldModel(Protocol):
         the value of where it is by then, if there is one.
     ``rates_states = False``
         It can only rate what a plan led to, not what `encode` gives: there is no third arm then.
+    ``thread_safe = True``
+        Its methods may be called from several threads at once: large batches then go to all
+        processors. The results are the same bits.
     ``plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N])``
         A planner of its own, which replaces the gate's in the learned arm; it is asked for one
         episode at a time. See `Planner.plan`.

@@ -30,7 +30,8 @@ from contextlib import suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, NamedTuple, TypeVar
 
-from pytest_cpg.contracts import SHARERS, ComponentError, CpgError, IncompleteError, WorldModelError
+from pytest_cpg.contracts import ComponentError, CpgError, IncompleteError, WorldModelError
+from pytest_cpg.processors import SHARERS
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True

@@ -48,6 +48,7 @@ _MODULES = (
     "metrics",
     "oracle_cache",
     "perturbations",
+    "processors",
     "starts",
     "stored_arm",
     "streams",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cpg.baseline_file import git_state
+from pytest_cpg.processors import processors
 
 # What a verdict depends on besides the project's own code.
 _PACKAGES = ("pytest-cpg", "pytest", "numpy", "scipy", "torch", "mujoco", "dm-control")
@@ -66,7 +65,7 @@ def collect(root: Path) -> Provenance:
         python=platform.python_version(),
         platform=platform.platform(),
         processor=_processor(),
-        processors=_processors(),
+        processors=processors(),
         packages=_packages(),
     )
 
@@ -88,10 +87,3 @@ def _processor() -> str:
         described = ""
     name = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)
     return name[1].strip() if name else platform.processor() or platform.machine()
-
-
-def _processors() -> int:
-    """Return the processors this process may use; a container may have fewer than the machine."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

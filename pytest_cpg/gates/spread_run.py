@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg import executors
-from pytest_cpg.contracts import SHARERS, FloatArray, Planner, Task, WorldModelError
+from pytest_cpg.contracts import FloatArray, Planner, Task, WorldModelError
 from pytest_cpg.episodes import ArmRun, Progress
 from pytest_cpg.gates.probing import check_unchanged, imagined
 from pytest_cpg.metrics import Arm
 from pytest_cpg.perturbations import Perturbation
+from pytest_cpg.processors import SHARERS
 from pytest_cpg.starts import Starts
 from pytest_cpg.stored_arm import StoredArm
 from pytest_cpg.world_models import bind, inference, learned_of

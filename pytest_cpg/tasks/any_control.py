@@ -22,7 +22,8 @@ from pytest_cpg.contracts import (
     IntArray,
     Task,
 )
-from pytest_cpg.tasks.control import control_task, own_share
+from pytest_cpg.processors import own_share
+from pytest_cpg.tasks.control import control_task
 from pytest_cpg.tasks.formulas import FORMULAS
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.repeats import Repeats

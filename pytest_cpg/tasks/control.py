@@ -6,7 +6,6 @@ what is observed and rewarded.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_cpg.contracts import (
-    SHARERS,
     ActionSpace,
     BoolArray,
     BoxActions,
@@ -27,6 +25,7 @@ from pytest_cpg.contracts import (
     FloatArray,
     IntArray,
 )
+from pytest_cpg.processors import own_share
 from pytest_cpg.tasks.formulas import FORMULAS, Formulas
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.repeats import Repeats
@@ -295,13 +294,3 @@ def _built_once(domain: str, name: str) -> ControlTask:
 
 def _named_versions(versions: Mapping[str, str]) -> str:
     return " with ".join(f"{package} {found}" for package, found in versions.items())
-
-
-def own_share() -> int:
-    """Return how many threads this process may keep busy, next to others that share the work."""
-    if hasattr(os, "sched_getaffinity"):
-        processors = len(os.sched_getaffinity(0))
-    else:
-        processors = os.cpu_count() or 1
-    others = os.environ.get(SHARERS) or os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
-    return max(1, processors // int(others))

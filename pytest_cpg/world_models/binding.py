@@ -25,7 +25,7 @@ from pytest_cpg.world_models.observing import unchanged
 from pytest_cpg.world_models.oracle import OracleDynamics
 from pytest_cpg.world_models.rating import task_score
 from pytest_cpg.world_models.rescoring import Rescored
-from pytest_cpg.world_models.tiling import TILE, check_rows, tile_of, tiled
+from pytest_cpg.world_models.tiling import TILE, check_rows, tiled, tiled_for
 from pytest_cpg.world_models.torch_state import inference, is_elsewhere
 
 __all__ = ["TILE", "BoundModel", "bind", "tiled"]
@@ -140,7 +140,7 @@ def _bind_callable(
                 plans = np.stack([np.roll(actions, -t, axis=0) for t in range(_HORIZON)], axis=1)
                 if agree(rollout(observations, plans), there(observations, plans)):
                     rollout = there
-            rollout = tiled(rollout, rows=tile_of(learned))
+            rollout = tiled_for(learned, rollout)
     return BoundModel(
         actions=task.actions,
         swapped=("dynamics",),

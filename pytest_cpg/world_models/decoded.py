@@ -33,6 +33,7 @@ class Decoded(torch.nn.Module):
         super().__init__()
         self.model = model
         self.decoder = model.decode if decoder is None else decoder
+        self.thread_safe = decoder is None and getattr(model, "thread_safe", False)
         if callable(getattr(model, "update", None)):
             self.update = model.update
 

@@ -64,6 +64,7 @@ class DreamerV3(torch.nn.Module):
 
     columns: Tensor
     bins: Tensor
+    thread_safe = True
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from pytest_cpg.world_models.observing import observer_of
 from pytest_cpg.world_models.own_planner import OwnPlanner
 from pytest_cpg.world_models.rating import Rating, rating_of
 from pytest_cpg.world_models.rescoring import rescored
-from pytest_cpg.world_models.tiling import check_rows, tile_of, tiled
+from pytest_cpg.world_models.tiling import check_rows, tiled_for
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -70,14 +70,14 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     learned = flattened(learned, observations)
     encode: ArrayFunction = np.array
     if callable(getattr(learned, "encode", None)):
-        encode = tiled(
+        encode = tiled_for(
+            learned,
             adapt(
                 learned.encode,
                 observations,
                 shape=lambda given: (len(given), None),
                 promise="encode(observations [B, O]) -> latents [B, Z]",
             ),
-            rows=tile_of(learned),
         )
         check_rows(learned, "encode", encode, observations)
     elif callable(getattr(learned, "update", None)):
@@ -89,7 +89,8 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
     noise = probe_noise(len(latents), noise_size)
     names = f", noise [B, H, {noise_size}]" if noise_size else ""
-    rollout = tiled(
+    rollout = tiled_for(
+        learned,
         adapt(
             learned.rollout,
             latents,
@@ -99,7 +100,6 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
             f"action, without the one before [B, H, Z]",
         ),
-        rows=tile_of(learned),
     )
     check_rows(learned, "rollout", rollout, latents, plans, *noise)
     imagined = rollout(latents, plans, *noise)
@@ -211,7 +211,8 @@ def _update_of(
     """Return what carries latents across a real step, of a model that has it."""
     if not callable(getattr(learned, "update", None)):
         return None
-    update = tiled(
+    update = tiled_for(
+        learned,
         adapt(
             learned.update,
             latents,
@@ -221,7 +222,6 @@ def _update_of(
             promise="update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents "
             "once these actions have led to these observations [B, Z]",
         ),
-        rows=tile_of(learned),
     )
     check_rows(learned, "update", update, latents, actions, observations)
     return lambda latents, actions, states: update(latents, actions, observed(task, states))

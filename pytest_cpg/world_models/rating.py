@@ -11,7 +11,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.world_models.callables import adapt
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
-from pytest_cpg.world_models.tiling import check_rows, tile_of, tiled
+from pytest_cpg.world_models.tiling import check_rows, tiled, tiled_for
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -97,14 +97,14 @@ def rating_of(
         When one of its functions breaks its contract, or there is nothing to rate latents by.
     """
     if callable(getattr(learned, "score", None)):
-        own = tiled(
+        own = tiled_for(
+            learned,
             adapt(
                 learned.score,
                 imagined,
                 shape=lambda latents: latents.shape[:-1],
                 promise="score(latents [..., Z]) -> distances to the goal [...]",
             ),
-            rows=tile_of(learned),
         )
         check_rows(learned, "score", own, imagined)
         return Rating(("score",), own)
@@ -118,14 +118,14 @@ def rating_of(
             f"score(latents) that returns minus the value."
         )
     if callable(getattr(learned, "decode", None)):
-        decode = tiled(
+        decode = tiled_for(
+            learned,
             adapt(
                 learned.decode,
                 imagined,
                 shape=lambda latents: (*latents.shape[:-1], task.observation_size),
                 promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
             ),
-            rows=tile_of(learned),
         )
         check_rows(learned, "decode", decode, imagined)
         rate = task_score(task)
@@ -166,14 +166,14 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
     takes_both = reads_both_ends(learned.reward)
     names = ", reached [..., Z]" if takes_both else ""
     probe = (before, plans, after) if takes_both else (before, plans)
-    head = tiled(
+    head = tiled_for(
+        learned,
         adapt(
             learned.reward,
             *probe,
             shape=lambda latents, *_: latents.shape[:-1],
             promise=f"reward(latents [..., Z], actions [..., A]{names}) -> [...]",
         ),
-        rows=tile_of(learned),
     )
     check_rows(learned, "reward", head, *probe)
     has_value = callable(getattr(learned, "terminal_value", None))
@@ -187,14 +187,14 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
 
 def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
     rows = latents.reshape(-1, latents.shape[-1])
-    head = tiled(
+    head = tiled_for(
+        learned,
         adapt(
             learned.terminal_value,
             rows,
             shape=lambda latents: latents.shape[:1],
             promise="terminal_value(latents [B, Z]) -> [B]",
         ),
-        rows=tile_of(learned),
     )
     check_rows(learned, "terminal_value", head, rows)
     return lambda latents: head(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])

@@ -44,6 +44,7 @@ class TDMPC2(torch.nn.Module):
 
     columns: Tensor
     bins: Tensor
+    thread_safe = True
 
     def __init__(
         self,

@@ -8,12 +8,17 @@ tiles padded by repeating the last row. That is done here, and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from threading import Thread
+
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.processors import own_share
 from pytest_cpg.world_models.callables import agree
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
-from pytest_cpg.world_models.torch_state import is_elsewhere
+from pytest_cpg.world_models.torch_state import is_elsewhere, same_mode
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -31,22 +36,70 @@ def tile_of(learned: object) -> int:
     return TILE_ELSEWHERE if is_elsewhere(learned) else TILE
 
 
-def tiled(function: ArrayFunction, *, rows: int = TILE) -> ArrayFunction:
-    """Return a batched function that is only ever called with so many rows."""
+def tiled(function: ArrayFunction, *, rows: int = TILE, threads: int = 1) -> ArrayFunction:
+    """Return a batched function that is only ever called with so many rows.
+
+    Parameters
+    ----------
+    threads : int
+        How many calls may be under way at once.
+    """
 
     def call(*arrays: FloatArray) -> FloatArray:
         count = len(arrays[0])
-        results: FloatArray = np.empty(0)
-        for first in range(0, count, rows):
+
+        def tile(first: int) -> FloatArray:
             own = np.minimum(np.arange(first, first + rows), count - 1)
             # np.take gives C order whatever the argument's: products round by memory order too.
-            tile = function(*(np.take(array, own, axis=0) for array in arrays))
-            if not first:
-                results = np.empty((count, *tile.shape[1:]))
-            results[first : first + rows] = tile[: count - first]
-        return results
+            return function(*(np.take(array, own, axis=0) for array in arrays))[: count - first]
+
+        firsts = range(0, count, rows)
+        if min(threads, len(firsts)) < 2:
+            return _joined(map(tile, firsts), count)
+        return _joined(_threaded(tile, firsts, threads), count)
 
     return call
+
+
+def tiled_for(learned: object, function: ArrayFunction) -> ArrayFunction:
+    """Return a function of a model in tiles of its own size, on as many threads as it allows."""
+    is_shared = bool(getattr(learned, "thread_safe", False)) and not is_elsewhere(learned)
+    return tiled(function, rows=tile_of(learned), threads=own_share() if is_shared else 1)
+
+
+def _joined(tiles: Iterable[FloatArray], count: int) -> FloatArray:
+    """Return tiles as one array of so many rows."""
+    results, first = np.empty(0), 0
+    for tile in tiles:
+        if not first:
+            results = np.empty((count, *tile.shape[1:]))
+        results[first : first + len(tile)] = tile
+        first += len(tile)
+    return results
+
+
+def _threaded(
+    tile: Callable[[int], FloatArray], firsts: Sequence[int], threads: int
+) -> Iterator[FloatArray]:
+    """Make tiles on several threads at once, and return them in their order.
+
+    The caller only waits, so an interrupt or an alarm reaches it at once; and what never returns
+    does not keep the process from ending.
+    """
+    mode = same_mode()
+    results: dict[int, Future[FloatArray]] = {first: Future() for first in firsts}
+
+    def work(own: Sequence[int]) -> None:
+        for first in own:
+            try:
+                with mode():
+                    results[first].set_result(tile(first))
+            except BaseException as error:
+                results[first].set_exception(error)
+
+    for number in range(threads):
+        Thread(target=work, args=(firsts[number::threads],), daemon=True).start()
+    return (result.result() for result in results.values())
 
 
 def check_rows(learned: object, name: str, function: ArrayFunction, *probe: FloatArray) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -117,6 +117,14 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def same_mode() -> Callable[[], AbstractContextManager[Any]]:
+    """Return what brings torch in another thread into the mode that it is in here."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return nullcontext
+    return functools.partial(torch.inference_mode, torch.is_inference_mode_enabled())
 
 
 def _networks(models: Iterable[object], kind: type) -> list[Any]:

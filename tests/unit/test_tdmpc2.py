@@ -9,6 +9,7 @@ from official_weights import tdmpc2, tdmpc2_before
 
 from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models.tdmpc2 import TDMPC2
+from pytest_cpg.world_models.tensors import mish
 
 SETTINGS = {
     "obs_keys": ["orientations", "velocity"],
@@ -156,3 +157,9 @@ def test_a_task_must_meet_the_conditions_of_training():
     ):
         with pytest.raises(WorldModelError, match=said):
             model.for_task(SimpleNamespace(**{**vars(task), **change}))
+
+
+def test_mish_is_torchs_own_up_to_rounding_and_stays_finite():
+    values = torch.cat([torch.linspace(-100, 100, 20_001), torch.tensor([-3e38, 3e38])])
+    expected = torch.nn.functional.mish(values.double())
+    assert torch.all((mish(values) - expected).abs() <= 2e-7 * (1 + values.double().abs()))
