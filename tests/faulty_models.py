@@ -189,6 +189,50 @@ class OwnScore:
         return self.sign * (places + np.linalg.norm(latents[..., 2:], axis=-1))
 
 
+class OwnReward:
+    """Dynamics with a reward of their own, of nearness to a goal."""
+
+    discount = 0.99
+
+    def __init__(self, dynamics=_after, goal=(0.0, 0.0)):
+        self.dynamics, self._distance = dynamics, OwnScore(goal=goal).score
+
+    def rollout(self, latents, actions):
+        after = np.empty((*actions.shape[:2], 4))
+        for t in range(actions.shape[1]):
+            latents = after[:, t] = self.dynamics(latents, actions[:, t])
+        return after
+
+    def reward(self, latents, actions, reached):
+        return np.exp(-self._distance(reached))
+
+
+class Remembering:
+    """Reads places alone, and knows speeds by what it remembers of the last place."""
+
+    def __init__(self, dynamics=_after):
+        self.dynamics = dynamics
+
+    def encode(self, observations):
+        return np.concatenate([observations[:, :2], np.zeros((len(observations), 2))], axis=1)
+
+    def update(self, latents, actions, observations):
+        places = observations[:, :2]
+        return np.concatenate([places, places - latents[:, :2]], axis=1)
+
+    def rollout(self, latents, actions):
+        return OwnReward(self.dynamics).rollout(latents, actions)
+
+
+class RememberingReward(Remembering):
+    """The same, with rewards."""
+
+    discount = 0.99
+
+    def reward(self, latents, actions, reached):
+        return OwnReward().reward(latents, actions, reached)
+
+
 @dataclass(frozen=True)
 class Fault:
     """A model, what it was trained on, and the cause to name."""
@@ -203,6 +247,8 @@ class Fault:
 def faults():
     """Return every constructed fault, and models without one, by what is wrong with them."""
     weak = RandomShooting(candidates=4, horizon=8)
+    # Rewards add up, so the last step of a plan is its best.
+    by_return = CEM(horizon=10, samples=48, elites=8, iterations=3, objective="terminal", execute=1)
     return {
         "noise beyond a region": Fault(noisy_near_the_goal, "COVERAGE", far_from_the_goal()),
         "truncated training data": Fault(
@@ -219,9 +265,23 @@ def faults():
         "a corner of actions that seems to win": Fault(bewitched, "EXPLOITATION", everywhere()),
         "score with a goal elsewhere": Fault(OwnScore(goal=(3.0, 0.0)), "SCORE HEAD"),
         "score with the wrong sign": Fault(OwnScore(sign=-1.0), "SCORE HEAD"),
+        "rewards for a goal elsewhere": Fault(
+            OwnReward(goal=(3.0, 0.0)), "SCORE HEAD", planner=by_return
+        ),
+        "mirrored actions, with rewards": Fault(
+            OwnReward(mirrored), "DYNAMICS BIAS", planner=by_return
+        ),
+        "constant drift, with a memory": Fault(Remembering(drifting), "DYNAMICS BIAS"),
+        "ignored actions, memory and rewards": Fault(
+            RememberingReward(deaf), "ACTION BLIND", planner=by_return
+        ),
         "planner with 4 short plans": Fault(perfect, "PLANNER", planner=weak),
         "none: perfect": Fault(perfect, "NONE", everywhere(), is_harmless=True),
         "none: perfect with its own score": Fault(OwnScore(), "NONE", is_harmless=True),
+        "none: perfect with rewards": Fault(
+            OwnReward(), "NONE", planner=by_return, is_harmless=True
+        ),
+        "none: perfect with a memory": Fault(Remembering(), "NONE", everywhere(), is_harmless=True),
         "none: slightly noisy": Fault(slightly_noisy, "NONE", everywhere(), is_harmless=True),
         "none: mass 5 % too large": Fault(slightly_weak, "NONE", is_harmless=True),
     }

@@ -38,6 +38,7 @@ def cause_of(
     verdict: Verdict,
     headroom: Headroom | None,
     oracle_high: float,
+    scoring_loss: Interval | None,
 ) -> Cause:
     """Return the first cause whose rule holds, or NONE.
 
@@ -47,12 +48,18 @@ def cause_of(
     headroom : Headroom or None
     oracle_high : float
         Upper end of the interval of the oracle's success rate.
+    scoring_loss : Interval or None
+        What the oracle's success rate loses by the model's rating; None where that was not run.
     """
     if has_headroom(headroom, oracle_high) and verdict != Verdict.MODEL_BOTTLENECK:
         return Cause.PLANNER
     if verdict != Verdict.MODEL_BOTTLENECK or not misleads(measures):
         return Cause.NONE
-    return next((cause for cause, holds in _RULES if holds(measures)), Cause.NONE)
+    # Rewards need not prefer what the task's score prefers, and may lead to the goal all the same.
+    is_harmless = scoring_loss is not None and not _is_above(scoring_loss, 0)
+    excluded = Cause.SCORE_HEAD if is_harmless else None
+    causes = (cause for cause, holds in _RULES if cause != excluded and holds(measures))
+    return next(causes, Cause.NONE)
 
 
 def misleads(found: Measures) -> bool:

@@ -61,6 +61,7 @@ def diagnosis_of(
     *,
     verdict: Verdict,
     oracle_rate: Interval,
+    scoring_loss: Interval | None,
     episodes: tuple[int, ...],
     seconds: float = 0.0,
 ) -> Diagnosis:
@@ -70,6 +71,8 @@ def diagnosis_of(
     ----------
     oracle_rate : Interval
         Of the oracle's success rate.
+    scoring_loss : Interval or None
+        As of `GateResult`.
     episodes : tuple of int
         Which the decisions are from.
     seconds : float
@@ -77,7 +80,11 @@ def diagnosis_of(
     """
     found = measures_of(evidence)
     cause = rules.cause_of(
-        found, verdict=verdict, headroom=evidence.headroom, oracle_high=oracle_rate.high
+        found,
+        verdict=verdict,
+        headroom=evidence.headroom,
+        oracle_high=oracle_rate.high,
+        scoring_loss=scoring_loss,
     )
     words = _words(found, evidence.headroom)
     return Diagnosis(

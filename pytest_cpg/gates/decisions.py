@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.imagination import Imagination
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -32,10 +33,20 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decisions:
-    """Decisions, where each was taken and what was chosen: states [N, S], plans [N, H, A]."""
+    """Decisions, where each was taken and what was chosen.
+
+    Attributes
+    ----------
+    rows : tuple of Decision
+    states : array [N, S]
+    latents : array [N, Z]
+        The states as the learned model knows them, with what it remembers.
+    plans : array [N, H, A]
+    """
 
     rows: tuple[Decision, ...]
     states: FloatArray
+    latents: FloatArray
     plans: FloatArray
 
     @property
@@ -53,6 +64,7 @@ class Decisions:
         return Decisions(
             rows=tuple(self.rows[row] for row in rows),
             states=self.states[rows],
+            latents=self.latents[rows],
             plans=self.plans[rows],
         )
 
@@ -62,3 +74,15 @@ class Decisions:
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, purpose, *row)))
             for row in self.rows
         ]
+
+
+def carried(
+    model: Imagination, latents: FloatArray, actions: FloatArray, states: FloatArray
+) -> FloatArray:
+    """Return what a model knows [N, Z] once actions [N, A] have led to states [N, S].
+
+    ``latents`` [N, Z] are what it knew before, which one without a memory does not read.
+    """
+    if model.is_recurrent:
+        return model.update(latents, actions, states)
+    return model.encode(states)

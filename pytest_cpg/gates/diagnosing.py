@@ -6,11 +6,11 @@ import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts import CpgError, FloatArray, IntArray
 from pytest_cpg.diagnosis import (
     Cause,
     Diagnosis,
@@ -27,6 +27,7 @@ from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
 from pytest_cpg.gates.questions import evidence_of
 from pytest_cpg.gates.replay import EpisodeTrace, replay_bound
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.imagination import Imagination
 from pytest_cpg.planners import widened
 from pytest_cpg.starts import Starts
 from pytest_cpg.world_models import BoundModel, inference
@@ -82,6 +83,7 @@ def diagnose(
             evidence,
             verdict=result.verdict,
             oracle_rate=result.oracle.interval,
+            scoring_loss=result.scoring_loss,
             episodes=episodes,
         )
     # A model is asked here about states that no episode has led to: it may raise anything.
@@ -127,10 +129,11 @@ def _evidence(
         replayed = replay_bound(design, bound, starts, episodes=episodes, progress=progress)
         decisions = _decisions(
             [
-                (episode, arm, trace)
+                _Taken(episode, arm, trace)
                 for episode, pair in replayed.traces.items()
                 for arm, trace in enumerate((pair.learned, pair.oracle))
-            ]
+            ],
+            Imagination("learned", design.task.actions, bound["learned"]),
         )
         headroom = _headroom(design, bound["oracle"], result, starts, progress)
         trained = read_training_data(training_data, size=design.task.observation_size)
@@ -139,27 +142,66 @@ def _evidence(
 
 def _check_answers(design: Design, learned: BoundModel) -> None:
     """Raise CpgError where a model's answers are not comparable with the truth."""
-    unknown = sorted(set(learned.swapped) - {"dynamics", "score", "decoder"})
-    if learned.update is not None or learned.noise_size or unknown:
-        what = f"swaps {', '.join(unknown)}" if unknown else "remembers or draws noise"
-        raise CpgError(f"a model that {what} is not diagnosed; look at lost episodes, --cpg-replay")
+    if learned.planner is not None:
+        raise CpgError("a model that plans itself is not diagnosed; see --cpg-replay")
+    if learned.noise_size:
+        raise CpgError("a model that draws noise is not diagnosed; see --cpg-replay")
     if learned.rates_plans_alone:
         raise CpgError("a model that rates plans and no states is not diagnosed; see --cpg-replay")
     if design.perturbation is not None:
         raise CpgError("a perturbed gate is not diagnosed; diagnose it without its perturbation")
 
 
-def _decisions(traces: Sequence[tuple[int, int, EpisodeTrace]]) -> Decisions:
+class _Taken(NamedTuple):
+    """What an arm did in an episode; arms are numbered as in `Decision`."""
+
+    episode: int
+    arm: int
+    trace: EpisodeTrace
+
+
+def _decisions(taken: Sequence[_Taken], learned: Imagination) -> Decisions:
     """Return some of the decisions of each trace, from its first to its last."""
-    rows, states, plans = [], [], []
-    for episode, arm, trace in traces:
-        count = len(trace.at)
-        for number in np.unique(np.linspace(0, count - 1, min(count, _DECISIONS)).round()):
-            at = int(trace.at[int(number)])
-            rows.append(Decision(episode, arm, at))
-            states.append(trace.states[at])
-            plans.append(trace.plans[int(number)])
-    return Decisions(rows=tuple(rows), states=np.stack(states), plans=np.stack(plans))
+    rounds = []
+    for one in taken:
+        count = len(one.trace.at)
+        spread = np.linspace(0, count - 1, min(count, _DECISIONS)).round()
+        rounds.append(np.unique(spread).astype(int))
+    traces = [one.trace for one in taken]
+    at = [trace.at[own] for trace, own in zip(traces, rounds, strict=True)]
+    return Decisions(
+        rows=tuple(
+            Decision(one.episode, one.arm, int(step))
+            for one, steps in zip(taken, at, strict=True)
+            for step in steps
+        ),
+        states=np.concatenate([t.states[steps] for t, steps in zip(traces, at, strict=True)]),
+        latents=_known(taken, at, learned),
+        plans=np.concatenate([t.plans[own] for t, own in zip(traces, rounds, strict=True)]),
+    )
+
+
+def _known(taken: Sequence[_Taken], at: Sequence[IntArray], learned: Imagination) -> FloatArray:
+    """Return what the learned model knows at some steps of each trace, also of the oracle's."""
+    traces, episodes = [one.trace for one in taken], np.array([one.episode for one in taken])
+    if not learned.is_recurrent:
+        learned.plans_for(np.repeat(episodes, [len(steps) for steps in at]), np.concatenate(at))
+        states = [trace.states[steps] for trace, steps in zip(traces, at, strict=True)]
+        return learned.encode(np.concatenate(states))
+    learned.plans_for(episodes, np.zeros_like(episodes))
+    last = np.array([steps[-1] for steps in at])
+    latents = [learned.encode(np.stack([trace.states[0] for trace in traces]))]
+    for step in range(last.max()):
+        rows = np.flatnonzero(last > step)
+        learned.plans_for(episodes[rows], np.full(len(rows), step + 1))
+        latents.append(latents[-1].copy())
+        latents[-1][rows] = learned.update(
+            latents[-2][rows],
+            np.stack([traces[int(row)].actions[step] for row in rows]),
+            np.stack([traces[int(row)].states[step + 1] for row in rows]),
+        )
+    history = np.stack(latents)
+    return np.concatenate([history[steps, row] for row, steps in enumerate(at)])
 
 
 def _headroom(

@@ -17,7 +17,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.diagnosis import Coverage, Evidence, Headroom, TrainingStates, coverage_of
 from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED
-from pytest_cpg.gates.decisions import STREAM, Decisions
+from pytest_cpg.gates.decisions import STREAM, Decisions, carried
 from pytest_cpg.gates.design import Design
 from pytest_cpg.imagination import Imagination
 from pytest_cpg.world_models import BoundModel, OracleDynamics
@@ -49,7 +49,7 @@ def evidence_of(
 
     ``trained`` are the observations of the training data, or why they are not known.
     """
-    scale, parts = None, _parts(design, bound["learned"], decisions)
+    scale, parts = None, _parts(design, decisions)
     answers = []
     for rows in parts:
         part = Questions(design, bound, decisions.take(rows)).answers(scale, trained)
@@ -73,10 +73,10 @@ def evidence_of(
     )
 
 
-def _parts(design: Design, learned: BoundModel, decisions: Decisions) -> list[IntArray]:
+def _parts(design: Design, decisions: Decisions) -> list[IntArray]:
     """Divide decisions at random into as few parts as memory allows: rows of each."""
-    count, size = decisions.states.shape
-    size = max(size, learned.encode(decisions.states[:1]).shape[1])
+    count = len(decisions.rows)
+    size = decisions.states.shape[1] + decisions.latents.shape[1]
     numbers = count * (FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size
     parts = min(count, -(-numbers // _MOST_NUMBERS))
     if parts == 1:
@@ -116,40 +116,38 @@ class Questions:
         self._bound, self._decisions = bound, decisions
         self._remaining = design.task.budget - decisions.at
         self._imagination = self._ask("learned")
-        self._latents = self._imagination.encode(decisions.states)
+        witness = bound["learned"].witness
+        if witness is None:
+            raise ValueError("need a model that true states can be shown to")
+        self._witness = witness
 
     def answers(self, scale: FloatArray | None, trained: TrainingStates | str) -> _Answers:
         """Ask; lengths are in units of ``scale`` [Z], by default of what is found here."""
-        task, count = self._task, len(self._decisions.rows)
-        plans = self._candidates()
-        predicted = self._rolled(self._imagination, self._latents, plans)
-        truth = _stacked(
-            task.rollout(
-                np.repeat(self._decisions.states, plans.shape[1], axis=0),
-                plans.reshape(-1, *plans.shape[2:]),
-            ),
-            count,
-        )
-        encoded = self._encoded(truth)
-        scale = _scale(encoded) if scale is None else scale
+        model, plans = self._bound["learned"], self._candidates()
+        predicted = self._rolled(self._imagination, self._decisions.latents, plans)
+        followed = self._followed(self._decisions.states, self._decisions.latents, plans)
+        truth, seen = self._parted(followed)
+        imagined = model.described(predicted)
+        scale = _scale(seen) if scale is None else scale
         random = slice(FIRST_RANDOM, None)
         probes = self._probed(plans, scale)
         found = {
             "predicted": self._within(self._scored(predicted)),
-            "actual": self._within(OracleDynamics(task).score(truth)),
-            "errors": _length(predicted - encoded, scale),
-            "spreads": _spread(encoded[:, random], scale),
-            "responses": _spread(predicted[:, random], scale),
+            "actual": self._within(OracleDynamics(self._task).score(truth)),
+            "errors": _length(imagined - seen, scale),
+            "spreads": _spread(seen[:, random], scale),
+            "responses": _spread(imagined[:, random], scale),
             "probe_errors": probes.errors,
             "probe_spreads": probes.spreads,
             "probe_gains": probes.gains,
         }
-        if {"score", "decoder"} & set(self._bound["learned"].swapped):
-            found["rescored"] = self._within(self._scored(encoded))
+        if model.rates:
+            scores = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
+            found["rescored"] = self._within(scores.reshape(truth.shape[:-1]))
         if not isinstance(trained, str):
-            found["probe_distances"] = trained.distances(task.observe(probes.states))
+            found["probe_distances"] = trained.distances(self._task.observe(probes.states))
         # A view would keep all of them.
-        return _Answers(found, predicted[:, LEARNED].copy(), scale)
+        return _Answers(found, imagined[:, LEARNED].copy(), scale)
 
     def _ask(self, arm: str) -> Imagination:
         imagination = Imagination(arm, self._task.actions, self._bound[arm])
@@ -177,9 +175,10 @@ class Questions:
         # It was never there before.
         is_warm_started = getattr(self._planner, "is_warm_started", False)
         memory: dict[str, Any] = {"memory": None} if is_warm_started else {}
+        is_known = arm == "learned"
         found = self._planner.plan(
             imagination,
-            imagination.encode(decisions.states[rows]),
+            decisions.latents[rows] if is_known else imagination.encode(decisions.states[rows]),
             [rngs[row] for row in rows],
             self._remaining[rows],
             **memory,
@@ -187,11 +186,11 @@ class Questions:
         return Plans(*found).actions
 
     def _rolled(
-        self, imagination: Imagination, latents: FloatArray, plans: FloatArray
+        self, model: Imagination | BoundModel, latents: FloatArray, plans: FloatArray
     ) -> FloatArray:
         """Imagine plans [N, C, H, A] from latents [N, Z]: latents [N, C, H, Z]."""
         flat = plans.reshape(-1, *plans.shape[2:])
-        imagined = imagination.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
+        imagined = model.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
         return _stacked(imagined, len(latents))
 
     def _scored(self, latents: FloatArray) -> FloatArray:
@@ -206,22 +205,27 @@ class Questions:
         steps = np.arange(scores.shape[-1])
         return np.where(steps < self._remaining[:, None, None], scores, np.inf)
 
-    def _encoded(self, states: FloatArray) -> FloatArray:
-        """Encode true states [N, ..., S]; nan where they are no numbers."""
-        is_known = _are_numbers(self._task.observe(states))
-        own = self._decisions.states.reshape(len(states), *[1] * (states.ndim - 2), -1)
-        # A model is not asked about states that are no numbers.
-        known = np.where(is_known[..., None], states, own)
-        latents = self._imagination.encode(known.reshape(-1, states.shape[-1]))
-        latents = latents.reshape(*is_known.shape, -1)
-        return np.where(is_known[..., None], latents, np.nan)
+    def _followed(self, states: FloatArray, latents: FloatArray, plans: FloatArray) -> FloatArray:
+        """Follow plans [N, C, H, A] in truth from states [N, S] that the model knows as [N, Z].
+
+        Returns the witness's latents [N, C, H, S + Z]: from where a state is no number, the
+        model's part is none either.
+        """
+        both = np.concatenate([states, latents], axis=1)
+        return self._rolled(self._witness, both, plans)
+
+    def _parted(self, followed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what is true [..., S], and what the model makes of it."""
+        size = self._decisions.states.shape[1]
+        # Simulators take whole rows.
+        truth = np.ascontiguousarray(followed[..., :size])
+        return truth, self._bound["learned"].described(followed[..., size:])
 
     def _probed(self, plans: FloatArray, scale: FloatArray) -> _Probes:
         """Try one step from places that plans lead through."""
-        walked = self._walked(plans[:, :_WALKED])
+        walked, known = self._walked(plans[:, :_WALKED])
         count, candidates, horizon, size = walked.shape
         rngs = self._decisions.streams(self._seed, _PROBES)
-        flat = walked.reshape(count, candidates * horizon, size)
         within = np.minimum(self._remaining, horizon)
         places = np.stack(
             [
@@ -229,31 +233,51 @@ class Questions:
                 for rng, until in zip(rngs, within, strict=True)
             ]
         )
-        states = np.take_along_axis(flat, places[:, :, None], axis=1)
-        # The place of the decision itself is one of them.
-        states[:, 0] = self._decisions.states
-        is_known = _are_numbers(self._task.observe(states))
-        states = np.where(is_known[..., None], states, self._decisions.states[:, None])
+        # The place of the decision itself is one of them, and stands for those that are lost.
+        own = self._decisions.states[:, None], self._decisions.latents[:, None]
+        states, latents = (
+            np.take_along_axis(rows.reshape(count, candidates * horizon, -1), places[..., None], 1)
+            for rows in (walked, known)
+        )
+        is_kept = _are_numbers(self._task.observe(states)) & (np.arange(_PLACES) > 0)
+        states, latents = (
+            np.where(is_kept[..., None], rows, there)
+            for rows, there in zip((states, latents), own, strict=True)
+        )
         actions = _tried(self._task, rngs)
-        repeated = np.repeat(states, actions.shape[2], axis=1).reshape(-1, size)
-        flat_actions = actions.reshape(-1, 1, actions.shape[-1])
-        latents = self._imagination.encode(repeated)
-        shape = (count, _PLACES, actions.shape[2])
-        predicted = self._imagination.rollout(latents, flat_actions).reshape(*shape, -1)
-        after = self._task.rollout(repeated, flat_actions).reshape(*shape, -1)
-        true = self._encoded(after)
-        return _Probes.of(states, predicted / scale, true / scale)
+        plans = actions.reshape(count * _PLACES, -1, 1, actions.shape[-1])
+        rows = states.reshape(-1, size), latents.reshape(count * _PLACES, -1)
+        predicted = self._rolled(self._imagination, rows[1], plans)
+        _, true = self._parted(self._followed(*rows, plans))
+        shape = (count, _PLACES, actions.shape[2], -1)
+        return _Probes.of(
+            states,
+            self._bound["learned"].described(predicted).reshape(shape) / scale,
+            true.reshape(shape) / scale,
+        )
 
-    def _walked(self, plans: FloatArray) -> FloatArray:
-        """Return the states [N, C, H, S] along plans [N, C, H, A], fit to go on from."""
+    def _walked(self, plans: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the states [N, C, H, S] along plans [N, C, H, A], fit to go on from.
+
+        And what the model knows of them [N, C, H, Z].
+        """
         count, candidates, horizon, size = plans.shape
-        states = np.repeat(self._decisions.states, candidates, axis=0)
+        begun = states = np.repeat(self._decisions.states, candidates, axis=0)
+        latents = np.repeat(self._decisions.latents, candidates, axis=0)
         walked = np.empty((count, candidates, horizon, states.shape[1]))
+        known = np.empty((count, candidates, horizon, latents.shape[1]))
         for step in range(horizon):
+            actions = plans[:, :, step].reshape(-1, size)
             # A rollout would be faster, and leave out what only a step reads.
-            states = self._task.step(states, plans[:, :, step].reshape(-1, size))
+            states = self._task.step(states, actions)
+            is_known = _are_numbers(self._task.observe(states))[:, None]
+            # A model is not asked about states that are no numbers.
+            latents = carried(
+                self._imagination, latents, actions, np.where(is_known, states, begun)
+            )
             walked[:, :, step] = states.reshape(count, candidates, -1)
-        return walked
+            known[:, :, step] = latents.reshape(count, candidates, -1)
+        return walked, known
 
 
 class _Probes(NamedTuple):

@@ -15,7 +15,9 @@ from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.gradients import PlanGradient
 from pytest_cpg.world_models.latent import (
+    LatentModel,
     bind_latent,
+    bind_parts,
     misspelt,
     noise_size_of,
     observed,
@@ -23,7 +25,7 @@ from pytest_cpg.world_models.latent import (
 )
 from pytest_cpg.world_models.observing import unchanged
 from pytest_cpg.world_models.oracle import OracleDynamics
-from pytest_cpg.world_models.rating import task_score
+from pytest_cpg.world_models.rating import Rating, task_score
 from pytest_cpg.world_models.rescoring import Rescored
 from pytest_cpg.world_models.tiling import TILE, check_rows, tiled, tiled_for
 from pytest_cpg.world_models.torch_state import inference, is_elsewhere
@@ -141,18 +143,15 @@ def _bind_callable(
                 if agree(rollout(observations, plans), there(observations, plans)):
                     rollout = there
             rollout = tiled_for(learned, rollout)
-    return BoundModel(
-        actions=task.actions,
-        swapped=("dynamics",),
-        seconds_per_row=seconds_per_row,
-        noise_size=noise_size,
-        methods=Methods(
-            encode=lambda states: observed(task, states),
-            rollout=rollout,
-            score=task_score(task),
-            observe=unchanged,
-        ),
+    model = LatentModel(
+        encode=lambda states: observed(task, states),
+        update=None,
+        rollout=rollout,
+        rating=Rating((), task_score(task)),
+        observe=unchanged,
     )
+    bound = bind_parts(model, task, noise_size=noise_size, state_size=states.shape[1])
+    return replace(bound, seconds_per_row=seconds_per_row)
 
 
 def _noisy_rollout(

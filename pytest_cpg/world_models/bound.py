@@ -45,9 +45,9 @@ class BoundModel:
         Normal numbers that a model draws in each imagined step; 0 for a deterministic one.
     planner : Planner or None
         The model's own, which plans in place of the gate's.
-    rescored : BoundModel or None
-        The true dynamics, rated as this model rates what it imagines; None where it swaps
-        nothing that rates, or rates plans alone.
+    witness : BoundModel or None
+        The true dynamics, as this model sees and rates them: latents are simulator states with the
+        model's own behind them. None for the truth itself, and where it rates plans alone.
     notes : tuple of str
         What a reader of its verdict should know, a clause each.
     gradient : PlanGradient or None
@@ -61,7 +61,7 @@ class BoundModel:
     noise_size: int = 0
     notes: tuple[str, ...] = ()
     planner: Planner | None = None
-    rescored: BoundModel | None = field(default=None, repr=False)
+    witness: BoundModel | None = field(default=None, repr=False)
     gradient: PlanGradient | None = field(default=None, repr=False)
     methods: Methods = field(repr=False)
 
@@ -80,10 +80,23 @@ class BoundModel:
         return self.methods.observe
 
     @property
+    def rates(self) -> bool:
+        """Whether it brings anything that rates, or that what is rated is read with."""
+        return not {"score", "decoder", "reward", "value"}.isdisjoint(self.swapped)
+
+    @property
+    def rescored(self) -> BoundModel | None:
+        """The true dynamics rated by this model, where that differs from the oracle."""
+        return self.witness if self.rates else None
+
+    @property
     def rates_plans_alone(self) -> bool:
         """Whether it has a rating of its own that true states cannot be given."""
-        rates = not {"score", "decoder", "reward", "value"}.isdisjoint(self.swapped)
-        return rates and self.rescored is None
+        return self.rates and self.witness is None
+
+    def described(self, latents: FloatArray) -> FloatArray:
+        """Return what latents [..., Z] say of the world, without the rewards of a plan so far."""
+        return latents[..., :-2] if "reward" in self.swapped else latents
 
     @property
     def plan_gradient(self) -> ArrayFunction | None:

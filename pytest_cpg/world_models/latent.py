@@ -17,7 +17,7 @@ from pytest_cpg.world_models.nesting import flattened
 from pytest_cpg.world_models.observing import observer_of
 from pytest_cpg.world_models.own_planner import OwnPlanner
 from pytest_cpg.world_models.rating import Rating, rating_of
-from pytest_cpg.world_models.rescoring import rescored
+from pytest_cpg.world_models.rescoring import witness
 from pytest_cpg.world_models.tiling import check_rows, tiled_for
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -111,10 +111,14 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         rating=rating,
         observe=observer_of(learned, task, rating, imagined),
     )
-    bound = _planned(model, task, noise_size)
     # A latent that is encoded has no plan behind it, which some rate by.
-    if rating.swapped and getattr(learned, "rates_states", True):
-        bound = replace(bound, rescored=rescored(model, task, states.shape[1]))
+    bound = bind_parts(
+        model,
+        task,
+        noise_size=noise_size,
+        state_size=states.shape[1],
+        rates_states=getattr(learned, "rates_states", True),
+    )
     if not callable(getattr(learned, "plan", None)):
         return bound
     planner = OwnPlanner(learned, task, latents, own=rating.own)
@@ -227,7 +231,9 @@ def _update_of(
     return lambda latents, actions, states: update(latents, actions, observed(task, states))
 
 
-def _planned(model: LatentModel, task: Task, noise_size: int) -> BoundModel:
+def bind_parts(
+    model: LatentModel, task: Task, *, noise_size: int, state_size: int, rates_states: bool = True
+) -> BoundModel:
     """Return a model in the latents that planners see."""
     rating, carry = model.rating, model.update
 
@@ -239,6 +245,7 @@ def _planned(model: LatentModel, task: Task, noise_size: int) -> BoundModel:
         actions=task.actions,
         swapped=("dynamics", *rating.swapped),
         noise_size=noise_size,
+        witness=witness(model, task, state_size) if rates_states else None,
         methods=Methods(
             encode=lambda states: rating.begun(model.encode(states)),
             rollout=rollout,

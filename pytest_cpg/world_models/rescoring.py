@@ -38,8 +38,8 @@ def learned_of(model: Any) -> Any:
     return model.learned if isinstance(model, Rescored) else model
 
 
-def rescored(model: LatentModel, task: Task, state_size: int) -> BoundModel:
-    """Return the true dynamics of a task, rated as a model rates what it imagines.
+def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
+    """Return the true dynamics of a task, seen and rated as a model does what it imagines.
 
     Latents are simulator states with the model's own behind them. The model encodes every true
     observation on the way; one with memory carries it along. A diverged state rates as infinity.

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from fakes import first, result_of
 from faulty_models import (
+    OwnReward,
     design_of,
     everywhere,
     far_from_the_goal,
@@ -20,11 +21,19 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from pytest_cpg.deadline import Deadline
-from pytest_cpg.diagnosis import Cause, Diagnosis, Measure, Profile, read_training_data
+from pytest_cpg.diagnosis import (
+    Cause,
+    Diagnosis,
+    Measure,
+    Profile,
+    diagnosis_of,
+    read_training_data,
+)
 from pytest_cpg.diagnosis.coverage import PERCENTILE
 from pytest_cpg.diagnosis.evidence import LEARNED, ORACLE, Headroom
 from pytest_cpg.diagnosis.measures import kendall_taus, over_episodes
 from pytest_cpg.diagnosis.rules import has_headroom
+from pytest_cpg.gates import diagnosing
 from pytest_cpg.gates.arm_runs import Execution
 from pytest_cpg.gates.benchmark import Benchmark
 from pytest_cpg.gates.decisions import Decision, Decisions
@@ -43,6 +52,8 @@ QUICK = (
     "growing hidden error",
     "a corner of actions that seems to win",
     "score with a goal elsewhere",
+    "rewards for a goal elsewhere",
+    "constant drift, with a memory",
     "planner with 4 short plans",
     "none: perfect",
 )
@@ -68,8 +79,9 @@ def test_the_right_cause_is_named_and_said_in_twelve_lines(name):
     assert len(plots(found.profile)) == drawn
 
 
-def test_a_perfect_model_is_measured_as_perfect():
-    measures = {one.name: one for one in named(faults()["none: perfect"]).measures}
+@pytest.mark.parametrize("name", ["none: perfect", "none: perfect with a memory"])
+def test_a_perfect_model_is_measured_as_perfect(name):
+    measures = {one.name: one for one in named(faults()[name]).measures}
     for name, value in (("regret", 0), ("ranking", 1), ("one step", 0), ("response", 1)):
         one = measures[name]
         assert (one.estimate, one.low, one.high) == pytest.approx([value] * 3)
@@ -181,7 +193,7 @@ def test_what_an_arm_executed_is_what_is_asked_about():
     model = bound_to_starts(fault.learned, design, starts)
     states, plans = starts.states[:2], np.full((2, design.planner.horizon, 2), -0.25)
     rows = (Decision(episode=0, arm=0, at=0), Decision(episode=1, arm=1, at=0))
-    asked = Decisions(rows=rows, states=states, plans=plans)
+    asked = Decisions(rows=rows, states=states, latents=states, plans=plans)
     bound = {"oracle": model, "learned": model}
     evidence = evidence_of(design, bound, asked, trained="none", headroom=None)
     executed = design.task.score(design.task.rollout(states, plans))
@@ -190,13 +202,50 @@ def test_what_an_arm_executed_is_what_is_asked_about():
         assert (evidence.actual[row, other] != executed[row]).all()
 
 
+class Drawing(OwnReward):
+    noise_size = 1
+
+    def rollout(self, latents, actions, noise):
+        return super().rollout(latents, actions) + 0 * noise
+
+    def reward(self, latents, actions):
+        return super().reward(latents, actions, latents)
+
+
+class Planning(OwnReward):
+    def plan(self, latents, rngs, remaining):
+        return np.zeros((len(latents), 10, 2)), np.ones(len(latents), dtype=int)
+
+
 def test_models_whose_answers_cannot_be_compared_are_not_diagnosed():
     fault = faults()["mirrored actions"]
     design, result, oracle = judged(fault)
+
+    def said(design, learned):
+        found = diagnose(design, oracle=oracle, learned=learned, result=result)
+        assert found.cause == Cause.NONE
+        return found.summary
+
     perturbed = replace(design, perturbation=object())
-    found = diagnose(perturbed, oracle=oracle, learned=fault.learned, result=result)
-    assert found.cause == Cause.NONE
-    assert "a perturbed gate is not diagnosed" in found.summary
+    assert "a perturbed gate is not diagnosed" in said(perturbed, fault.learned)
+    assert "a model that draws noise is not diagnosed" in said(design, Drawing())
+    assert "a model that plans itself is not diagnosed" in said(design, Planning())
+
+
+@pytest.mark.parametrize(
+    ("loss", "cause"), [(None, "SCORE HEAD"), (0.2, "SCORE HEAD"), (-0.1, "NONE")]
+)
+def test_a_score_that_leads_the_true_dynamics_to_the_goal_is_no_cause(loss, cause, monkeypatch):
+    fault = faults()["score with a goal elsewhere"]
+    design, result, oracle = judged(fault)
+    scoring_loss = None if loss is None else replace(result.interval, low=loss)
+
+    def told(evidence, **facts):
+        return diagnosis_of(evidence, **{**facts, "scoring_loss": scoring_loss})
+
+    monkeypatch.setattr(diagnosing, "diagnosis_of", told)
+    found = diagnose(design, oracle=oracle, learned=fault.learned, result=result)
+    assert found.cause.value == cause
 
 
 def test_results_carry_their_diagnosis_and_old_ones_have_none():

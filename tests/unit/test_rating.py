@@ -252,6 +252,16 @@ def test_rescored_stands_for_the_same_wherever_it_is_bound():
         bound(Rescored(lambda observations, actions: observations + actions))
 
 
+def test_true_dynamics_as_plain_ones_see_them_are_observed_and_rated_by_the_task():
+    model = bound(lambda observations, actions: observations + actions)
+    assert model.rescored is None
+    latents = model.witness.encode(STARTS.states)
+    seen = model.witness.rollout(latents, PLANS)
+    true = TASK.rollout(STARTS.states, PLANS)
+    np.testing.assert_array_equal(seen, np.concatenate([true, TASK.observe(true)], axis=-1))
+    np.testing.assert_array_equal(model.witness.score(seen), TASK.score(TASK.observe(true)))
+
+
 def test_a_true_state_that_diverged_is_never_chosen_and_never_shown_to_the_model():
     class Breaking(Slider):
         def rollout(self, states, actions):
