@@ -16,7 +16,7 @@ from pytest_cpg.world_models.torch_state import devices, inference, weights_dige
 from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
-    from pytest_cpg.world_models.decoded import Decoded
+    from pytest_cpg.world_models.decoded import Decoded, fit_decoder
     from pytest_cpg.world_models.dreamer import DreamerV3
     from pytest_cpg.world_models.exported import Program
     from pytest_cpg.world_models.mlp import MLP
@@ -44,6 +44,7 @@ __all__ = [
     "bind",
     "collect_transitions",
     "devices",
+    "fit_decoder",
     "inference",
     "learned_of",
     "train_mlp",
@@ -84,6 +85,7 @@ _OPTIONAL = {
     "OnnxDynamics": "onnx",
     "StableWorldModel": "stable_worldmodel",
     "TorchRLModel": "torchrl",
+    "fit_decoder": "decoded",
     "train_mlp": "training",
 }
 

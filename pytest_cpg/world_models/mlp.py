@@ -63,8 +63,6 @@ class MLP:
         What follows every layer but the last; the second is smooth.
     """
 
-    thread_safe = True
-
     def __init__(
         self,
         weights: Sequence[Tensor],

@@ -7,8 +7,7 @@ from official_weights import dreamer, tdmpc2
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import bind, checkpoints
-from pytest_cpg.world_models.decoded import Decoded, fit_decoder
+from pytest_cpg.world_models import Decoded, bind, checkpoints, fit_decoder
 from pytest_cpg.world_models.dreamer import DreamerV3
 from pytest_cpg.world_models.tdmpc2 import TDMPC2
 
