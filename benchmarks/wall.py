@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,7 @@ import pytest
 def test_gate(cpg):
     pass
 """
+WARM_RUNS = 5
 # What a diagnosis costs is no part of these.
 ARMS_ALONE = ("--junit-xml=report.xml", "--cpg-diagnose=never")
 
@@ -51,16 +53,22 @@ def acrobot() -> Row:
 
 
 def warm() -> Row:
-    """Compare a gate on acrobot whose oracle and chance arms are stored with one that runs them."""
-    options = ["--cpg-episodes=50"]
-    cold, stored = _gates("acrobot-swingup", "sampled", options, options, planner="preset")
-    if stored[2] != cold[2]:
-        raise RuntimeError(f"the verdicts differ: {stored[2]} and {cold[2]}")
+    """Compare a gate on acrobot whose oracle and chance arms are stored with one that runs them.
+
+    Several times: which two episodes are run again to check a stored arm decides a third of it.
+    """
+    runs = [["--cpg-episodes=50"]] * (1 + WARM_RUNS)
+    cold, *stored = _gates("acrobot-swingup", "sampled", *runs, planner="preset")
+    verdicts = {verdict for _, _, verdict in (cold, *stored)}
+    if len(verdicts) > 1:
+        raise RuntimeError(f"the verdicts differ: {', '.join(sorted(verdicts))}")
+    seconds = [took for took, *_ in stored]
+    median = statistics.median(seconds)
     return Row(
-        what="acrobot preset, n = 50, warm arm cache, wall time",
-        ours=f"{stored[0]:.1f} s",
+        what=f"acrobot preset, n = 50, warm arm cache, wall time, median of {WARM_RUNS}",
+        ours=f"{median:.1f} s ({min(seconds):.1f}-{max(seconds):.1f})",
         other=f"cold {cold[0]:.1f} s",
-        result=f"{cold[0] / stored[0]:.1f} x",
+        result=f"{cold[0] / median:.1f} x",
         bar=">= 8 x",
     )
 

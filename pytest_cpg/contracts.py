@@ -243,9 +243,6 @@ class WorldModel(Protocol):
         the value of where it is by then, if there is one.
     ``rates_states = False``
         It can only rate what a plan led to, not what `encode` gives: there is no third arm then.
-    ``thread_safe = True``
-        Its methods may be called from several threads at once: large batches then go to all
-        processors. The results are the same bits.
     ``plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N])``
         A planner of its own, which replaces the gate's in the learned arm; it is asked for one
         episode at a time. See `Planner.plan`.

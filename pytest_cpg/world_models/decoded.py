@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.world_models.tensors import Tensor, on_arrays, torch
+from pytest_cpg.world_models.tiling import is_thread_safe
 from pytest_cpg.world_models.torch_state import one_torch_thread
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -33,9 +34,14 @@ class Decoded(torch.nn.Module):
         super().__init__()
         self.model = model
         self.decoder = model.decode if decoder is None else decoder
-        self.thread_safe = decoder is None and getattr(model, "thread_safe", False)
+        self._has_own_decoder = decoder is None
         if callable(getattr(model, "update", None)):
             self.update = model.update
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether several threads may ask at once; nothing is known of another's decoder."""
+        return self._has_own_decoder and is_thread_safe(self.model)
 
     def encode(self, observations: Any) -> Any:
         """Map observations [B, O] to latents [B, Z]."""

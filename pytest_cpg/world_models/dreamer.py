@@ -64,6 +64,7 @@ class DreamerV3(torch.nn.Module):
 
     columns: Tensor
     bins: Tensor
+    # See `is_thread_safe`.
     thread_safe = True
 
     def __init__(

@@ -34,7 +34,7 @@ __tracebackhide__ = True
 
 _LARGEST_WHOLE = 2**53
 # What a model says of itself beside its methods.
-_FACTS = ("noise_size", "discount", "is_warm_started", "rates_states", "thread_safe")
+_FACTS = ("noise_size", "discount", "is_warm_started", "rates_states")
 # What rates states, and what takes nothing else; leading axes of the states that are given.
 _RATING = ("score", "decode", "reward", "terminal_value")
 _OF_STATES = ("score", "decode", "terminal_value")

@@ -44,6 +44,7 @@ class TDMPC2(torch.nn.Module):
 
     columns: Tensor
     bins: Tensor
+    # See `is_thread_safe`.
     thread_safe = True
 
     def __init__(

@@ -8,9 +8,10 @@ tiles padded by repeating the last row. That is done here, and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from threading import Thread
+from contextvars import copy_context
+from threading import Event, Thread
 
 import numpy as np
 
@@ -29,6 +30,8 @@ TILE = 512
 # Where a model is on another device: a usual round (50 episodes of 64 candidates) then goes there
 # and comes back once.
 TILE_ELSEWHERE = 4096
+# For a tile under way, of a call that is broken off.
+_PATIENCE_SECONDS = 1.0
 
 
 def tile_of(learned: object) -> int:
@@ -54,52 +57,68 @@ def tiled(function: ArrayFunction, *, rows: int = TILE, threads: int = 1) -> Arr
             return function(*(np.take(array, own, axis=0) for array in arrays))[: count - first]
 
         firsts = range(0, count, rows)
-        if min(threads, len(firsts)) < 2:
-            return _joined(map(tile, firsts), count)
-        return _joined(_threaded(tile, firsts, threads), count)
+        workers = min(threads, len(firsts))
+        # Loops, as a StopIteration of the function's would end anything that iterates over calls.
+        tiles = [] if workers < 2 else _threaded(tile, firsts, workers)
+        results: FloatArray = np.empty(0)
+        for number, first in enumerate(firsts):
+            found = tiles[number] if tiles else tile(first)
+            if not first:
+                results = np.empty((count, *found.shape[1:]))
+            results[first : first + rows] = found
+        return results
 
     return call
 
 
 def tiled_for(learned: object, function: ArrayFunction) -> ArrayFunction:
     """Return a function of a model in tiles of its own size, on as many threads as it allows."""
-    is_shared = bool(getattr(learned, "thread_safe", False)) and not is_elsewhere(learned)
+    is_shared = is_thread_safe(learned) and not is_elsewhere(learned)
     return tiled(function, rows=tile_of(learned), threads=own_share() if is_shared else 1)
 
 
-def _joined(tiles: Iterable[FloatArray], count: int) -> FloatArray:
-    """Return tiles as one array of so many rows."""
-    results, first = np.empty(0), 0
-    for tile in tiles:
-        if not first:
-            results = np.empty((count, *tile.shape[1:]))
-        results[first : first + len(tile)] = tile
-        first += len(tile)
-    return results
+def is_thread_safe(learned: object) -> bool:
+    """Say whether a model's own class says that several threads may ask at once.
+
+    Of our own adapters alone. One that is derived from them may keep anything between calls, and
+    what a race does to its answers looks like a bad model.
+    """
+    return "thread_safe" in vars(type(learned)) and bool(getattr(learned, "thread_safe", False))
 
 
 def _threaded(
     tile: Callable[[int], FloatArray], firsts: Sequence[int], threads: int
-) -> Iterator[FloatArray]:
-    """Make tiles on several threads at once, and return them in their order.
+) -> list[FloatArray]:
+    """Make tiles on several threads at once, in the modes that the caller is in.
 
-    The caller only waits, so an interrupt or an alarm reaches it at once; and what never returns
-    does not keep the process from ending.
+    The caller only waits, where an alarm is heard. Whatever ends the waiting ends the threads, once
+    they are through with the tiles under way.
     """
-    mode = same_mode()
-    results: dict[int, Future[FloatArray]] = {first: Future() for first in firsts}
+    mode, is_over = same_mode(), Event()
+    results: list[Future[FloatArray]] = [Future() for _ in firsts]
 
-    def work(own: Sequence[int]) -> None:
-        for first in own:
+    def work(number: int) -> None:
+        for place in range(number, len(firsts), threads):
+            if is_over.is_set():
+                return
             try:
                 with mode():
-                    results[first].set_result(tile(first))
+                    results[place].set_result(tile(firsts[place]))
             except BaseException as error:
-                results[first].set_exception(error)
+                results[place].set_exception(error)
 
-    for number in range(threads):
-        Thread(target=work, args=(firsts[number::threads],), daemon=True).start()
-    return (result.result() for result in results.values())
+    workers = [
+        Thread(target=copy_context().run, args=(work, number), daemon=True)
+        for number in range(threads)
+    ]
+    for worker in workers:
+        worker.start()
+    try:
+        return [result.result() for result in results]
+    finally:
+        is_over.set()
+        for worker in workers:
+            worker.join(_PATIENCE_SECONDS)
 
 
 def check_rows(learned: object, name: str, function: ArrayFunction, *probe: FloatArray) -> None:

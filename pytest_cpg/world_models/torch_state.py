@@ -119,12 +119,24 @@ def one_torch_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def same_mode() -> Callable[[], AbstractContextManager[Any]]:
-    """Return what brings torch in another thread into the mode that it is in here."""
+def same_mode() -> Callable[[], AbstractContextManager[None]]:
+    """Return what brings torch in another thread into the modes that it is in here."""
     torch = sys.modules.get("torch")
     if torch is None:
         return nullcontext
-    return functools.partial(torch.inference_mode, torch.is_inference_mode_enabled())
+    is_inference, has_gradients = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+    is_mixed, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    @contextmanager
+    def mode() -> Iterator[None]:
+        with (
+            torch.inference_mode(is_inference),
+            torch.set_grad_enabled(has_gradients),
+            torch.autocast("cpu", dtype=dtype, enabled=is_mixed),
+        ):
+            yield
+
+    return mode
 
 
 def _networks(models: Iterable[object], kind: type) -> list[Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import bind, tiling
-from pytest_cpg.world_models.tiling import tiled
+from pytest_cpg.world_models.tiling import TILE, tiled
 
 ROWS = np.random.default_rng(0).normal(size=(100, 2))
 ACTIONS = ROWS[:8]
@@ -16,16 +16,24 @@ ACTIONS = ROWS[:8]
 class Shifting:
     """Says in which threads it was asked."""
 
-    def __init__(self):
+    def __init__(self, together=1):
         self.threads = set()
+        # So many have to be asking at once.
+        self.meeting = threading.Barrier(together, timeout=60)
 
     def rollout(self, latents, actions):
-        self.threads.add(threading.get_ident())
+        if len(latents) == TILE:
+            self.meeting.wait()
+        self.threads.add(threading.current_thread())
         return latents[:, None] + np.cumsum(actions, axis=1)
 
 
 class ThreadSafe(Shifting):
     thread_safe = True
+
+
+class Derived(ThreadSafe):
+    """May keep anything between calls, and says nothing of it."""
 
 
 def rollout_of(model):
@@ -46,17 +54,62 @@ def test_tiles_come_in_their_order_from_any_number_of_threads(threads):
 
 
 def test_a_thread_safe_model_is_asked_on_all_processors_of_this_process(monkeypatch):
-    latents, plans = np.tile(ROWS, (16, 1)), np.tile(ROWS, (16, 1))[:, None].repeat(3, axis=1)
+    latents = np.tile(ROWS, (4 * TILE // len(ROWS) + 1, 1))[: 4 * TILE]
+    plans = latents[:, None].repeat(3, axis=1)
     monkeypatch.setattr(tiling, "own_share", lambda: 2)
-    safe, plain = ThreadSafe(), Shifting()
-    found = [rollout_of(model)(latents, plans) for model in (safe, plain)]
-    assert len(safe.threads - {threading.get_ident()}) == 2
-    assert plain.threads == {threading.get_ident()}
-    assert np.array_equal(*found)
+    safe = ThreadSafe()
+    rollout = rollout_of(safe)
+    safe.meeting = threading.Barrier(2, timeout=60)
+    found = rollout(latents, plans)
+    assert threading.current_thread() not in safe.threads
+    for alone in (Shifting(), Derived()):
+        assert np.array_equal(rollout_of(alone)(latents, plans), found)
+        assert alone.threads == {threading.current_thread()}
 
     monkeypatch.setattr(tiling, "own_share", lambda: 1)
-    assert np.array_equal(rollout_of(safe)(latents, plans), found[0])
-    assert safe.threads == {threading.get_ident()}
+    safe = ThreadSafe()
+    assert np.array_equal(rollout_of(safe)(latents, plans), found)
+    assert safe.threads == {threading.current_thread()}
+
+
+def test_there_are_no_more_threads_than_tiles():
+    threads = set()
+
+    def note(rows):
+        threads.add(threading.current_thread())
+        return rows
+
+    tiled(note, rows=50, threads=64)(ROWS)
+    assert len(threads) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("row", [0, 99])
+def test_a_stop_iteration_is_an_error_like_any_other(threads, row):
+    def stop(rows):
+        if (rows == ROWS[row]).all(axis=1).any():
+            raise StopIteration("nothing is left")
+        return rows
+
+    with pytest.raises(StopIteration, match="nothing is left"):
+        tiled(stop, rows=10, threads=threads)(ROWS)
+
+
+def test_what_is_broken_off_asks_no_more():
+    asked = []
+
+    def refuse(rows):
+        asked.append(len(rows))
+        if (rows == ROWS[0]).all():
+            raise KeyError("at once")
+        time.sleep(0.01)
+        return rows
+
+    with pytest.raises(KeyError):
+        tiled(refuse, rows=1, threads=2)(ROWS)
+    before = len(asked)
+    time.sleep(0.05)
+    assert len(asked) == before < 50
 
 
 def test_what_a_thread_raises_reaches_the_caller():
@@ -69,15 +122,30 @@ def test_what_a_thread_raises_reaches_the_caller():
         tiled(refuse, rows=10, threads=2)(ROWS)
 
 
-def test_threads_are_in_the_mode_of_torch_that_the_caller_is_in():
+def test_threads_are_in_the_modes_of_torch_that_the_caller_is_in():
     torch = pytest.importorskip("torch")
+    weights = torch.randn(2, 2, generator=torch.Generator().manual_seed(0))
 
-    def mode(rows):
-        return np.full_like(rows, torch.is_inference_mode_enabled())
+    def modes(rows):
+        mixed = (torch.tensor(rows, dtype=torch.float32) @ weights).dtype == torch.bfloat16
+        found = (torch.is_inference_mode_enabled(), torch.is_grad_enabled(), mixed)
+        return np.tile(found, (len(rows), 1))
 
-    assert not tiled(mode, rows=10, threads=2)(ROWS).any()
-    with torch.inference_mode():
-        assert tiled(mode, rows=10, threads=2)(ROWS).all()
+    def found():
+        return tiled(modes, rows=10, threads=2)(ROWS)[[0, -1]].tolist()
+
+    assert found() == [[0, 1, 0]] * 2
+    with torch.no_grad():
+        assert found() == [[0, 0, 0]] * 2
+    with torch.inference_mode(), torch.autocast("cpu"):
+        assert found() == [[1, 0, 1]] * 2
+
+
+def test_threads_warn_of_numbers_as_the_caller_does():
+    with np.errstate(divide="ignore"):
+        assert np.isinf(tiled(lambda rows: rows / 0, rows=10, threads=2)(1 + ROWS**2)).all()
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        tiled(lambda rows: rows / 0, rows=10, threads=2)(1 + ROWS**2)
 
 
 def test_an_alarm_is_heard_while_a_thread_hangs():
