@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.diagnosis.coverage import Coverage
 
 # Rows of the candidates that planners chose; those behind them are random.
 LEARNED, ORACLE, FIRST_RANDOM = 0, 1, 2
+
+Memory: TypeAlias = Literal["none", "decoded", "opaque"]
 
 
 class Headroom(NamedTuple):
@@ -54,6 +56,12 @@ class Evidence:
         Predicted effect of the action per true effect, by least squares.
     probe_distances : array [N, J] or None
         How far these states are from the training data, as multiples of the threshold.
+    adds_up : bool
+        Whether the model's scores are of all rewards so far, so that a plan's is its last. Past the
+        budget none is added.
+    memory : "none", "decoded" or "opaque"
+        Whether the model has a memory, and what it holds can be compared with what is observed.
+        Where it is decoded, lengths are those of observations.
     coverage : Coverage or str
         Of the states that planners visit or imagine; a text says why it was not checked.
     headroom : Headroom or None
@@ -71,5 +79,7 @@ class Evidence:
     probe_spreads: FloatArray
     probe_gains: FloatArray
     probe_distances: FloatArray | None
+    adds_up: bool
+    memory: Memory
     coverage: Coverage | str
     headroom: Headroom | None

@@ -93,11 +93,11 @@ def measures_of(evidence: Evidence) -> Measures:
     """Return all that these decisions tell."""
     episodes, is_random = evidence.episodes, slice(FIRST_RANDOM, None)
     actual = evidence.actual.min(axis=2)
-    predicted = evidence.predicted.min(axis=2)
+    predicted = _of_plans(evidence.predicted, evidence)
     regret = _relative_regret(predicted, actual, episodes)
     by_score = None
     if evidence.rescored is not None:
-        by_score = _relative_regret(evidence.rescored.min(axis=2), actual, episodes)
+        by_score = _relative_regret(_of_plans(evidence.rescored, evidence), actual, episodes)
     one_step = _ratio(evidence.probe_errors, evidence.probe_spreads)
     inside, outside, farther = _by_coverage(one_step, evidence.probe_distances, episodes)
     taus = _taus(evidence)
@@ -185,14 +185,17 @@ def kendall_taus(first: FloatArray, second: FloatArray) -> FloatArray:
     return _ratio(concordance, product)
 
 
+def _of_plans(scores: FloatArray, evidence: Evidence) -> FloatArray:
+    """Return what plans are worth to the model [N, C], of its scores along them [N, C, H]."""
+    return scores[:, :, -1] if evidence.adds_up else scores.min(axis=2)
+
+
 def _taus(evidence: Evidence) -> FloatArray:
     """Return tau of the random plans of each decision, cut after each step: [N, H]."""
     columns = []
     for step in range(1, evidence.actual.shape[2] + 1):
-        model, truth = (
-            scores[:, FIRST_RANDOM:, :step].min(axis=2)
-            for scores in (evidence.predicted, evidence.actual)
-        )
+        model = _of_plans(evidence.predicted[:, FIRST_RANDOM:, :step], evidence)
+        truth = evidence.actual[:, FIRST_RANDOM:, :step].min(axis=2)
         tau = kendall_taus(model, truth)
         # To call plans alike that are not is to rank them by chance; with true ties there is no
         # ranking to be had.
@@ -235,11 +238,13 @@ def _optimism(
     """
     truth = evidence.actual if evidence.rescored is None else evidence.rescored
     at = evidence.predicted.argmin(axis=2)[:, :, None]
+    if evidence.adds_up:
+        at[:] = evidence.predicted.shape[2] - 1
     promised, kept = (
         np.take_along_axis(scores, at, axis=2)[:, :, 0] for scores in (evidence.predicted, truth)
     )
     both = np.where(np.isfinite(promised) & np.isfinite(kept), kept - promised, np.nan)
-    values = truth[:, FIRST_RANDOM:].min(axis=2)
+    values = _of_plans(truth[:, FIRST_RANDOM:], evidence)
     deviation = _deviation(np.where(np.isfinite(values), values, np.nan))
     relative = _ratio(both, deviation[:, None])
     typical = _median(relative[:, FIRST_RANDOM:], axis=1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pytest_cpg.diagnosis.evidence import Headroom
+from pytest_cpg.diagnosis.evidence import Headroom, Memory
 from pytest_cpg.diagnosis.measures import STEP_ERROR, Measures
 from pytest_cpg.diagnosis.result import Cause
 from pytest_cpg.stats import Interval, Verdict
@@ -39,6 +39,7 @@ def cause_of(
     headroom: Headroom | None,
     oracle_high: float,
     scoring_loss: Interval | None,
+    memory: Memory,
 ) -> Cause:
     """Return the first cause whose rule holds, or NONE.
 
@@ -50,6 +51,8 @@ def cause_of(
         Upper end of the interval of the oracle's success rate.
     scoring_loss : Interval or None
         What the oracle's success rate loses by the model's rating; None where that was not run.
+    memory : "none", "decoded" or "opaque"
+        As of `Evidence`.
     """
     if has_headroom(headroom, oracle_high) and verdict != Verdict.MODEL_BOTTLENECK:
         return Cause.PLANNER
@@ -57,7 +60,11 @@ def cause_of(
         return Cause.NONE
     # Rewards need not prefer what the task's score prefers, and may lead to the goal all the same.
     is_harmless = scoring_loss is not None and not _is_above(scoring_loss, 0)
-    excluded = Cause.SCORE_HEAD if is_harmless else None
+    # What is rated is what the memory holds: that has to be right first.
+    is_in_doubt = memory == "opaque" or (
+        memory == "decoded" and not _is_below(measures.step_error, STEP_ERROR)
+    )
+    excluded = Cause.SCORE_HEAD if is_harmless or is_in_doubt else None
     causes = (cause for cause, holds in _RULES if cause != excluded and holds(measures))
     return next(causes, Cause.NONE)
 

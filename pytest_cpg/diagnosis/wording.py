@@ -85,6 +85,7 @@ def diagnosis_of(
         headroom=evidence.headroom,
         oracle_high=oracle_rate.high,
         scoring_loss=scoring_loss,
+        memory=evidence.memory,
     )
     words = _words(found, evidence.headroom)
     return Diagnosis(

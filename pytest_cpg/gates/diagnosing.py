@@ -124,7 +124,7 @@ def _evidence(
     with inference(oracle, learned):
         starts = starts_of(design)
         bound = {"learned": bound_to_starts(learned, design, starts)}
-        _check_answers(design, bound["learned"])
+        bound["rescored"] = _witness_of(design, bound["learned"])
         bound["oracle"] = bound_to_starts(oracle, design, starts)
         replayed = replay_bound(design, bound, starts, episodes=episodes, progress=progress)
         decisions = _decisions(
@@ -140,16 +140,17 @@ def _evidence(
         return evidence_of(design, bound, decisions, trained=trained, headroom=headroom)
 
 
-def _check_answers(design: Design, learned: BoundModel) -> None:
-    """Raise CpgError where a model's answers are not comparable with the truth."""
+def _witness_of(design: Design, learned: BoundModel) -> BoundModel:
+    """Return a model's witness, or raise CpgError where its answers are not comparable."""
     if learned.planner is not None:
         raise CpgError("a model that plans itself is not diagnosed; see --cpg-replay")
     if learned.noise_size:
         raise CpgError("a model that draws noise is not diagnosed; see --cpg-replay")
-    if learned.rates_plans_alone:
+    if learned.witness is None:
         raise CpgError("a model that rates plans and no states is not diagnosed; see --cpg-replay")
     if design.perturbation is not None:
         raise CpgError("a perturbed gate is not diagnosed; diagnose it without its perturbation")
+    return learned.witness
 
 
 class _Taken(NamedTuple):
@@ -190,18 +191,20 @@ def _known(taken: Sequence[_Taken], at: Sequence[IntArray], learned: Imagination
         return learned.encode(np.concatenate(states))
     learned.plans_for(episodes, np.zeros_like(episodes))
     last = np.array([steps[-1] for steps in at])
-    latents = [learned.encode(np.stack([trace.states[0] for trace in traces]))]
+    latents = learned.encode(np.stack([trace.states[0] for trace in traces]))
+    # Only what is asked for: all of them together can be large.
+    known = [[latents[row].copy()] if 0 in steps else [] for row, steps in enumerate(at)]
     for step in range(last.max()):
         rows = np.flatnonzero(last > step)
         learned.plans_for(episodes[rows], np.full(len(rows), step + 1))
-        latents.append(latents[-1].copy())
-        latents[-1][rows] = learned.update(
-            latents[-2][rows],
+        latents[rows] = learned.update(
+            latents[rows],
             np.stack([traces[int(row)].actions[step] for row in rows]),
             np.stack([traces[int(row)].states[step + 1] for row in rows]),
         )
-    history = np.stack(latents)
-    return np.concatenate([history[steps, row] for row, steps in enumerate(at)])
+        for row in rows[[step + 1 in at[int(row)] for row in rows]]:
+            known[row].append(latents[row].copy())
+    return np.concatenate([np.stack(own) for own in known])
 
 
 def _headroom(

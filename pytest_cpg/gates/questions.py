@@ -16,7 +16,7 @@ from pytest_cpg.contracts import (
     Task,
 )
 from pytest_cpg.diagnosis import Coverage, Evidence, Headroom, TrainingStates, coverage_of
-from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED
+from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED, Memory
 from pytest_cpg.gates.decisions import STREAM, Decisions, carried
 from pytest_cpg.gates.design import Design
 from pytest_cpg.imagination import Imagination
@@ -47,7 +47,8 @@ def evidence_of(
 ) -> Evidence:
     """Return what the models ``"learned"`` and ``"oracle"`` answer at these decisions.
 
-    ``trained`` are the observations of the training data, or why they are not known.
+    ``"rescored"`` is the first one's witness; ``trained`` are the observations of the training
+    data, or why they are not known.
     """
     scale, parts = None, _parts(design, decisions)
     answers = []
@@ -67,10 +68,22 @@ def evidence_of(
         coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
     return Evidence(
         **{"rescored": None, "probe_distances": None, **found},
+        adds_up=_adds_up(bound["learned"]),
+        memory=_memory(bound["learned"]),
         episodes=decisions.episodes,
         coverage=trained if isinstance(trained, str) else coverage,
         headroom=headroom,
     )
+
+
+def _adds_up(learned: BoundModel) -> bool:
+    return "reward" in learned.swapped
+
+
+def _memory(learned: BoundModel) -> Memory:
+    if learned.update is None:
+        return "none"
+    return "opaque" if learned.observe is None else "decoded"
 
 
 def _parts(design: Design, decisions: Decisions) -> list[IntArray]:
@@ -116,10 +129,9 @@ class Questions:
         self._bound, self._decisions = bound, decisions
         self._remaining = design.task.budget - decisions.at
         self._imagination = self._ask("learned")
-        witness = bound["learned"].witness
-        if witness is None:
-            raise ValueError("need a model that true states can be shown to")
-        self._witness = witness
+        self._witness = self._ask("rescored")
+        # What a memory holds need not be read from what is true, so it is compared from outside.
+        self._observe = self._imagination.observe if self._imagination.is_recurrent else None
 
     def answers(self, scale: FloatArray | None, trained: TrainingStates | str) -> _Answers:
         """Ask; lengths are in units of ``scale`` [Z], by default of what is found here."""
@@ -127,12 +139,12 @@ class Questions:
         predicted = self._rolled(self._imagination, self._decisions.latents, plans)
         followed = self._followed(self._decisions.states, self._decisions.latents, plans)
         truth, seen = self._parted(followed)
-        imagined = model.described(predicted)
+        imagined = self._described(predicted)
         scale = _scale(seen) if scale is None else scale
         random = slice(FIRST_RANDOM, None)
         probes = self._probed(plans, scale)
         found = {
-            "predicted": self._within(self._scored(predicted)),
+            "predicted": self._rated(self._scored(predicted)),
             "actual": self._within(OracleDynamics(self._task).score(truth)),
             "errors": _length(imagined - seen, scale),
             "spreads": _spread(seen[:, random], scale),
@@ -143,7 +155,7 @@ class Questions:
         }
         if model.rates:
             scores = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
-            found["rescored"] = self._within(scores.reshape(truth.shape[:-1]))
+            found["rescored"] = self._rated(scores.reshape(truth.shape[:-1]))
         if not isinstance(trained, str):
             found["probe_distances"] = trained.distances(self._task.observe(probes.states))
         # A view would keep all of them.
@@ -205,6 +217,13 @@ class Questions:
         steps = np.arange(scores.shape[-1])
         return np.where(steps < self._remaining[:, None, None], scores, np.inf)
 
+    def _rated(self, scores: FloatArray) -> FloatArray:
+        """Leave steps past the budget out of a model's scores; where they add up, none is added."""
+        if not _adds_up(self._bound["learned"]):
+            return self._within(scores)
+        last = np.minimum(np.arange(scores.shape[-1]), self._remaining[:, None] - 1)
+        return np.take_along_axis(scores, last[:, None], axis=2)
+
     def _followed(self, states: FloatArray, latents: FloatArray, plans: FloatArray) -> FloatArray:
         """Follow plans [N, C, H, A] in truth from states [N, S] that the model knows as [N, Z].
 
@@ -219,7 +238,17 @@ class Questions:
         size = self._decisions.states.shape[1]
         # Simulators take whole rows.
         truth = np.ascontiguousarray(followed[..., :size])
-        return truth, self._bound["learned"].described(followed[..., size:])
+        if self._observe is None:
+            return truth, self._bound["learned"].described(followed[..., size:])
+        observed = self._task.observe(truth)
+        return truth, np.where(_are_numbers(observed)[..., None], observed, np.nan)
+
+    def _described(self, latents: FloatArray) -> FloatArray:
+        """Return what latents [..., H, Z] say of the world, in what lengths are measured in."""
+        if self._observe is None:
+            return self._bound["learned"].described(latents)
+        seen = self._observe(latents.reshape(-1, *latents.shape[-2:]))
+        return seen.reshape(*latents.shape[:-1], -1)
 
     def _probed(self, plans: FloatArray, scale: FloatArray) -> _Probes:
         """Try one step from places that plans lead through."""
@@ -252,7 +281,7 @@ class Questions:
         shape = (count, _PLACES, actions.shape[2], -1)
         return _Probes.of(
             states,
-            self._bound["learned"].described(predicted).reshape(shape) / scale,
+            self._described(predicted).reshape(shape) / scale,
             true.reshape(shape) / scale,
         )
 

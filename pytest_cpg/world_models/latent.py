@@ -245,7 +245,7 @@ def bind_parts(
         actions=task.actions,
         swapped=("dynamics", *rating.swapped),
         noise_size=noise_size,
-        witness=witness(model, task, state_size) if rates_states else None,
+        witness=witness(model, task, state_size) if rates_states or not rating.swapped else None,
         methods=Methods(
             encode=lambda states: rating.begun(model.encode(states)),
             rollout=rollout,

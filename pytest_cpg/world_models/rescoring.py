@@ -61,7 +61,7 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         # A model is not asked about states that are no numbers.
         known = np.where(lost, states[:, None], reached)
         own = _followed(model, rating.own(rated), actions, known)
-        _check(own, "its encoder")
+        _check(own, "the model's encode" if model.update is None else "the model's update")
         along = np.where(lost, np.nan, rating.along(rated, actions, own))
         return np.concatenate([reached, along], axis=2)
 
@@ -69,7 +69,7 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         rated = latents[..., state_size:]
         lost = np.isnan(rated).any(axis=-1)
         scores = rating.scores(np.where(np.expand_dims(lost, -1), 0.0, rated))
-        _check(np.where(lost, 0.0, scores), "its score")
+        _check(np.where(lost, 0.0, scores), "the model's rating")
         return np.where(lost, np.inf, scores)
 
     return BoundModel(

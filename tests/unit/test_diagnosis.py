@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from fakes import first, result_of
 from faulty_models import (
+    Fault,
     OwnReward,
+    OwnScore,
+    Remembering,
     design_of,
+    drifting,
     everywhere,
     far_from_the_goal,
     faults,
@@ -194,12 +198,59 @@ def test_what_an_arm_executed_is_what_is_asked_about():
     states, plans = starts.states[:2], np.full((2, design.planner.horizon, 2), -0.25)
     rows = (Decision(episode=0, arm=0, at=0), Decision(episode=1, arm=1, at=0))
     asked = Decisions(rows=rows, states=states, latents=states, plans=plans)
-    bound = {"oracle": model, "learned": model}
+    bound = {"oracle": model, "learned": model, "rescored": model.witness}
     evidence = evidence_of(design, bound, asked, trained="none", headroom=None)
     executed = design.task.score(design.task.rollout(states, plans))
     for row, (own, other) in enumerate([(LEARNED, ORACLE), (ORACLE, LEARNED)]):
         np.testing.assert_array_equal(evidence.actual[row, own], executed[row])
         assert (evidence.actual[row, other] != executed[row]).all()
+
+
+class Lifted(OwnReward):
+    """The same reward, and a constant."""
+
+    def __init__(self, constant):
+        super().__init__(drifting)
+        self.constant = constant
+
+    def reward(self, latents, actions, reached):
+        return super().reward(latents, actions, reached) + self.constant
+
+
+def test_a_constant_in_the_reward_changes_nothing():
+    by_return = faults()["mirrored actions, with rewards"].planner
+    usual, lifted = (
+        named(Fault(Lifted(constant), "", planner=by_return)) for constant in (0.0, -1024.0)
+    )
+    assert usual.cause == lifted.cause == Cause.DYNAMICS_BIAS
+    for one, other in zip(usual.measures, lifted.measures, strict=True):
+        assert one.text == other.text
+        assert one.estimate == pytest.approx(other.estimate)
+
+
+class Heedless(Remembering):
+    """Remembers its own predictions, and never looks again."""
+
+    def update(self, latents, actions, observations):
+        return self.rollout(latents, actions[:, None])[:, 0]
+
+    def decode(self, latents):
+        return latents
+
+
+def test_a_memory_that_follows_itself_is_judged_by_what_is_observed():
+    found = named(Fault(Heedless(mirrored), ""))
+    assert found.cause == Cause.DYNAMICS_BIAS
+    assert named(Fault(Remembering(mirrored), "")).cause == Cause.DYNAMICS_BIAS
+
+
+def test_a_score_of_what_a_memory_holds_is_not_blamed_where_nothing_shows_the_memory():
+    model = Heedless(mirrored)
+    model.decode, model.score = None, OwnScore().score
+    found = named(Fault(model, ""))
+    assert found.measures[-2].name == "score"
+    assert found.measures[-2].low > 0.1
+    assert found.cause == Cause.NONE
 
 
 class Drawing(OwnReward):

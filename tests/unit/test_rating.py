@@ -298,7 +298,8 @@ def test_an_encoder_that_breaks_on_true_observations_is_named_with_its_episode()
     imagination.plans_for(np.array([4, 9]), np.array([0, 2]))
     states = np.array([[0.0, 0.0], [9.0, 3.0]])
     with pytest.raises(
-        WorldModelError, match="rescored arm, episode 9 at step 2: rollout: its encoder gave nan"
+        WorldModelError,
+        match="rescored arm, episode 9 at step 2: rollout: the model's encode gave nan",
     ):
         imagination.rollout(imagination.encode(states), np.zeros((2, 3, 1)))
 
