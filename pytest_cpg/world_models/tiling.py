@@ -30,8 +30,6 @@ TILE = 512
 # Where a model is on another device: a usual round (50 episodes of 64 candidates) then goes there
 # and comes back once.
 TILE_ELSEWHERE = 4096
-# For a tile under way, of a call that is broken off.
-_PATIENCE_SECONDS = 1.0
 
 
 def tile_of(learned: object) -> int:
@@ -92,7 +90,7 @@ def _threaded(
     """Make tiles on several threads at once, in the modes that the caller is in.
 
     The caller only waits, where an alarm is heard. Whatever ends the waiting ends the threads, once
-    they are through with the tiles under way.
+    they are through with the tiles under way: torch must be in none when Python ends.
     """
     mode, is_over = same_mode(), Event()
     results: list[Future[FloatArray]] = [Future() for _ in firsts]
@@ -107,10 +105,7 @@ def _threaded(
             except BaseException as error:
                 results[place].set_exception(error)
 
-    workers = [
-        Thread(target=copy_context().run, args=(work, number), daemon=True)
-        for number in range(threads)
-    ]
+    workers = [Thread(target=copy_context().run, args=(work, number)) for number in range(threads)]
     for worker in workers:
         worker.start()
     try:
@@ -118,7 +113,7 @@ def _threaded(
     finally:
         is_over.set()
         for worker in workers:
-            worker.join(_PATIENCE_SECONDS)
+            worker.join()
 
 
 def check_rows(learned: object, name: str, function: ArrayFunction, *probe: FloatArray) -> None:
