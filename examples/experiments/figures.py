@@ -103,5 +103,6 @@ DRAWN = {
     "data-size": data_size,
     "planners": rates,
     "perturbations": rates,
+    "latent": rates,
     "coverage": histogram,
 }

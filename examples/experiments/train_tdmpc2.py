@@ -8,6 +8,7 @@ CPU, and nothing is collected with the model itself.
 
 import argparse
 import copy
+import functools
 import time
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pytest_cpg.starts import sample_starts
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind
 
+HERE = Path(__file__).parent
 # Encoder, hidden and latent width, and number of values, by the official names of sizes.
 SIZES = {1: (256, 384, 128, 2), 5: (256, 512, 512, 5)}
 BINS, LARGEST, GROUP = 101, 10.0, 8
@@ -201,6 +203,32 @@ def planned_episodes(task, count, candidates):
     return tuple(np.array(rows) for rows in (seen, acted, rewarded))
 
 
+@functools.cache
+def collected(task):
+    """Return the training data: observations, actions and rewards of each kind of episode."""
+    return (
+        random_episodes(task, 75, 200),
+        planned_episodes(task, 10, 50),
+        planned_episodes(task, 10, 8),
+    )
+
+
+def observations(task):
+    """Return everything seen in the training data, [T, O]."""
+    return np.concatenate([seen.reshape(-1, seen.shape[-1]) for seen, _, _ in collected(task)])
+
+
+def discount_of(task):
+    """Return the discount of training: as officially, an episode's length in fives, bounded."""
+    fifth = task.budget / 5
+    return min(max((fifth - 1) / fifth, 0.95), 0.995)
+
+
+def checkpoint(task, size):
+    """Return where the checkpoint of a task's name and a size is written."""
+    return HERE / f"{task}-{size}.pt"
+
+
 class Sequences:
     """Training sequences of `SEQUENCE` steps from episodes of several lengths."""
 
@@ -249,13 +277,11 @@ def losses(model, target, batch, discount):
 
 
 def train(task, parts, *, size, updates, seed, show):
-    """Return the trained networks, and the discount that they were trained with."""
+    """Return the trained networks and the target values."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     sequences = Sequences(parts, np.random.default_rng(seed))
-    # As officially: an episode's length in fives, within bounds.
-    fifth = task.budget / 5
-    discount = min(max((fifth - 1) / fifth, 0.95), 0.995)
+    discount = discount_of(task)
     model = Model(task.observation_size, task.actions.size, size)
     target = copy.deepcopy(model._Qs).requires_grad_(requires_grad=False)
     policy = list(model._pi.parameters())
@@ -292,7 +318,7 @@ def train(task, parts, *, size, updates, seed, show):
                 kept.lerp_(fresh, TARGET_RATE)
         if update % 500 == 0 or update == updates:
             show(update, float(loss.detach()), time.perf_counter() - begun)
-    return model, target, discount
+    return model, target
 
 
 def save(model, target, path):
@@ -313,28 +339,24 @@ def main():
     )
     parser.add_argument("task", choices=("acrobot-swingup", "cartpole-swingup"))
     parser.add_argument("--size", type=int, choices=sorted(SIZES), default=1)
-    parser.add_argument("--updates", type=int, default=2_500)
+    parser.add_argument("--updates", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="TASK-SIZE.pt unless given")
+    parser.add_argument("--out", type=Path, help="TASK-SIZE.pt beside this file")
     given = parser.parse_args()
     task = TASKS[given.task]()
+    path = given.out or checkpoint(given.task, given.size)
     print("collecting", flush=True)
-    parts = [
-        random_episodes(task, 75, 200),
-        planned_episodes(task, 10, 50),
-        planned_episodes(task, 10, 8),
-    ]
+    parts = collected(task)
     print(f"{sum(part[2].size for part in parts)} transitions", flush=True)
 
     def show(update, loss, seconds):
         print(f"update {update}: loss {loss:.3f}, {seconds:.0f} s", flush=True)
 
-    model, target, discount = train(
+    model, target = train(
         task, parts, size=given.size, updates=given.updates, seed=given.seed, show=show
     )
-    path = given.out or Path(f"{given.task}-{given.size}.pt")
     save(model, target, path)
-    print(f"{path}: discount {discount:g}, SimNorm groups of {GROUP}, action repeat 1")
+    print(f"{path}: discount {discount_of(task):g}, SimNorm groups of {GROUP}, action repeat 1")
 
 
 if __name__ == "__main__":

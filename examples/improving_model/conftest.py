@@ -6,13 +6,16 @@ import pytest
 
 from pytest_cpg.world_models import collect_transitions, train_mlp
 
+SMOOTH = {"batch_size": 512, "activation": "silu"}
 # How random actions are drawn, and how the network is fitted. The reacher's actions are held long
-# enough to reach the joint limits; the cartpole's plans reach far, which a smooth network bears.
+# enough to reach the joint limits, the acrobot's to swing it up; the plans of acrobot and cartpole
+# reach far, which a smooth network bears.
 RECIPES = {
-    "reacher-easy": ({"hold": 3}, {"steps": 3_000, "learning_rate": 5e-3}),
-    "cartpole-swingup": (
-        {},
-        {"steps": 1_500, "learning_rate": 2e-3, "batch_size": 512, "activation": "silu"},
+    "reacher-easy": ({"hold": 3}, {"hidden": 128, "steps": 3_000, "learning_rate": 5e-3}),
+    "cartpole-swingup": ({}, {"hidden": 128, "steps": 1_500, "learning_rate": 2e-3, **SMOOTH}),
+    "acrobot-swingup": (
+        {"hold": 3},
+        {"hidden": 256, "steps": 20_000, "learning_rate": 6e-3, **SMOOTH},
     ),
 }
 
@@ -24,7 +27,8 @@ def trained(task, transitions, seed):
         recipe for name, recipe in RECIPES.items() if task.name.startswith(name)
     )
     data = collect_transitions(task, count=transitions, seed=seed, **collecting)
-    return train_mlp(data, seed=seed, hidden=128, epochs=10_000, schedule="one-cycle", **fitting)
+    # Ended by the steps.
+    return train_mlp(data, seed=seed, epochs=10**6, schedule="one-cycle", **fitting)
 
 
 @pytest.fixture

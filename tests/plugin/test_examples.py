@@ -66,6 +66,17 @@ def test_the_ladder_has_three_checkpoints_on_every_rung(example):
     result.stdout.fnmatch_lines(
         ["*test_reacher_low_rung?100-11?", "*test_cartpole_high_rung?2000-13?", "*12 tests*"]
     )
+    result = example("improving_model", "--co", "-q", "long_acrobot.py")
+    result.stdout.fnmatch_lines(["*test_acrobot_high_rung?97000-13?", "*6 tests*"])
+
+
+@needs_torch
+def test_the_experiments_have_a_gate_for_every_published_cell(example):
+    result = example("experiments", "--co", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*30 tests*"])
+    result = example("experiments", "test_perturbations.py", "--cpg-quick", "-k", "drop-next-1")
+    result.assert_outcomes(passed=1)
 
 
 @needs_torch
