@@ -88,7 +88,12 @@ def test_this_process_is_described(folder):
     ],
 )
 def test_the_processor_is_named_as_the_system_names_it(folder, monkeypatch, described, name):
-    def read_text(path, **options):
+    read = Path.read_text
+
+    def read_text(path, *arguments, **options):
+        # Versions are read from files, too.
+        if path != Path("/proc/cpuinfo"):
+            return read(path, *arguments, **options)
         if described is None:
             raise FileNotFoundError(path)
         return described
