@@ -5,6 +5,7 @@ Such a run forgets the modules it imported, and neither numpy nor scipy can be i
 
 import email.parser  # noqa: F401
 import functools
+import signal
 
 import jinja2
 import numpy as np  # noqa: F401
@@ -43,3 +44,12 @@ def compiled_page():
         patch.setattr(jinja2.Environment, "from_string", once)
         patch.setattr(jinja2, "Environment", functools.cache(jinja2.Environment))
         yield
+
+
+def pytest_configure():
+    """Let processes that tests start be interrupted.
+
+    A shell has its background jobs ignore Ctrl-C, and they pass that on to all that they start.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
