@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.design import Metric
     from pytest_cpg.gates.stopping import StopMode
+    from pytest_cpg.metrics import Metric
 
 # Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
 _MOST_CALIBRATED, _QUICK = 1000, 150

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.gates.design import Metric, StartMode
+from pytest_cpg.gates.design import StartMode
+from pytest_cpg.metrics import Metric
 from pytest_cpg.report import write_text
 
 if TYPE_CHECKING:

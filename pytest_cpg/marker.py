@@ -16,8 +16,9 @@ from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Planner, PlannerFactory, Task, TaskFactory, WorldModelFactory
-    from pytest_cpg.gates.design import Metric, StartMode
+    from pytest_cpg.gates.design import StartMode
     from pytest_cpg.gates.stopping import StopMode
+    from pytest_cpg.metrics import Metric
     from pytest_cpg.perturbations import Perturbation
     from pytest_cpg.stats import Verdict
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.stats import Interval, SelectiveRisk, aurc, wilson_interval
+
+# What the gap of a gate is of.
+Metric: TypeAlias = Literal["success", "return"]
 
 
 @dataclass(frozen=True, slots=True)

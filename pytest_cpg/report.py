@@ -13,7 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NoReturn,
+    TypeAlias,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.files import replace_file
@@ -284,6 +293,8 @@ def _is_of(value: Any, hint: Any) -> bool:
         return any(_is_of(value, one) for one in inner)
     if isinstance(value, bool):
         return kind is bool
+    if kind is Literal:
+        return value in inner
     if kind is float:
         return isinstance(value, int | float) and math.isfinite(value)
     if not isinstance(value, kind):

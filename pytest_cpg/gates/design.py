@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from pytest_cpg.contracts import Planner, Task
 from pytest_cpg.gates.stopping import StopMode, StoppingRule, stopping_rule
+from pytest_cpg.metrics import Metric
 from pytest_cpg.perturbations import Perturbation
 
 StartMode: TypeAlias = Literal["sampled", "fixed"]
-Metric: TypeAlias = Literal["success", "return"]
 T = TypeVar("T")
 
 

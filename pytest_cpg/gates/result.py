@@ -11,7 +11,7 @@ import numpy as np
 
 from pytest_cpg.contracts import IntArray
 from pytest_cpg.diagnosis import Diagnosis
-from pytest_cpg.metrics import Arm
+from pytest_cpg.metrics import Arm, Metric
 from pytest_cpg.stats import (
     Interval,
     Verdict,
@@ -172,7 +172,7 @@ class GateResult:
     evidence: str = ""
     is_weak: bool = False
     margin: float | None = None
-    metric: str = "success"
+    metric: Metric = "success"
     stop: str = "fixed"
     max_episodes: int | None = None
     method: str = "agresti-caffo"

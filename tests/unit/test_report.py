@@ -361,6 +361,7 @@ DRIFT = ("gates", 4, "comparisons", 0, "drift")
         ((*RESULT, "learned", "level"), 7, "its arm learned has 7 as its level"),
         ((*RESULT, "learned", "indices", 0), 7, "need arms over the same episodes"),
         ((*RESULT, "budget"), 0, "its result has 0 as its budget"),
+        ((*RESULT, "metric"), "", "its result has '' as its metric"),
         (("generator",), {}, "its generator has no name"),
         ((*DRIFT, "then"), [1], "its drift has (1,) as its then"),
         (("findings", 0), {"text": "a"}, "a finding has no fails"),
