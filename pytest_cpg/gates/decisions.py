@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
-from pytest_cpg.imagination import Imagination
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -74,15 +73,3 @@ class Decisions:
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, purpose, *row)))
             for row in self.rows
         ]
-
-
-def carried(
-    model: Imagination, latents: FloatArray, actions: FloatArray, states: FloatArray
-) -> FloatArray:
-    """Return what a model knows [N, Z] once actions [N, A] have led to states [N, S].
-
-    ``latents`` [N, Z] are what it knew before, which one without a memory does not read.
-    """
-    if model.is_recurrent:
-        return model.update(latents, actions, states)
-    return model.encode(states)

@@ -17,7 +17,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.diagnosis import Coverage, Evidence, Headroom, TrainingStates, coverage_of
 from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED, Memory
-from pytest_cpg.gates.decisions import STREAM, Decisions, carried
+from pytest_cpg.gates.decisions import STREAM, Decisions
 from pytest_cpg.gates.design import Design
 from pytest_cpg.imagination import Imagination
 from pytest_cpg.world_models import BoundModel, OracleDynamics
@@ -197,9 +197,7 @@ class Questions:
         )
         return Plans(*found).actions
 
-    def _rolled(
-        self, model: Imagination | BoundModel, latents: FloatArray, plans: FloatArray
-    ) -> FloatArray:
+    def _rolled(self, model: Imagination, latents: FloatArray, plans: FloatArray) -> FloatArray:
         """Imagine plans [N, C, H, A] from latents [N, Z]: latents [N, C, H, Z]."""
         flat = plans.reshape(-1, *plans.shape[2:])
         imagined = model.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
@@ -262,17 +260,19 @@ class Questions:
                 for rng, until in zip(rngs, within, strict=True)
             ]
         )
+
+        def at_places(rows: FloatArray) -> FloatArray:
+            flat = rows.reshape(count, candidates * horizon, -1)
+            return np.take_along_axis(flat, places[..., None], axis=1)
+
         # The place of the decision itself is one of them, and stands for those that are lost.
-        own = self._decisions.states[:, None], self._decisions.latents[:, None]
-        states, latents = (
-            np.take_along_axis(rows.reshape(count, candidates * horizon, -1), places[..., None], 1)
-            for rows in (walked, known)
-        )
-        is_kept = _are_numbers(self._task.observe(states)) & (np.arange(_PLACES) > 0)
-        states, latents = (
-            np.where(is_kept[..., None], rows, there)
-            for rows, there in zip((states, latents), own, strict=True)
-        )
+        states = at_places(walked)
+        is_kept = (_are_numbers(self._task.observe(states)) & (np.arange(_PLACES) > 0))[..., None]
+        states = np.where(is_kept, states, self._decisions.states[:, None])
+        if known is None:
+            latents = self._imagination.encode(states.reshape(-1, size))
+        else:
+            latents = np.where(is_kept, at_places(known), self._decisions.latents[:, None])
         actions = _tried(self._task, rngs)
         plans = actions.reshape(count * _PLACES, -1, 1, actions.shape[-1])
         rows = states.reshape(-1, size), latents.reshape(count * _PLACES, -1)
@@ -285,28 +285,31 @@ class Questions:
             true.reshape(shape) / scale,
         )
 
-    def _walked(self, plans: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _walked(self, plans: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the states [N, C, H, S] along plans [N, C, H, A], fit to go on from.
 
-        And what the model knows of them [N, C, H, Z].
+        And what a model with memory knows of them [N, C, H, Z], None for another.
         """
         count, candidates, horizon, size = plans.shape
         begun = states = np.repeat(self._decisions.states, candidates, axis=0)
         latents = np.repeat(self._decisions.latents, candidates, axis=0)
-        walked = np.empty((count, candidates, horizon, states.shape[1]))
-        known = np.empty((count, candidates, horizon, latents.shape[1]))
+        walked, known = [], []
         for step in range(horizon):
             actions = plans[:, :, step].reshape(-1, size)
             # A rollout would be faster, and leave out what only a step reads.
             states = self._task.step(states, actions)
-            is_known = _are_numbers(self._task.observe(states))[:, None]
-            # A model is not asked about states that are no numbers.
-            latents = carried(
-                self._imagination, latents, actions, np.where(is_known, states, begun)
-            )
-            walked[:, :, step] = states.reshape(count, candidates, -1)
-            known[:, :, step] = latents.reshape(count, candidates, -1)
-        return walked, known
+            walked.append(states)
+            if self._imagination.is_recurrent:
+                is_known = _are_numbers(self._task.observe(states))[:, None]
+                # A model is not asked about states that are no numbers.
+                there = np.where(is_known, states, begun)
+                latents = self._imagination.update(latents, actions, there)
+                known.append(latents)
+
+        def stacked(rows: list[FloatArray]) -> FloatArray:
+            return np.stack(rows, axis=1).reshape(count, candidates, horizon, -1)
+
+        return stacked(walked), stacked(known) if known else None
 
 
 class _Probes(NamedTuple):
