@@ -154,7 +154,7 @@ class Pickled:
 
     def _reset(self, seed: int) -> Any:
         """Reset the environment as it was made; return what it observes."""
-        self._environment = pickle.loads(self._made)  # noqa: S301
+        self._environment = pickle.loads(self._made)  # noqa: S301  # made here
         _seed_spaces(self._environment, seed)
         observation, _ = self._environment.reset(seed=seed)
         return observation
