@@ -24,7 +24,7 @@ def watch_on(config: pytest.Config, note: Callable[[str], None]) -> Watch:
     if reporter is not None and reporter.isatty and config.get_verbosity() >= 0:
         show = LiveLine(lambda text: _write_raw(config, text), lambda: _free_columns(config))
     elif reporter is not None and config.get_verbosity() > 0:
-        show = LogLines(lambda text: _write_line(config, text))
+        show = LogLines(lambda text: write_line(config, text))
     return Watch(note, show)
 
 
@@ -35,7 +35,8 @@ def _write_raw(config: pytest.Config, text: str) -> None:
         sys.stdout.flush()
 
 
-def _write_line(config: pytest.Config, text: str) -> None:
+def write_line(config: pytest.Config, text: str) -> None:
+    """Print a line past pytest's capture."""
     with _uncaptured(config):
         config.get_terminal_writer().line(text)
 

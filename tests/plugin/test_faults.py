@@ -50,6 +50,7 @@ BROKEN_MODELS = [
     ("recurses", model("if late(): return model(observations, actions)"), 1, "RecursionError"),
     ("no memory", model("if late(): raise MemoryError('8 EiB')"), 1, "MemoryError: 8 EiB"),
     ("exits", model("if late(): sys.exit(0)"), 1, "SystemExit: 0"),
+    ("exits unseen", model("if late(): os._exit(0)"), 1, "SystemExit: os._exit(0) would have"),
     ("leaves pytest", model("if late(): pytest.exit('enough', 0)"), 1, "did not report"),
     ("interrupted", model("if late(): raise KeyboardInterrupt"), 2, "interrupted in arm 2/3"),
     ("skips", model("if late(): pytest.skip('no GPU')"), 0, "s test_gate -- skipped --"),
@@ -113,6 +114,11 @@ def test_a_broken_model(repository, text, code, said):
         assert ". test_other" in output
 
 
+def test_a_thread_that_ends_the_session_does_not_pass_it(repository):
+    ends = "if late(): thread = threading.Thread(target=os._exit, args=(0,)); thread.start()"
+    check(run_apart(repository, model(f"{ends}; thread.join()")), 1, "os._exit(0) would have ended")
+
+
 HARMLESS = {
     "changes the seeds": ("random.seed(0)", "np.random.seed(0)"),
     "changes the folder": ("os.chdir('/')",),
@@ -153,7 +159,7 @@ BROKEN_SESSIONS = [
         1,
         "did not report",
     ),
-    ("worker that ends", model("if late(): os._exit(0)"), ("-n", "1"), 1, "did not report"),
+    ("worker that ends", model("if late(): os._exit(1)"), ("-n", "1"), 1, "did not report"),
     ("out of time", model("time.sleep(late())"), ("--cpg-timeout=2",), 1, "INCOMPLETE after"),
     ("unknown task", model(), ("--cpg-episodes=20",), 2, "Did you mean 'track'?"),
     ("no episodes", model(), ("--cpg-episodes=0",), 4, "need a whole number of at least 1"),
@@ -172,10 +178,10 @@ BROKEN_SESSIONS = [
 ONCE = "if late() and len(calls) == 40: os.kill({process}, signal.{name})"
 # Name, the model, options.
 LOST_WORKERS = [
-    ("killed", model("if late(): os._exit(0)"), ("-n", "1", "--max-worker-restart=0")),
+    ("killed", model("if late(): os._exit(1)"), ("-n", "1", "--max-worker-restart=0")),
     (
         "all killed",
-        model("if late(): os._exit(0)"),
+        model("if late(): os._exit(1)"),
         ("-n", "2", "--dist=each", "--max-worker-restart=0"),
     ),
     ("interrupted", model(ONCE.format(process="os.getppid()", name="SIGINT")), ("-n", "1")),
