@@ -233,6 +233,18 @@ class RememberingReward(Remembering):
         return OwnReward().reward(latents, actions, reached)
 
 
+class Drawing:
+    """Dynamics with noise drawn for every step."""
+
+    noise_size = 4
+
+    def __init__(self, deviation, dynamics=_after):
+        self.deviation, self.dynamics = deviation, dynamics
+
+    def __call__(self, observations, actions, noise):
+        return self.dynamics(observations, actions) + self.deviation * noise
+
+
 @dataclass(frozen=True)
 class Fault:
     """A model, what it was trained on, and the cause to name."""
@@ -275,6 +287,11 @@ def faults():
         "ignored actions, memory and rewards": Fault(
             RememberingReward(deaf), "ACTION BLIND", planner=by_return
         ),
+        "noise as large as three pushes": Fault(Drawing(0.9), "NOISE", everywhere()),
+        "mirrored actions, with some noise": Fault(
+            Drawing(0.05, mirrored), "DYNAMICS BIAS", everywhere()
+        ),
+        "ignored actions, with noise": Fault(Drawing(0.3, deaf), "ACTION BLIND"),
         "planner with 4 short plans": Fault(perfect, "PLANNER", planner=weak),
         "none: perfect": Fault(perfect, "NONE", everywhere(), is_harmless=True),
         "none: perfect with its own score": Fault(OwnScore(), "NONE", is_harmless=True),
@@ -283,6 +300,7 @@ def faults():
         ),
         "none: perfect with a memory": Fault(Remembering(), "NONE", everywhere(), is_harmless=True),
         "none: slightly noisy": Fault(slightly_noisy, "NONE", everywhere(), is_harmless=True),
+        "none: a little drawn noise": Fault(Drawing(0.02), "NONE", everywhere(), is_harmless=True),
         "none: mass 5 % too large": Fault(slightly_weak, "NONE", is_harmless=True),
     }
 

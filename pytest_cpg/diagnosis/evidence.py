@@ -41,6 +41,9 @@ class Evidence:
         Which episode each decision is from.
     predicted : array [N, C, H]
         The score that the model is planned with, of what it predicts. Infinite past the budget.
+    expected : array [N, C, H] or None
+        The same of a model that draws noise, with a noise of 0, as all lengths are; None for a
+        deterministic one.
     actual : array [N, C, H]
         The task's score of what is true. Infinite past the budget, and where the truth diverges.
     rescored : array [N, C, H] or None
@@ -70,6 +73,7 @@ class Evidence:
 
     episodes: IntArray
     predicted: FloatArray
+    expected: FloatArray | None
     actual: FloatArray
     rescored: FloatArray | None
     errors: FloatArray

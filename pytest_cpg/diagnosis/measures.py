@@ -37,6 +37,8 @@ class Measures:
         loses: 0 for the best of the candidates, 1 for chance.
     score_regret, blame : Interval
         Regret of the model's own score on true outcomes, and what it is above half of `regret`.
+    mean_regret, noise_blame : Interval
+        Regret of a model that draws noise if it drew none, and what half of `regret` is above it.
     response : Interval
         How far apart random plans lead as the model predicts, as a multiple of the truth.
     step_error : Interval
@@ -70,6 +72,8 @@ class Measures:
     regret: Interval | None
     score_regret: Interval | None
     blame: Interval | None
+    mean_regret: Interval | None
+    noise_blame: Interval | None
     response: Interval | None
     step_error: Interval | None
     inside_error: Interval | None
@@ -98,6 +102,9 @@ def measures_of(evidence: Evidence) -> Measures:
     by_score = None
     if evidence.rescored is not None:
         by_score = _relative_regret(_of_plans(evidence.rescored, evidence), actual, episodes)
+    by_mean = None
+    if evidence.expected is not None:
+        by_mean = _relative_regret(_of_plans(evidence.expected, evidence), actual, episodes)
     one_step = _ratio(evidence.probe_errors, evidence.probe_spreads)
     inside, outside, farther = _by_coverage(one_step, evidence.probe_distances, episodes)
     taus = _taus(evidence)
@@ -109,6 +116,8 @@ def measures_of(evidence: Evidence) -> Measures:
         regret=over_episodes(regret),
         score_regret=None if by_score is None else over_episodes(by_score),
         blame=None if by_score is None else over_episodes(by_score - regret / 2),
+        mean_regret=None if by_mean is None else over_episodes(by_mean),
+        noise_blame=None if by_mean is None else over_episodes(regret / 2 - by_mean),
         response=over_episodes(
             per_episode(_ratio(evidence.responses, evidence.spreads).max(axis=1), episodes)
         ),

@@ -14,6 +14,7 @@ class Cause(StrEnum):
     """Why a gap is there."""
 
     ACTION_BLIND = "ACTION BLIND"
+    NOISE = "NOISE"
     SCORE_HEAD = "SCORE HEAD"
     COVERAGE = "COVERAGE"
     DYNAMICS_BIAS = "DYNAMICS BIAS"

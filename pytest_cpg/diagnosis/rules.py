@@ -99,6 +99,10 @@ def _is_action_blind(found: Measures) -> bool:
     return _is_below(found.response, MOST_BLIND)
 
 
+def _is_noisy(found: Measures) -> bool:
+    return _is_above(found.regret, LEAST_REGRET) and _is_above(found.noise_blame, 0)
+
+
 def _is_score_head(found: Measures) -> bool:
     return _is_above(found.score_regret, LEAST_REGRET) and _is_above(found.blame, 0)
 
@@ -131,6 +135,7 @@ def _is_compounding(found: Measures) -> bool:
 # In this order: what is further up would also be seen by the rules below it.
 _RULES: tuple[tuple[Cause, Callable[[Measures], bool]], ...] = (
     (Cause.ACTION_BLIND, _is_action_blind),
+    (Cause.NOISE, _is_noisy),
     (Cause.SCORE_HEAD, _is_score_head),
     (Cause.COVERAGE, _is_uncovered),
     (Cause.DYNAMICS_BIAS, _is_biased),

@@ -16,6 +16,8 @@ from pytest_cpg.stats import Interval, Verdict
 _MEANINGS = {
     Cause.ACTION_BLIND: "the model hardly answers to actions: as it predicts, plans lead "
     "{response} times as far apart as they do.",
+    Cause.NOISE: "the noise that the model draws decides: its choices lose {regret} of what a "
+    "random plan loses, and {mean_regret} with a noise of 0.",
     Cause.SCORE_HEAD: "with the true dynamics the model's own score still loses {score_regret} of "
     "what a random plan loses, with its dynamics {regret}: the score is at fault.",
     Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. A "
@@ -32,6 +34,7 @@ _MEANINGS = {
 _ADVICE = {
     Cause.ACTION_BLIND: "Check that the action reaches the network (order, units, normalisation) "
     "and that the training data varies it.",
+    Cause.NOISE: "Plan with the mean (leave noise_size out), or fit the variance better.",
     Cause.SCORE_HEAD: "Retrain the reward or value head, or give the model a decode, and the "
     "task's score is used.",
     Cause.COVERAGE: "Train on transitions where the oracle's plans lead as well, or on those of "
@@ -167,6 +170,8 @@ def _table(found: Measures, evidence: Evidence, oracle_rate: Interval) -> Iterat
     )
     has_score = evidence.rescored is not None
     yield Measure.of("score", found.score_regret, of_score if has_score else "the task's own")
+    if evidence.expected is not None:
+        yield Measure.of("noise", found.mean_regret, "regret with a noise of 0")
     yield Measure.of("planner", None, _headroom(evidence.headroom, oracle_rate))
 
 

@@ -73,9 +73,8 @@ def diagnose(
     episodes = _sample(result)
 
     def tell(arm: str, done: int, count: int) -> None:
-        del arm
         if progress:
-            progress("diagnosis", done, count)
+            progress(f"diagnosis, {arm}", done, count)
 
     try:
         evidence = _evidence(design, oracle, learned, result, episodes, training_data, tell)
@@ -144,8 +143,6 @@ def _witness_of(design: Design, learned: BoundModel) -> BoundModel:
     """Return a model's witness, or raise CpgError where its answers are not comparable."""
     if learned.planner is not None:
         raise CpgError("a model that plans itself is not diagnosed; see --cpg-replay")
-    if learned.noise_size:
-        raise CpgError("a model that draws noise is not diagnosed; see --cpg-replay")
     if learned.witness is None:
         raise CpgError("a model that rates plans and no states is not diagnosed; see --cpg-replay")
     if design.perturbation is not None:

@@ -32,7 +32,7 @@ _WALKED = 4
 # Places of each decision where one step is probed, and actions tried there.
 _PLACES, _ACTIONS = 16, 8
 # Second spawn keys of the streams here.
-_PLANS, _RANDOM, _PROBES, _PARTS = range(4)
+_PLANS, _RANDOM, _PROBES, _PARTS, _PLANNED_NOISE, _ASKED_NOISE = range(6)
 # In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
 _MOST_NUMBERS = 2**22
 
@@ -50,7 +50,7 @@ def evidence_of(
     ``"rescored"`` is the first one's witness; ``trained`` are the observations of the training
     data, or why they are not known.
     """
-    scale, parts = None, _parts(design, decisions)
+    scale, parts = None, _parts(design, decisions, bound["learned"].noise_size)
     answers = []
     for rows in parts:
         part = Questions(design, bound, decisions.take(rows)).answers(scale, trained)
@@ -67,7 +67,7 @@ def evidence_of(
         is_observed = bound["learned"].swapped == ("dynamics",)
         coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
     return Evidence(
-        **{"rescored": None, "probe_distances": None, **found},
+        **{"expected": None, "rescored": None, "probe_distances": None, **found},
         adds_up=_adds_up(bound["learned"]),
         memory=_memory(bound["learned"]),
         episodes=decisions.episodes,
@@ -86,10 +86,10 @@ def _memory(learned: BoundModel) -> Memory:
     return "opaque" if learned.observe is None else "decoded"
 
 
-def _parts(design: Design, decisions: Decisions) -> list[IntArray]:
+def _parts(design: Design, decisions: Decisions, noise_size: int) -> list[IntArray]:
     """Divide decisions at random into as few parts as memory allows: rows of each."""
     count = len(decisions.rows)
-    size = decisions.states.shape[1] + decisions.latents.shape[1]
+    size = decisions.states.shape[1] + decisions.latents.shape[1] + noise_size
     numbers = count * (FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size
     parts = min(count, -(-numbers // _MOST_NUMBERS))
     if parts == 1:
@@ -153,6 +153,12 @@ class Questions:
             "probe_spreads": probes.spreads,
             "probe_gains": probes.gains,
         }
+        if model.noise_size:
+            # As the planner sees them; all lengths are of what is expected.
+            drawing = self._ask("learned", noise=self._decisions.streams(self._seed, _ASKED_NOISE))
+            found["expected"] = found["predicted"]
+            drawn = self._rolled(drawing, self._decisions.latents, plans)
+            found["predicted"] = self._rated(self._scored(drawn))
         if model.rates:
             scores = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
             found["rescored"] = self._rated(scores.reshape(truth.shape[:-1]))
@@ -161,9 +167,10 @@ class Questions:
         # A view would keep all of them.
         return _Answers(found, imagined[:, LEARNED].copy(), scale)
 
-    def _ask(self, arm: str) -> Imagination:
+    def _ask(self, arm: str, noise: Sequence[np.random.Generator] = ()) -> Imagination:
+        """Return a world to ask about all decisions, with noise from a stream of each or none."""
         imagination = Imagination(arm, self._task.actions, self._bound[arm])
-        imagination.plans_for(self._decisions.episodes, self._decisions.at)
+        imagination.plans_for(self._decisions.episodes, self._decisions.at, noise)
         return imagination
 
     def _candidates(self) -> FloatArray:
@@ -182,8 +189,10 @@ class Questions:
     def _planned(self, arm: str, rows: IntArray) -> FloatArray:
         """Return what an arm's planner chooses [M, H, A] at some decisions of the other arm."""
         decisions, imagination = self._decisions, self._ask(arm)
-        imagination.plans_for(decisions.episodes[rows], decisions.at[rows])
         rngs = decisions.streams(self._seed, _PLANS)
+        draws = decisions.streams(self._seed, _PLANNED_NOISE)
+        noise = [draws[row] for row in rows]
+        imagination.plans_for(decisions.episodes[rows], decisions.at[rows], noise)
         # It was never there before.
         is_warm_started = getattr(self._planner, "is_warm_started", False)
         memory: dict[str, Any] = {"memory": None} if is_warm_started else {}

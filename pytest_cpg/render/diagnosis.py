@@ -14,6 +14,7 @@ _WIDTH = 80
 _SHOWN = ("regret", "ranking", "one step", "plan's end", "coverage")
 _OF_CAUSE = {
     Cause.ACTION_BLIND: "response",
+    Cause.NOISE: "noise",
     Cause.SCORE_HEAD: "score",
     Cause.EXPLOITATION: "optimism",
     Cause.PLANNER: "planner",

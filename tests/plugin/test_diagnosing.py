@@ -26,10 +26,14 @@ def test_good(cpg):
 def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
     repository.makepyfile(GATE)
     np.save(repository.path / "data.npy", np.linspace(-9, 9, 500)[:, None])
-    result = repository.runpytest("--cpg-json=r.json", "--cpg-md=c.md", "--cpg-html=p.html")
+    result = repository.runpytest("-v", "--cpg-json=r.json", "--cpg-md=c.md", "--cpg-html=p.html")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
-        ["  Why the gap is there: DYNAMICS BIAS (* decisions of 5 episodes, * s)", "    regret *"]
+        [
+            "*cpg: diagnosis, learned  5/5 episodes*",
+            "  Why the gap is there: DYNAMICS BIAS (* decisions of 5 episodes, * s)",
+            "    regret *",
+        ]
     )
     report = json.loads((repository.path / "r.json").read_text())
     bad, good = (gate["comparisons"][0]["result"]["diagnosis"] for gate in report["gates"])
