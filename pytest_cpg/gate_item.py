@@ -300,8 +300,6 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
         item.user_properties.extend(properties(result))
         if judgement.reason is None:
             continue
-        # What is replayed is a test's first comparison.
-        is_kept = number == 1 and not result.is_smoke
         failures.append(
             failure_text(
                 result,
@@ -311,9 +309,15 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
                 nodeid=node_from_here(item.config, item.nodeid),
                 typed=settings.typed,
                 drift=judgement.comparison,
-                replay=keep_lost(item.config, result, gate=gate_id(item), nodeid=item.nodeid)
-                if is_kept
-                else "",
+                replay=""
+                if result.is_smoke
+                else keep_lost(
+                    item.config,
+                    result,
+                    gate=gate_id(item),
+                    nodeid=item.nodeid,
+                    comparison=number,
+                ),
                 films=judgement.films,
                 film_problem=judgement.film_problem,
             )

@@ -1,6 +1,6 @@
 """Lost episodes: the JSON file of those that a gate's oracle solved and its learned model did not.
 
-One file for each gate, one attribute a line, keys sorted. It is what a replay begins with.
+One file for each comparison of a gate, one attribute a line, keys sorted. A replay begins with it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.design import StartMode
+from pytest_cpg.ledger import comparison_name
 from pytest_cpg.metrics import Metric
 from pytest_cpg.report import write_text
 
@@ -37,7 +38,7 @@ class LostEpisodesError(CpgError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostEpisodes:
-    """The lost episodes of one gate, and what has to be the same to run them again.
+    """The lost episodes of one comparison, and what has to be the same to run them again.
 
     Attributes
     ----------
@@ -53,6 +54,8 @@ class LostEpisodes:
     metric : "success" or "return"
     perturbation : str
         The name of what went wrong in real steps; empty for nothing.
+    comparison : int
+        Which of its test's comparisons it was, counted from 1.
     episodes : tuple of int
         Indices of the lost episodes, rising.
     oracle_steps : tuple of int
@@ -76,9 +79,10 @@ class LostEpisodes:
     weights: str
     versions: Mapping[str, str]
     perturbation: str = ""
+    comparison: int = 1
 
     @classmethod
-    def of(cls, result: GateResult, *, gate: str, nodeid: str) -> LostEpisodes:
+    def of(cls, result: GateResult, *, gate: str, nodeid: str, comparison: int = 1) -> LostEpisodes:
         """Return the lost episodes of a result; there may be none."""
         solved_at = dict(zip(result.oracle.indices, result.oracle.steps, strict=True))
         return cls(
@@ -94,6 +98,7 @@ class LostEpisodes:
             oracle_steps=tuple(int(solved_at[episode]) for episode in result.lost_episodes),
             weights=result.weights,
             perturbation=result.perturbation,
+            comparison=comparison,
             versions=dict(result.versions),
         )
 
@@ -115,7 +120,7 @@ class LostEpisodes:
 
 
 def file_name(gate: str) -> str:
-    """Return the name of a gate's file, on any file system another one than every other gate's.
+    """Return the name of a comparison's file, on any file system unlike every other's.
 
     >>> file_name("tests/test_gates.py::test_maze[a b]")
     'tests-test_gates.py-test_maze-a-b-563d77e0.json'
@@ -127,7 +132,7 @@ def file_name(gate: str) -> str:
 
 
 def write(lost: LostEpisodes, folder: Path) -> Path:
-    """Write the file of a gate into a folder, which is made, and return its path.
+    """Write the file of a comparison into a folder, which is made, and return its path.
 
     Whoever reads the file meanwhile finds the old one or the new one.
 
@@ -142,7 +147,7 @@ def write(lost: LostEpisodes, folder: Path) -> Path:
         f"  {json.dumps(name)}: {json.dumps(values[name], sort_keys=True)}"
         for name in sorted(values)
     )
-    path = folder / file_name(lost.gate)
+    path = folder / file_name(comparison_name(lost.gate, lost.comparison))
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
     return path
 
@@ -217,7 +222,7 @@ def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:
 
 def _parsed(values: dict[str, Any]) -> LostEpisodes:
     """Return what a file's values say, or raise ValueError."""
-    values = {"perturbation": "", **values}
+    values = {"perturbation": "", "comparison": 1, **values}
     names = {field.name for field in fields(LostEpisodes)}
     if set(values) != names:
         odd = min(names ^ set(values))
@@ -226,6 +231,7 @@ def _parsed(values: dict[str, Any]) -> LostEpisodes:
     is_right.update(
         budget=_are_whole([values["budget"]], least=1),
         seed=_are_whole([values["seed"]], least=0),
+        comparison=_are_whole([values["comparison"]], least=1),
         starts=values["starts"] in get_args(StartMode),
         metric=values["metric"] in get_args(Metric),
         episodes=_are_whole(values["episodes"], least=0) and _is_rising(values["episodes"]),

@@ -134,7 +134,7 @@ class SessionHooks:
         __tracebackhide__ = True
         if not item.get_closest_marker("cpg"):
             return (yield)
-        from pytest_cpg.gate_item import MEASUREMENTS, RESULTS, clean_errors, conclude
+        from pytest_cpg.gate_item import MEASUREMENTS, RESULTS, clean_errors, conclude, fail
 
         with clean_errors():
             try:
@@ -143,6 +143,9 @@ class SessionHooks:
                 # Skipping what was not measured is fine; what was measured counts.
                 if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:
                     raise
+            if self.replay is not None:
+                # Whatever was replayed has left the test by now.
+                fail(self.replay.lines[0].strip())
             conclude(item, self.gates.spec(item), self._settings)
 
     @pytest.hookimpl(wrapper=True)

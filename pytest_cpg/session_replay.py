@@ -6,7 +6,7 @@ import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -33,12 +33,14 @@ def lost_folder(config: pytest.Config) -> Path:
     return config.rootpath / ".cpg" / "lost"
 
 
-def keep_lost(config: pytest.Config, result: GateResult, *, gate: str, nodeid: str) -> str:
-    """Write the file of a gate's lost episodes, and return the command that replays them.
+def keep_lost(
+    config: pytest.Config, result: GateResult, *, gate: str, nodeid: str, comparison: int
+) -> str:
+    """Write the file of a comparison's lost episodes, and return the command that replays them.
 
     Empty where there are none, or where nothing can be written: that fails no gate.
     """
-    lost = LostEpisodes.of(result, gate=gate, nodeid=nodeid)
+    lost = LostEpisodes.of(result, gate=gate, nodeid=nodeid, comparison=comparison)
     if not lost.episodes:
         return ""
     folder = lost_folder(config)
@@ -113,7 +115,10 @@ class SessionReplay:
             self._episodes = self._lost.chosen(some)
         except CpgError as error:
             raise pytest.UsageError(str(error)) from None
-        self.lines = [" nothing was replayed: the test ended before it compared anything"]
+        self._compared = 0
+        number = self._lost.comparison
+        place = "it compared anything" if number == 1 else f"its comparison {number}"
+        self.lines = [f" nothing was replayed: the test ended before {place}"]
 
     @property
     def gate(self) -> str:
@@ -130,9 +135,15 @@ class SessionReplay:
                 f"was renamed, run it again first."
             )
 
-    def take(self, design: Design, oracle: Any, learned: Any, progress: ArmProgress) -> NoReturn:
-        """Run both arms again, note what was found, and leave the test."""
+    def take(self, design: Design, oracle: Any, learned: Any, progress: ArmProgress) -> None:
+        """Run both arms again, note what was found, and leave the test.
+
+        A comparison before the one that is asked for is left to be run: the test may need it.
+        """
         lost = self._lost
+        self._compared += 1
+        if self._compared < lost.comparison:
+            return
         as_then: dict[str, Any] = {name: getattr(lost, name) for name in _AS_THEN}
         as_lost = replace(
             design, **as_then, stop="fixed", episodes=max(self._episodes) + 1, oracle_episodes=None

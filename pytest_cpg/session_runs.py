@@ -111,7 +111,9 @@ class SessionRuns:
         running[gate] = "interrupted before its first arm"
 
         def on_result(result: GateResult) -> None:
-            judge(result)
+            # A replay has no verdict, nor what has to be run on the way to it.
+            if self._replay is None:
+                judge(result)
             running[gate] = "interrupted after its arms had run"
 
         def on_measurement(text: str, models: int) -> None:
@@ -123,8 +125,8 @@ class SessionRuns:
             on_result=on_result,
             deadline=lambda: self._deadline(spec),
             instead=self._replay.take if self._replay else None,
-            afterwards=self._film(node) if "render" in switches else None,
-            diagnosed=self._settings.of_session("diagnose"),
+            afterwards=self._film(node) if "render" in switches and not self._replay else None,
+            diagnosed="never" if self._replay else self._settings.of_session("diagnose"),
             training_data=training_data,
             execution=Execution(
                 cache=None if spec.is_smoke else self._arms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from pytest_cpg.deadline import Deadline
 from pytest_cpg.gates.arm_runs import ArmProgress, Execution
@@ -54,8 +54,8 @@ class Benchmark:
     execution : Execution
         Where arms are run and kept.
     instead : callable, optional
-        Given design, oracle, learned model and progress in place of a comparison; it leaves the
-        test.
+        Given design, oracle, learned model and progress before a comparison; to take its place,
+        it leaves the test.
     afterwards : callable, optional
         Given the same once a comparison is over.
     diagnosed : "auto", "always" or "never"
@@ -71,7 +71,7 @@ class Benchmark:
     watch: Watcher
     deadline: Callable[[], Deadline]
     execution: Execution
-    instead: Callable[[Design, Any, Any, ArmProgress], NoReturn] | None = None
+    instead: Callable[[Design, Any, Any, ArmProgress], None] | None = None
     afterwards: Callable[[Design, Any, Any, ArmProgress], None] | None = None
     diagnosed: str = "never"
     training_data: Any = None

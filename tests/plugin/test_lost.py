@@ -97,6 +97,35 @@ def test_what_has_changed_since_is_said(project):
     assert "note: planner: RandomShooting" in flat(result)
 
 
+TWICE = """
+import pytest
+
+
+@pytest.mark.cpg(task="track", max_verdict="INCONCLUSIVE")
+def test_gate(benchmark_runner):
+    right = lambda observations, actions: observations + actions
+    good = benchmark_runner.compare(learned=right)
+    bad = benchmark_runner.compare(learned=lambda observations, actions: observations - actions)
+    assert good.learned.success_count > bad.learned.success_count
+"""
+
+
+def test_a_later_comparison_is_replayed_once_those_before_it_have_run(project):
+    project.makepyfile(test_gates=TWICE)
+    result = project.runpytest()
+    command = re.search(r"both arms, with traces:\s+pytest (\S+) (\S+)", result.stdout.str())
+    again = project.runpytest(*command.groups(), "-v")
+    again.assert_outcomes(skipped=1)
+    assert again.ret == 0
+    again.stdout.fnmatch_lines(["*cpg: arm 2/3 learned *", " replay of 20 episodes, no verdict: *"])
+    path = project.path / "test_gates.py"
+    path.write_text(TWICE.replace("    bad =", "    return\n    bad ="), encoding="utf-8")
+    again = project.runpytest(*command.groups())
+    said = "nothing was replayed: the test ended before its comparison 2"
+    again.stdout.fnmatch_lines([said, f" {said}"])
+    assert again.ret == 1
+
+
 def test_a_gate_that_loses_nothing_keeps_nothing(project):
     project.gate("right")
     assert project.runpytest().ret == 0
