@@ -60,8 +60,8 @@ class Evidence:
     probe_distances : array [N, J] or None
         How far these states are from the training data, as multiples of the threshold.
     adds_up : bool
-        Whether the model's scores are of all rewards so far, so that a plan's is its last. Past the
-        budget none is added.
+        Whether the model's scores are of all rewards so far, as a value or the planner has it, so
+        that a plan's is its last. Past the budget none is added.
     memory : "none", "decoded" or "opaque"
         Whether the model has a memory, and what it holds can be compared with what is observed.
         Where it is decoded, lengths are those of observations.

@@ -68,7 +68,7 @@ def evidence_of(
         coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
     return Evidence(
         **{"expected": None, "rescored": None, "probe_distances": None, **found},
-        adds_up=_adds_up(bound["learned"]),
+        adds_up=bound["learned"].adds_up or _is_summed(design, bound["learned"]),
         memory=_memory(bound["learned"]),
         episodes=decisions.episodes,
         coverage=trained if isinstance(trained, str) else coverage,
@@ -76,8 +76,10 @@ def evidence_of(
     )
 
 
-def _adds_up(learned: BoundModel) -> bool:
-    return "reward" in learned.swapped
+def _is_summed(design: Design, learned: BoundModel) -> bool:
+    """Say whether the planner adds up the rewards of single steps."""
+    is_by_step = "reward" in learned.swapped and not learned.adds_up
+    return is_by_step and getattr(design.planner, "objective", None) == "sum"
 
 
 def _memory(learned: BoundModel) -> Memory:
@@ -127,6 +129,7 @@ class Questions:
     ) -> None:
         self._task, self._planner, self._seed = design.task, design.planner, design.seed
         self._bound, self._decisions = bound, decisions
+        self._is_summed = _is_summed(design, bound["learned"])
         self._remaining = design.task.budget - decisions.at
         self._imagination = self._ask("learned")
         self._witness = self._ask("rescored")
@@ -226,7 +229,9 @@ class Questions:
 
     def _rated(self, scores: FloatArray) -> FloatArray:
         """Leave steps past the budget out of a model's scores; where they add up, none is added."""
-        if not _adds_up(self._bound["learned"]):
+        if self._is_summed:
+            scores = scores.cumsum(axis=2)
+        elif not self._bound["learned"].adds_up:
             return self._within(scores)
         last = np.minimum(np.arange(scores.shape[-1]), self._remaining[:, None] - 1)
         return np.take_along_axis(scores, last[:, None], axis=2)

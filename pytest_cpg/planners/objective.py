@@ -38,8 +38,9 @@ def rate(
     objective : "best", "sum", "terminal" or "peak-and-tail"
         The score of the best step (the published rule), the sum of all, that of the last step, or
         that of the best step and 0.3 of the mean of the last quarter.
-        Where rewards rate, a step's score is minus what was earned up to it: their sum is
-        "terminal".
+        Where rewards rate, a step's score is minus its reward, and their sum is "sum". Where a
+        value stands behind them, it is minus the return of a plan that ends there: "terminal" is
+        that of the whole plan.
     execute : int, optional
         Steps to execute; by default up to the best step, as published.
     ties : "earliest" or "published"

@@ -134,11 +134,12 @@ class _Path:
         rewards = learned.reward(before, plans, *[reached] * takes_both)
         steps = torch.arange(plans.shape[1] + 1, dtype=begun.dtype, device=begun.device)
         weights = weight * float(getattr(learned, "discount", 1.0)) ** steps
-        total = earned + torch.cumsum(weights[:, :-1] * rewards, 1)
-        if callable(getattr(learned, "terminal_value", None)):
-            value = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
-            total = total + weights[:, 1:] * value.reshape(total.shape)
-        return -total
+        own_rewards = weights[:, :-1] * rewards
+        if not callable(getattr(learned, "terminal_value", None)):
+            return -own_rewards
+        total = earned + torch.cumsum(own_rewards, 1)
+        value = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
+        return -(total + weights[:, 1:] * value.reshape(total.shape))
 
     def _task_scores(self, observations: FloatArray) -> FloatArray:
         return np.asarray(self._task.score(observations), dtype=np.float64)

@@ -20,9 +20,11 @@ __tracebackhide__ = True
 class Rating(NamedTuple):
     """How latents are rated: by `score`, or by the rewards on the way there.
 
-    With rewards, a planner's latents are the model's own with two numbers behind them: the
-    discounted rewards since the plan began, and the discount of what comes next. So the score of a
-    step needs nothing but its latents, and a plan may be imagined in several pieces.
+    A step's score is minus its reward, so that every objective means what it means with a task's
+    score. With a value behind it, it is minus the return of a plan that ends there: all rewards
+    and the value. Then a planner's latents are the model's own with two numbers behind them: what
+    was earned, and the discount of what comes next. So the score of a step needs nothing but its
+    latents, and a plan may be imagined in several pieces.
 
     Attributes
     ----------
@@ -68,7 +70,10 @@ class Rating(NamedTuple):
         weights = np.cumprod(
             np.concatenate([latents[:, -1:], np.full(rewards.shape, self.discount)], axis=1), axis=1
         )
-        earned = latents[:, -2:-1] + np.cumsum(weights[:, :-1] * rewards, axis=1)
+        earned = weights[:, :-1] * rewards
+        if self.value is not None:
+            # Without a value, what a short plan and a long one earned cannot be compared.
+            earned = latents[:, -2:-1] + np.cumsum(earned, axis=1)
         return np.concatenate([reached, earned[..., None], weights[:, 1:, None]], axis=2)
 
     def scores(self, latents: FloatArray) -> FloatArray:

@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
+from faulty_models import OwnReward, Puck
 from sliders import Forgetful, Remembering, Scoring, Slider
 
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans, WorldModelError
 from pytest_cpg.episodes import ArmRun
 from pytest_cpg.imagination import Imagination
-from pytest_cpg.planners import RandomShooting
+from pytest_cpg.planners import CEM, ICEM, MPPI, RandomShooting
 from pytest_cpg.starts import sample_starts
 from pytest_cpg.world_models import OracleDynamics, Rescored, bind
 
-TASK = Slider()
+TASK, PUCK = Slider(), Puck()
 STARTS = sample_starts(TASK, 20, seed=1)
 PLANS = np.random.default_rng(0).choice([-1.0, 0.0, 1.0], size=(20, 5, 1))
 PROBE = {
@@ -60,7 +61,7 @@ class Steering(Scoring):
         return -np.sign(latents[:, None, :1]) * kept, np.minimum(remaining, 2)
 
 
-def test_rewards_add_up_discounted_from_the_start_of_a_plan():
+def test_a_step_is_worth_its_reward_discounted_from_the_start_of_a_plan():
     model = bound(Rewarding())
     assert model.swapped == ("dynamics", "reward")
     latents = model.encode(STARTS.states)
@@ -68,7 +69,28 @@ def test_rewards_add_up_discounted_from_the_start_of_a_plan():
     own = Forgetful().encode(TASK.observe(STARTS.states))
     before = np.concatenate([own[:, None], TASK.rollout(own, PLANS)[:, :-1]], axis=1)
     rewards = Rewarding().reward(before, PLANS)
-    np.testing.assert_allclose(scores, -np.cumsum(0.5 ** np.arange(5) * rewards, axis=1))
+    np.testing.assert_allclose(scores, -(0.5 ** np.arange(5)) * rewards)
+
+
+class Paying(OwnReward):
+    """The true dynamics, paid by what the task's score says."""
+
+    discount = 1.0
+
+    def reward(self, latents, actions, reached):
+        return -PUCK.score(reached)
+
+
+@pytest.mark.parametrize("planner", [RandomShooting(), CEM(), ICEM(), MPPI()], ids=repr)
+def test_the_true_dynamics_rated_by_true_rewards_plan_as_the_oracle_does(planner):
+    starts, found = sample_starts(PUCK, 8, seed=1), []
+    probe = {"probe_states": starts.states, "probe_actions": np.resize([-1.0, 0.5, 1.0], (8, 2))}
+    for name, model in (("oracle", OracleDynamics(PUCK)), ("learned", Paying())):
+        run = ArmRun(name, PUCK, planner, bind(model, PUCK, **probe), starts, seed=1, level=0.95)
+        arm = run.advance(8)
+        found.append((arm.successes.tolist(), arm.steps.tolist(), arm.returns.tolist()))
+    assert found[0] == found[1]
+    assert any(found[0][0])
 
 
 def test_a_value_stands_for_what_comes_after_a_plan():
@@ -76,8 +98,8 @@ def test_a_value_stands_for_what_comes_after_a_plan():
     assert model.swapped == ("dynamics", "reward", "value")
     imagined = model.rollout(model.encode(STARTS.states), PLANS)
     alone = bound(Rewarding())
-    earned = alone.score(alone.rollout(alone.encode(STARTS.states), PLANS))
-    expected = earned + 0.5 ** np.arange(1, 6) * 2 * np.abs(imagined[..., 0])
+    lost = alone.score(alone.rollout(alone.encode(STARTS.states), PLANS))
+    expected = np.cumsum(lost, axis=1) + 0.5 ** np.arange(1, 6) * 2 * np.abs(imagined[..., 0])
     np.testing.assert_allclose(model.score(imagined), expected)
 
 
@@ -93,8 +115,8 @@ def test_a_plan_may_be_imagined_in_pieces():
 def test_a_reward_may_read_both_ends_of_a_step():
     model = bound(Arriving())
     imagined = model.rollout(model.encode(STARTS.states), PLANS)
-    expected = imagined[..., 0] - STARTS.states[:, :1]
-    np.testing.assert_allclose(model.score(imagined), expected)
+    places = np.concatenate([STARTS.states[:, :1], imagined[..., 0]], axis=1)
+    np.testing.assert_allclose(model.score(imagined), np.diff(places, axis=1))
 
 
 def test_a_score_of_its_own_wins_over_rewards():
@@ -229,7 +251,7 @@ def test_rescored_dynamics_of_a_model_without_memory_encode_each_true_observatio
     true = TASK.rollout(STARTS.states, PLANS)
     before = np.concatenate([STARTS.states[:, None], true[:, :-1]], axis=1)
     rewards = Rewarding().reward(before, PLANS)
-    expected = -np.cumsum(0.5 ** np.arange(5) * rewards, axis=1)
+    expected = -(0.5 ** np.arange(5)) * rewards
     np.testing.assert_allclose(rescored.score(imagined), expected)
 
 
