@@ -265,6 +265,11 @@ def faults():
         "truncated training data": Fault(
             fitted_far_from_the_goal(), "COVERAGE", far_from_the_goal()
         ),
+        "noise beyond a region, without the data": Fault(noisy_near_the_goal, "LOCAL ERROR"),
+        "truncated training data, without it": Fault(fitted_far_from_the_goal(), "LOCAL ERROR"),
+        "a region wrong in spite of data there": Fault(
+            noisy_near_the_goal, "LOCAL ERROR", everywhere()
+        ),
         "mass too large": Fault(heavy, "DYNAMICS BIAS", everywhere()),
         "mass too small": Fault(light, "DYNAMICS BIAS", everywhere()),
         "mirrored actions": Fault(mirrored, "DYNAMICS BIAS", everywhere()),

@@ -43,8 +43,10 @@ class Measures:
         How far apart random plans lead as the model predicts, as a multiple of the truth.
     step_error : Interval
         Error of one step, as a multiple of what the action changes in it.
+    bad_steps : Interval
+        Share of steps that are off by more than `STEP_ERROR`.
     inside_error, outside_error : Interval
-        The same within the training data, and outside of it.
+        The error of one step within the training data, and outside of it.
     farther : Interval
         How often a step that is off by more than `STEP_ERROR` begins farther from the training
         data than one that is not: 0.5 where distance does not matter.
@@ -76,6 +78,7 @@ class Measures:
     noise_blame: Interval | None
     response: Interval | None
     step_error: Interval | None
+    bad_steps: Interval | None
     inside_error: Interval | None
     outside_error: Interval | None
     farther: Interval | None
@@ -122,6 +125,7 @@ def measures_of(evidence: Evidence) -> Measures:
             per_episode(_ratio(evidence.responses, evidence.spreads).max(axis=1), episodes)
         ),
         step_error=over_episodes(per_episode(one_step, episodes)),
+        bad_steps=over_episodes(per_episode(_are_bad(one_step), episodes, by_mean=True)),
         inside_error=over_episodes(inside),
         outside_error=over_episodes(outside),
         farther=over_episodes(farther),
@@ -283,6 +287,11 @@ def _by_coverage(
         good = distances[rows][one_step[rows] <= STEP_ERROR]
         farther.append(_share_above(bad, good))
     return inside, outside, np.array(farther)
+
+
+def _are_bad(one_step: FloatArray) -> FloatArray:
+    """Return 1 where a step is off by more than `STEP_ERROR`, 0 where not; nan stays."""
+    return np.where(np.isnan(one_step), np.nan, one_step > STEP_ERROR)
 
 
 def _share_above(first: FloatArray, second: FloatArray) -> float:

@@ -22,6 +22,8 @@ MOST_BLIND = 0.1
 HORIZON_ERROR = 0.5
 # Of states; of new ones from the training distribution 1 % lie outside.
 LEAST_OUTSIDE = 0.1
+# Of single steps: with fewer, what goes wrong is not where plans usually lead.
+LEAST_BAD = 0.05
 # How often bad steps begin farther from the data than good ones where distance does not matter.
 BY_CHANCE = 0.5
 # With more than this there may be nothing inside to compare with.
@@ -56,7 +58,10 @@ def cause_of(
     """
     if has_headroom(headroom, oracle_high) and verdict != Verdict.MODEL_BOTTLENECK:
         return Cause.PLANNER
-    if verdict != Verdict.MODEL_BOTTLENECK or not misleads(measures):
+    if verdict != Verdict.MODEL_BOTTLENECK:
+        return Cause.NONE
+    # Effects of actions that are much too small are ranked as the true ones, and searched in vain.
+    if not (misleads(measures) or _is_action_blind(measures)):
         return Cause.NONE
     # Rewards need not prefer what the task's score prefers, and may lead to the goal all the same.
     is_harmless = scoring_loss is not None and not _is_above(scoring_loss, 0)
@@ -120,6 +125,10 @@ def _is_biased(found: Measures) -> bool:
     return _is_above(found.step_error, STEP_ERROR)
 
 
+def _is_local(found: Measures) -> bool:
+    return _is_above(found.bad_steps, LEAST_BAD)
+
+
 def _is_exploited(found: Measures) -> bool:
     # Of plans in general the model is right.
     is_good_at_last = _is_below(found.horizon_error, HORIZON_ERROR)
@@ -139,6 +148,7 @@ _RULES: tuple[tuple[Cause, Callable[[Measures], bool]], ...] = (
     (Cause.SCORE_HEAD, _is_score_head),
     (Cause.COVERAGE, _is_uncovered),
     (Cause.DYNAMICS_BIAS, _is_biased),
+    (Cause.LOCAL_ERROR, _is_local),
     (Cause.EXPLOITATION, _is_exploited),
     (Cause.COMPOUNDING_ERROR, _is_compounding),
 )

@@ -24,6 +24,8 @@ _MEANINGS = {
     "step is off there by {outside_error} times the effect of its action, {inside}.",
     Cause.DYNAMICS_BIAS: "one step is off by {step_error} times the effect of its action, and "
     "answers actions {gain} times as strongly as the truth.",
+    Cause.LOCAL_ERROR: "most steps are right, and {bad_steps} of those that plans lead through are "
+    "off by more than {limit} times the effect of their action.",
     Cause.EXPLOITATION: "the planner finds what only the model believes: its plans break their "
     "promise by {excess_optimism} deviations more than random ones do.",
     Cause.COMPOUNDING_ERROR: "small errors grow: one step is off by {step_error} times the effect "
@@ -41,6 +43,8 @@ _ADVICE = {
     "this planner.",
     Cause.DYNAMICS_BIAS: "Check units, time step, delay of actions, masses and normalisation, and "
     "fit single steps better.",
+    Cause.LOCAL_ERROR: "Find where: a training_data fixture tells whether these places were trained "
+    "on, --cpg-replay where plans break their promise. Train on transitions from there.",
     Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
     "plans that were chosen.",
     Cause.COMPOUNDING_ERROR: "Train on rollouts of several steps, or plan {steps}.",
@@ -137,6 +141,7 @@ def _words(found: Measures, headroom: Headroom | None) -> dict[str, str]:
         "fewer steps ahead" if found.lost_at is None else f"fewer than {found.lost_at} steps ahead"
     )
     solved, tried = headroom or (0, 0)
+    numbers["limit"] = f"{STEP_ERROR:g}"
     return {**numbers, "solved": str(solved), "tried": str(tried)}
 
 
@@ -148,6 +153,7 @@ def _table(found: Measures, evidence: Evidence, oracle_rate: Interval) -> Iterat
         ("regret", found.regret, f"of a random plan's loss; bad above {least[0]:g}"),
         ("ranking", found.ranking, f"Kendall tau; {chance}"),
         ("one step", found.step_error, f"error / effect of action; bad above {STEP_ERROR:g}"),
+        ("bad steps", found.bad_steps, f"share of steps; bad above {rules.LEAST_BAD:g}"),
         (
             "plan's end",
             found.horizon_error,

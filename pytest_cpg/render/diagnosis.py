@@ -16,6 +16,7 @@ _OF_CAUSE = {
     Cause.ACTION_BLIND: "response",
     Cause.NOISE: "noise",
     Cause.SCORE_HEAD: "score",
+    Cause.LOCAL_ERROR: "bad steps",
     Cause.EXPLOITATION: "optimism",
     Cause.PLANNER: "planner",
 }

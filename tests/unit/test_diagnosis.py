@@ -51,6 +51,8 @@ from pytest_cpg.stats import Verdict
 
 QUICK = (
     "noise beyond a region",
+    "truncated training data",
+    "truncated training data, without it",
     "mass too small",
     "ignored actions",
     "growing hidden error",
