@@ -43,8 +43,8 @@ _ADVICE = {
     "this planner.",
     Cause.DYNAMICS_BIAS: "Check units, time step, delay of actions, masses and normalisation, and "
     "fit single steps better.",
-    Cause.LOCAL_ERROR: "Find where: a training_data fixture tells whether these places were trained "
-    "on, --cpg-replay where plans break their promise. Train on transitions from there.",
+    Cause.LOCAL_ERROR: "Find where: a training_data fixture tells whether they were trained on, "
+    "--cpg-replay where plans break their promise. Train on transitions from there.",
     Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
     "plans that were chosen.",
     Cause.COMPOUNDING_ERROR: "Train on rollouts of several steps, or plan {steps}.",
