@@ -29,6 +29,9 @@ from pytest_cpg.perturbations import (
     Physics,
 )
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 # First spawn key of what goes wrong, next to those of starts, planner, probe and resampling; the
 # episode's index and the step follow.
 _STREAM = 8

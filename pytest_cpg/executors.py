@@ -6,11 +6,13 @@ worker died is made again, and one that nobody waits for any more may still be r
 
 from __future__ import annotations
 
+import concurrent.futures
 import importlib
 import io
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -30,8 +32,8 @@ from contextlib import suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, NamedTuple, TypeVar
 
+from pytest_cpg import processors
 from pytest_cpg.contracts import ComponentError, CpgError, IncompleteError, WorldModelError
-from pytest_cpg.processors import SHARERS
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -352,7 +354,22 @@ def _result_of(future: Future[Any], name: str, lost: Counter[int], place: int) -
         # Dask has made the call again and again itself.
         if type(error).__name__ == "KilledWorker":
             raise _killer(name) from None
+        cause: Any = error.__cause__
+        # Of a pool's worker, as text: pytest leaves out no frames of that.
+        if isinstance(getattr(cause, "tb", None), str):
+            cause.tb = _without_our_frames(cause.tb)
         raise
+
+
+def _without_our_frames(text: str) -> str:
+    """Leave frames of this package, and of what runs it in a worker, out of a traceback."""
+    folders = (os.path.dirname(str(m.__file__)) for m in (processors, concurrent.futures))
+    ours = tuple(f'  File "{folder}{os.sep}' for folder in folders)
+    frames = re.split(r'^(?=  File ")', text, flags=re.MULTILINE)
+    # What follows a frame's own lines, such as the exception, is not indented.
+    return "".join(
+        re.sub(r"\A(?: .*\n)+", "", frame) if frame.startswith(ours) else frame for frame in frames
+    )
 
 
 def _killer(name: str) -> WorldModelError:
@@ -387,7 +404,7 @@ def _begin_worker(workers: int) -> None:
     """Prepare a process of a pool."""
     # Ctrl-C is for the process that waits, and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ[SHARERS] = str(workers)
+    os.environ[processors.SHARERS] = str(workers)
     threading.Thread(target=_follow_parent, daemon=True).start()
 
 

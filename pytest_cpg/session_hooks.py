@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # What may make a session without gates fail, or write something.
 _ASKED_OF_ANY = ("require", "json", "md", "html")
 _CHANNEL = "pytest_cpg_channel"
+# What leaves a test without failing it.
+_EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
 
 class SessionHooks:
@@ -45,6 +47,7 @@ class SessionHooks:
         self._errors: dict[str, str] = {}
         self._failed: set[str] = set()
         self._gates: GateSession | None = None
+        self._process = os.getpid()
         self.replay: SessionReplay | None = None
 
     @property
@@ -114,17 +117,18 @@ class SessionHooks:
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
         """Check markers that were not seen while collecting; show our own errors without frames."""
         __tracebackhide__ = True
+        # Some plugins run a test in a process of its own.
+        self._process = os.getpid()
         if not item.get_closest_marker("cpg"):
             return (yield)
-        from pytest_cpg.gate_item import RESULTS, clean_errors, conclude
+        from pytest_cpg.gate_item import clean_errors, conclude
 
         with clean_errors():
             self.gates.begin(item)
             try:
                 return (yield)
-            except (pytest.skip.Exception, unittest.SkipTest):
-                # A fixture that skips after the arms have run hides no verdict.
-                if item.stash[RESULTS]:
+            except _EXCUSES as excuse:
+                if self._hides(item, excuse):
                     conclude(item, self.gates.spec(item), self._settings)
                 raise
 
@@ -134,14 +138,13 @@ class SessionHooks:
         __tracebackhide__ = True
         if not item.get_closest_marker("cpg"):
             return (yield)
-        from pytest_cpg.gate_item import MEASUREMENTS, RESULTS, clean_errors, conclude, fail
+        from pytest_cpg.gate_item import clean_errors, conclude, fail
 
         with clean_errors():
             try:
                 yield
-            except (pytest.skip.Exception, unittest.SkipTest):
-                # Skipping what was not measured is fine; what was measured counts.
-                if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:
+            except _EXCUSES as excuse:
+                if not self._hides(item, excuse):
                     raise
             if self.replay is not None:
                 # Whatever was replayed has left the test by now.
@@ -153,12 +156,28 @@ class SessionHooks:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
+        if self._collected and os.getpid() != self._process:
+            # Forked by a test or its model: it would report all again, over its parent's files.
+            os._exit(1)
         report = yield
         if item.get_closest_marker("cpg"):
             from pytest_cpg.gate_item import put_on_report
 
             put_on_report(item, call.when, report)
         return report
+
+    def _hides(self, item: pytest.Item, excuse: BaseException) -> bool:
+        """Say whether a skip would hide what was measured, or broke a comparison off.
+
+        Before a comparison, or to replay one, a test may be skipped.
+        """
+        from pytest_cpg.gate_item import ERRORS, MEASUREMENTS, RESULTS
+
+        if self.replay is not None:
+            return False
+        is_measured = bool(item.stash[RESULTS] or item.stash[MEASUREMENTS])
+        is_expected = isinstance(excuse, pytest.xfail.Exception)
+        return bool(item.stash[ERRORS]) or (is_measured and not is_expected)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker, and which other tests failed."""

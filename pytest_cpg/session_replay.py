@@ -21,6 +21,9 @@ from pytest_cpg.render.replay import replay_lines
 from pytest_cpg.report import ReportError
 from pytest_cpg.world_models import weights_digest
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 # Of every gate that fails: enough to see what goes wrong, in a few seconds each.
 _MOST_FILMED = 3
 # What decides an episode beside task, planner and model.

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pytest_cpg.oracle_cache import OracleCache
     from pytest_cpg.session_replay import SessionReplay
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 # Thousands of arms.
 _MOST_ARM_BYTES = 100 * 2**20
 

@@ -8,6 +8,9 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskError
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 # First spawn key of the starts' random stream; the episode's index and the attempt follow.
 _START_STREAM = 0
 # A task whose starts are solved this often in a row is not one that needs planning.

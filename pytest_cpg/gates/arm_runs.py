@@ -17,6 +17,9 @@ from pytest_cpg.planners import Chance
 from pytest_cpg.starts import Starts
 from pytest_cpg.world_models import BoundModel
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 ArmProgress: TypeAlias = Callable[[str, int, int], None]
 
 ARMS = ("oracle", "learned", "chance", "rescored")

@@ -47,7 +47,8 @@ class Benchmark:
     on_measurement : callable
         Told every ranking and sweep as text, for the summary, and how many models it is about.
     on_error : callable
-        Told what broke off a comparison or measurement; it goes on to the test, which may catch it.
+        Told what broke off a comparison or measurement; it goes on to the test, which may catch it,
+        or to pytest.
     watch : Watcher
     deadline : callable
         Starts the time that a comparison or measurement has.
@@ -67,7 +68,7 @@ class Benchmark:
     design: Design
     on_result: Callable[[GateResult], None]
     on_measurement: Callable[[str, int], None]
-    on_error: Callable[[Exception], None]
+    on_error: Callable[[BaseException], None]
     watch: Watcher
     deadline: Callable[[], Deadline]
     execution: Execution
@@ -202,8 +203,8 @@ class Benchmark:
         try:
             with deadline.guard():
                 yield progress
-        # Whatever a model raises; nothing is kept from the test.
-        except Exception as error:
+        # Whatever a model raises, a skip of its test included; nothing is kept from the test.
+        except BaseException as error:
             self.on_error(error)
             raise
         finally:

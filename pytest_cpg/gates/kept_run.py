@@ -18,6 +18,9 @@ from pytest_cpg.oracle_cache import OracleCache, spot_check
 from pytest_cpg.starts import Starts
 from pytest_cpg.stored_arm import StoredArm
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 # Of a key, enough to tell what a reader may have to compare.
 _DIGITS = 12
 # Of one that is kept for Ctrl-C, and of one that is written for worse.

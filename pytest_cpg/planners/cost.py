@@ -9,6 +9,9 @@ import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
 
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
 # Fields that say how many plans a planner looks at.
 _WIDTHS = ("candidates", "samples", "width")
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -53,8 +54,18 @@ BROKEN_MODELS = [
     ("exits unseen", model("if late(): os._exit(0)"), 1, "SystemExit: os._exit(0) would have"),
     ("leaves pytest", model("if late(): pytest.exit('enough', 0)"), 1, "did not report"),
     ("interrupted", model("if late(): raise KeyboardInterrupt"), 2, "interrupted in arm 2/3"),
-    ("skips", model("if late(): pytest.skip('no GPU')"), 0, "s test_gate -- skipped --"),
-    ("xfails", model("if late(): pytest.xfail('known')"), 0, "x test_gate -- xfailed --"),
+    (
+        "skips",
+        model("if late(): pytest.skip('no GPU')"),
+        1,
+        "broken off: Skipped: no GPU That is no",
+    ),
+    (
+        "xfails",
+        model("if late(): pytest.xfail('known')"),
+        1,
+        "broken off: XFailed: known That is no",
+    ),
     ("nan", model("if late(): return observations * np.nan"), 1, "rollout gave nan in episode"),
     ("infinite", model("if late(): return observations + np.inf"), 1, "rollout gave inf in"),
     ("wrong shape", model(result="observations[:, :0]"), 1, "return one row for each"),
@@ -117,6 +128,30 @@ def test_a_broken_model(repository, text, code, said):
 def test_a_thread_that_ends_the_session_does_not_pass_it(repository):
     ends = "if late(): thread = threading.Thread(target=os._exit, args=(0,)); thread.start()"
     check(run_apart(repository, model(f"{ends}; thread.join()")), 1, "os._exit(0) would have ended")
+
+
+@pytest.mark.parametrize("workers", [(), ("--cpg-workers=2",)], ids=["here", "workers"])
+def test_what_a_model_raises_is_shown_without_frames_of_ours(repository, workers):
+    # Arms of this task are kept, which those of the other are not.
+    write(repository, model("if late(): raise RuntimeError('mine')"))
+    path = repository.path / "test_gates.py"
+    text = path.read_text(encoding="utf-8").replace("track", "maze")
+    path.write_text(text, encoding="utf-8")
+    result = repository.runpytest_subprocess("-k", "test_gate", *workers)
+    output = check(result, 1, "RuntimeError: mine")
+    assert not re.findall(r'File "\S*pytest_cpg/', output)
+
+
+def test_a_model_that_forks_leaves_reports_to_its_parent(repository):
+    write(repository, "PID = os.getpid()\n\n" + model("if late() and len(calls) == 40: os.fork()"))
+    with (repository.path / "test_gates.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef test_unit():\n    time.sleep(PID != os.getpid())\n")
+        file.write("    assert PID != os.getpid()\n")
+    result = repository.runpytest_subprocess("-q", "--cpg-md=out.md", "-W", "ignore")
+    assert result.ret == 1
+    # A child that went on would be done, and have passed, a second later.
+    time.sleep(2)
+    assert "failed" in (repository.path / "out.md").read_text(encoding="utf-8").splitlines()[1]
 
 
 HARMLESS = {
