@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import threading
@@ -15,7 +14,8 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,11 +35,13 @@ from pytest_cpg.world_models.fingerprint import fingerprint, source_of
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
+T = TypeVar("T")
+
 # Smaller blocks leave most of a learned model's tile empty, larger ones leave workers idle.
 _FEWEST_EPISODES = 10
 _BLOCKS_PER_WORKER = 4
-# Models that a worker keeps: both of a gate, and those of the one before.
-_MOST_LOADED = 4
+# Models, tasks and arms that a worker keeps: those of a gate, and of the one before.
+_MOST_LOADED = 6
 
 _OTHER_ANSWER = (
     "the model answers otherwise in a worker than in this process. Keep all that it depends on in "
@@ -57,14 +59,15 @@ class Workload(NamedTuple):
 
     Attributes
     ----------
-    key : str
-        Tells contents apart.
-    parcel : Parcel
-        Sent to a worker that does not have it.
+    parts : tuple of Parcel
+        The task and the model, which other arms and gates may have, too. Each is sent to a worker
+        that does not have it.
+    whole : Parcel
+        All that is run, with references to these.
     """
 
-    key: str
-    parcel: executors.Parcel
+    parts: tuple[executors.Parcel, ...]
+    whole: executors.Parcel
 
     @classmethod
     def of(
@@ -82,13 +85,20 @@ class Workload(NamedTuple):
         ComponentError
             When it cannot be sent.
         """
-        what = (
-            f"the task {task.name!r}, the planner {planner.name!r} or {describe(learned_of(model))}"
-        )
+        learned = learned_of(model)
+        names = f"the task {task.name!r}", describe(learned)
+        known: list[tuple[object, executors.Parcel]] = []
+        for part, name in zip((task, learned), names, strict=True):
+            known.append((part, executors.dump(part, name, known)))
         content = _content_of(task, planner, model)
         values = (task, planner, model, probe, answer, content)
-        parcel = executors.dump(values, what)
-        return cls(hashlib.sha256(parcel.content).hexdigest(), parcel)
+        whole = executors.dump(values, f"the planner {planner.name!r}", known)
+        return cls(tuple(parcel for _, parcel in known), whole)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the parts, and of the whole."""
+        return tuple(parcel.key for parcel in (*self.parts, self.whole))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +172,7 @@ class SpreadRun:
         )
         self._finished: StoredArm | None = None
         self._seconds = 0.0
+        self._asked: set[str] = set()
 
     @property
     def finished(self) -> StoredArm | None:
@@ -201,6 +212,7 @@ class SpreadRun:
                     whole = self._finished
                     self._finished = part if whole is None else whole.followed_by(part)
                     joined += 1
+            _SENT.setdefault(self._executor, set()).update(self._workload.keys)
         finally:
             self._seconds += time.perf_counter() - begun
         finished = self.finished
@@ -213,12 +225,26 @@ class SpreadRun:
         return 0 if self._finished is None else self._finished.arm.episodes
 
     def _submit(self, block: Block, equipped: bool) -> Future[StoredArm | None]:
-        parcel = self._workload.parcel if equipped else None
-        return self._executor.submit(run_block, self._workload.key, parcel, block)
+        workload, sent = self._workload, _SENT.get(self._executor, set())
+        parcels = (*workload.parts, workload.whole) if equipped else ()
+        if str(block) not in self._asked:
+            # A worker that is new since then asks for them.
+            parcels = tuple(parcel for parcel in parcels if parcel.key not in sent)
+            self._asked.add(str(block))
+        return self._executor.submit(run_block, workload.keys, parcels, block)
 
 
-def run_block(key: str, parcel: executors.Parcel | None, block: Block) -> StoredArm | None:
-    """Run a block of episodes in a worker; None if it needs the parcel that ``key`` stands for.
+def run_block(
+    keys: tuple[str, ...], parcels: tuple[executors.Parcel, ...], block: Block
+) -> StoredArm | None:
+    """Run a block of episodes in a worker; None if it needs more of what ``keys`` stand for.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        As of `Workload`.
+    parcels : tuple of Parcel
+        Some of theirs.
 
     Raises
     ------
@@ -228,15 +254,16 @@ def run_block(key: str, parcel: executors.Parcel | None, block: Block) -> Stored
     try:
         # One at a time: dask has several threads in a process, and torch one state for all.
         with _LOCK, _warned_by(block.filters):
-            if key not in _LOADED:
-                if parcel is None:
-                    return None
+            if keys[-1] not in _LOADED:
                 if block.sender != os.getpid():
                     os.environ[SHARERS] = str(block.sharers)
-                _LOADED[key] = _Loaded(*executors.load(parcel))
-                while len(_LOADED) > _MOST_LOADED:
-                    _LOADED.popitem(last=False)
-            return _LOADED[key].run(block)
+                parts = _parts(keys[:-1], parcels)
+                whole = next((parcel for parcel in parcels if parcel.key == keys[-1]), None)
+                if parts is None or whole is None:
+                    return None
+                _keep(_LOADED, keys[-1], _Loaded(*executors.load(whole, parts)))
+            _LOADED.move_to_end(keys[-1])
+            return _LOADED[keys[-1]].run(block)
     # What a model raises may be of any kind, and of one that cannot be sent.
     except Exception as error:
         if _can_be_sent(error):
@@ -244,6 +271,27 @@ def run_block(key: str, parcel: executors.Parcel | None, block: Block) -> Stored
         lost = WorldModelError(f"{type(error).__name__}: {error}")
         lost.add_note("".join(traceback.format_exception(error)))
         raise lost from None
+
+
+def _parts(keys: tuple[str, ...], parcels: tuple[executors.Parcel, ...]) -> list[Any] | None:
+    """Return what keys stand for, known here or just sent; None if one is neither."""
+    given = {parcel.key: parcel for parcel in parcels}
+    parts: list[Any] = []
+    for key in keys:
+        if key not in _PARTS:
+            if key not in given:
+                return None
+            _keep(_PARTS, key, executors.load(given[key], parts))
+        _PARTS.move_to_end(key)
+        parts.append(_PARTS[key])
+    return parts
+
+
+def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:
+    """Keep what was used last."""
+    kept[key] = value
+    while len(kept) > _MOST_LOADED:
+        kept.popitem(last=False)
 
 
 class _Loaded:
@@ -291,6 +339,9 @@ class _Loaded:
 
 
 _LOADED: OrderedDict[str, _Loaded] = OrderedDict()
+_PARTS: OrderedDict[str, Any] = OrderedDict()
+# What has been sent to whom; a worker that has it no more asks again.
+_SENT: WeakKeyDictionary[Executor, set[str]] = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 

@@ -116,6 +116,63 @@ def test_a_lambda_of_a_test_is_sent_as_it_is(repository):
     result.assert_outcomes(passed=2)
 
 
+COUNTED = """
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Track
+
+COUNTS = Path(__file__).parent
+
+
+def note(kind):
+    with (COUNTS / f"{kind}-{os.getpid()}.count").open("a") as file:
+        file.write(".")
+
+
+class Counted(Track):
+    name = "counted"
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        note("task")
+
+
+class Model:
+    def __init__(self):
+        self.weights = [0.0] * 1000
+
+    def __call__(self, observations, actions):
+        return observations + actions
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        note("model")
+
+
+TASK, MODEL = Counted(), Model()
+
+
+@pytest.mark.parametrize("_", [
+    pytest.param(0, marks=pytest.mark.cpg(planner="cem")),
+    pytest.param(1, marks=pytest.mark.cpg(planner="random-shooting")),
+])
+@pytest.mark.cpg(task=TASK, max_verdict="MODEL BOTTLENECK")
+def test_gate(benchmark_runner, _):
+    benchmark_runner.compare(learned=MODEL)
+"""
+
+
+def test_a_worker_gets_a_task_and_a_model_once(repository):
+    repository.makepyfile(test_gates=COUNTED)
+    result = repository.runpytest_subprocess("--cpg-workers=2", "--cpg-no-cache")
+    result.assert_outcomes(passed=2)
+    counts = {path.name: path.stat().st_size for path in repository.path.glob("*.count")}
+    assert set(counts.values()) == {1}
+    assert {name.partition("-")[0] for name in counts} == {"task", "model"}
+
+
 def test_what_a_killed_worker_had_is_run_again(repository):
     write(repository, "if is_first(): os.kill(os.getpid(), signal.SIGKILL)")
     _, expected = gates(repository)
