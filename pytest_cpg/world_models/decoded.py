@@ -90,7 +90,10 @@ def fit_decoder(
     with torch.no_grad():
         last.weight.mul_(scale[:, None])
         last.bias.mul_(scale).add_(mean)
-    return network.eval().requires_grad_(requires_grad=False)
+    # Latents are of the model's precision.
+    own = model.parameters() if isinstance(model, torch.nn.Module) else ()
+    kinds = (value.dtype for value in own if value.is_floating_point())
+    return network.to(next(kinds, torch.float32)).eval().requires_grad_(requires_grad=False)
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> torch.nn.Linear:

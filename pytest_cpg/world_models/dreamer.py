@@ -16,7 +16,15 @@ from typing import Any
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.world_models.conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.tensors import Tensor, expected, on_arrays, symexp, symlog, torch
-from pytest_cpg.world_models.weights import Shape, Weights, check, part, read_weights, size
+from pytest_cpg.world_models.weights import (
+    Shape,
+    Weights,
+    check,
+    in_one_type,
+    part,
+    read_weights,
+    size,
+)
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -79,7 +87,7 @@ class DreamerV3(torch.nn.Module):
         action_high: float = 1.0,
     ) -> None:
         super().__init__()
-        own = _world_model(weights)
+        own = in_one_type(_world_model(weights))
         self.sizes, observed = _checked(own, classes)
         given = tuple(observed) if obs_keys is None else keys_of(obs_keys)
         if given != tuple(observed):
@@ -113,8 +121,8 @@ class DreamerV3(torch.nn.Module):
         )
         self._decoder = _stack(part(own, "heads.decoder._mlp.layers."), "Decoder")
         self._decoded = torch.nn.ModuleList(_linear(own, f"{_DECODED}{key}") for key in observed)
-        count = own["heads.reward.mean_layer.weight"].shape[0]
-        self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, count))
+        bins = own["heads.reward.mean_layer.bias"]
+        self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, len(bins), dtype=bins.dtype))
         self.register_buffer("columns", torch.arange(self.sizes.observation))
         self.eval().requires_grad_(requires_grad=False)
 
@@ -333,8 +341,8 @@ def _norm(name: str, width: int) -> Iterator[tuple[str, Shape]]:
 
 
 def _linear(own: Weights, name: str) -> torch.nn.Linear:
-    outputs, inputs = own[f"{name}.weight"].shape
-    linear = torch.nn.Linear(inputs, outputs)
+    weight = own[f"{name}.weight"]
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
     linear.load_state_dict(part(own, f"{name}."))
     return linear
 

@@ -14,7 +14,7 @@ from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.world_models.conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.tdmpc2_layout import canonical
 from pytest_cpg.world_models.tensors import Tensor, expected, mish, on_arrays, symexp, torch
-from pytest_cpg.world_models.weights import Weights, part, read_weights
+from pytest_cpg.world_models.weights import Weights, in_one_type, part, read_weights
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -58,7 +58,8 @@ class TDMPC2(torch.nn.Module):
         high: float = 10.0,
     ) -> None:
         super().__init__()
-        own, self.sizes = canonical(weights)
+        found, self.sizes = canonical(weights)
+        own = in_one_type(found)
         if simnorm_dim < 1 or self.sizes.latent % simnorm_dim:
             raise WorldModelError(
                 f"simnorm_dim={simnorm_dim!r} does not divide the latent's {self.sizes.latent} "
@@ -77,7 +78,8 @@ class TDMPC2(torch.nn.Module):
             _network({name: value[member] for name, value in ensemble.items()})
             for member in range(self.sizes.members)
         )
-        self.register_buffer("bins", torch.linspace(low, high, self.sizes.bins))
+        kind = own["_reward.0.weight"].dtype
+        self.register_buffer("bins", torch.linspace(low, high, self.sizes.bins, dtype=kind))
         self.register_buffer("columns", torch.arange(self.sizes.observation))
         self.eval().requires_grad_(requires_grad=False)
 
@@ -204,7 +206,8 @@ def _network(weights: Weights, *, simplex: int = 0) -> torch.nn.Sequential:
         if "ln.weight" in own:
             layers.append(_Layer(own, simplex=simplex if index == count - 1 else 0))
             continue
-        linear = torch.nn.Linear(own["weight"].shape[1], own["weight"].shape[0])
+        weight = own["weight"]
+        linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
         linear.load_state_dict(own)
         layers.append(linear)
     return torch.nn.Sequential(*layers)

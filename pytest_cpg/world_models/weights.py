@@ -112,6 +112,19 @@ def part(weights: Weights, prefix: str) -> Weights:
     }
 
 
+def in_one_type(weights: Weights) -> Weights:
+    """Return weights as float64 where any of them is, and as float32 otherwise.
+
+    Files save room by half precision and bfloat16, whose numbers float32 holds exactly.
+    """
+    is_double = any(value.dtype == torch.float64 for value in weights.values())
+    kind = torch.float64 if is_double else torch.float32
+    return {
+        name: value.to(kind) if value.is_floating_point() else value
+        for name, value in weights.items()
+    }
+
+
 def size(weights: Weights, name: str, axis: int, *, model: str, version: str) -> int:
     """Return one size of one tensor, from which other shapes follow."""
     if name not in weights:

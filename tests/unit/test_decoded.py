@@ -32,6 +32,13 @@ def test_tdmpc2_plans_with_its_own_reward_and_value_or_with_decoded_observations
     assert bound(decoded, task).swapped == ("dynamics", "decoder")
 
 
+def test_a_decoder_reads_latents_of_double_precision():
+    model = TDMPC2.of(tdmpc2(observation=2, action=2, bins=11), **SETTINGS).double()
+    seen = np.random.default_rng(0).uniform(0, 5, size=(50, 2))
+    decoded = Decoded(model, fit_decoder(model, seen, seed=0, hidden=8, steps=3))
+    assert decoded.decode(decoded.encode(seen)).shape == (50, 2)
+
+
 def test_a_recurrent_model_keeps_its_memory_when_its_observations_are_decoded():
     model = DreamerV3.of(dreamer()[0], action_repeat=1, discount=0.99)
     decoded = Decoded(model)

@@ -118,6 +118,19 @@ def test_the_ports_checkpoint_gives_what_an_independent_forward_pass_gives(tmp_p
     assert not np.allclose(after[:, :512], model.encode(now)[:, :512])
 
 
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
+def test_weights_of_any_precision_are_used_in_one_that_holds_them(kind):
+    state, _ = dreamer()
+    model = DreamerV3.of({name: value.to(kind) for name, value in state.items()}, **SETTINGS)
+    own = torch.float64 if kind == torch.float64 else torch.float32
+    assert {value.dtype for value in (*model.parameters(), model.bins)} == {own}
+    seen, plans = torch.rand(2, 6, dtype=own), torch.rand(2, 3, 1, dtype=own)
+    imagined = model.rollout(model.update(model.encode(seen), plans[:, 0], seen), plans)
+    for found in (imagined, model.reward(imagined, plans, imagined), model.decode(imagined)):
+        assert found.dtype == own
+        assert torch.isfinite(found).all()
+
+
 def test_names_of_a_compiled_agent_are_those_of_a_plain_one():
     _, agent = dreamer()
     compiled = {

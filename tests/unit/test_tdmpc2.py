@@ -98,6 +98,29 @@ def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, 
     assert model.discount == 0.99
 
 
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
+def test_weights_of_any_precision_are_used_in_one_that_holds_them(kind):
+    state = {
+        name: value.to(kind) if value.is_floating_point() else value
+        for name, value in tdmpc2(observation=3, bins=11).items()
+    }
+    model = TDMPC2.of(state, **SETTINGS)
+    own = torch.float64 if kind == torch.float64 else torch.float32
+    assert {value.dtype for value in (*model.parameters(), model.bins)} == {own}
+    rng = np.random.default_rng(0)
+    observations, actions = rng.normal(size=(3, 3)), rng.uniform(-1, 1, size=(3, 2, 1))
+    latents, rewards, value = reference(state, observations, actions)
+    close = 1e-7 if own == torch.float64 else 1e-5
+    seen, plans = torch.tensor(observations).to(own), torch.tensor(actions).to(own)
+    start = model.encode(seen)
+    imagined = model.rollout(start, plans)
+    before = torch.cat([start[:, None], imagined[:, :-1]], dim=1)
+    assert imagined.numpy() == pytest.approx(latents, abs=close)
+    assert model.reward(before, plans).numpy() == pytest.approx(rewards, rel=close, abs=close)
+    last = model.terminal_value(imagined[:, -1]).numpy()
+    assert last == pytest.approx(value, rel=close, abs=close)
+
+
 def test_a_missing_or_misshaped_tensor_is_named_with_its_shapes_and_the_likely_version():
     state = tdmpc2(bins=11)
     del state["_dynamics.1.bias"]
