@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,9 @@ from pytest_cpg.world_models.weights import (
     check,
     in_one_type,
     part,
+    prefix_of,
     read_weights,
+    refuse_prefix,
     size,
 )
 
@@ -38,6 +40,8 @@ _LIMIT = 20.0
 # Added before the update gate's sigmoid, so that the state changes slowly at first.
 _UPDATE_BIAS = -1.0
 _DECODED = "heads.decoder._mlp.mean_layer."
+# Whether an episode goes on, which plans are not rated by.
+_UNUSED = ("heads.cont.",)
 NEEDED = {
     "action_repeat": "2  # control steps per action; dmc_proprio of the port: 2",
     "discount": "0.997  # the port's default",
@@ -246,8 +250,8 @@ class _Normed(torch.nn.Module):
 
 
 def is_dreamer(weights: Weights) -> bool:
-    """Say whether weights are named as the port names them."""
-    return any(name.endswith("dynamics._cell.layers.GRU_linear.weight") for name in weights)
+    """Say whether most weights of the port's world model are there, be it below a prefix."""
+    return prefix_of(weights, _names(_world_model(weights))) is not None
 
 
 def _world_model(weights: Weights) -> Weights:
@@ -260,8 +264,11 @@ def _checked(own: Weights, classes: int) -> tuple[Sizes, dict[str, int]]:
     if any(name.startswith("encoder._cnn.") for name in own):
         raise WorldModelError("this DreamerV3 reads pixels. Only state observations are read.")
 
+    names = _names(own)
+    refuse_prefix(prefix_of(own, names), model=_MODEL)
+
     def size_of(name: str, axis: int) -> int:
-        return size(own, name, axis, model=_MODEL, version=_VERSION)
+        return size(own, name, axis, names=names, model=_MODEL, version=_VERSION, ignored=_UNUSED)
 
     stochastic = size_of("dynamics._obs_stat_layer.weight", -2)
     if classes < 1 or stochastic % classes:
@@ -277,14 +284,9 @@ def _checked(own: Weights, classes: int) -> tuple[Sizes, dict[str, int]]:
         groups=stochastic // classes,
         classes=classes,
     )
-    # In the file's order, in which the encoder joins them.
-    observed = {
-        name.removeprefix(_DECODED).removesuffix(".weight"): value.shape[0]
-        for name, value in own.items()
-        if name.startswith(_DECODED) and name.endswith(".weight")
-    }
-    layout = dict(_layout(own, sizes, observed))
-    check(own, layout, model=_MODEL, version=_VERSION, ignored=("heads.cont.",))
+    observed = {key: size_of(f"{_DECODED}{key}.weight", -2) for key in _decoded_keys(own)}
+    layout = dict(_layout(own, sizes, observed, size_of))
+    check(own, layout, model=_MODEL, version=_VERSION, ignored=_UNUSED)
     if sum(observed.values()) != sizes.observation:
         raise WorldModelError(
             f"the encoder reads {sizes.observation} numbers, and the decoder gives {observed}: "
@@ -293,7 +295,25 @@ def _checked(own: Weights, classes: int) -> tuple[Sizes, dict[str, int]]:
     return sizes, observed
 
 
-def _layout(own: Weights, sizes: Sizes, observed: dict[str, int]) -> Iterator[tuple[str, Shape]]:
+def _names(own: Weights) -> list[str]:
+    """Return every name in use; depths and what is decoded differ from file to file."""
+    none = Sizes(observation=0, action=0, hidden=0, recurrent=0, groups=0, classes=0)
+    observed = dict.fromkeys(_decoded_keys(own), 0)
+    return [name for name, _ in _layout(own, none, observed, lambda *_: 0)]
+
+
+def _decoded_keys(own: Weights) -> list[str]:
+    """Return the observations by name, in the file's order, in which the encoder joins them."""
+    return [
+        name.removeprefix(_DECODED).removesuffix(".weight")
+        for name in own
+        if name.startswith(_DECODED) and name.endswith(".weight")
+    ]
+
+
+def _layout(
+    own: Weights, sizes: Sizes, observed: dict[str, int], size_of: Callable[[str, int], int]
+) -> Iterator[tuple[str, Shape]]:
     """Yield every name in use with its shape."""
     stochastic = sizes.groups * sizes.classes
     features, hidden, recurrent = (
@@ -307,11 +327,11 @@ def _layout(own: Weights, sizes: Sizes, observed: dict[str, int]) -> Iterator[tu
         ("Decoder", "heads.decoder._mlp.layers.", features),
         ("Reward", "heads.reward.layers.", features),
     ):
-        count = sum(bool(re.match(rf"{re.escape(prefix)}{name}_linear\d+\.weight", n)) for n in own)
-        first_name = f"{prefix}{name}_linear0.weight"
-        width = size(own, first_name, -2, model=_MODEL, version=_VERSION)
-        widths[name] = width
-        for layer in range(count):
+        pattern = rf"{re.escape(prefix)}{name}_(?:linear|norm)(\d+)\."
+        found = (re.match(pattern, key) for key in own)
+        last = max((int(layer[1]) for layer in found if layer), default=0)
+        width = widths[name] = size_of(f"{prefix}{name}_linear0.weight", -2)
+        for layer in range(last + 1):
             yield f"{prefix}{name}_linear{layer}.weight", (width, width if layer else first)
             yield from _norm(f"{prefix}{name}_norm{layer}", width)
     yield "dynamics.W", (1, recurrent)
@@ -324,7 +344,7 @@ def _layout(own: Weights, sizes: Sizes, observed: dict[str, int]) -> Iterator[tu
         yield from _norm(f"dynamics.{name}.1", width)
     yield "dynamics._cell.layers.GRU_linear.weight", (3 * recurrent, hidden + recurrent)
     yield from _norm("dynamics._cell.layers.GRU_norm", 3 * recurrent)
-    bins = size(own, "heads.reward.mean_layer.weight", -2, model=_MODEL, version=_VERSION)
+    bins = size_of("heads.reward.mean_layer.weight", -2)
     for name, inputs, outputs in (
         ("dynamics._imgs_stat_layer", hidden, stochastic),
         ("dynamics._obs_stat_layer", hidden, stochastic),

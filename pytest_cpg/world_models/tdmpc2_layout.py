@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.world_models.weights import Shape, Weights, check, size
+from pytest_cpg.world_models.weights import Shape, Weights, check, prefix_of, refuse_prefix, size
 
 _MODEL = "a single-task TD-MPC2 on state observations"
 _NAMES = ("weight", "bias", "ln.weight", "ln.bias")
@@ -53,13 +53,17 @@ def canonical(weights: Weights) -> tuple[Weights, Sizes]:
     version = _version(weights)
     named = {_current_name(name): value for name, value in weights.items()}
 
-    def size_of(name: str, axis: int) -> int:
-        return size(named, name, axis, model=_MODEL, version=version)
+    names = _names(named)
+    refuse_prefix(prefix_of(named, names), model=_MODEL)
 
-    layers = [name for name in named if re.fullmatch(r"_encoder\.state\.\d+\.weight", name)]
+    def size_of(name: str, axis: int) -> int:
+        return size(named, name, axis, names=names, model=_MODEL, version=version, ignored=_UNUSED)
+
     sizes = Sizes(
         observation=size_of("_encoder.state.0.weight", -1),
-        encoder=tuple(size_of(f"_encoder.state.{i}.weight", -2) for i in range(len(layers))),
+        encoder=tuple(
+            size_of(f"_encoder.state.{i}.weight", -2) for i in range(_encoder_layers(named))
+        ),
         latent=size_of("_dynamics.2.weight", -2),
         action=size_of("_pi.2.weight", -2) // 2,
         hidden=size_of("_dynamics.0.weight", -2),
@@ -72,8 +76,9 @@ def canonical(weights: Weights) -> tuple[Weights, Sizes]:
 
 
 def is_tdmpc2(weights: Weights) -> bool:
-    """Say whether weights are named as TD-MPC2 names them."""
-    return {"_dynamics.0.weight", "_reward.0.weight", "_pi.0.weight"} <= weights.keys()
+    """Say whether most weights of a TD-MPC2 are there, be it below a prefix."""
+    named = {_current_name(name): value for name, value in weights.items()}
+    return prefix_of(named, _names(named)) is not None
 
 
 def _check_supported(weights: Weights) -> None:
@@ -91,12 +96,31 @@ def _check_supported(weights: Weights) -> None:
         )
 
 
+def _names(named: Weights) -> list[str]:
+    """Return every name in use; only the encoder's depth differs from file to file."""
+    sizes = Sizes(
+        observation=0,
+        encoder=(0,) * _encoder_layers(named),
+        latent=0,
+        action=0,
+        hidden=0,
+        members=0,
+        bins=0,
+    )
+    return [name for name, _ in _layout(sizes)]
+
+
+def _encoder_layers(named: Weights) -> int:
+    found = (re.match(r"_encoder\.state\.(\d+)\.", name) for name in named)
+    return 1 + max((int(layer[1]) for layer in found if layer), default=0)
+
+
 def _version(weights: Weights) -> str:
     if any(re.fullmatch(r"_Qs\.params\.\d+", name) for name in weights):
         return "the layout of before October 2024, whose Q ensemble is numbered (functorch)"
     if any(name.startswith("_detach_Qs.") for name in weights):
         return "the layout of December 2024, with copies of the Q ensemble's modules (tensordict)"
-    if "_Qs.params.0.weight" in weights:
+    if any(re.match(r"_Qs\.params\.\d+\.", name) for name in weights):
         return "the current layout (tensordict)"
     return "no known layout of the Q ensemble"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +26,8 @@ _COMPILED = "_orig_mod."
 # A report names so many keys of each kind.
 _NAMED = 6
 _PARALLEL = " (DataParallel adds it)"
+# "state.0.weigth" is as near to what is missing as this.
+_LIKENESS = 0.85
 # As many bytes of a file that is none of torch's.
 _SHOWN = 12
 
@@ -125,15 +129,52 @@ def in_one_type(weights: Weights) -> Weights:
     }
 
 
-def size(weights: Weights, name: str, axis: int, *, model: str, version: str) -> int:
-    """Return one size of one tensor, from which other shapes follow."""
-    if name not in weights:
-        problem = f"{name}: missing, and other shapes follow from it"
-    elif weights[name].ndim < -axis:
-        problem = f"{name}: shape {list(weights[name].shape)}, expected {-axis} axes or more"
-    else:
+def prefix_of(weights: Weights, names: Collection[str]) -> str | None:
+    """Return what stands before most names of a layout; None where most of them are not there."""
+    found: Counter[str] = Counter()
+    for name in weights:
+        parts = name.split(".")
+        for place in range(len(parts)):
+            if ".".join(parts[place:]) in names:
+                found["".join(f"{part}." for part in parts[:place])] += 1
+    prefix, count = found.most_common(1)[0] if found else ("", 0)
+    return prefix if 2 * count > len(names) else None
+
+
+def refuse_prefix(prefix: str | None, *, model: str) -> None:
+    """Raise WorldModelError where something stands before the names of a layout."""
+    if prefix:
+        raise WorldModelError(
+            f"the names of {model} begin with {prefix!r}{_PARALLEL * prefix.startswith('module.')} "
+            f"in this file, and should not. Save the weights of what is inside, by their own "
+            f"names: torch.save(network.{prefix}state_dict(), path)."
+        )
+
+
+def size(
+    weights: Weights,
+    name: str,
+    axis: int,
+    *,
+    names: Collection[str],
+    model: str,
+    version: str,
+    ignored: tuple[str, ...] = (),
+) -> int:
+    """Return one size of one tensor, from which other shapes follow; see `check`.
+
+    Parameters
+    ----------
+    names : collection of str
+        All that the layout has.
+    """
+    if name in weights and weights[name].ndim >= -axis:
         return int(weights[name].shape[axis])
-    raise _mismatch([problem, *_others(weights, (name,))], model=model, version=version)
+    problems = _problems(weights, dict.fromkeys(names), ignored)
+    if name in weights:
+        shape = list(weights[name].shape)
+        problems.insert(0, f"{name}: shape {shape}, expected {-axis} axes or more")
+    raise _mismatch(problems, model=model, version=version)
 
 
 def check(
@@ -142,7 +183,7 @@ def check(
     *,
     model: str,
     version: str,
-    ignored: Sequence[str] = (),
+    ignored: tuple[str, ...] = (),
 ) -> None:
     """Raise WorldModelError unless every key of a layout is there, in its shape, and no other.
 
@@ -150,49 +191,46 @@ def check(
     ----------
     model, version : str
         Whose layout it is, and which of its versions the file looks like.
-    ignored : sequence of str
+    ignored : tuple of str
         Prefixes of keys that may be there and are not used.
     """
-    problems = [
-        f"{name}: missing, expected {list(shape)}"
-        for name, shape in layout.items()
-        if name not in weights
-    ]
-    problems += [
-        f"{name}: shape {list(weights[name].shape)}, expected {list(shape)}"
-        for name, shape in layout.items()
-        if name in weights and tuple(weights[name].shape) != shape
-    ]
-    # What is missing usually stands there under another name.
-    problems += _others(weights, (*layout, *ignored))
+    problems = _problems(weights, layout, ignored)
     if problems:
-        prefix = _prefix(weights, layout)
-        if prefix:
-            raise WorldModelError(
-                f"every name in the file begins with {prefix!r}"
-                f"{_PARALLEL * (prefix == 'module.')}, and no name of {model} does. Save the "
-                f"weights of what is inside, by their own names: "
-                f"torch.save(network.{prefix}state_dict(), path)."
-            )
+        prefix = prefix_of(weights, layout)
+        if prefix and set(weights) == {prefix + own for own in layout}:
+            refuse_prefix(prefix, model=model)
         raise _mismatch(problems, model=model, version=version)
 
 
-def _prefix(weights: Weights, layout: Mapping[str, Shape]) -> str:
-    """Return what stands before every name of a layout, and before no other; empty if nothing."""
-    name = next(iter(layout), "")
-    for found in weights:
-        prefix = found.removesuffix(name) if found.endswith(f".{name}") else ""
-        if prefix and set(weights) == {prefix + own for own in layout}:
-            return prefix
-    return ""
-
-
-def _others(weights: Weights, known: Sequence[str]) -> list[str]:
-    return [
-        f"{name}: shape {list(value.shape)}, not in this layout"
-        for name, value in weights.items()
-        if not name.startswith(tuple(known))
+def _problems(
+    weights: Weights, layout: Mapping[str, Shape | None], ignored: tuple[str, ...]
+) -> list[str]:
+    """Return a line for each key that is not as a layout has it; None is a shape not known yet."""
+    others = [name for name in weights if name not in layout and not name.startswith(ignored)]
+    # What is missing usually stands there under another name.
+    likely: dict[str, str] = {}
+    for name in layout.keys() - weights.keys():
+        likely.update(dict.fromkeys(get_close_matches(name, others, n=1, cutoff=_LIKENESS), name))
+    meant = {name: found for found, name in likely.items()}
+    missing, misshaped = [], []
+    for name, shape in layout.items():
+        wanted = "" if shape is None else f", expected {list(shape)}"
+        if name not in weights:
+            found = meant.get(name)
+            there = f"; is {found!r}, {_shape(weights[found])}, meant to be it?" if found else ""
+            missing.append(f"{name}: missing{wanted}{there}")
+        elif shape is not None and tuple(weights[name].shape) != shape:
+            misshaped.append(f"{name}: {_shape(weights[name])}{wanted}")
+    unknown = [
+        f"{name}: {_shape(weights[name])}, not in this layout"
+        for name in others
+        if name not in likely
     ]
+    return [*missing, *misshaped, *unknown]
+
+
+def _shape(tensor: Tensor) -> str:
+    return f"shape {list(tensor.shape)}"
 
 
 def _mismatch(problems: Sequence[str], *, model: str, version: str) -> WorldModelError:

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from official_weights import tdmpc2
+from official_weights import dreamer, tdmpc2
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.tasks.grids import maze
@@ -54,6 +54,67 @@ def test_an_official_checkpoint_is_known_by_its_names_and_completed_by_the_file_
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(WorldModelError, match=r"two side files, model\.toml and model\.json"):
         checkpoints.load(file)
+
+
+def test_a_misspelt_name_is_shown_beside_the_one_it_is_meant_to_be(tmp_path):
+    (tmp_path / "model.toml").write_text(SETTINGS)
+    state = tdmpc2(observation=2, action=2, bins=11)
+    state["_encoder.state.0.weigth"] = state.pop("_encoder.state.0.weight")
+    torch.save({"model": state}, tmp_path / "model.pt")
+    with pytest.raises(WorldModelError) as caught:
+        checkpoints.load(tmp_path / "model.pt")
+    found = [line.strip() for line in str(caught.value).splitlines()[1:-1]]
+    assert found == [
+        "_encoder.state.0.weight: missing; is '_encoder.state.0.weigth', shape [256, 2], meant to "
+        "be it?"
+    ]
+    state["_encoder.state.0.weights"] = state.pop("_encoder.state.0.weigth")
+    torch.save({"model": state}, tmp_path / "model.pt")
+    with pytest.raises(WorldModelError, match=r"missing; is '_encoder\.state\.0\.weights'"):
+        checkpoints.load(tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("_dynamics.0.weight", "_dynamics.0.weight: missing"),
+        ("_reward.0.weight", "_reward.0.weight: missing, expected [384, 130]"),
+        ("_pi.0.weight", "_pi.0.weight: missing, expected [384, 128]"),
+        ("_Qs.params.0.weight", "_Qs.params.0.weight: missing"),
+    ],
+)
+def test_a_checkpoint_is_known_by_most_of_its_names(tmp_path, name, problem):
+    state = tdmpc2(observation=2, action=2, bins=11)
+    del state[name]
+    torch.save(state, tmp_path / "model.pt")
+    (tmp_path / "model.toml").write_text(SETTINGS)
+    with pytest.raises(WorldModelError, match="weights of a single-task TD-MPC2") as caught:
+        checkpoints.load(tmp_path / "model.pt")
+    assert f"\n  {problem}\n" in str(caught.value)
+
+
+def test_a_dreamer_is_known_by_most_of_its_names_and_by_those_below_a_prefix(tmp_path):
+    own = dreamer()[1]["agent_state_dict"]
+    (tmp_path / "model.toml").write_text("action_repeat = 1\ndiscount = 0.99\n")
+    torch.save({k: v for k, v in own.items() if "GRU_linear" not in k}, tmp_path / "model.pt")
+    with pytest.raises(
+        WorldModelError, match=r"DreamerV3(.|\n)*GRU_linear\.weight: missing, .* \[1536, 1024\]\n"
+    ):
+        checkpoints.load(tmp_path / "model.pt")
+    torch.save({f"agent.{k}": v for k, v in own.items()}, tmp_path / "model.pt")
+    with pytest.raises(WorldModelError, match=r"DreamerV3 .* begin with 'agent\._wm\.' in this"):
+        checkpoints.load(tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize(("prefix", "hint"), [("module.", r" .DataParallel"), ("agent.", " in")])
+def test_a_prefix_of_an_official_checkpoint_is_named_with_what_to_save(tmp_path, prefix, hint):
+    state = {prefix + k: v for k, v in tdmpc2(observation=2, action=2, bins=11).items()}
+    torch.save(state, tmp_path / "model.pt")
+    (tmp_path / "model.toml").write_text(SETTINGS)
+    with pytest.raises(
+        WorldModelError, match=rf"TD-MPC2 .* begin with '{prefix}'{hint}.*network\.{prefix}state_d"
+    ):
+        checkpoints.load(tmp_path / "model.pt")
 
 
 def test_weights_and_the_path_of_their_class_give_the_network(tmp_path, networks):
