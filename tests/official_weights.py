@@ -62,6 +62,16 @@ def tdmpc2_before(state):
     return old
 
 
+def tdmpc2_december(state):
+    """Rename the ensemble and its copies as they were in December 2024."""
+    named = {
+        name.replace("_Qs_params.", "_Qs.params."): value.clone() for name, value in state.items()
+    }
+    own = {name: value for name, value in state.items() if name.startswith("_Qs.params.")}
+    member = {name.replace("_Qs.params.", "_Qs.module."): v[0].clone() for name, v in own.items()}
+    return {**named, **member}
+
+
 @cache
 def dreamer():
     """Make random weights as DreamerV3's port has them for dmc_proprio: world model, and agent."""

@@ -27,8 +27,8 @@ from pytest_cpg.tasks.control import control_task
 from pytest_cpg.tasks.formulas import FORMULAS
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.repeats import Repeats
-from pytest_cpg.tasks.suite import Suite, suite_tasks, suite_versions
-from pytest_cpg.tasks.variants import check_counts, rated, titled
+from pytest_cpg.tasks.suite import LARGEST_REWARD, Suite, suite_tasks, suite_versions
+from pytest_cpg.tasks.variants import check_counts, check_score, check_threshold, rated, titled
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.simulator import Simulator
@@ -74,6 +74,8 @@ class SuiteTask:
 
     def __post_init__(self) -> None:
         check_counts(budget=self.budget, action_repeat=self.action_repeat)
+        check_threshold(self.threshold, most=LARGEST_REWARD)
+        check_score(self.score_of)
         if not isinstance(self.actions, BoxActions):
             raise ValueError(
                 f'actions: {self.domain}-{self.task} has "box" only, got {self.actions!r}'

@@ -29,8 +29,8 @@ from pytest_cpg.processors import own_share
 from pytest_cpg.tasks.formulas import FORMULAS, Formulas
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.repeats import Repeats
-from pytest_cpg.tasks.suite import Suite, suite_versions
-from pytest_cpg.tasks.variants import titled
+from pytest_cpg.tasks.suite import LARGEST_REWARD, Suite, suite_versions
+from pytest_cpg.tasks.variants import check_threshold, titled
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.simulator import Simulator
@@ -82,6 +82,7 @@ class ControlTask:
             raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
         if self.action_repeat < 1:
             raise ValueError(f"action_repeat must be at least 1, got {self.action_repeat!r}")
+        check_threshold(self.threshold, most=LARGEST_REWARD)
         object.__setattr__(self, "actions", self._space(self.actions))
         object.__setattr__(self, "name", self._title())
 

@@ -14,6 +14,9 @@ import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
 
+# Of a control step, but for LQR's, which has no bounds of actions (Tassa et al. 2018).
+LARGEST_REWARD = 1.0
+
 
 class Suite:
     """One environment of the suite, used for the starts it samples."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,31 @@ def check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
             raise ValueError(f"{name} must be at least 1, got {count!r}")
+
+
+def check_threshold(threshold: Any, *, most: float = math.inf) -> None:
+    """Raise ValueError unless a threshold is None, or a reward that a step may have."""
+    if threshold is None:
+        return
+    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    if not is_number or math.isnan(threshold):
+        raise ValueError(
+            f"threshold: need a number, the least reward of a step that succeeds, got {threshold!r}"
+        )
+    if threshold > most:
+        raise ValueError(
+            f"threshold={threshold:g} is never reached: the reward of a control step is {most:g} "
+            f"at most, also where action_repeat adds them up. Give less, such as threshold=0.6."
+        )
+
+
+def check_score(score: Any) -> None:
+    """Raise ValueError unless a score is None, or something to call."""
+    if score is not None and not callable(score):
+        raise ValueError(
+            f"score: need a function of observations [..., O], lower is better, such as "
+            f"score=lambda observations: abs(observations[..., 0]), got {score!r}"
+        )
 
 
 def titled(name: str, *asked: str) -> str:

@@ -105,6 +105,22 @@ def test_arms_are_kept_unless_the_score_is_the_users(task):
     assert "cache_key" in why_not_kept(task=own, **asked)
 
 
+@pytest.mark.parametrize(
+    ("name", "asked", "message"),
+    [
+        ("cheetah-run", {"threshold": 2}, r"threshold=2 is never reached: .* 1 at most.*Give less"),
+        ("ball_in_cup-catch", {"threshold": "high"}, r"threshold: need a number.*got 'high'"),
+        ("walker-walk", {"threshold": 1.1}, "threshold=1.1 is never reached"),
+        ("walker-walk", {"score": 3}, r"score: need a function.*score=lambda.*got 3"),
+    ],
+)
+def test_a_threshold_that_no_reward_reaches_and_a_score_that_is_none_are_refused(
+    name, asked, message
+):
+    with pytest.raises(ValueError, match=message):
+        dmc(name, **asked)
+
+
 @pytest.mark.parametrize("spelled", ["dmc:ball_in_cup-catch", "dmc:ball-in-cup-catch"])
 def test_a_name_of_the_suite_may_be_spelled_either_way(spelled):
     factory = lookup("task", spelled, TASKS)

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 
 from types import SimpleNamespace
 
-from official_weights import tdmpc2, tdmpc2_before
+from official_weights import tdmpc2, tdmpc2_before, tdmpc2_december
 
 from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models.tdmpc2 import TDMPC2
@@ -67,7 +67,18 @@ def reference(state, observations, actions):
     return np.stack(latents, 1), np.stack(rewards, 1), np.mean(values, axis=0)
 
 
-@pytest.mark.parametrize(("model_size", "layout"), [(1, "now"), (1, "before"), (5, "compiled")])
+@pytest.mark.parametrize(
+    ("model_size", "layout"),
+    [
+        (1, "now"),
+        (1, "before"),
+        (1, "december"),
+        (5, "before"),
+        (5, "december"),
+        (5, "compiled"),
+        (5, "compiled whole"),
+    ],
+)
 def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, model_size, layout):
     state = tdmpc2(model_size)
     written = {
@@ -79,7 +90,9 @@ def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, 
             }
         },
         "before": {"model": tdmpc2_before(state)},
+        "december": {"model": tdmpc2_december(state)},
         "compiled": {name.replace(".", "._orig_mod.", 1): value for name, value in state.items()},
+        "compiled whole": {f"_orig_mod.{name}": value for name, value in state.items()},
     }[layout]
     torch.save(written, tmp_path / "model.pt")
     model = TDMPC2.load(tmp_path / "model.pt", **SETTINGS)
@@ -92,9 +105,9 @@ def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, 
     imagined = model.rollout(start, plans)
     before = torch.cat([start[:, None], imagined[:, :-1]], dim=1)
     assert imagined.numpy() == pytest.approx(latents, abs=1e-5)
-    assert model.reward(before, plans).numpy() == pytest.approx(rewards, rel=1e-4, abs=1e-5)
+    assert model.reward(before, plans).numpy() == pytest.approx(rewards, rel=1e-5, abs=1e-5)
     last = model.terminal_value(imagined[:, -1]).numpy()
-    assert last == pytest.approx(value, rel=1e-4, abs=1e-5)
+    assert last == pytest.approx(value, rel=1e-5, abs=1e-5)
     assert model.discount == 0.99
 
 
@@ -135,6 +148,10 @@ def test_a_missing_or_misshaped_tensor_is_named_with_its_shapes_and_the_likely_v
         "_reward.9.weight: shape [1], not in this layout",
     ):
         assert said in str(caught.value)
+    december = tdmpc2_december(tdmpc2(bins=11))
+    del december["_dynamics.1.bias"]
+    with pytest.raises(WorldModelError, match="the layout of December 2024"):
+        TDMPC2.of(december, **SETTINGS)
     old = tdmpc2_before(tdmpc2(bins=11))
     del old["_Qs.params.4"]
     with pytest.raises(
