@@ -95,9 +95,9 @@ def _opened(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
 
 def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
     """Return the network whose weights a file holds."""
-    from pytest_cpg.world_models.dreamer import DreamerV3, is_dreamer
+    from pytest_cpg.world_models import dreamer, tdmpc2
+    from pytest_cpg.world_models.conditions import check_known
     from pytest_cpg.world_models.mlp import FORMAT, MLP
-    from pytest_cpg.world_models.tdmpc2 import TDMPC2
     from pytest_cpg.world_models.tdmpc2_layout import is_tdmpc2
     from pytest_cpg.world_models.weights import read_content, read_weights, weights_in
 
@@ -111,9 +111,14 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
         weights = weights_in(content, file)
     if "class" in settings:
         return _of_class(file, settings, weights, task)
-    for kind, is_kind in ((TDMPC2, is_tdmpc2), (DreamerV3, is_dreamer)):
+    for module, kind, is_kind in (
+        (tdmpc2, tdmpc2.TDMPC2, is_tdmpc2),
+        (dreamer, dreamer.DreamerV3, dreamer.is_dreamer),
+    ):
         if is_kind(weights):
-            return _with_settings(kind, file, weights, settings)
+            known = [*module.NEEDED, *module.OTHERS, "rate_by"]
+            check_known(settings, known, model=kind.__name__)
+            return kind.of(weights, **settings)
     raise WorldModelError(
         _CLASS.format(
             path=os.fspath(file),
@@ -122,13 +127,6 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
             where=_where_to_say(file, settings),
         )
     )
-
-
-def _with_settings(kind: Any, file: Path, weights: Any, settings: dict[str, Any]) -> Any:
-    try:
-        return kind.of(weights, **settings)
-    except TypeError as error:
-        raise WorldModelError(f"{os.fspath(file)!r}: its settings are wrong: {error}.") from error
 
 
 def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | None) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,14 +143,31 @@ def _check_repeat(trained: Any, task: Task, model: str) -> None:
         )
 
 
-def require(settings: Mapping[str, Any], needed: Mapping[str, str], *, model: str) -> None:
-    """Raise WorldModelError unless all needed settings are given.
+def check_known(settings: Iterable[str], known: Iterable[str], *, model: str) -> None:
+    """Raise WorldModelError for a setting that changes nothing in a model."""
+    known = list(known)
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        close = get_close_matches(unknown[0], known, n=1)
+        fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+        raise WorldModelError(f"{model} has no setting {unknown[0]}. {fix}")
+
+
+def require(
+    settings: Mapping[str, Any], needed: Mapping[str, str], others: Mapping[str, str], *, model: str
+) -> None:
+    """Raise WorldModelError unless all needed settings are given, and all that are given suit.
 
     Parameters
     ----------
-    needed : mapping
-        What to type for each setting, by its name.
+    needed, others : mapping
+        What to type for each setting, by its name; that of others is known without.
     """
+    check_known(settings, [*needed, *others], model=model)
+    for name, value in settings.items():
+        example = needed.get(name) or others[name]
+        if value is not None and not _suits(value, tomllib.loads(f"example = {example}")):
+            raise WorldModelError(f"{name}: got {value!r}. Write {name} = {example}")
     missing = [name for name in needed if settings.get(name) is None]
     if missing:
         lines = "\n".join(f"    {name} = {needed[name]}" for name in missing)
@@ -156,6 +176,16 @@ def require(settings: Mapping[str, Any], needed: Mapping[str, str], *, model: st
             f"same name beside them, for example\n{lines}\nor give them to "
             f"{model}.load(path, {missing[0]}=...)."
         )
+
+
+def _suits(value: Any, said: Mapping[str, Any]) -> bool:
+    """Say whether a setting is of the kind of its example."""
+    example = said["example"]
+    if isinstance(example, list):
+        names = [value] if isinstance(value, str) else value
+        return isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
+    kind = Integral if isinstance(example, int) else Real
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def keys_of(given: Sequence[str] | str) -> tuple[str, ...]:

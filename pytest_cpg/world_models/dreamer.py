@@ -46,6 +46,12 @@ NEEDED = {
     "action_repeat": "2  # control steps per action; dmc_proprio of the port: 2",
     "discount": "0.997  # the port's default",
 }
+OTHERS = {
+    "obs_keys": '["orientations", "velocity"]  # which the file says itself',
+    "classes": "32  # of each stochastic group; the port's default",
+    "action_low": "-1.0  # least of every action, in the units of training",
+    "action_high": "1.0  # largest of every action, in the units of training",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +150,7 @@ class DreamerV3(torch.nn.Module):
     @classmethod
     def of(cls, weights: Weights, **settings: Any) -> DreamerV3:
         """Return a network of weights that are read already; settings as for `load`."""
-        require(settings, NEEDED, model="DreamerV3")
+        require(settings, NEEDED, OTHERS, model="DreamerV3")
         return cls(weights, **settings)
 
     def for_task(self, task: Task) -> DreamerV3:

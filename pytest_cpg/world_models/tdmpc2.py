@@ -25,6 +25,10 @@ NEEDED = {
     "simnorm_dim": "8  # width of a simplex; the official setting is 8",
     "discount": "0.99  # official: 0.99 for episodes of 500 actions",
 }
+OTHERS = {
+    "action_low": "-1.0  # least of every action, in the units of training",
+    "action_high": "1.0  # largest of every action, in the units of training",
+}
 
 
 class TDMPC2(torch.nn.Module):
@@ -110,8 +114,9 @@ class TDMPC2(torch.nn.Module):
 
         The settings that are None by default are in no checkpoint, and must be given.
         """
-        needed = (obs_keys, action_repeat, simnorm_dim, discount)
-        require(dict(zip(NEEDED, needed, strict=True)), NEEDED, model="TDMPC2")
+        given = (obs_keys, action_repeat, simnorm_dim, discount, action_low, action_high)
+        settings = dict(zip((*NEEDED, *OTHERS), given, strict=True))
+        require(settings, NEEDED, OTHERS, model="TDMPC2")
         conditions = Conditions(
             obs_keys=keys_of(obs_keys or ()),
             action_repeat=1 if action_repeat is None else action_repeat,

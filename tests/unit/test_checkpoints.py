@@ -1,4 +1,5 @@
 import json
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,9 @@ from official_weights import dreamer, tdmpc2
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import checkpoints
+from pytest_cpg.world_models import dreamer as dreamer_module
+from pytest_cpg.world_models import tdmpc2 as tdmpc2_module
+from pytest_cpg.world_models.dreamer import DreamerV3
 from pytest_cpg.world_models.tdmpc2 import TDMPC2
 
 SETTINGS = 'obs_keys = ["position"]\naction_repeat = 1\nsimnorm_dim = 8\ndiscount = 0.99\n'
@@ -48,12 +52,38 @@ def test_an_official_checkpoint_is_known_by_its_names_and_completed_by_the_file_
     assert isinstance(model, TDMPC2)
     assert (model.discount, model.conditions.obs_keys) == (0.99, ("position",))
     assert checkpoints.load(file, discount=0.9).discount == 0.9
-    (tmp_path / "model.toml").write_text(SETTINGS + "simnorm = 8\n")
-    with pytest.raises(WorldModelError, match="simnorm"):
-        checkpoints.load(file)
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(WorldModelError, match=r"two side files, model\.toml and model\.json"):
         checkpoints.load(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"simnorm": "8"}, r"TDMPC2 has no setting simnorm\. Did you mean simnorm_dim\?"),
+        ({"zeal": "8"}, "no setting zeal. Known: obs_keys, .*, action_high, rate_by"),
+        ({"simnorm_dim": '"8"'}, "simnorm_dim: got '8'. Write simnorm_dim = 8  #"),
+        ({"simnorm_dim": "8.0"}, "simnorm_dim: got 8.0. Write simnorm_dim = 8  #"),
+        ({"discount": '"0.99"'}, "discount: got '0.99'. Write discount = 0.99  #"),
+        ({"discount": "true"}, "discount: got True. Write discount = 0.99  #"),
+        ({"action_low": '"-1"'}, "action_low: got '-1'. Write action_low = -1.0  #"),
+        ({"obs_keys": "[1]"}, r"obs_keys: got \[1\]. Write obs_keys = \[\"orientations"),
+        ({"obs_keys": "3"}, r"obs_keys: got 3. Write obs_keys = \[\"orientations"),
+    ],
+)
+def test_settings_of_an_official_checkpoint_say_what_to_write(tmp_path, change, message):
+    torch.save(tdmpc2(observation=2, action=2, bins=11), tmp_path / "model.pt")
+    said = dict(line.split(" = ") for line in SETTINGS.splitlines())
+    lines = [f"{name} = {value}\n" for name, value in (said | change).items()]
+    (tmp_path / "model.toml").write_text("".join(lines))
+    with pytest.raises(WorldModelError, match=message):
+        checkpoints.load(tmp_path / "model.pt")
+
+
+def test_every_setting_of_an_official_checkpoint_has_an_example():
+    for module, takes in ((tdmpc2_module, TDMPC2.of), (dreamer_module, DreamerV3.__init__)):
+        named = [p.name for p in signature(takes).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        assert sorted(named) == sorted([*module.NEEDED, *module.OTHERS])
 
 
 def test_a_misspelt_name_is_shown_beside_the_one_it_is_meant_to_be(tmp_path):
