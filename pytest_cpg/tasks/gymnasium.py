@@ -25,9 +25,10 @@ from pytest_cpg.contracts import (
     FloatArray,
     IntArray,
 )
+from pytest_cpg.tasks.environments import check_numbers, flat, made_by
 from pytest_cpg.tasks.families import unknown_name
 from pytest_cpg.tasks.keepers import keeper_of
-from pytest_cpg.tasks.variants import check_counts, rated, titled
+from pytest_cpg.tasks.variants import check_counts, check_score, check_threshold, rated, titled
 
 try:
     import gymnasium
@@ -65,6 +66,7 @@ class World:
         self.period = _period(environment)
         self._environment = environment
         self._keeper = keeper_of(environment)
+        self.observed = _flat_size(self.spaces[0], self.title, make)
         self._check_restores()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -80,7 +82,8 @@ class World:
         """Return the state [S] at the start of a seed's episode."""
         with self._lock:
             kept, observation = self._keeper.begin(seed)
-            return np.concatenate([kept, np.ravel(observation), np.zeros(_OUTCOME)])
+            seen = flat(observation, self.spaces[0], self.title)
+            return np.concatenate([kept, seen, np.zeros(_OUTCOME)])
 
     def advance(
         self, state: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
@@ -109,7 +112,7 @@ class World:
     def _step(self, row: FloatArray, action: FloatArray, *, is_kept: bool) -> None:
         before = self._keeper.before() if is_kept else None
         observation, reward, terminated, _, _ = self._running.step(self._given(action))
-        row[self.size : -_OUTCOME] = np.ravel(observation)
+        row[self.size : -_OUTCOME] = flat(observation, self.spaces[0], self.title)
         total, best = row[-_OUTCOME] + float(reward), max(row[-_OUTCOME + 1], float(reward))
         row[-_OUTCOME:] = total, best, bool(terminated)
         if is_kept:
@@ -131,7 +134,8 @@ class World:
         actions = space.sample([np.random.default_rng(0)], (3,))[0]
         state = self.begin(1)
         middle = self.advance(state, actions[:2], 1, is_kept=True)[-1]
-        straight = self.advance(state, actions, 1, is_kept=False)[-1]
+        ahead = self.advance(state, actions, 1, is_kept=False)
+        check_numbers(ahead[:, self.size : -_OUTCOME], ahead[:, -_OUTCOME], self.title)
         self.begin(2)
         again = self.advance(middle, actions[2:], 1, is_kept=False)[-1]
         if not np.array_equal(state, self.begin(1), equal_nan=True):
@@ -140,7 +144,7 @@ class World:
                 f"its episodes could not be repeated. Let reset(seed=...) begin anew, and draw "
                 f"from self.np_random alone."
             )
-        if not np.array_equal(straight, again, equal_nan=True):
+        if not np.array_equal(ahead[-1], again, equal_nan=True):
             raise ComponentError(
                 f"{self.title} does not go on as before when it is put back into a state: its "
                 f"pickle, or its physics, does not hold all of it. Give it a __getstate__ that "
@@ -178,6 +182,8 @@ class GymnasiumTask:
 
     def __post_init__(self) -> None:
         check_counts(budget=self.budget, action_repeat=self.action_repeat)
+        check_threshold(self.threshold)
+        check_score(self.score_of)
         asked = [
             f"{name}={getattr(self, name):g}"
             for name, usual in (("action_repeat", 1), ("threshold", None))
@@ -280,13 +286,13 @@ def gym_task(
     """
     if isinstance(make, str):
         check_name(make)
-        budget = budget or gymnasium.spec(make).max_episode_steps
+        budget = gymnasium.spec(make).max_episode_steps if budget is None else budget
     world = _world_of(make) if isinstance(make, str) else World(make)
     return GymnasiumTask(
         world=world,
         name=name or f"gym:{world.title}",
         actions=_action_space(world.spaces[1], world.title),
-        observation_size=_flat_size(world.spaces[0], world.title),
+        observation_size=world.observed,
         budget=_BUDGET if budget is None else budget,
         action_repeat=action_repeat,
         threshold=threshold,
@@ -342,21 +348,28 @@ def _is_plain(value: Any) -> bool:
 
 def _packages(world: World) -> list[str]:
     """Return the distributions that decide what an environment does."""
-    entry = str(getattr(world.spec, "entry_point", ""))
-    engine = _ENGINES.get(entry.removeprefix("gymnasium.envs.").partition(".")[0])
+    engine = _engine(world.spec)
     found = packages_distributions().get(engine, []) if engine else []
     return ["gymnasium", *(["mujoco"] if world.is_mujoco else []), *found]
 
 
+def _engine(spec: Any) -> str | None:
+    """Return what gymnasium's own environment of an id computes with, beside MuJoCo and numpy."""
+    entry = str(getattr(spec, "entry_point", ""))
+    return _ENGINES.get(entry.removeprefix("gymnasium.envs.").partition(".")[0])
+
+
 def _made(make: str | Callable[[], Any]) -> Any:
     if not isinstance(make, str):
-        return make()
+        return made_by(make)
     try:
         return gymnasium.make(make, max_episode_steps=-1, disable_env_checker=True)
     except gymnasium.error.DependencyNotInstalled as error:
+        engine = _engine(gymnasium.spec(make))
+        extra = f"gymnasium[{engine.lower()}]" if engine else "pytest-cpg[gymnasium,control]"
         raise ComponentError(
             f"gym:{make} needs a package that is not installed: {error}. "
-            f'Type: pip install "pytest-cpg[gymnasium,control]"'
+            f'Type: pip install "{extra}"'
         ) from error
     # An id that is registered for nothing but to say where its code has gone.
     except ImportError as error:
@@ -387,13 +400,16 @@ def _action_space(space: Any, title: str) -> ActionSpace:
     )
 
 
-def _flat_size(space: Any, title: str) -> int:
+def _flat_size(space: Any, title: str, make: str | Callable[[], Any]) -> int:
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return int(space.shape[0])
+    given = make if isinstance(make, str) else getattr(make, "__qualname__", "make")
+    inner = given if given.isidentifier() else "make"
+    made = f"gymnasium.make({make!r}, max_episode_steps=-1)" if given is make else f"{inner}()"
     raise ComponentError(
         f"{title} has observations of {space}, and a flat Box is needed. Pass "
-        f"gym_task(lambda: gymnasium.wrappers.FlattenObservation(gymnasium.make({title!r}, "
-        f"max_episode_steps=-1))) from pytest_cpg.tasks.gymnasium."
+        f"gym_task(lambda: gymnasium.wrappers.FlattenObservation({made})) from "
+        f"pytest_cpg.tasks.gymnasium."
     )
 
 

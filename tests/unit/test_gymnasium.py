@@ -20,7 +20,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.registry import lookup
 from pytest_cpg.tasks import TASKS
-from pytest_cpg.tasks.gymnasium import gym_task
+from pytest_cpg.tasks.gymnasium import World, gym_task
 from pytest_cpg.world_models import OracleDynamics, bind
 
 # The ant's code reads bodies' positions and contact forces of before its last time step.
@@ -250,7 +250,7 @@ class Pictured(gymnasium.Env):
         return np.zeros(2), 0.0, False, False, {}
 
 
-class Unbounded(Pictured):
+class Unbounded(Forgetful):
     action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
 
 
@@ -259,12 +259,44 @@ class Unpicklable(Pictured):
         self.hook = lambda: None
 
 
+class Kept(Forgetful):
+    """One whose pickle holds all of it."""
+
+    __reduce__ = object.__reduce__
+
+
+class Short(Kept):
+    """One that observes less than its space says, after its first step."""
+
+    def step(self, action):
+        return (np.zeros(3), *super().step(action)[1:])
+
+
+class Undefined(Kept):
+    def step(self, action):
+        observation, _, *others = super().step(action)
+        return (observation, float("nan"), *others)
+
+
+class Blind(Kept):
+    def step(self, action):
+        return (np.array([np.nan]), *super().step(action)[1:])
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
+        (Short, r"observes an array of shape \[3\], and its observation_space is Box\(.*\(1,\)"),
+        (Undefined, "gives nan as reward within its first 3 steps"),
+        (Blind, "gives nan as observation within its first 3 steps"),
+        (Forgetful(), r"<Forgetful instance>, an environment itself.*lambda: Forgetful\(\.\.\.\)"),
+        (lambda: None, "returned None, which is no environment.*End it in a return"),
+        (3, r"was given 3\. Pass an id, gym_task\('CartPole-v1'\)"),
         (Forgetful, "does not go on as before"),
         (Growing, "does not start as before"),
-        (Pictured, "a flat Box is needed.*FlattenObservation"),
+        (Pictured, r"a flat Box is needed.*FlattenObservation\(Pictured\(\)\)"),
+        (lambda: Pictured(), r"FlattenObservation\(make\(\)\)"),
+        ("FrozenLake-v1", r"FlattenObservation\(gymnasium.make\('FrozenLake-v1', max_epi"),
         (Unbounded, "a Discrete or a bounded Box"),
         (Unpicklable, "cannot be pickled"),
     ],
@@ -272,6 +304,35 @@ class Unpicklable(Pictured):
 def test_an_environment_that_cannot_be_a_task_says_why(made, message):
     with pytest.raises(ComponentError, match=message):
         gym_task(made)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"budget": 0}, "budget must be at least 1, got 0"),
+        ({"threshold": "high"}, "threshold: need a number.*got 'high'"),
+        ({"score": 3}, "score: need a function.*got 3"),
+    ],
+)
+def test_settings_that_no_task_can_have_are_refused(asked, message):
+    with pytest.raises(ValueError, match=message):
+        gym_task("CartPole-v1", **asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("LunarLander-v3", r"gymnasium\[box2d\]"),
+        ("CartPole-v1", r"pytest-cpg\[gymnasium,control\]"),
+    ],
+)
+def test_a_missing_engine_is_installed_by_the_extra_that_has_it(monkeypatch, name, extra):
+    def make(name, **settings):
+        raise gymnasium.error.DependencyNotInstalled("it is not installed")
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    with pytest.raises(ComponentError, match=rf'it is not .* Type: pip install "{extra}"'):
+        World(name)
 
 
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
