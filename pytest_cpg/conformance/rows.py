@@ -43,6 +43,38 @@ def plans_of(task: Task) -> Arrays:
     return task.actions.sample(rngs, (HORIZON,))
 
 
+def check_same(what: str, found: Arrays, expected: Arrays, *, cure: str) -> None:
+    """Raise AssertionError unless two results [B, ...] have the same bits, naming where not.
+
+    Parameters
+    ----------
+    what : str
+        Which result it is, and of which step.
+    cure : str
+        What the user is to change.
+    """
+    __tracebackhide__ = True
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        raise AssertionError(
+            f"{what} is {found.dtype} {list(found.shape)} and {expected.dtype} "
+            f"{list(expected.shape)}. {cure}"
+        )
+    differ = (_bytes(found) != _bytes(expected)).any(axis=-1)
+    if differ.any():
+        place = tuple(np.argwhere(differ)[0].tolist())
+        row, column = place[0], f", column {', '.join(map(str, place[1:]))}" * (len(place) > 1)
+        gap = np.abs(found[differ].astype(float) - expected[differ].astype(float)).max()
+        raise AssertionError(
+            f"{what}, row {row}{column}: {found[place].item()!r} and "
+            f"{expected[place].item()!r}, different bits; {int(differ.sum())} of {differ.size} "
+            f"numbers differ, by {gap:.3g} at most. {cure}"
+        )
+
+
+def _bytes(array: Arrays) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(array)[..., None].view(np.uint8)
+
+
 def score_states(task: Task, states: Arrays) -> Arrays:
     """Rate states [..., S] as the oracle arm does: by observations, if these are enough."""
     own = getattr(task, "score_states", None)

@@ -18,6 +18,7 @@ from pytest_cpg.contracts import (
     Planner,
     Plans,
 )
+from pytest_cpg.registry import check_complete
 
 __all__ = [
     "test_an_episode_gets_the_same_plan_alone_and_in_any_order",
@@ -68,8 +69,8 @@ def _asked(
 @over_spaces
 def test_plans_lie_in_the_action_space(conformance_planner: Planner, space: str) -> None:
     """Shapes are those in the docstring of `Plans`, and every action is one of the space."""
+    check_complete("planner", "conformance_planner", conformance_planner, Planner)
     actions, lengths, *_ = plans_for(conformance_planner, space, list(range(ROWS)))
-    assert isinstance(conformance_planner, Planner)
     assert actions.shape == (ROWS, conformance_planner.horizon, 2)
     assert lengths.shape == (ROWS,)
     assert np.issubdtype(lengths.dtype, np.integer)

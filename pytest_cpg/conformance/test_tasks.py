@@ -8,12 +8,14 @@ from pytest_cpg.conformance.rows import (
     HORIZON,
     ROWS,
     Arrays,
+    check_same,
     plans_of,
     score_states,
     starts_of,
     without_writing,
 )
 from pytest_cpg.contracts import Task
+from pytest_cpg.registry import check_complete
 
 __all__ = [
     "test_a_result_that_is_written_to_changes_no_later_one",
@@ -27,6 +29,15 @@ __all__ = [
     "test_shapes_follow_the_contract",
     "test_the_same_arguments_give_the_same_bits",
 ]
+
+_PURE = "Let it depend on its arguments alone: draw nothing, and keep what is needed in the state."
+_ROW = (
+    "Compute each row by itself: a matrix product of a batch, and what is shared between rows, "
+    "rounds by the batch."
+)
+_STEPS = (
+    "Let rollout do the same operations as step in the same order, for instance by calling step."
+)
 
 
 def every_result(task: Task, states: Arrays, plans: Arrays) -> dict[str, Arrays]:
@@ -48,7 +59,7 @@ def every_result(task: Task, states: Arrays, plans: Arrays) -> dict[str, Arrays]
 
 def test_it_is_a_task(conformance_task: Task) -> None:
     """Every member is there, and the numbers make sense."""
-    assert isinstance(conformance_task, Task)
+    check_complete("task", "conformance_task", conformance_task, Task)
     assert conformance_task.budget >= 1
     assert conformance_task.control_period > 0
     assert conformance_task.actions.contains(conformance_task.actions.idle)
@@ -90,7 +101,7 @@ def test_the_same_arguments_give_the_same_bits(conformance_task: Task) -> None:
     states, plans = starts_of(conformance_task), plans_of(conformance_task)
     again = every_result(conformance_task, states, plans)
     for what, result in every_result(conformance_task, states, plans).items():
-        assert result.tobytes() == again[what].tobytes(), what
+        check_same(what, again[what], result, cure=_PURE)
 
 
 def test_a_start_depends_on_its_seed_alone(conformance_task: Task) -> None:
@@ -106,11 +117,12 @@ def test_a_row_does_not_depend_on_the_batch(conformance_task: Task) -> None:
     whole = every_result(task, states, plans)
     reverse = every_result(task, states[::-1], plans[::-1])
     for what, result in whole.items():
-        assert result.tobytes() == reverse[what][::-1].tobytes(), what
+        check_same(f"{what}, in another order", reverse[what][::-1], result, cure=_ROW)
     for row in range(ROWS):
         alone = every_result(task, states[row : row + 1], plans[row : row + 1])
         for what, result in whole.items():
-            assert result[row : row + 1].tobytes() == alone[what].tobytes(), what
+            found = f"{what}, of row {row} alone and among others"
+            check_same(found, alone[what], result[row : row + 1], cure=_ROW)
 
 
 def test_arguments_are_neither_written_to_nor_returned(conformance_task: Task) -> None:
@@ -133,7 +145,7 @@ def test_a_result_that_is_written_to_changes_no_later_one(conformance_task: Task
     starts_of(task).fill(1)
     np.testing.assert_array_equal(starts_of(task), states)
     for what, result in every_result(task, states, plans).items():
-        assert result.tobytes() == expected[what].tobytes(), what
+        check_same(what, result, expected[what], cure="Return a copy of what the task keeps.")
 
 
 def test_a_state_holds_all_that_its_future_depends_on(conformance_task: Task) -> None:
@@ -154,8 +166,13 @@ def test_a_rollout_is_observed_like_repeated_steps(conformance_task: Task) -> No
     for t in range(HORIZON):
         states = task.step(states, plans[:, t])
         ahead = imagined[:, t]
-        assert task.observe(ahead).tobytes() == task.observe(states).tobytes()
-        assert score_states(task, ahead).tobytes() == score_states(task, states).tobytes()
-        actions = plans[:, t]
-        np.testing.assert_array_equal(task.reward(ahead, actions), task.reward(states, actions))
-        np.testing.assert_array_equal(task.success(ahead, actions), task.success(states, actions))
+        place = f"after step {t + 1}, in a rollout and by steps"
+        seen, scores = task.observe(ahead), score_states(task, ahead)
+        check_same(f"observe {place}", seen, task.observe(states), cure=_STEPS)
+        check_same(f"score {place}", scores, score_states(task, states), cure=_STEPS)
+        for what, judge in (("reward", task.reward), ("success", task.success)):
+            np.testing.assert_array_equal(
+                judge(ahead, plans[:, t]),
+                judge(states, plans[:, t]),
+                err_msg=f"{what} {place}. {_STEPS}",
+            )

@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.conformance.rows import HORIZON, ROWS, Arrays, plans_of, starts_of, without_writing
+from pytest_cpg.conformance.rows import (
+    HORIZON,
+    ROWS,
+    Arrays,
+    check_same,
+    plans_of,
+    starts_of,
+    without_writing,
+)
 from pytest_cpg.contracts import Task
 from pytest_cpg.world_models import bind, inference
 
@@ -45,9 +53,13 @@ def test_a_prediction_does_not_depend_on_the_batch(
     together = predicted(conformance_model, conformance_task, rows)
     backwards = predicted(conformance_model, conformance_task, rows[::-1])
     alone = [predicted(conformance_model, conformance_task, [row]) for row in rows]
-    for part, whole in enumerate(together):
-        assert whole.tobytes() == backwards[part][::-1].tobytes()
-        assert whole.tobytes() == np.concatenate([one[part] for one in alone]).tobytes()
+    cure = "A prediction must depend on its own row alone: normalise by constants, not by a batch."
+    for part, (what, whole) in enumerate(
+        zip(("encode", "rollout", "score"), together, strict=True)
+    ):
+        check_same(f"{what}, in another order", backwards[part][::-1], whole, cure=cure)
+        ones = np.concatenate([one[part] for one in alone])
+        check_same(f"{what}, alone and among others", ones, whole, cure=cure)
 
 
 def test_predictions_react_to_the_actions(conformance_model: Any, conformance_task: Task) -> None:

@@ -39,6 +39,71 @@ def test_components_given_by_fixtures_are_tried_and_the_others_skipped(pytester)
     assert not any("test_a_start_depends_on_its_seed_alone" in line for line in failed)
 
 
+def test_a_rollout_off_by_rounding_is_told_by_step_row_and_size(pytester):
+    pytester.makeconftest(
+        """
+        import numpy as np
+        import pytest
+        from pytest_cpg.tasks.grids import two_room
+
+        class Rounding:
+            def __init__(self):
+                self._task = two_room()
+
+            def __getattr__(self, name):
+                return getattr(self._task, name)
+
+            def rollout(self, states, actions):
+                imagined = self._task.rollout(states, actions)
+                imagined[2, 1, 0] = np.nextafter(imagined[2, 1, 0], 99)
+                return imagined
+
+        @pytest.fixture
+        def conformance_task():
+            return Rounding()
+        """
+    )
+    result = pytester.runpytest("--pyargs", "pytest_cpg.conformance.test_tasks")
+    result.stdout.fnmatch_lines(
+        [
+            "*AssertionError: observe after step 2, in a rollout and by steps, row 2, column 0: * "
+            "and *, different bits; 1 of 12 numbers differ, by *e-16 at most. Let rollout do the "
+            "same operations as step*",
+        ]
+    )
+    assert "assert b'" not in result.stdout.str()
+
+
+def test_a_class_without_the_members_is_told_what_it_lacks(pytester):
+    pytester.makeconftest(
+        """
+        import pytest
+
+        class Bare:
+            budget = 3
+
+            def reset(self, seeds):
+                return seeds
+
+        @pytest.fixture
+        def conformance_task():
+            return Bare()
+
+        @pytest.fixture
+        def conformance_planner():
+            return Bare()
+        """
+    )
+    result = pytester.runpytest("--pyargs", "pytest_cpg.conformance", "-k", "is_a_task or lie_in")
+    result.stdout.fnmatch_lines(
+        [
+            "*planner 'conformance_planner' is <*Bare object*>, which lacks horizon, name, plan. *",
+            "*task 'conformance_task' is <*Bare object*>, which lacks actions, control_period, "
+            "name, observation_size, observe, *. Give it every member of pytest_cpg.Task.",
+        ]
+    )
+
+
 def test_a_planner_of_a_user_is_tried_in_a_module_of_their_own(pytester):
     pytester.makepyfile(
         """
