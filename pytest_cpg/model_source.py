@@ -27,6 +27,7 @@ def factory_of(text: str, registered: Mapping[str, WorldModelFactory]) -> WorldM
     """
     if text in registered:
         return registered[text]
+    _check_no_code(text)
     path = Path(text)
     if path.suffix in checkpoints.SUFFIXES or os.sep in text or path.is_file():
         if not path.is_file():
@@ -44,6 +45,20 @@ def factory_of(text: str, registered: Mapping[str, WorldModelFactory]) -> WorldM
         f"no world model named {text!r}. {fix}Give module:factory or "
         f"the path of a checkpoint, or return a model of this name from the "
         f"pytest_cpg_world_models hook."
+    )
+
+
+def _check_no_code(text: str) -> None:
+    """Raise ComponentError for a Python file, by which no function in it is named."""
+    file, _, name = text.partition(":")
+    path = Path(file)
+    if path.suffix != ".py":
+        return
+    parts = path.parts[-1:] if path.is_absolute() else path.parts
+    module = ".".join(part for part in (*parts[:-1], path.stem) if part != "..")
+    raise ComponentError(
+        f"{text!r} is a file of code. Write module:factory, here '{module}:{name or 'factory'}', "
+        f"with the name of a function in it that takes the task and returns the model."
     )
 
 

@@ -52,7 +52,7 @@ class Program(torch.nn.Module):
         if kind == "export":
             check_archive(content, name)
         try:
-            self._program, self._inputs = _opened(content, kind)
+            self._program, self._inputs = _opened(content, kind, name)
         except (RuntimeError, ValueError, KeyError, OSError) as error:
             raise WorldModelError(
                 f"{name} is a program that torch {torch.__version__} cannot read: "
@@ -94,10 +94,26 @@ class Program(torch.nn.Module):
         return after
 
 
-def _opened(content: bytes, kind: Kind) -> tuple[Any, int]:
+def _check_batch(program: Any, name: str) -> None:
+    """Raise WorldModelError where an input's rows are as many as in the example of its export."""
+    own = program.graph_signature.user_inputs
+    given = [node.meta.get("val") for node in program.graph.nodes if node.name in own]
+    rows = [value.shape[0] for value in given if isinstance(value, Tensor) and value.ndim]
+    # What was exported as free is a symbol here.
+    fixed = [count for count in rows if isinstance(count, int)]
+    if fixed:
+        raise WorldModelError(
+            f"the program in {name} takes batches of {fixed[0]} rows alone. Export it with a free "
+            f'batch dimension: rows = torch.export.Dim("rows"); torch.export.export(model, '
+            f"examples, dynamic_shapes=[{{0: rows}}] * len(examples))."
+        )
+
+
+def _opened(content: bytes, kind: Kind, name: str) -> tuple[Any, int]:
     """Return the module in a file, and how many inputs it takes."""
     if kind == "export":
         program = torch.export.load(io.BytesIO(content))
+        _check_batch(program, name)
         module = program.module()
         # Its mode was fixed when it was exported, and it raises when asked to change it.
         object.__setattr__(module, "train", lambda mode=True: module)  # noqa: ARG005

@@ -71,6 +71,19 @@ def test_a_stored_program_can_be_gated(tmp_path):
     assert bound.seconds_per_row is None
 
 
+def test_a_program_of_one_batch_size_is_told_to_be_exported_with_any(tmp_path):
+    example = torch.rand(8, 2), torch.rand(8, 2)
+    torch.export.save(torch.export.export(Residual(), example), tmp_path / "model.pt2")
+    with pytest.raises(
+        WorldModelError, match=r"model\.pt2' takes batches of 8 rows alone.*\{0: ro"
+    ):
+        Program.load(tmp_path / "model.pt2")
+    rows = torch.export.Dim("rows")
+    free = torch.export.export(Residual(), example, dynamic_shapes=[{0: rows}] * len(example))
+    torch.export.save(free, tmp_path / "model.pt2")
+    assert Program.load(tmp_path / "model.pt2")(np.zeros((3, 2)), np.zeros((3, 2))).shape == (3, 2)
+
+
 def test_a_pickled_module_is_refused_and_the_alternatives_are_named(tmp_path):
     torch.save(Residual(), tmp_path / "whole.pt")
     with pytest.raises(WorldModelError, match=r"torch\.save\(model\.state_dict\(\), path\)"):
