@@ -18,7 +18,6 @@ from pytest_cpg.world_models.latent import (
     LatentModel,
     bind_latent,
     bind_parts,
-    misspelt,
     noise_size_of,
     observed,
     probe_noise,
@@ -96,7 +95,6 @@ def bind(
         return replace(
             bound,
             ignores_action=_ignores_action(bound, task, probe_states),
-            notes=misspelt(learned) if _has_rollout(learned) else (),
             gradient=_gradient_of(bound, learned, task, probe_states, probe_actions),
         )
 

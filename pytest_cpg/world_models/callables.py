@@ -23,6 +23,7 @@ another row of the batch, and the mistake shows. Rows mix in a batch norm left i
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -96,7 +97,25 @@ def adapt(
         failures.append(result.of(f"{convention.label} {shapes(*probe)}"))
         if result.answered:
             break
-    raise refusal(f"{describe(function)} is not usable as {promise}", failures)
+    wrong = f"{describe(function)} is not usable as {promise}"
+    raise refusal(wrong + _other_arguments(function, len(probe)), failures)
+
+
+def _other_arguments(function: Callable[..., Any], count: int) -> str:
+    """Return what is wrong with a signature that so many arguments do not suit; else nothing."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return (
+            f". It takes {signature}, and is called with {count}: take what is named here alone. "
+            f"What came before belongs into the state, which update carries on; what stays the "
+            f"same, such as a goal, into the model"
+        )
+    return ""
 
 
 def adapt_dynamics(

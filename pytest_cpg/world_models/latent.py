@@ -67,7 +67,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     _check_methods(learned)
     noise_size = noise_size_of(learned)
     observations = observed(task, states)
-    learned = flattened(learned, observations)
+    whole, learned = learned, flattened(learned, observations)
     encode: ArrayFunction = np.array
     if callable(getattr(learned, "encode", None)):
         encode = tiled_for(
@@ -112,12 +112,15 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         observe=observer_of(learned, task, rating, imagined),
     )
     # A latent that is encoded has no plan behind it, which some rate by.
-    bound = bind_parts(
-        model,
-        task,
-        noise_size=noise_size,
-        state_size=states.shape[1],
-        rates_states=getattr(learned, "rates_states", True),
+    bound = replace(
+        bind_parts(
+            model,
+            task,
+            noise_size=noise_size,
+            state_size=states.shape[1],
+            rates_states=getattr(learned, "rates_states", True),
+        ),
+        notes=(*misspelt(whole), *_unused(whole, is_nested=learned is not whole)),
     )
     if not callable(getattr(learned, "plan", None)):
         return bound
@@ -189,6 +192,25 @@ def misspelt(learned: Any) -> tuple[str, ...]:
         for name, close in pairs
         if close
     )
+
+
+def _unused(learned: Any, *, is_nested: bool) -> tuple[str, ...]:
+    """Return a clause for each part of a model that is left out, as it is written."""
+    has = [name for name in METHODS if callable(getattr(learned, name, None))]
+    found = []
+    if is_nested and "update" not in has:
+        found.append(
+            "the model's state is nested and it has no update, so every plan begins from what "
+            "encode makes of one observation: if it is to remember more, add update(latents, "
+            "actions, observations)"
+        )
+    rewards = [name for name in ("reward", "terminal_value") if name in has]
+    if "score" in has and rewards:
+        found.append(
+            f"the model has a score, which rates its plans, and its {' and '.join(rewards)} "
+            f"{'is' if len(rewards) == 1 else 'are'} not asked: to plan by rewards, leave out score"
+        )
+    return tuple(found)
 
 
 def _check_methods(learned: Any) -> None:

@@ -334,6 +334,59 @@ def test_a_method_that_cannot_be_called_is_refused(name, value):
         bound(model)
 
 
+class Others(Remembering):
+    """One whose methods have the arguments of another framework."""
+
+    def encode(self, observations, previous, first): ...
+
+
+class Aimed(Scoring):
+    def score(self, latents, goal): ...
+
+
+@pytest.mark.parametrize(
+    ("learned", "message"),
+    [
+        (
+            Others(),
+            r"as encode\(observations \[B, O\]\) -> latents \[B, Z\]. It takes \(observations, "
+            r"previous, first\), and is called with 1: .*into the state, which update",
+        ),
+        (
+            Aimed(),
+            r"as score\(latents \[\.\.\., Z\]\) -> .*It takes \(latents, goal\), and is called "
+            r"with 1: .* a goal, into the model",
+        ),
+    ],
+)
+def test_a_signature_of_another_framework_is_told_which_one_is_wanted(learned, message):
+    with pytest.raises(WorldModelError, match=message):
+        bound(learned)
+
+
+def test_a_nested_state_without_an_update_is_noted():
+    class Anew(Nested):
+        update = None
+
+    (note,) = bound(Anew()).notes
+    assert note.startswith("the model's state is nested and it has no update, so every plan begins")
+    assert note.endswith("add update(latents, actions, observations)")
+    assert bound(Nested()).notes == ()
+
+
+def test_a_reward_beside_a_score_is_noted():
+    class Both(Scoring):
+        def reward(self, latents, actions):
+            return latents[..., 0]
+
+    (note,) = bound(Both()).notes
+    assert note == (
+        "the model has a score, which rates its plans, and its reward is not asked: to plan by "
+        "rewards, leave out score"
+    )
+    assert bound(Scoring()).notes == ()
+
+
 @pytest.mark.parametrize(
     ("name", "meant"), [("rewards", "reward"), ("decoder", "decode"), ("scores", "score")]
 )
