@@ -157,13 +157,21 @@ def _array_of(given: Any) -> Array:
         except (TypeError, ValueError, RuntimeError) as error:
             raise CpgError(f"training_data is no array: {error}") from None
     path = Path(given)
+    if path.suffix not in (".npy", ".npz"):
+        raise CpgError(
+            f"training_data {path} is no .npy or .npz file: write one by "
+            f"numpy.save({path.with_suffix('.npy').name!r}, observations)"
+        )
     try:
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
             return found
         with found:
+            if "observations" not in found.files:
+                raise CpgError(
+                    f"training_data {path} has no array named observations, only "
+                    f"{', '.join(found.files) or 'none at all'}"
+                )
             return np.asarray(found["observations"])
-    except KeyError:
-        raise CpgError(f"training_data {path} has no array named observations") from None
     except (OSError, ValueError, EOFError) as error:
         raise CpgError(f"training_data {path} cannot be read: {error}") from None

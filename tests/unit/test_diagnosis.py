@@ -383,6 +383,14 @@ def test_unusable_training_data_is_told_and_breaks_nothing(given_data, said):
     assert read_training_data(given_data, size=4).startswith(said)
 
 
+def test_training_data_under_another_name_or_kind_says_what_to_write(tmp_path):
+    np.savez(tmp_path / "data.npz", obs=everywhere(), actions=everywhere())
+    said = read_training_data(tmp_path / "data.npz", size=4)
+    assert said.endswith("has no array named observations, only obs, actions")
+    said = read_training_data("data.pt", size=4)
+    assert said.endswith("write one by numpy.save('data.npy', observations)")
+
+
 def test_pickled_training_data_is_refused(tmp_path):
     path = tmp_path / "data.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
