@@ -140,6 +140,9 @@ class Task(Protocol):
     One whose score needs more than is observed may offer ``score_states(states [..., S])``, which
     the oracle arm is planned with, and raise WorldModelError in `score`: its models bring their
     own.
+
+    One with a number ``least_return`` has its goal at an episode's end: it succeeds if its rewards
+    add up to that. Its `success` is not asked, and no episode ends before its budget.
     """
 
     @property

@@ -102,7 +102,9 @@ class ArmRun:
         count = len(starts.episodes)
         self._name, self._task = name, task
         self._episodes, self._level = starts.episodes, level
-        self._to_the_end, self._progress = to_the_end, progress
+        self._least_return: float | None = getattr(task, "least_return", None)
+        self._to_the_end = to_the_end or self._least_return is not None
+        self._progress = progress
         self._on_step, self._on_plan = on_step, on_plan
         self._starts, self._states = starts.states, starts.states.copy()
         self._steps = np.zeros(count, dtype=np.int64)
@@ -303,7 +305,7 @@ class ArmRun:
             self._steps[rows] += 1
             rewards = task.reward(states, actions)
             self._check_step(rows, states, rewards)
-            solved = rows[task.success(states, actions) & ~self._successes[rows]]
+            solved = rows[self._has_succeeded(rows, states, actions, rewards)]
             self._successes[solved], self._solved_at[solved] = True, self._steps[solved]
             # A goal that ends an episode is one that could be kept.
             left = np.where(self._is_over(rows), task.budget - self._steps[rows], 0)
@@ -312,6 +314,15 @@ class ArmRun:
             self._carry(rows, planned)
             if self._on_step:
                 self._on_step(self._episodes[rows], actions)
+
+    def _has_succeeded(
+        self, rows: IntArray, states: FloatArray, actions: FloatArray, rewards: FloatArray
+    ) -> BoolArray:
+        """Say which of these rows have just succeeded, by a step that was rewarded like this."""
+        if self._least_return is None:
+            return self._task.success(states, actions) & ~self._successes[rows]
+        is_enough = self._returns[rows] + rewards >= self._least_return
+        return is_enough & (self._steps[rows] == self._task.budget)
 
     def _is_over(self, rows: IntArray) -> BoolArray:
         spent = self._steps[rows] >= self._task.budget

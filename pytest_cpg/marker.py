@@ -104,6 +104,7 @@ _TASK_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "action_repeat": whole(1),
     "actions": lambda given: _word("actions", given, "levels", "box"),
     "threshold": between(float("-inf"), float("inf")),
+    "least_return": between(float("-inf"), float("inf")),
 }
 _MARKER_ONLY = (
     "task",
@@ -176,10 +177,10 @@ def parse_gate(
     if metric == "return":
         _check_returns(marked)
         values.update(stop="fixed", interval="auto")
-    elif task.startswith("gym:") and task == marked["task"] and marked.get("threshold") is None:
+    elif task.startswith("gym:") and task == marked["task"] and not _has_goal(marked):
         raise ValueError(
-            f'task {task!r} has no goal of its own. Write metric="return", or threshold= with the '
-            f"reward of a step that succeeds."
+            f'task {task!r} has no goal of its own. Write metric="return", threshold= with the '
+            f"reward of a step that succeeds, or least_return= with the return of such an episode."
         )
     margin = _margin(marked.get("margin"), metric)
     gap_level = 1 - (1 - values["confidence"]) / family_size
@@ -359,8 +360,18 @@ def _margin(given: Any, metric: Metric) -> float | None:
     return _checked("margin", between(0, 1 if metric == "success" else float("inf")), given)  # type: ignore[no-any-return]  # what between returns
 
 
+def _has_goal(marked: Mapping[str, Any]) -> bool:
+    """Say whether a marker tells when an episode has succeeded."""
+    return any(marked.get(name) is not None for name in ("threshold", "least_return"))
+
+
 def _check_returns(marked: Mapping[str, Any]) -> None:
     """Refuse what a marker asks of returns in vain; what a session asks is for its other gates."""
+    if marked.get("least_return") is not None:
+        raise ValueError(
+            'least_return= says which returns are a success, and metric="return" compares the '
+            "returns themselves. Leave one of them out of this marker."
+        )
     if marked.get("stop", "fixed") != "fixed":
         raise ValueError(
             f'stop={marked["stop"]!r} looks at successes early, and metric="return" has no such '

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 _MARKER_LINE = (
     "cpg(task, planner='random-shooting', max_verdict='INCONCLUSIVE', episodes, seed, confidence, "
     "tolerance, interval, margin, metric='success', stop, max_episodes, oracle_episodes, "
-    "starts='sampled', horizon, budget, action_repeat, actions, threshold, timeout, min_oracle, "
-    "drift, group, perturbation, model, id): gate this test on the planning gap between the true "
-    "dynamics and a learned world model."
+    "starts='sampled', horizon, budget, action_repeat, actions, threshold, least_return, "
+    "timeout, min_oracle, drift, group, perturbation, model, id): gate this test on the planning "
+    "gap between the true dynamics and a learned world model."
 )
 
 

@@ -51,7 +51,8 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
     """Return one start per episode, none of which is solved already.
 
     A start counts as solved when one idle step from it succeeds: planning had no part in that.
-    Such a start is replaced by the next one of the same episode's stream, and counted.
+    Such a start is replaced by the next one of the same episode's stream, and counted. Where
+    returns are the goal none is.
 
     Parameters
     ----------
@@ -100,5 +101,7 @@ def _start_seed(seed: int, episode: int, attempt: int) -> int:
 
 
 def _is_solved(task: Task, states: FloatArray) -> BoolArray:
+    if getattr(task, "least_return", None) is not None:
+        return np.zeros(len(states), dtype=bool)
     idle = np.broadcast_to(task.actions.idle, (len(states), task.actions.size))
     return task.success(task.step(states, idle), idle)

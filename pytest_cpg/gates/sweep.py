@@ -272,6 +272,11 @@ def _designs(design: Design, over: str, asked: Sequence[Any]) -> dict[str, Desig
         return {_name_of(one): replace(design, perturbation=one) for one in asked}
     if over == "budget":
         longest, budget = max(asked), int(design.task.budget)
+        if getattr(design.task, "least_return", None) is not None:
+            raise CpgError(
+                "budget: with least_return an episode succeeds at its end, whose return a shorter "
+                "one says nothing of. Write a marker with each budget=."
+            )
         if longest > budget:
             raise CpgError(
                 f"budget: an episode has {budget} steps, got {longest}. Write budget={longest} in "

@@ -31,8 +31,14 @@ def _control(name: str) -> TaskFactory:
         action_repeat: int | None = None,
         actions: str | None = None,
         threshold: float | None = None,
+        least_return: float | None = None,
     ) -> Task:
-        options = {"action_repeat": action_repeat, "actions": actions, "threshold": threshold}
+        options = {
+            "action_repeat": action_repeat,
+            "actions": actions,
+            "threshold": threshold,
+            "least_return": least_return,
+        }
         return _made("control", name, budget=budget, **options)
 
     return make

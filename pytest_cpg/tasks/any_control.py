@@ -28,7 +28,14 @@ from pytest_cpg.tasks.formulas import FORMULAS
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.repeats import Repeats
 from pytest_cpg.tasks.suite import LARGEST_REWARD, Suite, suite_tasks, suite_versions
-from pytest_cpg.tasks.variants import check_counts, check_score, check_threshold, rated, titled
+from pytest_cpg.tasks.variants import (
+    check_counts,
+    check_least_return,
+    check_score,
+    check_threshold,
+    rated,
+    titled,
+)
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.simulator import Simulator
@@ -67,6 +74,7 @@ class SuiteTask:
     budget: int
     action_repeat: int
     threshold: float
+    least_return: float | None
     score_of: Callable[[FloatArray], FloatArray] | None
     period: float
     key: str = field(repr=False)
@@ -75,6 +83,7 @@ class SuiteTask:
     def __post_init__(self) -> None:
         check_counts(budget=self.budget, action_repeat=self.action_repeat)
         check_threshold(self.threshold, most=LARGEST_REWARD)
+        check_least_return(self.least_return)
         check_score(self.score_of)
         if not isinstance(self.actions, BoxActions):
             raise ValueError(
@@ -85,13 +94,15 @@ class SuiteTask:
             found.append(f"action_repeat={self.action_repeat}")
         if self.threshold != THRESHOLD:
             found.append(f"threshold={self.threshold:g}")
+        if self.least_return is not None:
+            found.append(f"least_return={self.least_return:g}")
         object.__setattr__(self, "name", titled(self.name, *found))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what the task is built from; a simulator is large, and belongs to its process."""
         own = {
             name: getattr(self, name)
-            for name in ("name", "budget", "action_repeat", "threshold", "score_of")
+            for name in ("name", "budget", "action_repeat", "threshold", "least_return", "score_of")
         }
         return _rebuilt, (self.domain, self.task, self.key, dict(self.versions), own)
 
@@ -250,6 +261,7 @@ def dmc(
     action_repeat: int = 1,
     actions: str = "box",
     threshold: float | None = None,
+    least_return: float | None = None,
     score: Callable[[FloatArray], FloatArray] | None = None,
     threads: int | None = None,
 ) -> Task:
@@ -261,6 +273,8 @@ def dmc(
         ``"box"``, or ``"levels"`` where there are formulas of ours.
     threshold : float, optional
         Least reward of a control step that succeeds, by default 0.6.
+    least_return : float, optional
+        As of `Task`.
     score : callable, optional
         Rates observations [..., O], lower is better, for a task without formulas of ours.
 
@@ -279,6 +293,7 @@ def dmc(
             action_repeat=action_repeat,
             actions=actions,
             threshold=threshold,
+            least_return=least_return,
             threads=threads,
         )
     if actions != "box":
@@ -290,6 +305,7 @@ def dmc(
         budget=budget,
         action_repeat=action_repeat,
         threshold=THRESHOLD if threshold is None else threshold,
+        least_return=least_return,
         score_of=score,
     )
 
@@ -341,6 +357,7 @@ def _suite_task(domain: str, task: str, threads: int) -> SuiteTask:
         budget=500,
         action_repeat=1,
         threshold=THRESHOLD,
+        least_return=None,
         score_of=None,
         period=suite.control_period,
         key=f"dmc {domain} {task} {own} {simulator.model_digest()}",

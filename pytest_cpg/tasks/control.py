@@ -30,7 +30,7 @@ from pytest_cpg.tasks.formulas import FORMULAS, Formulas
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.repeats import Repeats
 from pytest_cpg.tasks.suite import LARGEST_REWARD, Suite, suite_versions
-from pytest_cpg.tasks.variants import check_threshold, titled
+from pytest_cpg.tasks.variants import check_least_return, check_threshold, titled
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.simulator import Simulator
@@ -63,6 +63,8 @@ class ControlTask:
         any of them does. What is known of them stands in the last columns of the state.
     threshold : float or None
         Least reward of a control step that succeeds; None is that of the formulas.
+    least_return : float or None
+        As of `Task`.
     versions : mapping
         Of mujoco and dm-control.
     """
@@ -75,6 +77,7 @@ class ControlTask:
     budget: int
     action_repeat: int = 1
     threshold: float | None = None
+    least_return: float | None = None
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -83,6 +86,7 @@ class ControlTask:
         if self.action_repeat < 1:
             raise ValueError(f"action_repeat must be at least 1, got {self.action_repeat!r}")
         check_threshold(self.threshold, most=LARGEST_REWARD)
+        check_least_return(self.least_return)
         object.__setattr__(self, "actions", self._space(self.actions))
         object.__setattr__(self, "name", self._title())
 
@@ -190,6 +194,8 @@ class ControlTask:
             found.append(f"action_repeat={self.action_repeat}")
         if self.threshold not in (None, self.formulas.threshold):
             found.append(f"threshold={self.threshold:g}")
+        if self.least_return is not None:
+            found.append(f"least_return={self.least_return:g}")
         return titled(plain, *found)
 
 
@@ -232,6 +238,7 @@ def control_task(
     action_repeat: int = 1,
     actions: str = "",
     threshold: float | None = None,
+    least_return: float | None = None,
     threads: int | None = None,
 ) -> ControlTask:
     """Return a task of the suite that there are formulas for; parameters as in `ControlTask`.
@@ -253,6 +260,7 @@ def control_task(
         budget=budget,
         action_repeat=action_repeat,
         threshold=threshold,
+        least_return=least_return,
         versions=MappingProxyType(suite_versions()),
         formulas=formulas,
         simulator=Simulator(model, threads=threads, substeps=suite.substeps),
@@ -270,7 +278,7 @@ def _stripped_model(domain: str, name: str) -> Any:
 
 
 # Fields of a task that can be given other values; the rest is built where it is received.
-_SENT = ("name", "actions", "budget", "action_repeat", "threshold")
+_SENT = ("name", "actions", "budget", "action_repeat", "threshold", "least_return")
 
 
 def _rebuilt(

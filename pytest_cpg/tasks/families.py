@@ -28,8 +28,14 @@ def _dmc(name: str) -> TaskFactory:
         action_repeat: int | None = None,
         actions: str | None = None,
         threshold: float | None = None,
+        least_return: float | None = None,
     ) -> Task:
-        options = {"action_repeat": action_repeat, "actions": actions, "threshold": threshold}
+        options = {
+            "action_repeat": action_repeat,
+            "actions": actions,
+            "threshold": threshold,
+            "least_return": least_return,
+        }
         return _made(family.dmc, name, {"budget": budget, **options})
 
     return make
@@ -46,8 +52,13 @@ def _gym(name: str) -> TaskFactory:
         budget: int | None = None,
         action_repeat: int | None = None,
         threshold: float | None = None,
+        least_return: float | None = None,
     ) -> Task:
-        options = {"action_repeat": action_repeat, "threshold": threshold}
+        options = {
+            "action_repeat": action_repeat,
+            "threshold": threshold,
+            "least_return": least_return,
+        }
         return _made(family.gym_task, name, {"budget": budget, **options})
 
     return make

@@ -28,7 +28,14 @@ from pytest_cpg.contracts import (
 from pytest_cpg.tasks.environments import check_numbers, flat, made_by
 from pytest_cpg.tasks.families import unknown_name
 from pytest_cpg.tasks.keepers import keeper_of
-from pytest_cpg.tasks.variants import check_counts, check_score, check_threshold, rated, titled
+from pytest_cpg.tasks.variants import (
+    check_counts,
+    check_least_return,
+    check_score,
+    check_threshold,
+    rated,
+    titled,
+)
 
 try:
     import gymnasium
@@ -40,6 +47,7 @@ except ModuleNotFoundError as error:
 
 # Sum and largest of a step's rewards, and whether the environment has terminated.
 _OUTCOME = 3
+_LOWEST = np.finfo(np.float64).min
 _BUDGET = 500
 # What its own environments compute with, by the folder that they are in.
 _ENGINES = {"box2d": "Box2D", "phys2d": "jax", "tabular": "jax"}
@@ -98,8 +106,9 @@ class World:
             if not row[-1]:
                 self._keeper.load(row[:size])
             for step, action in enumerate(actions):
-                # Where it is over, not even no reward is one that reaches a threshold.
-                row[-_OUTCOME:-1] = 0, -np.inf
+                # Where it is over, not even no reward is one that reaches a threshold; an infinite
+                # one would be a state that has diverged.
+                row[-_OUTCOME:-1] = 0, _LOWEST
                 for _ in range(repeat):
                     if row[-1]:
                         break
@@ -165,6 +174,8 @@ class GymnasiumTask:
     threshold : float or None
         Least reward of an environment's step that succeeds; with None no step does, and returns
         are what can be compared.
+    least_return : float or None
+        As of `Task`.
     score_of : callable or None
         The user's score of observations [..., O]; None rates states by the reward.
     versions : mapping
@@ -177,16 +188,18 @@ class GymnasiumTask:
     budget: int
     action_repeat: int = 1
     threshold: float | None = None
+    least_return: float | None = None
     score_of: Callable[[FloatArray], FloatArray] | None = None
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
         check_counts(budget=self.budget, action_repeat=self.action_repeat)
         check_threshold(self.threshold)
+        check_least_return(self.least_return)
         check_score(self.score_of)
         asked = [
             f"{name}={getattr(self, name):g}"
-            for name, usual in (("action_repeat", 1), ("threshold", None))
+            for name, usual in (("action_repeat", 1), ("threshold", None), ("least_return", None))
             if getattr(self, name) != usual
         ]
         object.__setattr__(self, "name", titled(self.name, *asked))
@@ -264,6 +277,7 @@ def gym_task(
     budget: int | None = None,
     action_repeat: int = 1,
     threshold: float | None = None,
+    least_return: float | None = None,
     score: Callable[[FloatArray], FloatArray] | None = None,
 ) -> GymnasiumTask:
     """Return an environment as a task.
@@ -296,6 +310,7 @@ def gym_task(
         budget=_BUDGET if budget is None else budget,
         action_repeat=action_repeat,
         threshold=threshold,
+        least_return=least_return,
         score_of=score,
         versions={package: version(package) for package in _packages(world)},
     )

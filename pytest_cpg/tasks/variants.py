@@ -35,6 +35,17 @@ def check_threshold(threshold: Any, *, most: float = math.inf) -> None:
         )
 
 
+def check_least_return(least: Any) -> None:
+    """Raise ValueError unless a goal for returns is None, or a number."""
+    if least is None:
+        return
+    if not isinstance(least, Real) or isinstance(least, bool) or not math.isfinite(least):
+        raise ValueError(
+            f"least_return: need a number, what the rewards of an episode have to add up to, got "
+            f"{least!r}"
+        )
+
+
 def check_score(score: Any) -> None:
     """Raise ValueError unless a score is None, or something to call."""
     if score is not None and not callable(score):

@@ -78,6 +78,27 @@ def run(planner=None, model=None, *, task=None, starts=None, name="learned", **o
     return run_arm(name, task, planner, model, starts, seed=3, level=LEVEL, **options)
 
 
+@dataclass(frozen=True)
+class Earning(Track):
+    """The cart, whose goal is a return."""
+
+    least_return: float = -25.0
+
+    def reward(self, states, actions):
+        return -np.abs(states[..., 0])
+
+
+def test_a_return_that_is_a_goal_decides_at_the_end_of_an_episode():
+    task = Earning(far=12.0)
+    starts = sample_starts(task, 20, seed=1)
+    planner = RandomShooting(candidates=20, horizon=5)
+    arm = run_arm("oracle", task, planner, TrueModel(task), starts, seed=1, level=LEVEL)
+    assert starts.skipped == 0
+    assert np.array_equal(arm.successes, arm.returns >= task.least_return)
+    assert 0 < arm.success_count < 20
+    assert set(arm.steps) == {task.budget}
+
+
 def test_the_fake_task_meets_the_protocol():
     assert isinstance(Track(), Task)
 

@@ -18,7 +18,10 @@ from pytest_cpg.contracts import (
     TaskError,
     WorldModelError,
 )
+from pytest_cpg.episodes import run_arm
+from pytest_cpg.planners import Chance
 from pytest_cpg.registry import lookup
+from pytest_cpg.starts import sample_starts
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.gymnasium import World, gym_task
 from pytest_cpg.world_models import OracleDynamics, bind
@@ -110,6 +113,19 @@ def test_an_environment_that_is_over_stays_there_without_reward():
         found = replace(task, threshold=least).success(ended, left)[0]
         assert found.tolist() == [True] * over + [False] * (40 - over)
     assert len(np.unique(task.observe(ended)[0, over:], axis=0)) == 1
+
+
+@pytest.mark.parametrize("goal", [{}, {"least_return": 15}])
+def test_an_arm_outlasts_an_environment_that_is_over(goal):
+    task = gym_task("CartPole-v1", budget=60, **goal)
+    starts = sample_starts(task, 6, seed=0)
+    probe = {"probe_states": starts.states[:2], "probe_actions": task.actions.values[:2]}
+    oracle = bind(OracleDynamics(task), task, **probe)
+    arm = run_arm("chance", task, Chance(), oracle, starts, seed=0, level=0.95, to_the_end=True)
+    assert arm.returns.max() < 60
+    assert arm.successes.tolist() == (arm.returns >= goal.get("least_return", 1e9)).tolist()
+    if goal:
+        assert 0 < arm.success_count < 6
 
 
 def test_a_model_must_bring_a_score_and_the_oracle_need_not():

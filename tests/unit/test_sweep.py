@@ -1,5 +1,6 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -116,6 +117,16 @@ def test_a_random_planner_succeeds_as_often_under_a_budget_as_within_it():
 
 def _values(design=DESIGN):
     return {name: getattr(design, name) for name in design.__dataclass_fields__}
+
+
+class Earning(type(TASK)):
+    least_return = 5.0
+
+
+def test_budgets_say_nothing_of_a_return_that_is_a_goal():
+    task = Earning(**{one.name: getattr(TASK, one.name) for one in fields(TASK) if one.init})
+    with pytest.raises(CpgError, match=r"budget: with least_return .* each budget="):
+        sweep("budget", [10, 20], design=replace(DESIGN, task=task))
 
 
 @pytest.mark.parametrize("name", ["perturbed", "horizons", "budgets"])

@@ -1,5 +1,6 @@
 """What a marker says of its task: budget, actions, repeats, threshold."""
 
+import pickle
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -89,10 +90,33 @@ def test_the_options_of_a_named_task_are_checked_before_it_is_built():
 
 def test_an_environment_without_a_goal_asks_for_one():
     pytest.importorskip("gymnasium")
-    with pytest.raises(ValueError, match='Write metric="return", or threshold= with the reward'):
+    with pytest.raises(ValueError, match='Write metric="return", threshold= with the reward'):
         spec_of(task="gym:CartPole-v1")
     assert spec_of(task="gym:CartPole-v1", metric="return").task_options == ()
-    assert spec_of(task="gym:CartPole-v1", threshold=2).task == "gym:CartPole-v1"
+    for goal in ({"threshold": 2}, {"least_return": 50}):
+        assert spec_of(task="gym:CartPole-v1", **goal).task == "gym:CartPole-v1"
+    with pytest.raises(ValueError, match="Leave one of them out"):
+        spec_of(task="gym:CartPole-v1", least_return=50, metric="return")
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("cheetah-run", "dm_control"),
+        ("dmc:walker-walk", "dm_control"),
+        ("dmc:cheetah-run", "dm_control"),
+        ("gym:CartPole-v1", "gymnasium"),
+    ],
+)
+def test_a_return_can_be_the_goal_of_a_task(name, package):
+    pytest.importorskip(package)
+    task = made(task=name, least_return="12.5", budget=20)
+    assert task.least_return == 12.5
+    assert task.name == f"{name} (least_return=12.5)"
+    sent = pickle.loads(pickle.dumps(task))  # noqa: S301  # written here
+    assert sent.least_return == 12.5
+    with pytest.raises(ValueError, match="least_return"):
+        spec_of(task=name, least_return="much")
 
 
 def test_a_number_given_as_text_reaches_the_task_and_the_planner_as_a_number():
