@@ -25,7 +25,7 @@ from typing import (
 )
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.files import replace_file
+from pytest_cpg.files import is_special, replace_file
 from pytest_cpg.ledger import Judgement, Ledger, Outcome, comparison_name
 from pytest_cpg.outcomes import SessionEnd, session_outcome
 from pytest_cpg.provenance import Provenance
@@ -142,8 +142,8 @@ def write_text(path: Path, text: str) -> None:
     ReportError
         Naming the path and what the system says. A file that was there is left as it was.
     """
-    # A link stays one.
-    target = Path(os.path.realpath(path))
+    # A link stays one; that to a pipe, such as /dev/fd/3, leads to no name.
+    target = path if is_special(path) else Path(os.path.realpath(path))
     try:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

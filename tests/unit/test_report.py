@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -218,6 +219,27 @@ def test_a_link_stays_one(full, tmp_path):
     write(tmp_path / "link.json", full)
     assert (tmp_path / "link.json").is_symlink()
     assert read(tmp_path / "report.json") == full
+
+
+def test_a_pipe_and_a_link_to_one_are_written_to_and_stay(full, tmp_path):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    with open(os.open(pipe, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as end:
+        for path in (pipe, link):
+            write(path, full)
+            assert json.loads(end.read(2**16)) == full
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
+
+
+def test_a_pipe_without_a_name_is_written_to(full):
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with open(reading, "rb", buffering=0) as end, open(writing, "wb"):
+        # As a shell gives it to a command in >(...).
+        write(Path(f"/dev/fd/{writing}"), full)
+        assert json.loads(end.read(2**16)) == full
 
 
 def test_a_folder_in_the_file_s_place_is_named(tmp_path):
