@@ -382,17 +382,17 @@ class GateSession:
     def _remember(self) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""
         from pytest_cpg.forecast import costs_of
-        from pytest_cpg.selection import COSTS, LAST, remembered
+        from pytest_cpg.selection import COSTS, LAST, remember
 
-        if self._cache is None or self._is_on("quick") or self._replay:
+        if self._is_on("quick") or self._replay:
             return
         said = {
             gate: [judgement.read().label for judgement in entry.judgements]
             for gate, entry in self.ledger.entries.items()
             if entry.judgements
         }
-        for name, found in ((COSTS, costs_of(self.ledger)), (LAST, said)):
-            self._cache.set(name, {**remembered(self._config, name), **found})
+        remember(self._config, COSTS, costs_of(self.ledger))
+        remember(self._config, LAST, said)
 
     def _is_on(self, switch: str) -> bool:
         return switch in self._settings.switches

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,3 +62,13 @@ def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
     found = cache.get(name, {}) if cache else {}
     # Another version may have written something else.
     return found if isinstance(found, dict) else {}
+
+
+def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:
+    """Add to what pytest's cache has of each gate under a name, where that can be written."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return
+    # Pytest's own plugins say that it cannot, and a warning may be an error.
+    with warnings.catch_warnings(action="ignore"), suppress(OSError, ValueError):
+        cache.set(name, {**remembered(config, name), **found})

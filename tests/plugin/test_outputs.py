@@ -355,6 +355,19 @@ def test_a_report_that_cannot_be_written_fails_the_session(project):
     assert "taken: Is a directory" in " ".join(result.stdout.str().split())
 
 
+@both_ways
+def test_a_cache_that_cannot_be_written_costs_no_report(project, workers):
+    (project.path / ".pytest_cache" / "v").mkdir(parents=True)
+    (project.path / ".pytest_cache" / "v" / "cpg").write_text("", encoding="utf-8")
+    result = project.runpytest(
+        "-W", "error", "--cpg-json=out.json", "--cpg-md=out.md", "-k", "right", *workers
+    )
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.no_fnmatch_line("*PytestCacheWarning*")
+    assert validated(project.path / "out.json")["session"]["outcome"] == "passed"
+    assert (project.path / "out.md").exists()
+
+
 def test_a_session_without_gates_writes_the_report_it_was_asked_for(repository):
     repository.makepyfile("def test_unit(): ...")
     assert repository.runpytest("--cpg-json=report.json").ret == 0
