@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -60,8 +61,10 @@ def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
     """Return what pytest's cache has of each gate under a name, by gate id."""
     cache = getattr(config, "cache", None)
     found = cache.get(name, {}) if cache else {}
-    # Another version may have written something else.
-    return found if isinstance(found, dict) else {}
+    # Another version may have written something else, or somebody's editor.
+    is_known = {LAST: _are_verdicts, COSTS: _is_cost}[name]
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {gate: said for gate, said in pairs if is_known(said)}
 
 
 def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:
@@ -72,3 +75,19 @@ def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None
     # Pytest's own plugins say that it cannot, and a warning may be an error.
     with warnings.catch_warnings(action="ignore"), suppress(OSError, ValueError):
         cache.set(name, {**remembered(config, name), **found})
+
+
+def _are_verdicts(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(verdict, str) for verdict in said)
+
+
+def _is_cost(said: Any) -> bool:
+    """Say whether this is what `costs_of` gives for a gate."""
+    if not isinstance(said, dict) or not _is_number(said.get("oracle_rate"), most=1.0):
+        return False
+    seconds = said.get("seconds_per_episode")
+    return isinstance(seconds, dict) and all(map(_is_number, seconds.values()))
+
+
+def _is_number(value: Any, *, most: float = sys.float_info.max) -> bool:
+    return type(value) in (int, float) and 0 <= value <= most

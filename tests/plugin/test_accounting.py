@@ -1,5 +1,7 @@
 """Which gates have to run, how strictly, and what a smoke test is: as a user meets them."""
 
+import json
+
 import pytest
 from ways import both_ways, mostly_alone
 
@@ -293,6 +295,37 @@ def test_unit(): ...
         assert result.ret == 0
         result.assert_outcomes(passed=len(gates))
         assert all(gate in result.stdout.str() for gate in gates)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "wrong"),
+    [
+        ("last.1", "--cpg-last=bottleneck", [3, "no", [3], {"MODEL BOTTLENECK": 1}, None]),
+        (
+            "costs.1",
+            "--cpg-plan",
+            [
+                {"x": 1},
+                3,
+                {"oracle_rate": "1", "seconds_per_episode": {"oracle": 1}},
+                {"oracle_rate": 1.5, "seconds_per_episode": {"oracle": 1}},
+                {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": None}},
+                {"oracle_rate": 0.5, "seconds_per_episode": 3},
+                {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": float("nan")}},
+            ],
+        ),
+    ],
+)
+def test_what_is_remembered_wrongly_is_not_known(project, name, option, wrong):
+    project.runpytest("-k", "good")
+    path = project.path / ".pytest_cache" / "v" / "cpg" / name
+    for said in wrong:
+        path.write_text(json.dumps({"test_gates.py::test_other": said}), encoding="utf-8")
+        result = project.runpytest(option)
+        assert result.ret == (0 if option == "--cpg-plan" else pytest.ExitCode.NO_TESTS_COLLECTED)
+        assert "INTERNALERROR" not in result.stdout.str()
+    if option == "--cpg-plan":
+        result.stdout.fnmatch_lines([" test_other *0.50[?]* [?]"])
 
 
 @pytest.mark.parametrize(
