@@ -45,6 +45,13 @@ class Selection:
             config.hook.pytest_deselected(items=left)
             items[:] = kept
 
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+    ) -> None:
+        """Say why --cpg-last left nothing to run, here or on xdist workers."""
+        if self._last and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            terminalreporter.write_line(f"--cpg-last={self._last}: {_why_none(config)}")
+
     def _is_kept(self, config: pytest.Config, item: pytest.Item) -> bool:
         is_gate = item.get_closest_marker("cpg") is not None
         from pytest_cpg.gate_item import gate_id
@@ -55,6 +62,17 @@ class Selection:
             return is_gate is not self._skips
         said = remembered(config, LAST).get(gate_id(item), ())
         return any(verdict in _WANTED[self._last] for verdict in said)
+
+
+def _why_none(config: pytest.Config) -> str:
+    if getattr(config, "cache", None) is None:
+        return (
+            "what gates said is in pytest's cache, and there is none. Leave -p no:cacheprovider "
+            "out, and run the gates first: pytest --cpg-only"
+        )
+    if not remembered(config, LAST):
+        return "no gate said so here, as none has run. Run the gates first: pytest --cpg-only"
+    return "no gate that was collected said so here when it last ran"
 
 
 def remembered(config: pytest.Config, name: str) -> dict[str, Any]:

@@ -286,8 +286,13 @@ def test_hopeless(cpg): ...
 def test_unit(): ...
 """
     )
-    nothing = repository.runpytest("--cpg-last=bottleneck")
-    assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    for option, said in (
+        ("-v", "*no gate said so here, as none has run. Run the gates first: pytest --cpg-only"),
+        ("-pno:cacheprovider", "*and there is none. Leave -p no:cacheprovider out, and run *"),
+    ):
+        nothing = repository.runpytest("--cpg-last=bottleneck", option, *workers)
+        assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        nothing.stdout.fnmatch_lines([f"--cpg-last=bottleneck: {said}"])
     repository.runpytest(*workers)
     monkeypatch.setenv("CI", "true")
     for last, gates in (("bottleneck", ["[mirrored]", "hopeless"]), ("inconclusive", ["[right]"])):
@@ -295,6 +300,8 @@ def test_unit(): ...
         assert result.ret == 0
         result.assert_outcomes(passed=len(gates))
         assert all(gate in result.stdout.str() for gate in gates)
+    nothing = repository.runpytest("--cpg-last=inconclusive", "-k", "hopeless", *workers)
+    nothing.stdout.fnmatch_lines(["--cpg-last=inconclusive: no gate that was collected said so *"])
 
 
 @pytest.mark.parametrize(
