@@ -171,7 +171,11 @@ def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[Row]]) -> s
     if document["deselected"]:
         counts.append(f"{len(document['deselected'])} deselected")
     counts += besides_gates(session)
-    return f"pytest-cpg: {session['outcome']} ({', '.join(counts)})"
+    is_smoke = any(
+        row.result is not None and row.result.is_smoke for rows in tables for row in rows
+    )
+    what = "pytest-cpg smoke test, no verdicts" if is_smoke else "pytest-cpg"
+    return f"{what}: {session['outcome']} ({', '.join(counts)})"
 
 
 def _outcome(rows: Sequence[Row]) -> str:

@@ -355,6 +355,22 @@ def test_a_report_that_cannot_be_written_fails_the_session(project):
     assert "taken: Is a directory" in " ".join(result.stdout.str().split())
 
 
+def test_a_smoke_test_is_called_one_and_no_pass(repository):
+    pytest.importorskip("jinja2")
+    repository.makepyfile(test_good=GREEN)
+    repository.runpytest("--cpg-quick", "--cpg-md=comment.md", "--cpg-html=page.html")
+    assert heading_of(repository.path) == (
+        "### pytest-cpg smoke test, no verdicts: passed (1 gate, 1 passed)"
+    )
+    page = (repository.path / "page.html").read_text(encoding="utf-8")
+    assert "<title>cpg smoke test: 1 gate, passed</title>" in page
+    assert '<h1 class="passed">Smoke test passed</h1>' in page
+    repository.runpytest("--cpg-md=comment.md", "--cpg-html=page.html")
+    assert heading_of(repository.path) == "### pytest-cpg: passed (1 gate, 1 passed)"
+    page = (repository.path / "page.html").read_text(encoding="utf-8")
+    assert "<title>cpg: 1 gate, passed</title>" in page
+
+
 @both_ways
 def test_a_cache_that_cannot_be_written_costs_no_report(project, workers):
     (project.path / ".pytest_cache" / "v").mkdir(parents=True)
