@@ -300,6 +300,11 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
         item.user_properties.extend(properties(result))
         if judgement.reason is None:
             continue
+        replay, not_kept = "", ""
+        if not result.is_smoke:
+            replay, not_kept = keep_lost(
+                item.config, result, gate=gate_id(item), nodeid=item.nodeid, comparison=number
+            )
         failures.append(
             failure_text(
                 result,
@@ -309,15 +314,8 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
                 nodeid=node_from_here(item.config, item.nodeid),
                 typed=settings.typed,
                 drift=judgement.comparison,
-                replay=""
-                if result.is_smoke
-                else keep_lost(
-                    item.config,
-                    result,
-                    gate=gate_id(item),
-                    nodeid=item.nodeid,
-                    comparison=number,
-                ),
+                replay=replay,
+                not_kept=not_kept,
                 films=judgement.films,
                 film_problem=judgement.film_problem,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,24 +39,31 @@ def lost_folder(config: pytest.Config) -> Path:
 
 def keep_lost(
     config: pytest.Config, result: GateResult, *, gate: str, nodeid: str, comparison: int
-) -> str:
-    """Write the file of a comparison's lost episodes, and return the command that replays them.
+) -> tuple[str, str]:
+    """Write the file of a comparison's lost episodes.
 
-    Empty where there are none, or where nothing can be written: that fails no gate.
+    Returns
+    -------
+    command : str
+        What replays them; empty where there are none, or where they cannot be written.
+    problem : str
+        Why they cannot be, which fails no gate; empty where they are.
     """
     lost = LostEpisodes.of(result, gate=gate, nodeid=nodeid, comparison=comparison)
     if not lost.episodes:
-        return ""
+        return "", ""
     folder = lost_folder(config)
     try:
         path = lost_episodes.write(lost, folder)
-        ignored = folder / ".gitignore"
+    except ReportError as error:
+        # Which file it is says nothing; the gate's name is in it.
+        return "", str(error).rpartition(": ")[2]
+    ignored = folder / ".gitignore"
+    with suppress(OSError):
         if not ignored.exists():
             ignored.write_text(_IGNORED, encoding="utf-8")
-    except (OSError, ReportError):
-        return ""
     file = shlex.quote(_from_here(config, path))
-    return f"pytest {shlex.quote(node_from_here(config, nodeid))} --cpg-replay={file}"
+    return f"pytest {shlex.quote(node_from_here(config, nodeid))} --cpg-replay={file}", ""
 
 
 def node_from_here(config: pytest.Config, nodeid: str) -> str:

@@ -73,6 +73,7 @@ def failure_text(
     typed: Mapping[str, Any] | None = None,
     drift: Comparison | None = None,
     replay: str = "",
+    not_kept: str = "",
     films: Sequence[str] = (),
     film_problem: str | None = None,
 ) -> str:
@@ -92,6 +93,8 @@ def failure_text(
         With the baseline.
     replay : str
         The command that runs lost episodes again; may be empty.
+    not_kept : str
+        Why there is none although episodes were lost.
     films : sequence of str
         Where some of them can be seen.
     film_problem : str, optional
@@ -118,6 +121,8 @@ def failure_text(
         count = len(result.lost_episodes)
         lost = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces:"
         parts += ["", f"  {lost}", f"      {replay}"]
+    if not_kept:
+        parts += ["", f"  lost episodes were not kept: {not_kept}"]
     command = rerun_command(result, nodeid, typed or {}, strict=strict)
     parts += ["", "  Rerun this gate exactly:", f"      {command}"]
     return "\n".join(parts)

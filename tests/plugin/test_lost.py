@@ -1,5 +1,6 @@
 """Lost episodes: kept when a gate fails, run again when asked for, and filmed."""
 
+import errno
 import os
 import re
 import shlex
@@ -177,6 +178,20 @@ def test_a_gate_fails_the_same_where_nothing_can_be_written(project):
     (project.path / ".cpg").mkdir(mode=0o500)
     result = project.runpytest()
     assert result.ret == 1
+    result.stdout.fnmatch_lines(["  lost episodes were not kept: Permission denied"])
+    assert "--cpg-replay" not in result.stdout.str()
+
+
+def test_a_full_disk_costs_the_lost_episodes_and_says_so(project, monkeypatch):
+    def is_full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", is_full)
+    result = project.runpytest_inprocess()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["MODEL BOTTLENECK gap*", "  lost episodes were not kept: No space left on device"]
+    )
     assert "--cpg-replay" not in result.stdout.str()
 
 
@@ -184,7 +199,9 @@ def test_a_gate_fails_the_same_where_a_file_is_in_the_way(project):
     (project.path / ".cpg").write_text("", encoding="utf-8")
     result = project.runpytest()
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["MODEL BOTTLENECK gap*"])
+    result.stdout.fnmatch_lines(
+        ["MODEL BOTTLENECK gap*", "  lost episodes were not kept: Not a directory"]
+    )
     assert "--cpg-replay" not in result.stdout.str()
 
 
