@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import pytest
@@ -113,10 +113,33 @@ def read_settings(config: pytest.Config) -> Settings:
         project[option.name] = _ini_value(config, option)
     switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
     _check_switches(switches, typed)
+    _check_overruled({*switches, *typed}, config.invocation_params.args)
     if _from_ini(config, "cpg_strict", "Give true or false"):
         switches.add("strict")
     allow_reruns = bool(_from_ini(config, "cpg_allow_reruns", "Give true or false"))
     return Settings(typed, project, frozenset(switches), allow_reruns=allow_reruns)
+
+
+# What decides some options itself, why, and which.
+_SIZES = ("episodes", "max_episodes", "stop", "oracle_episodes")
+_OVERRULED = {
+    "quick": ("a smoke test runs two episodes of every arm", _SIZES),
+    "replay": ("a replay is of the episodes that were lost", ("seed", *_SIZES)),
+}
+
+
+def _check_overruled(asked: Set[str], words: Iterable[object]) -> None:
+    """Refuse what is typed beside something that overrules it.
+
+    Not what is set for more than this run, in addopts or the environment.
+    """
+    typed = {str(word).partition("=")[0] for word in words}
+    for switch, (why, names) in _OVERRULED.items():
+        for option in OPTIONS:
+            if switch in asked and option.name in names and option.flag in typed:
+                raise pytest.UsageError(
+                    f"--cpg-{switch} and {option.flag}: {why}. Leave one of them out."
+                )
 
 
 # Pairs of which one leaves nothing to the other, and what to do.

@@ -348,12 +348,24 @@ def test_what_is_remembered_wrongly_is_not_known(project, name, option, wrong):
         ("--cpg-skip", "--cpg-require=all"),
         ("--cpg-quick", "--cpg-require=all"),
         ("--cpg-quick", "--cpg-require=1"),
+        ("--cpg-quick", "--cpg-episodes=30"),
+        ("--cpg-quick", "--cpg-max-episodes", "30"),
+        ("--cpg-quick", "--cpg-stop=sequential"),
+        ("--cpg-quick", "--cpg-oracle-episodes=30"),
     ],
 )
 def test_switches_that_leave_nothing_to_each_other_are_refused(project, options):
     result = project.runpytest(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*Leave one of them out."])
+
+
+def test_a_smoke_test_overrules_what_was_not_typed_for_it(project, monkeypatch):
+    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
+    added = ini.replace("addopts = ", "addopts = --cpg-stop=sequential ")
+    (project.path / "tox.ini").write_text(added, encoding="utf-8")
+    monkeypatch.setenv("PYTEST_CPG_MAX_EPISODES", "30")
+    project.runpytest("--cpg-quick").stdout.fnmatch_lines([" . test_good * 2 SMOKE"])
 
 
 def test_force_alone_is_refused(project):

@@ -152,6 +152,8 @@ def test_a_replay_measures_nothing_for_others(project):
         (["--cpg-replay={file}", "-n", "2"], "add -n 0"),
         (["--cpg-replay={file}", "--cpg-quick"], "Leave one of them out"),
         (["--cpg-replay={file}", "--cpg-resume"], "Leave one of them out"),
+        (["--cpg-replay={file}", "--cpg-seed=7"], "episodes that were lost. Leave one of them"),
+        (["--cpg-replay={file}", "--cpg-episodes=7"], "Leave one of them out"),
         (
             ["--cpg-replay={file}", "test_gates.py::test_other"],
             "no gate 'test_gates.py::test_gate' was coll",
