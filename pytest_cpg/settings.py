@@ -173,11 +173,12 @@ def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
                 f"Leave one of them out."
             )
     for name in ("json", "md", "html"):
-        if {"replay", name} <= typed.keys():
-            raise pytest.UsageError(
-                f"--cpg-replay and --cpg-{name}: a replay has no results to write. Leave one of "
-                f"them out."
-            )
+        for other in ("replay", "plan"):
+            if other in {*switches, *typed} and typed.get(name):
+                raise pytest.UsageError(
+                    f"--cpg-{other} and --cpg-{name}: a {other} has no results to write. Leave one "
+                    f"of them out."
+                )
     if "skip" in switches and typed.get("last"):
         raise pytest.UsageError(
             "--cpg-skip and --cpg-last: gates are left out and wanted. Leave one of them out."
