@@ -257,7 +257,7 @@ class GateSession:
             width=self._config.get_terminal_writer().fullwidth,
             verbosity=self._config.get_verbosity(),
         )
-        if self._replay:
+        if self._replay and self._scope.has_run:
             terminalreporter.write_sep("-", "cpg: replay, no verdict")
             for text in self._replay.lines:
                 terminalreporter.write_line(text)

@@ -286,3 +286,12 @@ def test_a_test_that_ends_before_it_compares_replays_nothing_and_says_so(project
     path.write_text(text.replace("@pytest.mark.cpg(", "@pytest.mark.skip\n@pytest.mark.cpg(", 1))
     result = project.runpytest(f"--cpg-replay={file}")
     result.stdout.fnmatch_lines([" nothing was replayed: *"])
+
+
+def test_a_replay_that_is_only_collected_says_nothing_of_episodes(project):
+    file = lost_file(project)
+    result = project.runpytest(f"--cpg-replay={file}", "--co")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*1/3 tests collected*"])
+    for said in ("*nothing was replayed*", "*cpg: *"):
+        result.stdout.no_fnmatch_line(said)
