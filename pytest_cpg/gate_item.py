@@ -50,6 +50,11 @@ _BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended.
 
 _HIDDEN = "this test skipped itself after its gate had failed, which hides no verdict."
 
+_SETUP_ONLY = (
+    "--setup-only would run the arms of this gate, and judge nothing. Leave it out, or leave the "
+    "gates out by --cpg-skip."
+)
+
 _RERUN = """\
 {first}
 
@@ -133,13 +138,17 @@ def has_marked_parameters(definition: pytest.Item) -> bool:
 
 
 def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
-    """Count how often this test is run, and refuse to run its gate twice."""
+    """Count how often this test is run, and refuse to run its gate twice, or in part."""
     attempt = item.stash.get(ATTEMPT, 0) + 1
     item.stash[ATTEMPT] = attempt
     item.stash[RESULTS] = []
     item.stash[MEASUREMENTS] = []
     item.stash[IS_SWEPT] = False
     item.stash[ERRORS] = []
+    option = item.config.option
+    # --setup-plan sets both, and runs no fixture.
+    if option.setuponly and not option.setupplan:
+        fail(_SETUP_ONLY)
     if attempt > 1 and not allow_reruns:
         first = item.stash.get(_FIRST_FAILURE, _BROKEN_OFF)
         fail(_RERUN.format(first=first, attempt=attempt))

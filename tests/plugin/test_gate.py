@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from ways import both_ways
 
 GATE = """
     import pytest
@@ -384,6 +385,23 @@ def test_planning_the_fixtures_only_reports_no_gate_as_missing(repository):
         result = repository.runpytest(option)
         assert result.ret == 0
         result.stdout.no_fnmatch_line("*did not report*")
+
+
+@both_ways
+def test_setting_up_only_is_no_way_past_a_gate(repository, monkeypatch, workers):
+    monkeypatch.setenv("CI", "true")
+    conftest = (repository.path / "conftest.py").read_text(encoding="utf-8")
+    repository.makeconftest(conftest.replace("return observations - actions", "raise SystemExit"))
+    repository.makepyfile(gate(model="mirrored"))
+    result = repository.runpytest("--setup-only", *workers)
+    assert result.ret == 1
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["--setup-only would run the arms of this gate, and judge nothing. *"]
+    )
+    assert repository.runpytest("--setup-only", "--cpg-skip", *workers).ret == 5
+    # Nothing is run by a plan.
+    assert repository.runpytest("--setup-plan", *workers).ret == 0
 
 
 def test_an_unexpected_pass_stays_one(repository):
