@@ -321,7 +321,7 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
                 max_verdict=spec.max_verdict,
                 model=spec.model,
                 nodeid=node_from_here(item.config, item.nodeid),
-                typed=settings.typed,
+                typed=settings.deciding,
                 drift=judgement.comparison,
                 replay=replay,
                 not_kept=not_kept,

@@ -16,6 +16,10 @@ import pytest
 
 from pytest_cpg.options import OPTIONS, SWITCHES, Option
 
+# What decides a gate, and is asked of all of them alike.
+_OF_ALL_GATES = {"correction", "family_size", "baseline"}
+_SIZES = ("episodes", "max_episodes", "stop", "oracle_episodes")
+
 
 class Settings:
     """What was asked of a whole session.
@@ -58,6 +62,14 @@ class Settings:
     def of_session(self, name: str) -> Any:
         """Return the value of an option that no marker gives."""
         return self.resolve(name, {})
+
+    @property
+    def deciding(self) -> Mapping[str, Any]:
+        """What was typed and has a part in how a gate ends; outputs and selections have none."""
+        names = {option.name for option in OPTIONS if option.is_for_one_gate} | _OF_ALL_GATES
+        if "quick" in self.switches:
+            names -= {*_SIZES}
+        return {name: value for name, value in self.typed.items() if name in names}
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -121,7 +133,6 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 # What decides some options itself, why, and which.
-_SIZES = ("episodes", "max_episodes", "stop", "oracle_episodes")
 _OVERRULED = {
     "quick": ("a smoke test runs two episodes of every arm", _SIZES),
     "replay": ("a replay is of the episodes that were lost", ("seed", *_SIZES)),

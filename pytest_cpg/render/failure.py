@@ -88,7 +88,7 @@ def failure_text(
     nodeid : str
         The test, for the command that runs this gate again.
     typed : mapping, optional
-        Options that were asked of the session, for the same.
+        Options that were asked of the session and decide the gate, for the same.
     drift : Comparison, optional
         With the baseline.
     replay : str
@@ -136,7 +136,8 @@ def rerun_command(
     Parameters
     ----------
     typed : mapping
-        Option name to value, of what was asked of the session: it may have overruled a marker.
+        Option name to value, of what was asked of the session and decides the gate: it may have
+        overruled a marker.
     strict : bool
         Whether doubts fail the gate.
     """

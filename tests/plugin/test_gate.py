@@ -61,6 +61,19 @@ def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+def test_a_gate_is_run_again_by_what_decides_it_alone(repository, monkeypatch):
+    repository.makepyfile(gate(model="mirrored"))
+    monkeypatch.setenv("PYTEST_CPG_MD", "out.md")
+    monkeypatch.setenv("PYTEST_CPG_EPISODES", "30")
+    options = ("--cpg-json=out.json", "--cpg-require=1", "--cpg-github=off", "--cpg-diagnose=never")
+    result = repository.runpytest(*options, "--cpg-tolerance=0.1", "--cpg-drift=off")
+    expected = "      pytest *::test_gate --cpg-seed=0 --cpg-episodes=30 --cpg-tolerance=0.1"
+    result.stdout.fnmatch_lines([f"{expected} --cpg-drift=off"])
+    repository.makepyfile(gate(model="deaf"))
+    again = repository.runpytest("--cpg-quick")
+    again.stdout.fnmatch_lines(["      pytest *::test_gate --cpg-seed=0 --cpg-quick"])
+
+
 def test_every_line_of_a_failure_fits_eighty_columns(repository, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     repository.makepyfile(test_m=gate(model="mirrored"), test_p=gate(task="unreachable"))
