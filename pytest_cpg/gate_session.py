@@ -218,6 +218,9 @@ class GateSession:
         # Before a baseline is written, which is a change to the tree.
         provenance = self._outputs.provenance() if writes else None
         self.ledger.findings = self._findings()
+        # Workers do not say what they are doing.
+        is_cut = session.exitstatus == pytest.ExitCode.INTERRUPTED and not errors
+        self.ledger.are_workers_cut = is_cut and self._config.pluginmanager.hasplugin("dsession")
         self._remember()
         self._set_status(session)
         if provenance is not None:
@@ -296,9 +299,9 @@ class GateSession:
     @property
     def _had_gates(self) -> bool:
         """Whether an earlier session had gates, as far as is remembered."""
-        from pytest_cpg.selection import LAST
+        from pytest_cpg.selection import LAST, remembered
 
-        return self._baseline_path.exists() or bool(self._cache and self._cache.get(LAST, {}))
+        return self._baseline_path.exists() or bool(remembered(self._config, LAST))
 
     @property
     def _uses_baseline(self) -> bool:
@@ -373,11 +376,6 @@ class GateSession:
                 or self._settings.of_session("drift") == "fail",
             )
         return tuple(found)
-
-    @property
-    def _cache(self) -> pytest.Cache | None:
-        """What pytest keeps from run to run; None under -p no:cacheprovider."""
-        return getattr(self._config, "cache", None)
 
     def _remember(self) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""

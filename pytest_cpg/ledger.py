@@ -236,6 +236,8 @@ class Ledger:
         What the gates say together, once the session is over.
     running : dict
         What a gate that has begun is doing, by gate id; shown when the session is interrupted.
+    are_workers_cut : bool
+        Whether xdist workers were interrupted, of which it is not known what they were doing.
     """
 
     planned: dict[str, None] = field(default_factory=dict)
@@ -246,6 +248,7 @@ class Ledger:
     deselected: dict[str, None] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    are_workers_cut: bool = False
 
     def plan(self, gates: Iterable[str]) -> None:
         """Note gates that the session has to report on."""

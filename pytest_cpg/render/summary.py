@@ -93,9 +93,8 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
                 {"red": True},
             )
         )
-        if any(
-            ledger.running.get(gate, "").startswith("interrupted in") for gate in ledger.missing
-        ):
+        doing = [ledger.running.get(gate, "") for gate in ledger.missing]
+        if ledger.are_workers_cut or any(one.startswith("interrupted in") for one in doing):
             lines.append(Line(" --cpg-resume goes on where they were interrupted"))
     return lines
 

@@ -169,6 +169,20 @@ def test_a_killed_session_goes_on_from_its_last_snapshot(project):
     assert gates(project) == expected
 
 
+def test_interrupted_workers_go_on_where_they_were_and_the_summary_says_how(project):
+    # What is left of a worker is ended by execnet, after ten seconds.
+    leave = "threading.Event().wait(2); os._exit(1)"
+    project.gate(f"{WHEN}: (FOLDER / 'go').touch(); os.kill(os.getppid(), 2); {leave}")
+    said = " --cpg-resume goes on where they were interrupted"
+    broken_off = run_apart(project, "-n", "1")
+    assert broken_off.ret == pytest.ExitCode.INTERRUPTED
+    broken_off.stdout.fnmatch_lines([" ! test_gate *-- did not report --", said])
+    resumed = run_apart(project, "--cpg-resume", "-n", "1")
+    assert resumed.ret == 0
+    resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
+    resumed.stdout.no_fnmatch_line(said)
+
+
 def test_a_gate_that_runs_out_of_time_is_finished_in_a_few_sessions(project):
     # A diagnosis says how far it came in the time that is left.
     alone = "--cpg-diagnose=never"
