@@ -44,3 +44,15 @@ def test_every_report_says_how_much_of_the_gap_a_score_of_its_own_loses(reposito
     for name in ("gate.md", "gate.html"):
         text = (repository.path / name).read_text(encoding="utf-8")
         assert "0.00: with the true dynamics" in text.replace("&#46;", ".").replace("&#58;", ":")
+
+
+def test_a_strict_session_fails_what_a_score_of_its_own_passed(repository):
+    right = GATE.replace(" - 9.0", "").replace('task="track"', 'task="track", episodes=200')
+    repository.makepyfile(right)
+    assert repository.runpytest().ret == 0
+    result = repository.runpytest("--cpg-strict")
+    assert result.ret == 1
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["MODEL AS GOOD AS ORACLE gap * in doubt  n=200/arm"])
+    said = "the learned arm also swaps score: the gap is not about dynamics alone"
+    assert said in " ".join(result.stdout.str().split())

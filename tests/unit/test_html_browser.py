@@ -93,6 +93,25 @@ def test_a_page_starts_without_a_complaint_whatever_its_gates_are_called(tmp_pat
     assert console == []
 
 
+def test_two_hundred_gates_are_shown_and_filtered_without_a_complaint(tmp_path):
+    outcomes = [{}, {"outcome": "failed", "reason": WORSE}]
+    gates = [
+        gate(f"t.py::test_gate[{i}]", (GOOD, BAD)[i % 2], **outcomes[i % 2]) for i in range(200)
+    ]
+    told, console = read(
+        html_page([session(*gates)]),
+        """
+        const before = shown("tbody tr th a").length;
+        find("button[data-state=passed]")[0].click();
+        await pause();
+        return [before, shown("tbody tr th a").length];
+        """,
+        tmp_path,
+    )
+    assert told == [200, 100]
+    assert console == []
+
+
 def test_the_policy_keeps_out_a_script_that_is_not_its_own(tmp_path):
     changed = html_page([DOCUMENT]).replace('"use strict";', '"use strict"; /* changed */')
     told, console = read(changed, 'return shown("#controls").length;', tmp_path)
