@@ -5,10 +5,14 @@ page itself, and its policy stays as it is.
 """
 
 import html
+import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
+import threading
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -215,3 +219,94 @@ def test_nothing_is_wider_than_the_window(tmp_path, width):
     )
     assert told[0] > width - 30
     assert told[1] <= told[0]
+
+
+# Of each: the text that it types, and its code.
+KEYS = {"Tab": ("", 9), "Enter": ("\r", 13), " ": (" ", 32)}
+# What the next key goes to, in a word.
+FOCUSED = """(() => {
+  const one = document.activeElement;
+  const gate = one.closest("details");
+  return one.id || (gate ? gate.id : one.dataset.state ?? one.getAttribute("href"));
+})()"""
+
+
+@contextmanager
+def keyboard(page, tmp_path):
+    """Give what types a key and says what has the focus then, and what evaluates a script.
+
+    Keys are real ones by the browser's debugging protocol alone: JSON that ends in a zero.
+    """
+    file = tmp_path / "typed.html"
+    file.write_text(page, "utf-8")
+    (inner, commands), (answers, outer) = os.pipe(), os.pipe()
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
+    profile = f"--user-data-dir={tmp_path / 'typed'}"
+    browser = subprocess.Popen(
+        ["bash", "-c", f'exec "$@" 3<&{inner} 4>&{outer}', "", BROWSER, *options, profile],  # noqa: S607
+        pass_fds=(inner, outer),
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(inner)
+    os.close(outer)
+    # One that hangs is not waited for.
+    patience = threading.Timer(120, browser.kill)
+    patience.start()
+    session, count = {}, itertools.count(1)
+    told = iter(lambda: os.read(answers, 1), b"")
+
+    def ask(method, **params):
+        number = next(count)
+        command = {"id": number, "method": method, "params": params, **session}
+        os.write(commands, json.dumps(command).encode() + b"\0")
+        while True:
+            # An error at the end of the file, where the browser has gone.
+            answer = json.loads(b"".join(itertools.takewhile(lambda one: one != b"\0", told)))
+            if answer.get("id") == number:
+                return answer["result"]
+
+    def evaluate(script):
+        return ask("Runtime.evaluate", expression=script, awaitPromise=True)["result"].get("value")
+
+    def press(key):
+        text, code = KEYS[key]
+        named = {"key": key, "windowsVirtualKeyCode": code}
+        ask("Input.dispatchKeyEvent", type="keyDown", text=text, **named)
+        ask("Input.dispatchKeyEvent", type="keyUp", **named)
+        return evaluate(FOCUSED)
+
+    try:
+        target = ask("Target.createTarget", url="about:blank")
+        session = ask("Target.attachToTarget", flatten=True, **target)
+        ask("Page.navigate", url=file.as_uri())
+        loaded = "new Promise((done) => addEventListener('load', done))"
+        evaluate(f"document.readyState === 'complete' || {loaded}")
+        yield press, evaluate
+    finally:
+        patience.cancel()
+        browser.kill()
+        browser.wait()
+        os.close(commands)
+        os.close(answers)
+
+
+def test_every_control_is_reached_and_worked_by_the_keyboard(tmp_path):
+    page = html_page(
+        [session(gate("t.py::test_a", GOOD), gate("t.py::test_b", BAD, outcome="failed"))]
+    )
+    with keyboard(page, tmp_path) as (press, evaluate):
+        assert [press("Tab") for _ in range(5)] == ["#gates", "failed", "passed", "search", "order"]
+        assert [press("Tab") for _ in range(4)] == ["#gate-1", "#gate-2", "gate-1", "gate-2"]
+        is_open = "document.getElementById('gate-2').open"
+        before = evaluate(is_open)
+        press("Enter")
+        assert evaluate(is_open) is not before
+        press(" ")
+        assert evaluate(is_open) is before
+    with keyboard(page, tmp_path) as (press, evaluate):
+        assert [press("Tab") for _ in range(3)][-1] == "passed"
+        said = "document.getElementById('shown').textContent"
+        press(" ")
+        assert evaluate(said) == "1 of 2 rows shown"
+        press("Enter")
+        assert evaluate(said) == ""
