@@ -320,9 +320,9 @@ class ArmRun:
     ) -> BoolArray:
         """Say which of these rows have just succeeded, by a step that was rewarded like this."""
         if self._least_return is None:
-            return self._task.success(states, actions) & ~self._successes[rows]
-        is_enough = self._returns[rows] + rewards >= self._least_return
-        return is_enough & (self._steps[rows] == self._task.budget)
+            return np.asarray(self._task.success(states, actions) & ~self._successes[rows])
+        is_enough: BoolArray = self._returns[rows] + rewards >= self._least_return
+        return np.asarray(is_enough & (self._steps[rows] == self._task.budget))
 
     def _is_over(self, rows: IntArray) -> BoolArray:
         spent = self._steps[rows] >= self._task.budget

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.diagnosis.coverage import Coverage
+from pytest_cpg.planners.objective import Objective
 
 # Rows of the candidates that planners chose; those behind them are random.
 LEARNED, ORACLE, FIRST_RANDOM = 0, 1, 2
@@ -59,9 +60,13 @@ class Evidence:
         Predicted effect of the action per true effect, by least squares.
     probe_distances : array [N, J] or None
         How far these states are from the training data, as multiples of the threshold.
+    objective : Objective
+        What the planner chooses plans for.
+    remaining : array [N], int
+        Steps until the budget.
     adds_up : bool
-        Whether the model's scores are of all rewards so far, as a value or the planner has it, so
-        that a plan's is its last. Past the budget none is added.
+        Whether the model's scores are of all rewards so far and a value, so that a plan's is its
+        last, whatever the planner's objective. Past the budget none is added.
     memory : "none", "decoded" or "opaque"
         Whether the model has a memory, and what it holds can be compared with what is observed.
         Where it is decoded, lengths are those of observations.
@@ -83,6 +88,8 @@ class Evidence:
     probe_spreads: FloatArray
     probe_gains: FloatArray
     probe_distances: FloatArray | None
+    objective: Objective
+    remaining: IntArray
     adds_up: bool
     memory: Memory
     coverage: Coverage | str

@@ -15,6 +15,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED, ORACLE, Evidence
+from pytest_cpg.planners.objective import rate
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.student import student_critical_value
 
@@ -68,7 +69,7 @@ class Measures:
     ranking_by_step, error_by_step : array [H]
         Means over the episodes, the latter along the oracle's plans; nan where there are none.
     promised, kept : array [N]
-        Score of the chosen plans at the step where they promise most.
+        What the chosen plans cost; of those chosen for their best step, where they promise most.
     """
 
     regret: Interval | None
@@ -99,7 +100,7 @@ class Measures:
 def measures_of(evidence: Evidence) -> Measures:
     """Return all that these decisions tell."""
     episodes, is_random = evidence.episodes, slice(FIRST_RANDOM, None)
-    actual = evidence.actual.min(axis=2)
+    actual = _in_truth(evidence.actual, evidence)
     predicted = _of_plans(evidence.predicted, evidence)
     regret = _relative_regret(predicted, actual, episodes)
     by_score = None
@@ -200,7 +201,12 @@ def kendall_taus(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def _of_plans(scores: FloatArray, evidence: Evidence) -> FloatArray:
     """Return what plans are worth to the model [N, C], of its scores along them [N, C, H]."""
-    return scores[:, :, -1] if evidence.adds_up else scores.min(axis=2)
+    return scores[:, :, -1] if evidence.adds_up else _in_truth(scores, evidence)
+
+
+def _in_truth(scores: FloatArray, evidence: Evidence) -> FloatArray:
+    """Return what plans cost to the planner [N, C], of the task's scores along them [N, C, H]."""
+    return rate(scores, evidence.remaining, objective=evidence.objective)[0]
 
 
 def _taus(evidence: Evidence) -> FloatArray:
@@ -208,7 +214,7 @@ def _taus(evidence: Evidence) -> FloatArray:
     columns = []
     for step in range(1, evidence.actual.shape[2] + 1):
         model = _of_plans(evidence.predicted[:, FIRST_RANDOM:, :step], evidence)
-        truth = evidence.actual[:, FIRST_RANDOM:, :step].min(axis=2)
+        truth = _in_truth(evidence.actual[:, FIRST_RANDOM:, :step], evidence)
         tau = kendall_taus(model, truth)
         # To call plans alike that are not is to rank them by chance; with true ties there is no
         # ranking to be had.
@@ -251,10 +257,11 @@ def _optimism(
     """
     truth = evidence.actual if evidence.rescored is None else evidence.rescored
     at = evidence.predicted.argmin(axis=2)[:, :, None]
-    if evidence.adds_up:
-        at[:] = evidence.predicted.shape[2] - 1
     promised, kept = (
-        np.take_along_axis(scores, at, axis=2)[:, :, 0] for scores in (evidence.predicted, truth)
+        np.take_along_axis(scores, at, axis=2)[:, :, 0]
+        if evidence.objective == "best" and not evidence.adds_up
+        else _of_plans(scores, evidence)
+        for scores in (evidence.predicted, truth)
     )
     both = np.where(np.isfinite(promised) & np.isfinite(kept), kept - promised, np.nan)
     values = _of_plans(truth[:, FIRST_RANDOM:], evidence)

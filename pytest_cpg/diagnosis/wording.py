@@ -60,6 +60,10 @@ _UNEXPLAINED = (
     "beyond doubt."
 )
 _TOO_FEW = "Only {count} episodes were run again, and {fewest} are needed to name a cause."
+_ALIKE = (
+    "The true scores of plans hardly differ, so that nothing tells the model's choices from "
+    "others: this does not explain the gap."
+)
 _LOOK = "Look at the measures, and at lost episodes with --cpg-replay; more episodes show more."
 
 
@@ -117,6 +121,8 @@ def _summary(
         return text[0].upper() + text[1:]
     if verdict != Verdict.MODEL_BOTTLENECK:
         return _NO_GAP.format(verdict=verdict.value)
+    if found.regret is None and count >= FEWEST_EPISODES:
+        return _ALIKE
     if found.regret is None:
         return _TOO_FEW.format(count=count, fewest=FEWEST_EPISODES)
     if not rules.misleads(found):

@@ -68,18 +68,14 @@ def evidence_of(
         coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
     return Evidence(
         **{"expected": None, "rescored": None, "probe_distances": None, **found},
-        adds_up=bound["learned"].adds_up or _is_summed(design, bound["learned"]),
+        objective=getattr(design.planner, "objective", "best"),
+        remaining=design.task.budget - decisions.at,
+        adds_up=bound["learned"].adds_up,
         memory=_memory(bound["learned"]),
         episodes=decisions.episodes,
         coverage=trained if isinstance(trained, str) else coverage,
         headroom=headroom,
     )
-
-
-def _is_summed(design: Design, learned: BoundModel) -> bool:
-    """Say whether the planner adds up the rewards of single steps."""
-    is_by_step = "reward" in learned.swapped and not learned.adds_up
-    return is_by_step and getattr(design.planner, "objective", None) == "sum"
 
 
 def _memory(learned: BoundModel) -> Memory:
@@ -129,7 +125,6 @@ class Questions:
     ) -> None:
         self._task, self._planner, self._seed = design.task, design.planner, design.seed
         self._bound, self._decisions = bound, decisions
-        self._is_summed = _is_summed(design, bound["learned"])
         self._remaining = design.task.budget - decisions.at
         self._imagination = self._ask("learned")
         self._witness = self._ask("rescored")
@@ -229,9 +224,7 @@ class Questions:
 
     def _rated(self, scores: FloatArray) -> FloatArray:
         """Leave steps past the budget out of a model's scores; where they add up, none is added."""
-        if self._is_summed:
-            scores = scores.cumsum(axis=2)
-        elif not self._bound["learned"].adds_up:
+        if not self._bound["learned"].adds_up:
             return self._within(scores)
         last = np.minimum(np.arange(scores.shape[-1]), self._remaining[:, None] - 1)
         return np.take_along_axis(scores, last[:, None], axis=2)

@@ -271,6 +271,17 @@ def test_noise_is_told_from_rewards_that_see_it():
     assert {"noise", "score"} <= {measure.name for measure in found.measures}
 
 
+@pytest.mark.parametrize("objective", ["sum", "terminal"])
+def test_plans_are_worth_what_the_planner_takes_them_for(objective):
+    planner = CEM(horizon=10, samples=48, elites=8, iterations=3, objective=objective, execute=1)
+    fault = faults()["mirrored actions"]
+    found = named(replace(fault, planner=planner), verdict=Verdict.MODEL_BOTTLENECK)
+    assert found.cause == Cause.DYNAMICS_BIAS
+    perfect = named(Fault(OwnScore(), "", planner=planner), verdict=Verdict.MODEL_BOTTLENECK)
+    regret, ranking = (measure.estimate for measure in perfect.measures[:2])
+    assert (regret, ranking) == (0, 1)
+
+
 class Planning(OwnReward):
     def plan(self, latents, rngs, remaining):
         return np.zeros((len(latents), 10, 2)), np.ones(len(latents), dtype=int)
