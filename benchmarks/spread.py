@@ -16,7 +16,6 @@ from typing import Any
 
 from benchmarks.row import Row
 
-# A network of common width.
 MODEL = """
 import pytest
 import torch
@@ -27,9 +26,9 @@ class Network(torch.nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.layers = torch.nn.Sequential(
-            torch.nn.Linear(7, 256), torch.nn.SiLU(),
-            torch.nn.Linear(256, 256), torch.nn.SiLU(),
-            torch.nn.Linear(256, 6),
+            torch.nn.Linear(7, WIDTH), torch.nn.SiLU(),
+            torch.nn.Linear(WIDTH, WIDTH), torch.nn.SiLU(),
+            torch.nn.Linear(WIDTH, 6),
         )
 
     def forward(self, observations, actions):
@@ -55,19 +54,30 @@ BLOCKS = 200
 TIMES = ("seconds", "latency_ms", "cpu_ms")
 
 
-def xdist() -> Row:
+def narrow() -> Row:
+    """Compare gates whose oracle arm, which has two threads on one worker, is half of the work."""
+    return _xdist(width=256, episodes=10)
+
+
+def wide() -> Row:
+    """Compare gates whose learned arm is most of the work: networks are as wide as TD-MPC2's."""
+    return _xdist(width=512, episodes=5)
+
+
+def _xdist(*, width: int, episodes: int) -> Row:
     """Compare eight gates on four xdist workers with the same gates on one."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "pytest.ini").write_text("[pytest]\ncpg_episodes = 10\ncpg_diagnose = never\n")
-        (folder / "conftest.py").write_text(MODEL)
+        ini = f"[pytest]\ncpg_episodes = {episodes}\ncpg_diagnose = never\n"
+        (folder / "pytest.ini").write_text(ini)
+        (folder / "conftest.py").write_text(MODEL.replace("WIDTH", str(width)))
         (folder / "test_gates.py").write_text(GATES)
         one, four = (_seconds(folder, workers) for workers in (1, 4))
         reports = [_untimed(json.loads((folder / f"{n}.json").read_text())) for n in (1, 4)]
     if reports[0] != reports[1]:
         raise RuntimeError("the reports differ")
     return Row(
-        what="8 gates, torch 256x256, -n 4, wall, same report",
+        what=f"8 gates, torch {width}x{width}, -n 4, wall, same report",
         ours=f"{four:.1f} s",
         other=f"-n 1 {one:.1f} s",
         result=f"{one / four:.1f} x",
