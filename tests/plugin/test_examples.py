@@ -74,7 +74,7 @@ def test_the_ladder_has_three_checkpoints_on_every_rung(example):
 def test_the_experiments_have_a_gate_for_every_published_cell(example):
     result = example("experiments", "--co", "-q")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*30 tests*"])
+    result.stdout.fnmatch_lines(["*32 tests*"])
     result = example("experiments", "test_perturbations.py", "--cpg-quick", "-k", "drop-next-1")
     result.assert_outcomes(passed=1)
 
