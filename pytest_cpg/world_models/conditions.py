@@ -183,7 +183,9 @@ def _suits(value: Any, said: Mapping[str, Any]) -> bool:
     example = said["example"]
     if isinstance(example, list):
         names = [value] if isinstance(value, str) else value
-        return isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
+        # A task's own `observation_keys` are a mapping, in their order.
+        is_list = isinstance(names, Sequence | Mapping)
+        return is_list and all(isinstance(name, str) for name in names)
     kind = Integral if isinstance(example, int) else Real
     return isinstance(value, kind) and not isinstance(value, bool)
 

@@ -80,6 +80,13 @@ def test_settings_of_an_official_checkpoint_say_what_to_write(tmp_path, change, 
         checkpoints.load(tmp_path / "model.pt")
 
 
+def test_the_observation_keys_of_a_task_may_be_given_as_they_are():
+    keys = {"position": 1, "velocity": 1}
+    weights = tdmpc2(observation=2, action=2, bins=11)
+    model = TDMPC2.of(weights, obs_keys=keys, action_repeat=1, simnorm_dim=8, discount=0.99)
+    assert model.conditions.obs_keys == ("position", "velocity")
+
+
 def test_every_setting_of_an_official_checkpoint_has_an_example():
     for module, takes in ((tdmpc2_module, TDMPC2.of), (dreamer_module, DreamerV3.__init__)):
         named = [p.name for p in signature(takes).parameters.values() if p.kind is p.KEYWORD_ONLY]
