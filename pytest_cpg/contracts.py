@@ -241,9 +241,11 @@ class WorldModel(Protocol):
         The task's own score is then used on what it decodes.
     ``reward(latents [..., Z], actions [..., A]) -> [...]``, in place of `score`
         Of the actions taken in these latents; one that needs a third argument gets the latents
-        they led to. A plan is then rated by minus the rewards up to each of its steps, with a
-        ``discount`` in (0, 1], by default 1, and with ``terminal_value(latents [B, Z]) -> [B]``
-        the value of where it is by then, if there is one.
+        they led to. The score of a step is then minus its reward, with a ``discount`` in (0, 1],
+        by default 1, of each step that a plan has behind it.
+    ``terminal_value(latents [B, Z]) -> [B]``, beside `reward`
+        The score of a step is then minus the return of a plan that ends there: all rewards up to
+        it, and this value of where it is by then.
     ``rates_states = False``
         It can only rate what a plan led to, not what `encode` gives: there is no third arm then.
     ``plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N])``

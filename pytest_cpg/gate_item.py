@@ -147,7 +147,7 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     item.stash[ERRORS] = []
     option = item.config.option
     # --setup-plan sets both, and runs no fixture.
-    if option.setuponly and not option.setupplan:
+    if getattr(option, "setuponly", False) and not option.setupplan:
         fail(_SETUP_ONLY)
     if attempt > 1 and not allow_reruns:
         first = item.stash.get(_FIRST_FAILURE, _BROKEN_OFF)
@@ -209,7 +209,8 @@ def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
     if item.stash[ERRORS]:
-        fail(_CAUGHT.format(error=item.stash[ERRORS][0]))
+        item.stash[_FIRST_FAILURE] = _CAUGHT.format(error=item.stash[ERRORS][0])
+        fail(item.stash[_FIRST_FAILURE])
     if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:
         fail(_NO_GATE)
     is_judged = bool(item.stash[RESULTS]) or item.stash[IS_SWEPT]
@@ -248,14 +249,20 @@ def clean_errors() -> Iterator[None]:
 
 
 def _unhide(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Fail the report of a test that skipped itself after its gate had failed.
+    """Fail the report of a test that skipped itself in a comparison, or after its gate had failed.
 
     unittest keeps what was skipped to itself, and pytest puts it in place of our failure.
     """
+    is_expected = hasattr(report, "wasxfail")
+    # Whoever marks a test as one that fails may have any failure.
+    if not report.skipped or (is_expected and item.get_closest_marker("xfail")):
+        return
     is_refused = any(judgement.reason is not None for _, judgement in item.stash.get(RESULTS, []))
-    if report.skipped and is_refused and not hasattr(report, "wasxfail"):
+    if item.stash.get(ERRORS, []) or (is_refused and not is_expected):
         report.outcome = "failed"
         report.longrepr = item.stash.get(_FIRST_FAILURE, _HIDDEN)
+        if is_expected:
+            del report.wasxfail
 
 
 def _markers(node: pytest.Item) -> list[pytest.Mark]:

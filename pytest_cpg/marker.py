@@ -182,6 +182,11 @@ def parse_gate(
             f'task {task!r} has no goal of its own. Write metric="return", threshold= with the '
             f"reward of a step that succeeds, or least_return= with the return of such an episode."
         )
+    if marked.get("threshold") is not None and marked.get("least_return") is not None:
+        raise ValueError(
+            "threshold= says which step succeeds, and least_return= which episode does. Leave one "
+            "of them out of this marker."
+        )
     margin = _margin(marked.get("margin"), metric)
     gap_level = 1 - (1 - values["confidence"]) / family_size
     episodes = episodes_of(asked, metric, gap_level, family_size)

@@ -281,9 +281,11 @@ def _digest(values: dict[str, Any]) -> str:
 def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -> dict[str, Any]:
     """Return what is known of the components, or raise _UnkeyedError."""
     named = f"task {str(task.name)!r}"
+    least = getattr(task, "least_return", None)
+    goal = None if least is None else float(least)
     values = {
         "task": _definition(named, task),
-        "facts": [str(task.name), int(task.budget), float(task.control_period)],
+        "facts": [str(task.name), int(task.budget), float(task.control_period), goal],
         "actions": _definition(f"the action space of {named}", task.actions),
         "versions": {str(name): str(found) for name, found in task.versions.items()},
         "planner": _definition(f"planner {str(planner.name)!r}", planner),

@@ -10,11 +10,11 @@ import os
 import time
 import unittest
 from collections.abc import Generator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.exits import refuse_success
 from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class SessionHooks:
         self._gates: GateSession | None = None
         self._process = os.getpid()
         self.replay: SessionReplay | None = None
+        config.add_cleanup(refuse_success(lambda: bool(self._collected), self._show))
 
     @property
     def gates(self) -> GateSession:
@@ -103,17 +104,6 @@ class SessionHooks:
         return True
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Let no test of a session with gates end it as passed, unseen by pytest."""
-        if not self._collected:
-            return (yield)
-        from pytest_cpg.exits import success_refused
-        from pytest_cpg.terminal import write_line
-
-        with success_refused(partial(write_line, item.config)):
-            return (yield)
-
-    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
         """Check markers that were not seen while collecting; show our own errors without frames."""
         __tracebackhide__ = True
@@ -165,6 +155,11 @@ class SessionHooks:
 
             put_on_report(item, call.when, report)
         return report
+
+    def _show(self, text: str) -> None:
+        from pytest_cpg.terminal import write_line
+
+        write_line(self._config, text)
 
     def _hides(self, item: pytest.Item, excuse: BaseException) -> bool:
         """Say whether a skip would hide what was measured, or broke a comparison off.

@@ -57,7 +57,7 @@ def keep_lost(
         path = lost_episodes.write(lost, folder)
     except ReportError as error:
         # Which file it is says nothing; the gate's name is in it.
-        return "", str(error).rpartition(": ")[2]
+        return "", f"{_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
     ignored = folder / ".gitignore"
     with suppress(OSError):
         if not ignored.exists():

@@ -119,6 +119,11 @@ class SessionRuns:
                 judge(result)
             running[gate] = "interrupted after its arms had run"
 
+        def on_error(error: BaseException) -> None:
+            # A replay leaves its test by a skip.
+            if self._replay is None:
+                node.stash[ERRORS].append(f"{type(error).__name__}: {error}")
+
         def on_measurement(text: str, models: int) -> None:
             node.stash[MEASUREMENTS].append(text)
             node.stash[IS_SWEPT] |= models == 1
@@ -136,7 +141,7 @@ class SessionRuns:
                 executor=executor,
                 resumes="resume" in switches,
             ),
-            on_error=lambda error: node.stash[ERRORS].append(f"{type(error).__name__}: {error}"),
+            on_error=on_error,
             on_measurement=on_measurement,
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})

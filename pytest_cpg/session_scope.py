@@ -35,7 +35,9 @@ class SessionScope:
     def has_run(self) -> bool:
         """Whether tests are run, and not only collected or set up."""
         option = self._config.option
-        return not (option.collectonly or option.setuponly or option.setupplan)
+        # The plugin of the last two may be left out.
+        names = ("collectonly", "setuponly", "setupplan")
+        return not any(getattr(option, name, False) for name in names)
 
     @property
     def required(self) -> str:

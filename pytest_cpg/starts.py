@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskError
+from pytest_cpg.tasks.variants import check_least_return
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -64,8 +65,12 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
     Raises
     ------
     TaskError
-        When an episode finds no unsolved start in 100 tries.
+        When an episode finds no unsolved start in 100 tries, or the goal of returns is no number.
     """
+    try:
+        check_least_return(getattr(task, "least_return", None))
+    except ValueError as error:
+        raise TaskError(f"{task.name}: {error}") from None
     indices = np.arange(episodes)
     seeds = np.zeros(episodes, dtype=np.int64)
     pending = indices

@@ -157,11 +157,6 @@ def _array_of(given: Any) -> Array:
         except (TypeError, ValueError, RuntimeError) as error:
             raise CpgError(f"training_data is no array: {error}") from None
     path = Path(given)
-    if path.suffix not in (".npy", ".npz"):
-        raise CpgError(
-            f"training_data {path} is no .npy or .npz file: write one by "
-            f"numpy.save({path.with_suffix('.npy').name!r}, observations)"
-        )
     try:
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
@@ -174,4 +169,6 @@ def _array_of(given: Any) -> Array:
                 )
             return np.asarray(found["observations"])
     except (OSError, ValueError, EOFError) as error:
-        raise CpgError(f"training_data {path} cannot be read: {error}") from None
+        known = path.suffix in ("", ".npy", ".npz")
+        cure = "" if known else f". Write numpy.save({path.stem + '.npy'!r}, observations)"
+        raise CpgError(f"training_data {path} cannot be read: {error}{cure}") from None

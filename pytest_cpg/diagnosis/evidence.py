@@ -64,9 +64,6 @@ class Evidence:
         What the planner chooses plans for.
     remaining : array [N], int
         Steps until the budget.
-    adds_up : bool
-        Whether the model's scores are of all rewards so far and a value, so that a plan's is its
-        last, whatever the planner's objective. Past the budget none is added.
     memory : "none", "decoded" or "opaque"
         Whether the model has a memory, and what it holds can be compared with what is observed.
         Where it is decoded, lengths are those of observations.
@@ -90,7 +87,6 @@ class Evidence:
     probe_distances: FloatArray | None
     objective: Objective
     remaining: IntArray
-    adds_up: bool
     memory: Memory
     coverage: Coverage | str
     headroom: Headroom | None

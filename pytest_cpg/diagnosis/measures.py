@@ -100,7 +100,7 @@ class Measures:
 def measures_of(evidence: Evidence) -> Measures:
     """Return all that these decisions tell."""
     episodes, is_random = evidence.episodes, slice(FIRST_RANDOM, None)
-    actual = _in_truth(evidence.actual, evidence)
+    actual = _of_plans(evidence.actual, evidence)
     predicted = _of_plans(evidence.predicted, evidence)
     regret = _relative_regret(predicted, actual, episodes)
     by_score = None
@@ -200,12 +200,7 @@ def kendall_taus(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def _of_plans(scores: FloatArray, evidence: Evidence) -> FloatArray:
-    """Return what plans are worth to the model [N, C], of its scores along them [N, C, H]."""
-    return scores[:, :, -1] if evidence.adds_up else _in_truth(scores, evidence)
-
-
-def _in_truth(scores: FloatArray, evidence: Evidence) -> FloatArray:
-    """Return what plans cost to the planner [N, C], of the task's scores along them [N, C, H]."""
+    """Return what plans cost the planner [N, C], of the scores along them [N, C, H]."""
     return rate(scores, evidence.remaining, objective=evidence.objective)[0]
 
 
@@ -214,7 +209,7 @@ def _taus(evidence: Evidence) -> FloatArray:
     columns = []
     for step in range(1, evidence.actual.shape[2] + 1):
         model = _of_plans(evidence.predicted[:, FIRST_RANDOM:, :step], evidence)
-        truth = _in_truth(evidence.actual[:, FIRST_RANDOM:, :step], evidence)
+        truth = _of_plans(evidence.actual[:, FIRST_RANDOM:, :step], evidence)
         tau = kendall_taus(model, truth)
         # To call plans alike that are not is to rank them by chance; with true ties there is no
         # ranking to be had.
@@ -259,7 +254,7 @@ def _optimism(
     at = evidence.predicted.argmin(axis=2)[:, :, None]
     promised, kept = (
         np.take_along_axis(scores, at, axis=2)[:, :, 0]
-        if evidence.objective == "best" and not evidence.adds_up
+        if evidence.objective == "best"
         else _of_plans(scores, evidence)
         for scores in (evidence.predicted, truth)
     )

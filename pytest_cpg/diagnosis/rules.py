@@ -24,6 +24,8 @@ HORIZON_ERROR = 0.5
 LEAST_OUTSIDE = 0.1
 # Of single steps: with fewer, what goes wrong is not where plans usually lead.
 LEAST_BAD = 0.05
+# With more, most are.
+MOST_BAD = 0.5
 # How often bad steps begin farther from the data than good ones where distance does not matter.
 BY_CHANCE = 0.5
 # With more than this there may be nothing inside to compare with.
@@ -126,7 +128,7 @@ def _is_biased(found: Measures) -> bool:
 
 
 def _is_local(found: Measures) -> bool:
-    return _is_above(found.bad_steps, LEAST_BAD)
+    return _is_above(found.bad_steps, LEAST_BAD) and _is_below(found.bad_steps, MOST_BAD)
 
 
 def _is_exploited(found: Measures) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from pytest_cpg.contracts import (
     FiniteActions,
     FloatArray,
     IntArray,
+    Planner,
     Plans,
     Task,
 )
@@ -20,6 +21,7 @@ from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED, Memory
 from pytest_cpg.gates.decisions import STREAM, Decisions
 from pytest_cpg.gates.design import Design
 from pytest_cpg.imagination import Imagination
+from pytest_cpg.planners.objective import Objective
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -68,14 +70,19 @@ def evidence_of(
         coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
     return Evidence(
         **{"expected": None, "rescored": None, "probe_distances": None, **found},
-        objective=getattr(design.planner, "objective", "best"),
+        objective=_objective(design.planner),
         remaining=design.task.budget - decisions.at,
-        adds_up=bound["learned"].adds_up,
         memory=_memory(bound["learned"]),
         episodes=decisions.episodes,
         coverage=trained if isinstance(trained, str) else coverage,
         headroom=headroom,
     )
+
+
+def _objective(planner: Planner) -> Objective:
+    """Return what a planner chooses plans for, as far as we know."""
+    given: Any = getattr(planner, "objective", "best")
+    return given if given in get_args(Objective) else "best"
 
 
 def _memory(learned: BoundModel) -> Memory:
@@ -142,7 +149,7 @@ class Questions:
         random = slice(FIRST_RANDOM, None)
         probes = self._probed(plans, scale)
         found = {
-            "predicted": self._rated(self._scored(predicted)),
+            "predicted": self._within(self._scored(predicted)),
             "actual": self._within(OracleDynamics(self._task).score(truth)),
             "errors": _length(imagined - seen, scale),
             "spreads": _spread(seen[:, random], scale),
@@ -156,10 +163,10 @@ class Questions:
             drawing = self._ask("learned", noise=self._decisions.streams(self._seed, _ASKED_NOISE))
             found["expected"] = found["predicted"]
             drawn = self._rolled(drawing, self._decisions.latents, plans)
-            found["predicted"] = self._rated(self._scored(drawn))
+            found["predicted"] = self._within(self._scored(drawn))
         if model.rates:
             scores = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
-            found["rescored"] = self._rated(scores.reshape(truth.shape[:-1]))
+            found["rescored"] = self._within(scores.reshape(truth.shape[:-1]))
         if not isinstance(trained, str):
             found["probe_distances"] = trained.distances(self._task.observe(probes.states))
         # A view would keep all of them.
@@ -221,13 +228,6 @@ class Questions:
         """Leave steps past the budget out."""
         steps = np.arange(scores.shape[-1])
         return np.where(steps < self._remaining[:, None, None], scores, np.inf)
-
-    def _rated(self, scores: FloatArray) -> FloatArray:
-        """Leave steps past the budget out of a model's scores; where they add up, none is added."""
-        if not self._bound["learned"].adds_up:
-            return self._within(scores)
-        last = np.minimum(np.arange(scores.shape[-1]), self._remaining[:, None] - 1)
-        return np.take_along_axis(scores, last[:, None], axis=2)
 
     def _followed(self, states: FloatArray, latents: FloatArray, plans: FloatArray) -> FloatArray:
         """Follow plans [N, C, H, A] in truth from states [N, S] that the model knows as [N, Z].

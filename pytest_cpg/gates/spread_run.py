@@ -9,13 +9,13 @@ import time
 import traceback
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import numpy as np
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 # Smaller blocks leave most of a learned model's tile empty, larger ones leave workers idle.
 _FEWEST_EPISODES = 10
 _BLOCKS_PER_WORKER = 4
-# Models, tasks and arms that a worker keeps: those of a gate, and of the one before.
+# Tasks and models that a worker keeps, and arms: those of a gate, and some of the one before.
 _MOST_LOADED = 6
 
 _OTHER_ANSWER = (
@@ -212,7 +212,7 @@ class SpreadRun:
                     whole = self._finished
                     self._finished = part if whole is None else whole.followed_by(part)
                     joined += 1
-            _SENT.setdefault(self._executor, set()).update(self._workload.keys)
+            _sent_to(self._executor).update(self._workload.keys)
         finally:
             self._seconds += time.perf_counter() - begun
         finished = self.finished
@@ -225,7 +225,7 @@ class SpreadRun:
         return 0 if self._finished is None else self._finished.arm.episodes
 
     def _submit(self, block: Block, equipped: bool) -> Future[StoredArm | None]:
-        workload, sent = self._workload, _SENT.get(self._executor, set())
+        workload, sent = self._workload, _sent_to(self._executor)
         parcels = (*workload.parts, workload.whole) if equipped else ()
         if str(block) not in self._asked:
             # A worker that is new since then asks for them.
@@ -271,6 +271,19 @@ def run_block(
         lost = WorldModelError(f"{type(error).__name__}: {error}")
         lost.add_note("".join(traceback.format_exception(error)))
         raise lost from None
+
+
+def _sent_to(executor: Executor) -> set[str]:
+    """Return the keys of what an executor's workers have been sent, to be added to."""
+    known = _SENT.get(id(executor))
+    if known is None or known[0]() is not executor:
+        try:
+            known = ref(executor), set[str]()
+        # One of a user's, with slots alone: it is sent everything again.
+        except TypeError:
+            return set()
+        _SENT[id(executor)] = known
+    return known[1]
 
 
 def _parts(keys: tuple[str, ...], parcels: tuple[executors.Parcel, ...]) -> list[Any] | None:
@@ -340,8 +353,8 @@ class _Loaded:
 
 _LOADED: OrderedDict[str, _Loaded] = OrderedDict()
 _PARTS: OrderedDict[str, Any] = OrderedDict()
-# What has been sent to whom; a worker that has it no more asks again.
-_SENT: WeakKeyDictionary[Executor, set[str]] = WeakKeyDictionary()
+# What has been sent to whom, by the executor's id; a worker that has it no more asks again.
+_SENT: dict[int, tuple[Callable[[], Executor | None], set[str]]] = {}
 _LOCK = threading.Lock()
 
 

@@ -95,7 +95,7 @@ class SuiteTask:
         if self.threshold != THRESHOLD:
             found.append(f"threshold={self.threshold:g}")
         if self.least_return is not None:
-            found.append(f"least_return={self.least_return:g}")
+            found.append(f"least_return={self.least_return:.12g}")
         object.__setattr__(self, "name", titled(self.name, *found))
 
     def __reduce__(self) -> tuple[Any, ...]:

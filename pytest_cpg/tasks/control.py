@@ -195,7 +195,7 @@ class ControlTask:
         if self.threshold not in (None, self.formulas.threshold):
             found.append(f"threshold={self.threshold:g}")
         if self.least_return is not None:
-            found.append(f"least_return={self.least_return:g}")
+            found.append(f"least_return={self.least_return:.12g}")
         return titled(plain, *found)
 
 

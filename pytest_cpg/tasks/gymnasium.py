@@ -198,7 +198,7 @@ class GymnasiumTask:
         check_least_return(self.least_return)
         check_score(self.score_of)
         asked = [
-            f"{name}={getattr(self, name):g}"
+            f"{name}={getattr(self, name):.12g}"
             for name, usual in (("action_repeat", 1), ("threshold", None), ("least_return", None))
             if getattr(self, name) != usual
         ]

@@ -85,11 +85,6 @@ class BoundModel:
         return not {"score", "decoder", "reward", "value"}.isdisjoint(self.swapped)
 
     @property
-    def adds_up(self) -> bool:
-        """Whether the score of a step counts all rewards up to it: a value stands behind them."""
-        return "value" in self.swapped
-
-    @property
     def rescored(self) -> BoundModel | None:
         """The true dynamics rated by this model, where that differs from the oracle."""
         return self.witness if self.rates else None

@@ -137,7 +137,8 @@ def prefix_of(weights: Weights, names: Collection[str]) -> str | None:
         for place in range(len(parts)):
             if ".".join(parts[place:]) in names:
                 found["".join(f"{part}." for part in parts[:place])] += 1
-    prefix, count = found.most_common(1)[0] if found else ("", 0)
+    # Of prefixes that stand before as many, the shortest: a copy may lie beside the weights.
+    prefix, count = min(found.items(), key=lambda one: (-one[1], len(one[0])), default=("", 0))
     return prefix if 2 * count > len(names) else None
 
 
@@ -208,9 +209,9 @@ def _problems(
     """Return a line for each key that is not as a layout has it; None is a shape not known yet."""
     others = [name for name in weights if name not in layout and not name.startswith(ignored)]
     # What is missing usually stands there under another name.
-    likely: dict[str, str] = {}
-    for name in layout.keys() - weights.keys():
-        likely.update(dict.fromkeys(get_close_matches(name, others, n=1, cutoff=_LIKENESS), name))
+    absent = [name for name in layout if name not in weights]
+    close = {found: get_close_matches(found, absent, n=1, cutoff=_LIKENESS) for found in others}
+    likely = {found: names[0] for found, names in close.items() if names}
     meant = {name: found for found, name in likely.items()}
     missing, misshaped = [], []
     for name, shape in layout.items():

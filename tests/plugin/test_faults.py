@@ -1,5 +1,6 @@
 """What was broken, what the user saw, and the exit code: nothing green, no frame of ours."""
 
+import os
 import re
 import subprocess
 import sys
@@ -52,6 +53,13 @@ BROKEN_MODELS = [
     ("no memory", model("if late(): raise MemoryError('8 EiB')"), 1, "MemoryError: 8 EiB"),
     ("exits", model("if late(): sys.exit(0)"), 1, "SystemExit: 0"),
     ("exits unseen", model("if late(): os._exit(0)"), 1, "SystemExit: os._exit(0) would have"),
+    ("exits by 256", model("if late(): os._exit(256)"), 1, "SystemExit: os._exit(0) would have"),
+    (
+        "exits by a name",
+        f"from os import _exit\n\n{model('if late(): _exit(0)')}",
+        1,
+        "SystemExit: os._exit(0) would have",
+    ),
     ("leaves pytest", model("if late(): pytest.exit('enough', 0)"), 1, "did not report"),
     ("interrupted", model("if late(): raise KeyboardInterrupt"), 2, "interrupted in arm 2/3"),
     (
@@ -125,6 +133,40 @@ def test_a_broken_model(repository, text, code, said):
         assert ". test_other" in output
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["pytest.skip('no GPU')", "raise unittest.SkipTest('no GPU')", "pytest.xfail('known')"],
+)
+@pytest.mark.parametrize("is_caught", [False, True])
+def test_a_test_case_hides_no_comparison_that_was_broken_off(repository, line, is_caught):
+    repository.makepyfile(
+        test_gates=f"""
+        import unittest
+        import pytest
+        {HEAD.replace(chr(10), chr(10) + "        ")}
+        def model(observations, actions):
+            if late():
+                {"1 / 0" if is_caught else line}
+            return observations + actions
+
+        @pytest.mark.cpg(task="track")
+        class TestGates(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def take(self, benchmark_runner):
+                self.benchmark_runner = benchmark_runner
+
+            def test_gate(self):
+                try:
+                    self.benchmark_runner.compare(learned=model)
+                except ZeroDivisionError:
+                    {line}
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    assert "a comparison was broken off: " in result.stdout.str()
+
+
 def test_a_thread_that_ends_the_session_does_not_pass_it(repository):
     ends = "if late(): thread = threading.Thread(target=os._exit, args=(0,)); thread.start()"
     check(run_apart(repository, model(f"{ends}; thread.join()")), 1, "os._exit(0) would have ended")
@@ -142,16 +184,45 @@ def test_what_a_model_raises_is_shown_without_frames_of_ours(repository, workers
     assert not re.findall(r'File "\S*pytest_cpg/', output)
 
 
+FORKS = """
+def fork():
+    child = os.fork()
+    if child:
+        open("child", "w").write(str(child))
+
+
+"""
+LATE = """
+
+def test_unit():
+    parent = PID != os.getpid() and os.getppid()
+    while parent and os.getppid() == parent:
+        time.sleep(0.05)
+    assert PID != os.getpid()
+"""
+
+
 def test_a_model_that_forks_leaves_reports_to_its_parent(repository):
-    write(repository, "PID = os.getpid()\n\n" + model("if late() and len(calls) == 40: os.fork()"))
+    text = model("if late() and len(calls) == 40: fork()")
+    write(repository, f"PID = os.getpid()\n{FORKS}{text}")
     with (repository.path / "test_gates.py").open("a", encoding="utf-8") as file:
-        file.write("\n\ndef test_unit():\n    time.sleep(PID != os.getpid())\n")
-        file.write("    assert PID != os.getpid()\n")
+        file.write(LATE)
     result = repository.runpytest_subprocess("-q", "--cpg-md=out.md", "-W", "ignore")
     assert result.ret == 1
-    # A child that went on would be done, and have passed, a second later.
-    time.sleep(2)
+    # A child that went on would have waited for its parent's end, and passed.
+    child = int((repository.path / "child").read_text())
+    deadline = time.monotonic() + 60
+    while is_running(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert "failed" in (repository.path / "out.md").read_text(encoding="utf-8").splitlines()[1]
+
+
+def is_running(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 HARMLESS = {

@@ -398,8 +398,10 @@ def test_training_data_under_another_name_or_kind_says_what_to_write(tmp_path):
     np.savez(tmp_path / "data.npz", obs=everywhere(), actions=everywhere())
     said = read_training_data(tmp_path / "data.npz", size=4)
     assert said.endswith("has no array named observations, only obs, actions")
-    said = read_training_data("data.pt", size=4)
-    assert said.endswith("write one by numpy.save('data.npy', observations)")
+    (tmp_path / "data.csv").write_text("1,2\n")
+    said = read_training_data(tmp_path / "data.csv", size=4)
+    assert said.endswith("Write numpy.save('data.npy', observations)")
+    assert "cannot be read" in read_training_data("", size=4)
 
 
 def test_pickled_training_data_is_refused(tmp_path):

@@ -88,6 +88,12 @@ class Earning(Track):
         return -np.abs(states[..., 0])
 
 
+@pytest.mark.parametrize("least", [float("nan"), "much"])
+def test_a_goal_of_returns_that_is_no_number_is_named(least):
+    with pytest.raises(TaskError, match=r"track: least_return: need a number, what the rewards"):
+        sample_starts(Earning(least_return=least), 2, seed=0)
+
+
 def test_a_return_that_is_a_goal_decides_at_the_end_of_an_episode():
     task = Earning(far=12.0)
     starts = sample_starts(task, 20, seed=1)

@@ -95,8 +95,9 @@ def test_an_environment_without_a_goal_asks_for_one():
     assert spec_of(task="gym:CartPole-v1", metric="return").task_options == ()
     for goal in ({"threshold": 2}, {"least_return": 50}):
         assert spec_of(task="gym:CartPole-v1", **goal).task == "gym:CartPole-v1"
-    with pytest.raises(ValueError, match="Leave one of them out"):
-        spec_of(task="gym:CartPole-v1", least_return=50, metric="return")
+    for other in ({"metric": "return"}, {"threshold": 2}):
+        with pytest.raises(ValueError, match="Leave one of them out"):
+            spec_of(task="gym:CartPole-v1", least_return=50, **other)
 
 
 @pytest.mark.parametrize(
