@@ -28,6 +28,7 @@ def main() -> None:
         wall.acrobot,
         wall.warm,
         wall.overhead,
+        wall.overhead_of_a_cheap_planner,
         wall.stopping_early,
         spread.narrow,
         spread.wide,
