@@ -10,6 +10,7 @@ import numpy as np
 from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
 from pytest_cpg.world_models.conventions import ArrayFunction
 from pytest_cpg.world_models.gradients import PlanGradient
+from pytest_cpg.world_models.rating import behind
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -96,7 +97,7 @@ class BoundModel:
 
     def described(self, latents: FloatArray) -> FloatArray:
         """Return what latents [..., Z] say of the world, without the rewards of a plan so far."""
-        return latents[..., :-2] if "reward" in self.swapped else latents
+        return latents[..., : latents.shape[-1] - behind(self.swapped)]
 
     @property
     def plan_gradient(self) -> ArrayFunction | None:

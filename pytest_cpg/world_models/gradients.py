@@ -127,7 +127,9 @@ class _Path:
     def _by_rewards(self, begun: Any, plans: Any) -> Any:
         """Return scores [B, H] as `Rating.scores` has them."""
         torch, learned = self._torch, self._learned
-        own, earned, weight = begun[:, :-2], begun[:, -2:-1], begun[:, -1:]
+        has_value = callable(getattr(learned, "terminal_value", None))
+        end = begun.shape[1] - 2 - has_value
+        own, earned, weight = begun[:, :end], begun[:, end : end + 1], begun[:, end + 1 : end + 2]
         reached = self._imagine(own, plans)
         before = torch.cat([own[:, None], reached[:, :-1]], 1)
         takes_both = reads_both_ends(learned.reward)
@@ -135,7 +137,7 @@ class _Path:
         steps = torch.arange(plans.shape[1] + 1, dtype=begun.dtype, device=begun.device)
         weights = weight * float(getattr(learned, "discount", 1.0)) ** steps
         own_rewards = weights[:, :-1] * rewards
-        if not callable(getattr(learned, "terminal_value", None)):
+        if not has_value:
             return -own_rewards
         total = earned + torch.cumsum(own_rewards, 1)
         value = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))

@@ -11,14 +11,15 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.world_models.bound import BoundModel, Methods
-from pytest_cpg.world_models.callables import adapt
+from pytest_cpg.world_models.callables import adapt, agree
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.nesting import flattened
 from pytest_cpg.world_models.observing import observer_of
 from pytest_cpg.world_models.own_planner import OwnPlanner
 from pytest_cpg.world_models.rating import Rating, rating_of
 from pytest_cpg.world_models.rescoring import witness
-from pytest_cpg.world_models.tiling import check_rows, tiled_for
+from pytest_cpg.world_models.tiling import check_rows, tile_of, tiled, tiled_for
+from pytest_cpg.world_models.torch_state import is_elsewhere
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -47,6 +48,9 @@ class LatentModel:
     rating : Rating
     observe : callable or None
         Maps the planner's latents [..., Z] to observations [..., O].
+    journey : callable or None
+        Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
+        and noise to the planner's latents [B, H, Z].
     """
 
     encode: ArrayFunction
@@ -54,6 +58,7 @@ class LatentModel:
     rollout: ArrayFunction
     rating: Rating
     observe: ArrayFunction | None
+    journey: ArrayFunction | None = None
 
 
 def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:
@@ -110,6 +115,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         rollout=rollout,
         rating=rating,
         observe=observer_of(learned, task, rating, imagined),
+        journey=_journey_of(learned, rating, latents, plans, *noise, reached=imagined),
     )
     # A latent that is encoded has no plan behind it, which some rate by.
     bound = replace(
@@ -126,6 +132,41 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         return bound
     planner = OwnPlanner(learned, task, latents, own=rating.own)
     return replace(bound, planner=planner, swapped=(*bound.swapped, "planner"))
+
+
+def _journey_of(
+    learned: Any,
+    rating: Rating,
+    latents: FloatArray,
+    plans: FloatArray,
+    *noise: FloatArray,
+    reached: FloatArray,
+) -> ArrayFunction | None:
+    """Return how a model on another device is asked for a whole round at once, if it can be.
+
+    Checked on rows whose plans reach ``reached`` when they are asked for by themselves.
+    """
+    if rating.reward is None or not is_elsewhere(learned):
+        return None
+    from pytest_cpg.world_models.tensors import journey_there
+
+    there = journey_there(learned)
+    if there is None:
+        return None
+    whole, size = tiled(there, rows=tile_of(learned)), latents.shape[1]
+
+    def journey(latents: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
+        found = whole(rating.own(latents), plans, *noise)
+        rated = (found[..., column] for column in range(size, found.shape[2]))
+        return rating.joined(latents, found[..., :size], *rated)
+
+    begun = rating.begun(latents)
+    try:
+        found = journey(begun, plans, *noise)
+    # Methods that take arrays alone may raise anything for tensors.
+    except Exception:
+        return None
+    return journey if agree(found, rating.along(begun, plans, reached)) else None
 
 
 def observed(task: Task, states: FloatArray) -> FloatArray:
@@ -260,6 +301,8 @@ def bind_parts(
     rating, carry = model.rating, model.update
 
     def rollout(latents: FloatArray, actions: FloatArray, *noise: FloatArray) -> FloatArray:
+        if model.journey is not None:
+            return model.journey(latents, actions, *noise)
         reached = model.rollout(rating.own(latents), actions, *noise)
         return rating.along(latents, actions, reached)
 

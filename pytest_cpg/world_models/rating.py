@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +22,9 @@ class Rating(NamedTuple):
 
     A step's score is minus its reward, so that every objective means what it means with a task's
     score. With a value behind it, it is minus the return of a plan that ends there: all rewards
-    and the value. Then a planner's latents are the model's own with two numbers behind them: what
-    was earned, and the discount of what comes next. So the score of a step needs nothing but its
-    latents, and a plan may be imagined in several pieces.
+    and the value. Then a planner's latents are the model's own with two or three numbers behind
+    them: what was earned, the discount of what comes next, and the value, if there is one. So the
+    score of a step needs nothing but its latents, and a plan may be imagined in several pieces.
 
     Attributes
     ----------
@@ -49,13 +49,14 @@ class Rating(NamedTuple):
 
     def begun(self, own: FloatArray) -> FloatArray:
         """Return the latents that a plan begins with, from the model's own [B, Z]."""
-        if self.reward is None:
-            return own
-        return np.concatenate([own, np.tile([0.0, 1.0], (len(own), 1))], axis=1)
+        # Nothing is earned yet, and no plan has led here whose end has a value.
+        behind = [0.0, 1.0, 0.0][: self._behind]
+        return np.concatenate([own, np.tile(behind, (len(own), 1))], axis=1) if behind else own
 
     def own(self, latents: FloatArray) -> FloatArray:
         """Return the model's own part of a planner's latents [..., Z]."""
-        return latents if self.reward is None else np.ascontiguousarray(latents[..., :-2])
+        size = latents.shape[-1] - self._behind
+        return np.ascontiguousarray(latents[..., :size]) if self._behind else latents
 
     def along(self, latents: FloatArray, actions: FloatArray, reached: FloatArray) -> FloatArray:
         """Return the planner's latents on a way from some of them [B, Z].
@@ -65,25 +66,44 @@ class Rating(NamedTuple):
         if self.reward is None:
             return reached
         before = np.concatenate([self.own(latents)[:, None], reached[:, :-1]], axis=1)
-        rewards = self.reward(before, actions, reached)
+        rated = [self.reward(before, actions, reached)]
+        if self.value is not None:
+            rated.append(self.value(reached))
+        return self.joined(latents, reached, *rated)
+
+    def joined(
+        self, latents: FloatArray, reached: FloatArray, rewards: FloatArray, *values: FloatArray
+    ) -> FloatArray:
+        """Return the planner's latents on a way that was rated: rewards, and values, [B, H]."""
+        earned, discount = (latents[:, -self._behind + place, None] for place in (0, 1))
         # Of each step's reward; the last is of what comes after all of them.
         weights = np.cumprod(
-            np.concatenate([latents[:, -1:], np.full(rewards.shape, self.discount)], axis=1), axis=1
+            np.concatenate([discount, np.full(rewards.shape, self.discount)], axis=1), axis=1
         )
-        earned = weights[:, :-1] * rewards
-        if self.value is not None:
-            # Without a value, what a short plan and a long one earned cannot be compared.
-            earned = latents[:, -2:-1] + np.cumsum(earned, axis=1)
-        return np.concatenate([reached, earned[..., None], weights[:, 1:, None]], axis=2)
+        rewards = weights[:, :-1] * rewards
+        # Without a value, what a short plan and a long one earned cannot be compared.
+        earned = earned + np.cumsum(rewards, axis=1) if values else rewards
+        behind = [part[..., None] for part in (earned, weights[:, 1:], *values)]
+        return np.concatenate([reached, *behind], axis=2)
+
+    @property
+    def _behind(self) -> int:
+        """How many numbers stand behind the model's own latents."""
+        return behind(self.swapped)
 
     def scores(self, latents: FloatArray) -> FloatArray:
         """Rate a planner's latents [B, H, Z]: scores [B, H], lower is better."""
         if self.score is not None:
             return self.score(latents)
-        earned = latents[..., -2]
         if self.value is None:
-            return -earned
-        return -(earned + latents[..., -1] * self.value(self.own(latents)))
+            return np.asarray(-latents[..., -2])
+        earned, discount, value = np.moveaxis(latents[..., -3:], -1, 0)
+        return np.asarray(-(earned + discount * value))
+
+
+def behind(swapped: Sequence[str]) -> int:
+    """Return how many numbers stand behind the own latents of a model with such a rating."""
+    return ("reward" in swapped) * 2 + ("value" in swapped)
 
 
 def rating_of(

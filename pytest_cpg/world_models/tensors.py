@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.rating import reads_both_ends
 from pytest_cpg.world_models.tiling import tile_of
 
 try:
@@ -84,6 +85,35 @@ def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
         return found
 
     return rollout
+
+
+def journey_there(learned: Any) -> ArrayFunction | None:
+    """Return rollouts of a torch module with their rewards and values, which come back as one.
+
+    It maps latents [B, Z] and actions [B, H, A] to [B, H, Z + 1], or Z + 2 with a value: latents,
+    rewards, values. None for what is no module with weights of its own.
+    """
+    weights = learned.parameters() if isinstance(learned, torch.nn.Module) else ()
+    own = next((value for value in weights if value.is_floating_point()), None)
+    if own is None:
+        return None
+    takes_both = reads_both_ends(learned.reward)
+
+    def journey(latents: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
+        there = [
+            torch.tensor(v, dtype=own.dtype, device=own.device) for v in (latents, plans, *noise)
+        ]
+        reached = learned.rollout(*there)
+        before = torch.cat([there[0][:, None], reached[:, :-1]], dim=1)
+        rated = [learned.reward(before, there[1], *[reached] * takes_both)]
+        if callable(getattr(learned, "terminal_value", None)):
+            values = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
+            rated.append(values.reshape(reached.shape[:2]))
+        columns = [column.reshape(reached.shape[:2])[..., None] for column in rated]
+        found: FloatArray = torch.cat([reached, *columns], dim=2).detach().cpu().double().numpy()
+        return found
+
+    return journey
 
 
 def mish(values: Tensor) -> Tensor:

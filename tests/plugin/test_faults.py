@@ -231,6 +231,7 @@ HARMLESS = {
     "starts a thread": ("threading.Thread(target=time.sleep, args=(0,)).start()",),
     "changes its input": ("observations += actions; actions *= 0",),
     "forks": ("pid = os.fork() if late() and len(calls) < 33 else 1", "pid or os._exit(0)"),
+    "leaks": ("calls.append(np.zeros((100, 1000)))",),
     "sets an alarm": ("signal.alarm(0)",),
 }
 

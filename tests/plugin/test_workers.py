@@ -270,9 +270,11 @@ def test_any_executor_may_run_the_episodes(repository):
     conftest.write_text(
         f"{text}\n\n"
         "from concurrent.futures import ThreadPoolExecutor\n\n\n"
+        "class Pool(ThreadPoolExecutor):\n"
+        "    __hash__ = None\n\n\n"
         '@pytest.fixture(scope="session")\n'
         "def cpg_executor():\n"
-        "    with ThreadPoolExecutor(2) as executor:\n"
+        "    with Pool(2) as executor:\n"
         "        yield executor\n",
         encoding="utf-8",
     )
@@ -280,7 +282,7 @@ def test_any_executor_may_run_the_episodes(repository):
     assert result.ret == 0
     assert found == expected
     closed = "    executor = ThreadPoolExecutor(2)\n    executor.shutdown()\n    yield executor\n"
-    text = conftest.read_text(encoding="utf-8").split("    with Thread")[0]
+    text = conftest.read_text(encoding="utf-8").split("    with Pool")[0]
     conftest.write_text(text + closed, encoding="utf-8")
     refused = repository.runpytest()
     assert refused.ret == 1

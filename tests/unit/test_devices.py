@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import bind, binding, tensors
+from pytest_cpg.world_models import bind, binding, latent, tensors, tiling
 from pytest_cpg.world_models.tensors import rollout_there
 from pytest_cpg.world_models.tiling import TILE, TILE_ELSEWHERE, tile_of, tiled
 
@@ -72,6 +72,71 @@ def test_a_rollout_that_differs_on_its_device_is_taken_step_by_step(monkeypatch)
     monkeypatch.setattr(binding, "is_elsewhere", lambda learned: True)
     monkeypatch.setattr(tensors, "rollout_there", lambda *_, **__: lambda *_: np.zeros((8, 3, 2)))
     assert np.array_equal(bind(model, task, **probe).rollout(observations, plans), expected)
+
+
+class Latent(torch.nn.Module):
+    """A latent model on tensors alone."""
+
+    discount = 0.9
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.step, self.pay = torch.nn.Linear(4, 2), torch.nn.Linear(2, 1)
+
+    def rollout(self, latents, actions):
+        reached = []
+        for action in actions.unbind(dim=1):
+            latents = latents + self.step(torch.cat([latents, action], dim=-1))
+            reached.append(latents)
+        return torch.stack(reached, dim=1)
+
+    def reward(self, latents, actions, reached):
+        return self.pay(reached)[..., 0] - self.pay(latents)[..., 0]
+
+
+class Valuing(Latent):
+    def terminal_value(self, latents):
+        return latents.sum(dim=-1)
+
+
+@pytest.mark.parametrize("kind", [Latent, Valuing])
+def test_a_round_of_a_model_with_rewards_comes_back_from_its_device_once(kind, monkeypatch):
+    task, model = maze(), kind()
+    actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
+    states = task.reset(np.arange(40))
+    probe = {"probe_states": states[:8], "probe_actions": actions}
+    plans = task.actions.sample([np.random.default_rng(1)], (40, 5))[0]
+
+    def planned(bound):
+        reached = bound.rollout(bound.encode(states), plans)
+        # Going on from there, as a search in pieces does.
+        again = bound.rollout(reached[:, -1], plans)
+        return bound.score(np.concatenate([reached, again], axis=1))
+
+    expected = planned(bind(model, task, **probe))
+    for module in (latent, tiling):
+        monkeypatch.setattr(module, "is_elsewhere", lambda learned: True)
+    bound = bind(model, task, **probe)
+    counts, cpu = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: counts.append(1) or cpu(tensor))
+    found = planned(bound)
+    assert len(counts) == 2
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+class OnArrays(Latent):
+    def reward(self, latents, actions, reached):
+        return super().reward(*map(torch.as_tensor, (latents, actions, np.asarray(reached))))
+
+
+def test_methods_that_are_not_for_tensors_are_asked_one_by_one(monkeypatch):
+    task, model = maze(), OnArrays()
+    monkeypatch.setattr(latent, "is_elsewhere", lambda learned: True)
+    actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
+    probe = {"probe_states": task.reset(np.arange(8)), "probe_actions": actions}
+    monkeypatch.setattr(tensors, "journey_there", lambda learned: lambda *_: 1 / 0)
+    assert bind(model, task, **probe).swapped == ("dynamics", "reward")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a graphics processor")
