@@ -43,8 +43,8 @@ _NO_GATE = (
 
 _CAUGHT = """\
 a comparison was broken off: {error}
-That is no result, and nothing may hide it. Let the error leave the test, skip before the
-comparison, or leave the model out."""
+That is no result, and nothing may hide it. Let the error leave the test, skip
+before the comparison, or leave the model out."""
 
 _BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended."
 
