@@ -39,15 +39,16 @@ def _is_environment(value: object) -> bool:
     return all(hasattr(value, name) for name in _MEMBERS)
 
 
-def flat(observation: Any, space: Any, title: str) -> FloatArray:
-    """Return an observation as one row, or raise ComponentError if its space says another."""
-    if np.size(observation) != np.prod(space.shape):
+def flat(observation: Any, size: int, space: Any, title: str) -> FloatArray:
+    """Return an observation as one row [O], or raise ComponentError if its space says another."""
+    row = np.ravel(observation)
+    if row.size != size:
         raise ComponentError(
             f"{title} observes an array of shape {list(np.shape(observation))}, and its "
             f"observation_space is {space}. Let reset and step return what that says, or correct "
             f"observation_space."
         )
-    return np.ravel(observation)
+    return row
 
 
 def check_numbers(observations: FloatArray, rewards: FloatArray, title: str) -> None:

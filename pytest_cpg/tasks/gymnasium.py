@@ -90,7 +90,7 @@ class World:
         """Return the state [S] at the start of a seed's episode."""
         with self._lock:
             kept, observation = self._keeper.begin(seed)
-            seen = flat(observation, self.spaces[0], self.title)
+            seen = flat(observation, self.observed, self.spaces[0], self.title)
             return np.concatenate([kept, seen, np.zeros(_OUTCOME)])
 
     def advance(
@@ -121,7 +121,7 @@ class World:
     def _step(self, row: FloatArray, action: FloatArray, *, is_kept: bool) -> None:
         before = self._keeper.before() if is_kept else None
         observation, reward, terminated, _, _ = self._running.step(self._given(action))
-        row[self.size : -_OUTCOME] = flat(observation, self.spaces[0], self.title)
+        row[self.size : -_OUTCOME] = flat(observation, self.observed, self.spaces[0], self.title)
         total, best = row[-_OUTCOME] + float(reward), max(row[-_OUTCOME + 1], float(reward))
         row[-_OUTCOME:] = total, best, bool(terminated)
         if is_kept:
