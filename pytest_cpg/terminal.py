@@ -36,9 +36,10 @@ def _write_raw(config: pytest.Config, text: str) -> None:
 
 
 def write_line(config: pytest.Config, text: str) -> None:
-    """Print a line past pytest's capture."""
+    """Print a line past pytest's capture, at once: whatever is left would be captured, or lost."""
     with _uncaptured(config):
         config.get_terminal_writer().line(text)
+        config.get_terminal_writer().flush()
 
 
 def _free_columns(config: pytest.Config) -> int:
