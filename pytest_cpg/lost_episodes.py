@@ -29,6 +29,8 @@ _DIGITS = 8
 _LONGEST_SLUG = 60
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _TARGET = re.compile(r"(.+)::([0-9]{1,9}(?:,[0-9]{1,9})*)", re.DOTALL)
+# Starts are sampled up to the last episode, which takes seconds for so many.
+_MOST_EPISODES = 1_000_000
 _TEXTS = ("gate", "nodeid", "task", "planner", "weights", "perturbation")
 
 
@@ -242,6 +244,9 @@ def _parsed(values: dict[str, Any]) -> LostEpisodes:
     for name, right in is_right.items():
         if not right:
             raise ValueError(f"it has {values[name]!r:.40} as its {name}")
+    if values["episodes"] and values["episodes"][-1] >= _MOST_EPISODES:
+        last = values["episodes"][-1]
+        raise ValueError(f"it names episode {last}, and a replay goes to {_MOST_EPISODES - 1}")
     pair = {name: tuple(values[name]) for name in ("episodes", "oracle_steps")}
     if len(pair["episodes"]) != len(pair["oracle_steps"]):
         raise ValueError("it has not as many oracle_steps as episodes")

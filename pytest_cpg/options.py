@@ -6,6 +6,9 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any, Literal
 
+# Of every variable of the environment that is an option.
+PREFIX = "PYTEST_CPG_"
+
 
 def whole(least: int, most: float = float("inf")) -> Callable[[Any], int]:
     """Return a parser of whole numbers from ``least`` to ``most``."""
@@ -134,7 +137,7 @@ class Option:
     @property
     def variable(self) -> str:
         """As set in the environment."""
-        return f"PYTEST_CPG_{self.name.upper()}"
+        return f"{PREFIX}{self.name.upper()}"
 
 
 OPTIONS = (

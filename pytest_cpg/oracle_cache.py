@@ -10,8 +10,6 @@ import platform
 import re
 import sys
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -149,11 +147,9 @@ class OracleCache:
                 continue
             except OSError as error:
                 return None, f"a stored arm cannot be read: {error}"
-            # What is in a file that was not written here may be wrong in any way.
-            except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
-                note = f"{paths[0]} is not as it was written; its arm is run again"
-                with suppress(OSError):
-                    paths[0].unlink()
+            # Broad, as the bytes of a damaged file may break any of its readers.
+            except Exception:
+                note = _dropped(paths[0])
         return None, note
 
     def store(self, key: str, stored: StoredArm) -> str | None:
@@ -184,17 +180,23 @@ class OracleCache:
             for path in self._files(key):
                 path.unlink(missing_ok=True)
 
-    def load_snapshot(self, key: str) -> dict[str, npt.NDArray[Any]] | None:
-        """Return the snapshot stored under a key; None where there is none that can be read."""
+    def load_snapshot(self, key: str) -> tuple[dict[str, npt.NDArray[Any]] | None, str | None]:
+        """Return the snapshot stored under a key, and a note on a broken file, now removed."""
         path = self._snapshot_path(key)
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            # Numpy leaves a damaged archive open that it opened itself.
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
                 values = dict(arrays)
-        # What is in a file that was not written here may be wrong in any way.
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
-            return None
-        is_ours = str(values.pop("key", "")) == key
-        return values if is_ours and str(values.pop("sha256", "")) == _bits_of(values) else None
+            if str(values.pop("key")) == key and str(values.pop("sha256")) == _bits_of(values):
+                return values, None
+        except FileNotFoundError:
+            return None, None
+        except OSError as error:
+            return None, f"the snapshot of an arm cannot be read: {error}"
+        # Broad, as the bytes of a damaged archive may break any of its readers.
+        except Exception:
+            return None, _dropped(path)
+        return None, _dropped(path)
 
     def store_snapshot(self, key: str, values: Mapping[str, npt.NDArray[Any]]) -> None:
         """Keep a snapshot of an unfinished arm in place of the one before, if that can be done."""
@@ -256,6 +258,13 @@ def _read(path: Path, key: str) -> StoredArm:
     with suppress(OSError):
         os.utime(path)
     return stored
+
+
+def _dropped(path: Path) -> str:
+    """Remove a broken file, and return a note that says so."""
+    with suppress(OSError):
+        path.unlink()
+    return f"{path} is not as it was written; its arm is run again"
 
 
 def _bits_of(values: Mapping[str, npt.NDArray[Any]]) -> str:

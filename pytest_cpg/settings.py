@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.options import OPTIONS, SWITCHES, Option
+from pytest_cpg.options import OPTIONS, PREFIX, SWITCHES, Option
+from pytest_cpg.processors import SHARERS
 
 # What decides a gate, and is asked of all of them alike.
 _OF_ALL_GATES = {"correction", "family_size", "baseline"}
@@ -111,6 +112,7 @@ def read_settings(config: pytest.Config) -> Settings:
     pytest.UsageError
         Naming the place, the value and what is needed.
     """
+    _check_variables()
     typed, project = {}, {}
     for option in OPTIONS:
         given = config.getoption(f"cpg_{option.name}")
@@ -126,10 +128,33 @@ def read_settings(config: pytest.Config) -> Settings:
     switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
     _check_switches(switches, typed)
     _check_overruled({*switches, *typed}, config.invocation_params.args)
+    _check_baseline(config, typed, switches)
     if _from_ini(config, "cpg_strict", "Give true or false"):
         switches.add("strict")
     allow_reruns = bool(_from_ini(config, "cpg_allow_reruns", "Give true or false"))
     return Settings(typed, project, frozenset(switches), allow_reruns=allow_reruns)
+
+
+def _check_variables() -> None:
+    """Refuse a variable of the environment that bears our prefix and means nothing."""
+    known = {option.variable for option in OPTIONS if not option.is_for_one_run}
+    # Set for worker processes, which may start a session of their own.
+    unknown = sorted(
+        name
+        for name in os.environ
+        if name.startswith(PREFIX) and name not in known and name != SHARERS
+    )
+    if not unknown:
+        return
+    from pytest_cpg.registry import did_you_mean
+
+    name = unknown[0]
+    flag = f"--cpg-{name.removeprefix(PREFIX).lower().replace('_', '-')}"
+    if flag in {f"--cpg-{switch.replace('_', '-')}" for switch in SWITCHES}:
+        raise pytest.UsageError(f"{name} in the environment has no effect. Type {flag}.")
+    raise pytest.UsageError(
+        f"{name} in the environment names no option. {did_you_mean(name, known)}"
+    )
 
 
 # What decides some options itself, why, and which.
@@ -202,6 +227,18 @@ def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
     if "quick" in switches and typed.get("require", "0") not in ("", "0"):
         raise pytest.UsageError(
             "--cpg-quick and --cpg-require: a smoke test judges no gate. Leave one of them out."
+        )
+
+
+def _check_baseline(config: pytest.Config, typed: Mapping[str, Any], switches: Set[str]) -> None:
+    """Refuse a baseline that is asked for, and is not there to compare with."""
+    if "baseline" not in typed or "update_baseline" in switches:
+        return
+    path = config.rootpath / typed["baseline"]
+    if not path.exists():
+        raise pytest.UsageError(
+            f"--cpg-baseline={typed['baseline']}: there is no file {path}. Correct the path, which "
+            f"is from the root directory, leave it out, or add --cpg-update-baseline to write it."
         )
 
 

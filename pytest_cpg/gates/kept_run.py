@@ -192,7 +192,9 @@ class KeptRun:
 
     def _goes_on(self) -> bool:
         """Take up an interrupted run, if there is one of these episodes and it can be repeated."""
-        snapshot = self._cache.load_snapshot(self._key)
+        snapshot, note = self._cache.load_snapshot(self._key)
+        if note:
+            self.notes.append(note)
         if snapshot is None or not isinstance(self._run, ArmRun):
             return False
         if not self._run.restore(snapshot):

@@ -242,6 +242,10 @@ def test_a_damaged_snapshot_is_not_used(project):
     resumed = run(project, "--cpg-resume")
     assert resumed.ret == 0
     resumed.stdout.fnmatch_lines(["learned: run anew"])
+    assert (
+        f"{snapshot} is not as it was written; its arm is run again"
+        in gates(project)[0]["comparisons"][0]["result"]["notes"]
+    )
 
 
 def test_an_arm_that_goes_otherwise_now_is_not_resumed(project):

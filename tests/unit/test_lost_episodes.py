@@ -138,6 +138,8 @@ def test_a_file_that_is_none_says_what_is_wrong_and_what_to_do(text, wrong, tmp_
         ({"episodes": "7"}, "it has '7' as its episodes"),
         ({"episodes": [2, 1]}, "it has [2, 1] as its episodes"),
         ({"episodes": [1, 1.5]}, "it has [1, 1.5] as its episodes"),
+        ({"episodes": [1, 10**18]}, "it names episode 1000000000000000000, and a replay goes to"),
+        ({"episodes": [1, 2**64]}, "it names episode 18446744073709551616, and a replay goes to"),
         ({"oracle_steps": [9, 0]}, "it has [9, 0] as its oracle_steps"),
         ({"oracle_steps": [9]}, "not as many oracle_steps as episodes"),
         ({"versions": {"numpy": 2}}, "it has {'numpy': 2} as its versions"),

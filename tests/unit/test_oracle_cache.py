@@ -1122,3 +1122,49 @@ def test_the_folder_never_takes_more_than_it_may(lengths, tmp_path_factory):
         assert sum(path.stat().st_size for path in folder.iterdir()) <= 4 * SIZE
         # What was stored just now was used last.
         assert cache.load(KEYS[number])[0].arm.episodes >= episodes
+
+
+def flipped(content, *, seed):
+    """Return a file's bytes with one or two bits the other way."""
+    rng, content = np.random.default_rng(seed), bytearray(content)
+    for place in rng.choice(8 * len(content), size=rng.integers(1, 3), replace=False):
+        content[place // 8] ^= 1 << place % 8
+    return bytes(content)
+
+
+def test_a_snapshot_with_flipped_bits_is_absent(cache, tmp_path):
+    values = {"done": np.array(3), "states": np.arange(12.0).reshape(6, 2), "plans": np.arange(6)}
+    cache.store_snapshot(KEY, values)
+    path = the_file(tmp_path)
+    content = path.read_bytes()
+    told = 0
+    for seed in range(400):
+        path.write_bytes(flipped(content, seed=seed))
+        found, note = cache.load_snapshot(KEY)
+        # Not every byte of an archive is read.
+        if found is not None:
+            assert all(np.array_equal(found[name], values[name]) for name in values)
+            continue
+        assert "cannot be read" in note or (str(path) in note and not path.exists())
+        told += 1
+    assert told > 200
+    path.unlink(missing_ok=True)
+    assert cache.load_snapshot(KEY) == (None, None)
+
+
+def test_an_arm_with_flipped_bits_is_absent(cache, tmp_path):
+    cache.store(KEY, stored_of(6))
+    path = the_file(tmp_path)
+    content = path.read_bytes()
+    for seed in range(400):
+        path.write_bytes(flipped(content, seed=seed))
+        assert cache.load(KEY) == (None, f"{path} is not as it was written; its arm is run again")
+
+
+def test_an_arm_without_returns_is_absent(cache, tmp_path):
+    cache.store(KEY, stored_of(6))
+    path = the_file(tmp_path)
+    values = json.loads(path.read_bytes())
+    values["stored"]["arm"]["returns"] = None
+    path.write_text(json.dumps(values, sort_keys=True))
+    assert cache.load(KEY) == (None, f"{path} is not as it was written; its arm is run again")
