@@ -42,24 +42,26 @@ class Asked:
         return source == other or other == "project"
 
 
-def interval_of(given: str, family_size: int) -> str:
-    """Return the method meant by "auto".
+def interval_of(given: str, family_size: int, *, has_margin: bool) -> str:
+    """Return the method meant by "auto", for gates that judge successes.
 
     At the levels of a family, Agresti and Caffo's interval excludes 0 up to 2.4 times as often as
-    it should (docs/statistics.md); Tango's does not.
+    it should, and it proves a margin that is the gap up to 4 times as often (docs/statistics.md).
+    Tango's does neither.
     """
     if given != "auto":
         return given
-    return "agresti-caffo" if family_size == 1 else "tango"
+    return "tango" if has_margin or family_size > 1 else "agresti-caffo"
 
 
-def episodes_of(asked: Asked, metric: Metric, gap_level: float, family_size: int) -> int:
+def episodes_of(
+    asked: Asked, metric: Metric, gap_level: float, interval: str, *, has_margin: bool
+) -> int:
     """Return the most episodes per arm, once all that goes with their number fits together."""
     values = asked.values
     stop, oracle_episodes = values["stop"], values["oracle_episodes"]
     if stop == "fixed":
         if metric == "success":
-            interval = interval_of(values["interval"], family_size)
             _check_can_fail(values["episodes"], gap_level, interval)
         elif values["episodes"] < 2:
             raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
@@ -75,6 +77,9 @@ def episodes_of(asked: Asked, metric: Metric, gap_level: float, family_size: int
                     f"{values['episodes']} of the others. Use --cpg-oracle-episodes="
                     f"{values['episodes']} or more, or leave it out."
                 )
+            values["oracle_episodes"] = 0
+        if values["oracle_episodes"] and metric == "success" and interval != "agresti-caffo":
+            _check_oracle_episodes(asked, interval, has_margin=has_margin)
             values["oracle_episodes"] = 0
         return int(values["episodes"])
     # Whoever gives both limits is ready for either kind of gate.
@@ -97,6 +102,18 @@ def episodes_of(asked: Asked, metric: Metric, gap_level: float, family_size: int
     values.update(oracle_episodes=0, interval="auto")
     _check_first_look(stop, values["max_episodes"], gap_level)
     return int(values["max_episodes"])
+
+
+def _check_oracle_episodes(asked: Asked, interval: str, *, has_margin: bool) -> None:
+    """Refuse more oracle episodes where an interval of pairs was asked for in the same place."""
+    source = asked.sources["oracle_episodes"]
+    is_by_margin = asked.values["interval"] == "auto" and has_margin
+    if source == ("marker" if is_by_margin else asked.sources["interval"]):
+        why = "a margin" if is_by_margin else f"interval={interval!r}"
+        raise ValueError(
+            f"{why} compares the arms start by start, and has no use for more oracle episodes. "
+            f"Leave oracle_episodes={asked.values['oracle_episodes']} out."
+        )
 
 
 def _check_first_look(stop: StopMode, most: int, level: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_cpg.baselines import Baseline
 from pytest_cpg.gates.design import Design
+from pytest_cpg.gates.stopping import level_of_size
 from pytest_cpg.ledger import Ledger, comparison_name
 from pytest_cpg.stats import (
     betting_characteristics,
@@ -122,7 +123,14 @@ def _oracle_rate(
 def _needed(design: Design, rate: float, gap: float) -> int | None:
     if design.metric == "return" or design.stop != "fixed" or gap > rate:
         return None
-    return episodes_for_gap(rate, gap, power=POWER, method=design.method, level=design.gap_level)
+    return episodes_for_gap(rate, gap, power=POWER, method=design.method, level=_level(design))
+
+
+def _level(design: Design) -> float:
+    """Return the level of the interval; what a margin adds hardly changes with the episodes."""
+    return level_of_size(
+        design.method, design.episodes, level=design.gap_level, margin=design.margin
+    )
 
 
 def _detectable(design: Design, rate: float) -> tuple[float | None, float | None]:
@@ -139,14 +147,14 @@ def _detectable(design: Design, rate: float) -> tuple[float | None, float | None
             power=POWER,
             oracle_episodes=design.oracle_episodes,
             method=design.method,
-            level=design.gap_level,
+            level=_level(design),
         ),
         detectable_gap(
             rate,
             design.episodes,
             power=POWER,
             method=paired,
-            level=design.gap_level,
+            level=_level(design),
             share=_USUAL_SHARE,
         ),
     )

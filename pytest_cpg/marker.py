@@ -189,7 +189,9 @@ def parse_gate(
         )
     margin = _margin(marked.get("margin"), metric)
     gap_level = 1 - (1 - values["confidence"]) / family_size
-    episodes = episodes_of(asked, metric, gap_level, family_size)
+    has_margin = margin is not None and metric == "success"
+    interval = interval_of(values["interval"], family_size, has_margin=has_margin)
+    episodes = episodes_of(asked, metric, gap_level, interval, has_margin=has_margin)
     # A margin asks for proof, so that what is not proven must not pass.
     strictest = "INCONCLUSIVE" if margin is None else "MODEL AS GOOD AS ORACLE"
     spec = GateSpec(
@@ -212,7 +214,7 @@ def parse_gate(
             if marked.get("min_oracle") is not None
             else None
         ),
-        interval=interval_of(values["interval"], family_size),
+        interval=interval,
         margin=margin,
         metric=metric,
         stop=values["stop"],

@@ -166,7 +166,7 @@ OPTIONS = (
         "auto",
         "METHOD",
         "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price, tango or "
-        "newcombe-paired (default auto: agresti-caffo, and tango with --cpg-correction=holm)",
+        "newcombe-paired (default auto: agresti-caffo, and tango with a margin or a correction)",
     ),
     Option(
         "stop",

@@ -193,12 +193,15 @@ def judge(
     if design.is_smoke:
         ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
     beside = design.interval if design.interval in PAIRED_INTERVALS else "bonett-price"
+    paired = gap_interval(beside, oracle, learned, level=design.gap_level)
+    if design.metric == "success" and design.stop == "fixed" and design.interval == beside:
+        paired = interval
     return GateResult(
         verdict=ruling.verdict,
         evidence=ruling.evidence,
         is_weak=ruling.is_weak,
         interval=interval,
-        paired_interval=gap_interval(beside, oracle, learned, level=design.gap_level),
+        paired_interval=paired,
         oracle=oracle,
         learned=learned,
         chance=chance,

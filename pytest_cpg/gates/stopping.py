@@ -7,6 +7,7 @@ it says something says it far too often.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Literal, Protocol, TypeAlias
 
 from pytest_cpg.gates.result import GateResult, Look, Pairs
@@ -22,6 +23,9 @@ from pytest_cpg.stats import (
     anytime_look_sizes,
     betting_wealth,
     boundary_p_value,
+    exact_tango_p_value,
+    margin_interval,
+    margin_level,
     paired_mean_p_value,
     paired_statistic,
     repeated_interval,
@@ -58,6 +62,7 @@ class FixedSize:
     episodes: int
     method: str
     level: float
+    margin: float | None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -65,7 +70,10 @@ class FixedSize:
         return (self.episodes,)
 
     def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:  # noqa: ARG002
-        """Bound the gap by the method asked for."""
+        """Bound the gap by the method asked for; Tango's holds a margin if there is one."""
+        if self.method == "tango" and self.margin is not None:
+            pairs = asdict(Pairs.of(oracle, learned))
+            return margin_interval(**pairs, margin=self.margin, level=self.level)
         return gap_interval(self.method, oracle, learned, level=self.level)
 
     def look(self, number: int, oracle: Arm, learned: Arm) -> None:
@@ -137,7 +145,7 @@ def stopping_rule(
         return GroupSequential(wang_tsiatis_boundary(episodes, level=level, margin=margin))
     if stop == "anytime":
         return AnyTime(max_episodes=episodes, level=level)
-    return FixedSize(episodes=episodes, method=method, level=level)
+    return FixedSize(episodes=episodes, method=method, level=level, margin=margin)
 
 
 def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Interval:
@@ -147,6 +155,28 @@ def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Int
     return agresti_caffo_interval(
         oracle.success_count, oracle.episodes, learned.success_count, learned.episodes, level=level
     )
+
+
+def level_of_last_look(result: GateResult) -> float:
+    """Return the level at which the interval of `GateResult.method` alone judges as the gate did.
+
+    A boundary's critical value at its last look is larger than that of one look, and so is the one
+    that holds a margin.
+    """
+    if result.stop == "sequential" and result.looks:
+        return 2 * NormalDist().cdf(result.looks[-1].boundary) - 1
+    level, margin = result.interval.level, result.margin if result.stop == "fixed" else None
+    return level_of_size(result.method, result.learned.episodes, level=level, margin=margin)
+
+
+def level_of_size(method: str, episodes: int, *, level: float, margin: float | None) -> float:
+    """Return the level of an interval that judges a fixed number of episodes.
+
+    It is a higher one than asked for where a margin has to be held.
+    """
+    if method == "tango" and margin is not None:
+        return margin_level(episodes, margin=margin, level=level)
+    return level
 
 
 def gap_p_value_of(result: GateResult) -> float:
@@ -167,6 +197,8 @@ def gap_p_value_of(result: GateResult) -> float:
             {look.episodes: look.statistic for look in result.looks},
             margin=result.margin,
         )
+    if result.method == "tango" and result.margin is not None:
+        return max(exact_tango_p_value(**pairs), PAIRED_P_VALUES["tango"](**pairs))
     if result.method in PAIRED_P_VALUES:
         return PAIRED_P_VALUES[result.method](**pairs)
     return agresti_caffo_p_value(

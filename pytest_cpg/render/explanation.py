@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from pytest_cpg.diagnosis import Cause
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.stopping import level_of_last_look
 from pytest_cpg.render.notation import arm_name, number, percentage
 from pytest_cpg.stats import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
@@ -116,10 +116,8 @@ def _episodes_needed(result: GateResult) -> int | None:
             level=level,
             limit=_MOST_EPISODES,
         )
-    if result.looks:
-        # Where all episodes were run, the boundary is that of the last look, and hardly changes
-        # with their number.
-        level = 2 * NormalDist().cdf(result.looks[-1].boundary) - 1
+    # It hardly changes with the number of episodes.
+    level = level_of_last_look(result)
     if result.method != "agresti-caffo":
         pairs, method = asdict(result.pairs), result.method
         if margin is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.gates.planning_gap import doubt
 from pytest_cpg.gates.result import GateResult
-from pytest_cpg.gates.stopping import gap_interval
+from pytest_cpg.gates.stopping import gap_interval, level_of_last_look
 from pytest_cpg.metrics import Arm
 from pytest_cpg.render.diagnosis import diagnosis_lines
 from pytest_cpg.render.explanation import explanation
@@ -147,7 +147,7 @@ def rerun_command(
         options[limit] = result.max_episodes
     if result.stop != "fixed":
         options["stop"] = result.stop
-    elif result.method != "agresti-caffo":
+    elif result.metric == "success" and (result.method != "agresti-caffo" or result.margin):
         options["interval"] = result.method
     if result.oracle.episodes > result.learned.episodes:
         options["oracle_episodes"] = result.oracle.episodes
@@ -339,7 +339,7 @@ def _cost(result: GateResult) -> str:
 def _power(result: GateResult) -> str:
     """Say what a gate of this size could have found, and how surely."""
     oracle, episodes = result.oracle, result.learned.episodes
-    of, level = f"{oracle.success_count}/{oracle.episodes}", result.interval.level
+    of, level = f"{oracle.success_count}/{oracle.episodes}", level_of_last_look(result)
     if result.metric == "return" or result.stop != "fixed":
         return ""
     drop = smallest_detectable_gap(

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_cpg.baseline_gate import DesignKey
 from pytest_cpg.baselines import Comparison
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.stopping import level_of_last_look
 from pytest_cpg.outcomes import FAILING, WORDS, comparison_outcome, gate_outcome
 from pytest_cpg.render.diagnosis import Plot, plots
 from pytest_cpg.render.explanation import explanation
@@ -340,7 +341,7 @@ def _power(result: GateResult) -> str:
     drop = smallest_detectable_gap(
         result.oracle.success_count,
         result.oracle.episodes,
-        level=result.interval.level,
+        level=level_of_last_look(result),
         learned_episodes=result.learned.episodes,
         method=result.method,
     )

@@ -17,6 +17,7 @@ from pytest_cpg.stats.intervals import (
     bonett_price_interval,
     wilson_interval,
 )
+from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.paired import PAIRED_INTERVALS, newcombe_paired_interval, tango_interval
 from pytest_cpg.stats.pairing import PairRates, pair_rates
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
@@ -98,6 +99,7 @@ __all__ = [
     "episodes_to_prove_margin",
     "episodes_to_resolve",
     "exact_mcnemar_p_value",
+    "exact_tango_p_value",
     "family_false_alarm_chance",
     "fieller_return_interval",
     "gap_power",
@@ -106,6 +108,8 @@ __all__ = [
     "judge_gap",
     "kendall_interval",
     "look_sizes",
+    "margin_interval",
+    "margin_level",
     "newcombe_paired_interval",
     "operating_characteristics",
     "pair_rates",

@@ -147,6 +147,32 @@ PAIRED_REGIONS: dict[str, PairedRegion] = {
 SEES_ONLY_DISAGREEMENT = ("bonett-price", "tango")
 
 
+def fewest_wins(
+    region: PairedRegion,
+    both: ArrayLike,
+    disagreed: ArrayLike,
+    neither: ArrayLike,
+    *,
+    gap: float = 0.0,
+    z: float,
+) -> NDArray[np.intp]:
+    """Return the fewest wins of the oracle arm with which a region lies above ``gap``.
+
+    One more than ``disagreed`` where none do. Given the other counts, a region holds all numbers of
+    wins from one on (tests/calibration/test_paired_calibration.py, tests/unit/test_margins.py).
+    """
+    import numpy as np
+
+    both, disagreed, neither = np.broadcast_arrays(both, disagreed, neither)
+    least, most = np.zeros_like(disagreed), disagreed + 1
+    while (least < most).any():
+        wins = np.minimum((least + most) // 2, disagreed)
+        is_above = region(both, wins, disagreed - wins, neither, gap=gap, z=z)
+        least, most = np.where(is_above, least, wins + 1), np.where(is_above, wins, most)
+    fewest: NDArray[np.intp] = most
+    return fewest
+
+
 def _floats(*counts: ArrayLike) -> list[NDArray[np.float64]]:
     import numpy as np
 

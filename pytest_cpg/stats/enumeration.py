@@ -21,20 +21,30 @@ def likely_counts(n: int, rate: float) -> NDArray[np.int64]:
 
     if rate in (0, 1):
         return np.array([n * int(rate)])
-    # P(|count - mean| >= r) <= 2 exp(-r**2 / (2 variance + 2 r / 3)), solved for r.
-    third = -math.log(_NEGLIGIBLE / 2) / 3
-    reach = third + math.sqrt(third**2 + 6 * third * n * rate * (1 - rate))
-    least, most = math.floor(n * rate - reach), math.ceil(n * rate + reach)
+    reach = farthest_count(n, rate)
+    least, most = math.floor(n * rate) - reach, math.ceil(n * rate) + reach
     return np.arange(max(0, least), min(n, most) + 1)
 
 
-def multinomial_chance(n: int, *kinds: tuple[NDArray[np.int64], float]) -> NDArray[np.float64]:
-    """Return the multinomial chance of counts of kinds of known rates, and of all the rest."""
+def farthest_count(n: int, rate: float) -> int:
+    """Return how far from its mean a likely count may be."""
+    # P(|count - mean| >= r) <= 2 exp(-r**2 / (2 variance + 2 r / 3)), solved for r.
+    third = -math.log(_NEGLIGIBLE / 2) / 3
+    return math.ceil(third + math.sqrt(third**2 + 6 * third * n * rate * (1 - rate)))
+
+
+def multinomial_chance(
+    n: int, *kinds: tuple[NDArray[np.int64], float | NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Return the multinomial chance of counts of kinds of known rates, and of all the rest.
+
+    Counts and rates broadcast.
+    """
     import numpy as np
     from scipy.special import gammaln, xlogy
 
     rest = n - sum(count for count, _ in kinds)
-    rest_rate = max(0.0, 1 - sum(rate for _, rate in kinds))
+    rest_rate = np.maximum(0.0, 1 - sum(rate for _, rate in kinds))
     log = gammaln(n + 1)
     for count, rate in (*kinds, (np.maximum(rest, 0), rest_rate)):
         log = log + xlogy(count, rate) - gammaln(count + 1)

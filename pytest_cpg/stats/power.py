@@ -13,6 +13,7 @@ from pytest_cpg.stats.critical_regions import (
     SEES_ONLY_DISAGREEMENT,
     PairedRegion,
     agresti_caffo_above,
+    fewest_wins,
 )
 from pytest_cpg.stats.enumeration import joint_chance, likely_counts, multinomial_chance
 from pytest_cpg.stats.intervals import critical_value
@@ -243,24 +244,14 @@ def _agresti_caffo_power(rates: PairRates, n: int, m: int, *, z: float, share: f
 
 
 def _paired_power(region: PairedRegion, rates: PairRates, n: int, *, z: float) -> float:
-    """Return the chance of a paired critical region for ``n`` starts.
-
-    Given on how many starts the arms disagree and how many both solve, the region holds all numbers
-    of wins from one on (tests/calibration/test_paired_calibration.py), which is searched for.
-    """
+    """Return the chance of a paired critical region for ``n`` starts."""
     import numpy as np
     from scipy.special import bdtrc
 
     disagree = rates.oracle_only + rates.learned_only
     disagreed, both = likely_counts(n, disagree)[:, None], likely_counts(n, rates.both)
-    neither = np.maximum(n - disagreed - both, 0)
-    least = np.zeros_like(neither)
-    most = least + disagreed + 1
-    while (least < most).any():
-        wins = np.minimum((least + most) // 2, disagreed)
-        is_above = region(both, wins, disagreed - wins, neither, z=z)
-        least, most = np.where(is_above, least, wins + 1), np.where(is_above, wins, most)
-    tail = bdtrc(most - 1, disagreed, rates.oracle_only / disagree if disagree else 0.5)
+    least = fewest_wins(region, both, disagreed, np.maximum(n - disagreed - both, 0), z=z)
+    tail = bdtrc(least - 1, disagreed, rates.oracle_only / disagree if disagree else 0.5)
     return _sum(multinomial_chance(n, (disagreed, disagree), (both, rates.both)) * tail)
 
 

@@ -127,6 +127,41 @@ def test_the_interval_that_judges_is_named_and_repeated_by_the_command(repositor
     )
 
 
+def test_a_margin_is_judged_by_an_interval_that_holds_it(repository):
+    # Equal arms of 19 starts: Agresti and Caffo's interval ends at 0.13, Tango's at 0.18.
+    gates(
+        repository,
+        open=("right", ", margin=0.15, episodes=19"),
+        chosen=("right", ', margin=0.15, episodes=19, interval="agresti-caffo"'),
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  gap       +0.00  (Tango, exact 95%: -0.18 .. +0.18;",
+            "  power        smallest drop this gate could flag from 19/19: 0.*",
+            "      pytest *::test_open --cpg-seed=0 --cpg-episodes=19 --cpg-interval=tango",
+            " . test_chosen *[[]-0.13,+0.13[]] *AS GOOD AS ORACLE",
+        ]
+    )
+
+
+def test_a_margin_is_planned_with_the_interval_that_holds_it(repository):
+    gates(repository, plain=("right", ""), open=("right", ", margin=0.15"))
+    result = repository.runpytest("--cpg-plan")
+    plain, held = (line.split() for line in result.outlines if line.startswith(" test_"))
+    assert plain != held
+
+
+def test_more_oracle_episodes_are_refused_where_starts_are_compared(repository):
+    gates(repository, one=("right", ", margin=0.3, oracle_episodes=60"))
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*a margin compares the arms start by start, and has no use for more oracle episodes. *"]
+    )
+
+
 def test_the_oracle_arm_may_have_more_episodes(repository):
     gates(repository, bad=("mirrored", ""))
     result = repository.runpytest("--cpg-oracle-episodes=60")
@@ -231,6 +266,8 @@ def test_a_combination_that_cannot_be_is_refused_with_what_to_type(
         (("--cpg-oracle-episodes=15",), ", episodes=30", 30),
         (("--cpg-stop=sequential",), ', max_episodes=50, interval="tango"', 50),
         (("--cpg-episodes=40",), ", oracle_episodes=30", 40),
+        (("--cpg-oracle-episodes=60",), ", margin=0.3", 20),
+        (("--cpg-interval=tango",), ", oracle_episodes=60", 20),
     ],
 )
 def test_what_a_session_asks_of_all_gates_need_not_fit_each(repository, options, more, episodes):

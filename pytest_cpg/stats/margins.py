@@ -1,0 +1,144 @@
+"""Margins: Tango's interval, widened until it proves a margin no more often than it may."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from statistics import NormalDist
+
+from pytest_cpg.stats.counts import check_count, check_table, real_or_nan
+from pytest_cpg.stats.critical_regions import fewest_wins, tango_above
+from pytest_cpg.stats.enumeration import farthest_count, multinomial_chance
+from pytest_cpg.stats.intervals import Interval, critical_value
+from pytest_cpg.stats.paired import tango_interval
+from pytest_cpg.stats.paths import shares_of_disagreement
+
+# Critical values are rounded up to hundredths, which errs on the safe side.
+_HUNDREDTHS = 100
+# Shares of disagreement that are tried. One between them may be worse, by less than `_MISSED` of
+# the error (tests/calibration/test_margins_calibration.py).
+_SHARES = 241
+_MISSED = 1e-3
+
+
+@cache
+def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
+    """Return the level, from ``level`` on, at which Tango's interval holds a margin at this size.
+
+    The score test is approximate: at 0.95 it proves a margin that is the gap in up to 5.0 % of
+    runs of 10 to 200 episodes, where 2.5 % are meant. At the level returned it does so in at most
+    ``(1 - level) / 2`` of runs, whatever the rates and however the arms are paired, and it lies
+    above 0 no more often without a gap: by exact enumeration, as `wang_tsiatis_boundary` does for
+    several looks.
+
+    Parameters
+    ----------
+    episodes : int
+        Starts that both arms share.
+    margin : float
+        The largest gap that is no loss, in (0, 1).
+    level : float
+        Coverage wanted, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        When an argument is impossible.
+
+    Examples
+    --------
+    >>> round(margin_level(50, margin=0.2), 4)
+    0.9576
+    """
+    n, z = check_count("episodes", episodes, least=1), critical_value(level)
+    if not 0 < real_or_nan(margin) < 1:
+        raise ValueError(f"need a margin between 0 and 1, such as 0.1, got {margin!r}")
+    alpha = (1 - float(level)) / 2 * (1 - _MISSED)
+
+    def holds(critical: float) -> bool:
+        return all(_worst_chance(n, gap, critical) <= alpha for gap in (-margin, 0.0))
+
+    if holds(z):
+        return float(level)
+    # The larger, the fewer counts lie beyond it.
+    least = math.ceil(z * _HUNDREDTHS)
+    most = least
+    while not holds(most / _HUNDREDTHS):
+        least, most = most + 1, most + _HUNDREDTHS // 5
+    while least < most:
+        middle = (least + most) // 2
+        if holds(middle / _HUNDREDTHS):
+            most = middle
+        else:
+            least = middle + 1
+    return 2 * NormalDist().cdf(most / _HUNDREDTHS) - 1
+
+
+def margin_interval(
+    *,
+    both: int,
+    oracle_only: int,
+    learned_only: int,
+    neither: int,
+    margin: float,
+    level: float = 0.95,
+) -> Interval:
+    """Bound the gap so that a margin is proven no more often than the level says.
+
+    Tango's interval at `margin_level`.
+
+    Raises
+    ------
+    ValueError
+        When the counts, the margin or the level are impossible.
+
+    Examples
+    --------
+    >>> ci = margin_interval(both=50, oracle_only=0, learned_only=0, neither=0, margin=0.1)
+    >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
+    '+0.00 [-0.075, +0.075]'
+    """
+    table = check_table(both, oracle_only, learned_only, neither)
+    names = ("both", "oracle_only", "learned_only", "neither")
+    wide = margin_level(sum(table), margin=margin, level=level)
+    interval = tango_interval(**dict(zip(names, table, strict=True)), level=wide)
+    return replace(interval, level=float(level), method="Tango, exact")
+
+
+def exact_tango_p_value(*, both: int, oracle_only: int, learned_only: int, neither: int) -> float:
+    """Return the one-sided p-value of Tango's test at the worst share of disagreement, in (0, 1].
+
+    The chance of this statistic or more without a gap, however often the arms disagree.
+
+    Raises
+    ------
+    ValueError
+        When the counts are impossible.
+
+    Examples
+    --------
+    >>> round(exact_tango_p_value(both=35, oracle_only=12, learned_only=2, neither=1), 5)
+    0.00375
+    """
+    _, wins, losses, _ = table = check_table(both, oracle_only, learned_only, neither)
+    if wins <= losses:
+        return 1.0
+    # What was found counts itself, whatever rounds.
+    z = (wins - losses) / math.sqrt(wins + losses) * (1 - 1e-9)
+    return max(_worst_chance(sum(table), 0.0, z), 5e-324)
+
+
+def _worst_chance(n: int, gap: float, z: float) -> float:
+    """Return the chance of an interval above ``gap`` where that is the gap, at the worst share."""
+    import numpy as np
+    from scipy.special import bdtrc
+
+    shares = shares_of_disagreement(-gap, _SHARES)[1 if gap == 0 else 0 :, None]
+    least = fewest_wins(tango_above, 0, np.arange(n + 1), np.arange(n, -1, -1), gap=gap, z=z)
+    reach = farthest_count(n, 0.5)
+    first = np.clip(np.floor(n * shares) - reach, 0, max(0, n - 2 * reach)).astype(int)
+    disagreed = first + np.arange(min(n, 2 * reach) + 1)
+    win = np.clip((1 + gap / shares) / 2, 0, 1)
+    tail = bdtrc(least[disagreed] - 1, disagreed, win)
+    return float((multinomial_chance(n, (disagreed, shares)) * tail).sum(axis=1).max())
