@@ -7,8 +7,8 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.stats import Verdict
@@ -113,6 +113,10 @@ class BaselineGate:
         Where it was accepted; empty when not known.
     model : str
         Name of the learned model; empty when not known.
+    processor : str
+        Where it was measured; empty when not known.
+    kernels : mapping
+        Library to the kernels it chose there.
     """
 
     id: str
@@ -127,6 +131,8 @@ class BaselineGate:
     commit: str
     model: str = ""
     learned_returns: tuple[float, ...] = ()
+    processor: str = ""
+    kernels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("oracle", "learned"):
@@ -164,6 +170,8 @@ class BaselineGate:
             verdict=result.verdict,
             commit=commit,
             model=model,
+            processor=result.processor,
+            kernels=dict(result.kernels),
         )
 
     @property
@@ -182,10 +190,31 @@ class BaselineGate:
         (s, n), (t, m) = self.oracle_arm, self.learned_arm
         return (s * m - t * n) / (n * m)
 
+    def moved_to(self, now: BaselineGate) -> str:
+        """Say in one clause on which other processor or kernels a gate was run; empty if on none.
+
+        Only libraries that both have loaded tell kernels apart.
+        """
+        shared = [name for name in self.kernels if name in now.kernels]
+        if not self.processor or not now.processor:
+            return ""
+        if self.processor == now.processor and all(
+            self.kernels[name] == now.kernels[name] for name in shared
+        ):
+            return ""
+        return f"accepted on {self._where(shared)}, run on {now._where(shared)}"
+
+    def _where(self, libraries: Sequence[str]) -> str:
+        chosen = ", ".join(f"{name} {self.kernels[name]}" for name in libraries)
+        return f"{self.processor} ({chosen})" if chosen else self.processor
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: all but the id, and what a reader of a diff looks for."""
         values = asdict(self)
         del values["id"]
+        # Files from before it was recorded have none.
+        if not self.processor:
+            del values["processor"], values["kernels"]
         return {
             **values,
             "design": self.design.to_dict(),
@@ -206,7 +235,7 @@ class BaselineGate:
         ValueError
             When a value is missing, unknown or impossible, or does not fit the others.
         """
-        kept = _typed(values, _GATE_TYPES)
+        kept = _typed({"processor": "", "kernels": {}, **values}, _GATE_TYPES)
         kept["design"] = DesignKey(
             **_typed({"perturbation": "", **kept["design"]}, _DESIGN_TYPES),
         )
@@ -241,6 +270,8 @@ _GATE_TYPES: dict[str, type | tuple[type, ...]] = {
     "commit": str,
     "model": str,
     "learned_returns": list,
+    "processor": str,
+    "kernels": dict,
 }
 
 

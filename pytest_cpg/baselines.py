@@ -196,9 +196,14 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
             now=(result.learned.success_count, result.learned.episodes),
         )
     now = BaselineGate.of(gate.id, result, commit="")
+    moved = _moved_starts(gate, now)
+    elsewhere = _elsewhere(gate, now, moved)
     differs = [*gate.design.changes(now.design), *_changed_run(gate, now)]
+    # Another processor on which the oracle arm is the same is told beside news, and is none.
+    told = [*differs, elsewhere] if elsewhere else differs
+    differs = told if moved else differs
     found = _evidence(gate, now, level)
-    beside = f"; {', '.join(differs)}" if differs else ""
+    beside = f"; {', '.join(told)}" if told else ""
     return Comparison(
         label=found.label,
         text=f"{_was(gate)}: {found.text}{beside}",
@@ -231,11 +236,27 @@ def _changed_run(then: BaselineGate, now: BaselineGate) -> Iterator[str]:
             yield f"{name} {before} -> {after}"
     if then.level != now.level:
         yield f"level {then.level:g} -> {now.level:g}"
-    if then.seed == now.seed and then.design == now.design:
-        # The same starts, noise and dynamics: whatever changed it changed both arms.
-        changed = sum(map(operator.ne, then.oracle, now.oracle))
-        if changed:
-            yield f"oracle arm changed on {changed} start{'s'[: changed != 1]}"
+
+
+def _moved_starts(then: BaselineGate, now: BaselineGate) -> int | None:
+    """Return on how many common starts the oracle arm changed; None without common starts.
+
+    With the same starts, noise and dynamics, whatever changed it changed both arms.
+    """
+    if then.seed != now.seed or then.design != now.design:
+        return None
+    moved: int = sum(map(operator.ne, then.oracle, now.oracle))
+    return moved
+
+
+def _elsewhere(then: BaselineGate, now: BaselineGate, moved: int | None) -> str:
+    """Say on which other processor a gate was run, and what that did to the oracle arm."""
+    where = then.moved_to(now)
+    if not where:
+        return f"oracle arm changed on {moved} start{'s'[: moved != 1]}" if moved else ""
+    if moved is None:
+        return where
+    return f"{where}: {moved} oracle start{'s'[: moved != 1]} moved"
 
 
 class _Evidence(NamedTuple):

@@ -26,6 +26,7 @@ from pytest_cpg.files import replace_file
 from pytest_cpg.metrics import Arm
 from pytest_cpg.perturbations import Perturbation
 from pytest_cpg.planners import Chance
+from pytest_cpg.processors import kernels
 from pytest_cpg.stored_arm import COUNTS, OUTCOMES, StoredArm
 from pytest_cpg.world_models import OracleDynamics
 from pytest_cpg.world_models.conventions import describe
@@ -303,7 +304,8 @@ def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -
     if type(planner) is not Chance and not (type(model) is OracleDynamics and model.task is task):
         # What it may compute with; one that is not loaded has no part in it.
         engines = [str(getattr(sys.modules.get(name), "__version__", "")) for name in _ENGINES]
-        values["model"] = [_model_definition(model, by_content=by_content), *engines]
+        chosen = kernels().get("torch", "")
+        values["model"] = [_model_definition(model, by_content=by_content), *engines, chosen]
     return values
 
 
@@ -366,7 +368,8 @@ def _environment() -> dict[str, Any]:
         "numpy": np.__version__,
         # Planners draw through its normal distribution.
         "scipy": version("scipy"),
-        # Numpy's sines are other code on other processors; the rest are the C library's.
+        # Numpy's sines and sums are other code on other processors; the rest are the C library's.
+        "openblas": kernels().get("OpenBLAS", ""),
         "simd": (np.show_config(mode="dicts") or {}).get("SIMD Extensions"),
         "libc": "".join(platform.libc_ver()) or platform.version(),
         "machine": [sys.platform, platform.machine()],

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pytest_cpg.baseline_file import git_state
-from pytest_cpg.processors import processors
+from pytest_cpg.processors import kernels, processor_name, processors
 
 # What a verdict depends on besides the project's own code.
 _PACKAGES = ("pytest-cpg", "pytest", "numpy", "scipy", "torch", "mujoco", "dm-control")
@@ -35,6 +34,8 @@ class Provenance:
         Its name, or what kind it is where that is all the system says.
     processors : int
         Logical processors that this process may use, at least 1.
+    kernels : mapping
+        Library to the kernels it has chosen for the processor.
     packages : mapping
         Package name to version, of those that are installed.
     """
@@ -46,6 +47,7 @@ class Provenance:
     processor: str
     processors: int
     packages: Mapping[str, str]
+    kernels: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -64,8 +66,9 @@ def collect(root: Path) -> Provenance:
         dirty=bool(state.dirty) if state.commit else None,
         python=platform.python_version(),
         platform=platform.platform(),
-        processor=_processor(),
+        processor=processor_name(),
         processors=processors(),
+        kernels=kernels(),
         packages=_packages(),
     )
 
@@ -78,12 +81,3 @@ def _packages() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _processor() -> str:
-    try:
-        described = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        described = ""
-    name = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)
-    return name[1].strip() if name else platform.processor() or platform.machine()

@@ -54,6 +54,7 @@ _PROVENANCE: _Kinds = {
     "platform": str,
     "processor": str,
     "processors": int,
+    "kernels": dict,
     "packages": dict,
 }
 _SESSION: _Kinds = {
@@ -225,8 +226,11 @@ def _check(found: Mapping[str, Any]) -> None:
     """Raise ValueError unless everything that is rendered from a document is there."""
     _need(found, _DOCUMENT, "the report")
     _need(found["generator"], _GENERATOR, "its generator")
-    _need(found["provenance"], _PROVENANCE, "its provenance")
-    _need_texts(found["provenance"]["packages"].values(), "its packages")
+    # Reports from before they were recorded have no kernels.
+    provenance = {"kernels": {}, **found["provenance"]}
+    _need(provenance, _PROVENANCE, "its provenance")
+    _need_texts(provenance["packages"].values(), "its packages")
+    _need_texts(provenance["kernels"].values(), "its kernels")
     _need(found["session"], _SESSION, "its session")
     _need_texts(found["session"]["uncollected"].values(), "its session")
     for finding in found["findings"]:

@@ -71,6 +71,7 @@ def session(
             "packages": {"numpy": "2.4.6"},
             "processor": "Turbo 5",
             "processors": 2,
+            "kernels": {"numpy": "X86_V3", "torch": "AVX2"},
             **provenance,
         },
         "session": {

@@ -15,6 +15,7 @@ from pytest_cpg.gates.result import GateResult, Look, return_gap
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
 from pytest_cpg.planners import rollout_steps_per_plan
+from pytest_cpg.processors import kernels, processor_name
 from pytest_cpg.starts import Starts, sample_starts
 from pytest_cpg.stats import (
     PAIRED_INTERVALS,
@@ -232,6 +233,8 @@ def judge(
         swapped=models["learned"].swapped,
         weights=weights,
         device=device,
+        processor=processor_name(),
+        kernels=kernels(),
         versions={str(name): str(found) for name, found in design.task.versions.items()},
         reuse=(*reuse.known, *reuse.notes) if reuse else (),
         notes=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,6 +137,10 @@ class GateResult:
         SHA-256 of the learned model's torch weights; empty where it has none.
     device : str
         Where those weights are, as torch names it, with the name of a graphics processor behind it.
+    processor : str
+        The processor that the gate ran on; empty in results from before it was recorded.
+    kernels : mapping
+        Library to the kernels it chose there, of numpy, OpenBLAS and torch.
     versions : mapping
         Package name to version.
     notes : tuple of str
@@ -183,6 +187,8 @@ class GateResult:
     is_smoke: bool = False
     weights: str = ""
     device: str = ""
+    processor: str = ""
+    kernels: Mapping[str, str] = field(default_factory=dict)
     reuse: tuple[str, ...] = ()
     rescored: Arm | None = None
     diagnosis: Diagnosis | None = None
@@ -284,13 +290,13 @@ class GateResult:
 
     def to_json(self) -> str:
         """Return one line of JSON that `from_json` reads back."""
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        values: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("oracle", "learned", "chance", "rescored"):
             values[name] = values[name] and values[name].to_dict()
         for name in ("interval", "paired_interval"):
             values[name] = asdict(values[name])
         values["verdict"] = self.verdict.value
-        values["versions"] = dict(self.versions)
+        values["versions"], values["kernels"] = dict(self.versions), dict(self.kernels)
         del values["reuse"]
         values["diagnosis"] = None if self.diagnosis is None else asdict(self.diagnosis)
         values["gap"] = self.gap

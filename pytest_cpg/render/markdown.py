@@ -284,8 +284,12 @@ def _provenance(document: Mapping[str, Any]) -> str:
     commit = "no revision"
     if found["revision"] is not None:
         commit = f"revision {found['revision']}{' with changes on top' * bool(found['dirty'])}"
-    packages = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
+    # Reports from before they were recorded have no kernels.
+    kernels, packages = (
+        ", ".join(f"{name} {which}" for name, which in found.get(key, {}).items())
+        for key in ("kernels", "packages")
+    )
     return (
         f"{commit}; Python {found['python']} on {found['platform']}, {found['processors']} "
-        f"processors {found['processor']}; {packages}"
+        f"processors {found['processor']}{f' ({kernels})' * bool(kernels)}; {packages}"
     )

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from html import unescape
 
 import pytest
 from ways import both_ways, mostly_alone
@@ -100,6 +101,33 @@ def test_another_design_is_never_compared(project):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["INCOMPARABLE from baseline  AS GOOD AS ORACLE *"])
     assert "ties='earliest') -> CEM(" in " ".join(result.stdout.str().split())
+
+
+def test_a_baseline_of_another_processor_is_told_wherever_it_is_compared(project):
+    project.write("right")
+    project.runpytest("--cpg-update-baseline")
+    path = project.path / ".cpg" / "baseline.json"
+    header, gates = json.loads(path.read_text(encoding="utf-8"))
+    (gate,) = gates.values()
+    assert gate["processor"]
+    assert gate["kernels"]["numpy"]
+    elsewhere = {**gate, "processor": "Turbo 5", "oracle": "0" + gate["oracle"][1:]}
+    elsewhere.update(gap=-0.05, oracle_successes="19/20")
+    path.write_text(json.dumps([header, dict.fromkeys(gates, elsewhere)]), encoding="utf-8")
+    said = "accepted on Turbo 5 ("
+    news = project.runpytest("--cpg-drift=fail")
+    assert news.ret == 0
+    news.stdout.fnmatch_lines([f"     {said}*), run on *", "*: 1 oracle start moved"])
+    test = project.path / "test_gates.py"
+    text = test.read_text(encoding="utf-8").replace("conftest, model", "conftest, 'mirrored'")
+    test.write_text(text, encoding="utf-8")
+    failed = project.runpytest("--cpg-drift=fail", "--cpg-md=cpg.md", "--cpg-html=cpg.html")
+    failed.assert_outcomes(failed=1)
+    pages = [(project.path / name).read_text(encoding="utf-8") for name in ("cpg.md", "cpg.html")]
+    for shown in (failed.stdout.str(), *map(unescape, pages)):
+        told = " ".join(shown.split())
+        assert said in told
+        assert "1 oracle start moved" in told
 
 
 def test_another_seed_is_compared_by_rates_and_said(project):

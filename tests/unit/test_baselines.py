@@ -108,6 +108,60 @@ def test_an_oracle_that_changed_on_the_same_starts_is_shown():
     assert comparison.is_news
 
 
+AMD = {"processor": "EPYC 9", "kernels": {"numpy": "X86_V4", "torch": "AVX512"}}
+INTEL = {"processor": "Xeon 8", "kernels": {"numpy": "X86_V3", "torch": "AVX2"}}
+CROSSED = (
+    "accepted on EPYC 9 (numpy X86_V4, torch AVX512), run on Xeon 8 (numpy X86_V3, torch AVX2)"
+)
+
+
+def on(where, result):
+    return replace(result, **where)
+
+
+def accepted_on(where, learned):
+    return BaselineGate.of("g", on(where, now(learned)), commit=COMMIT)
+
+
+def test_another_processor_is_told_with_the_oracle_starts_that_moved():
+    before = first(44, 50)
+    moved = now(flipped(before, 0), flipped(SOLVED, 3, 4))
+    comparison = compared(on(INTEL, moved), accepted_on(AMD, before))
+    assert comparison.label is Label.UNRESOLVED
+    assert comparison.text.endswith(f"(exact p=1); {CROSSED}: 2 oracle starts moved")
+    assert comparison.differs == (f"{CROSSED}: 2 oracle starts moved",)
+
+
+def test_another_processor_that_moved_nothing_is_no_news():
+    comparison = compared(on(INTEL, now(first(44, 50))), accepted_on(AMD, first(44, 50)))
+    assert comparison.text.endswith(f"no start lost or gained; {CROSSED}: 0 oracle starts moved")
+    assert not comparison.is_news
+
+
+def test_other_seeds_on_another_processor_have_no_common_start_to_move():
+    comparison = compared(on(INTEL, now(first(44, 50), seed=5)), accepted_on(AMD, first(44, 50)))
+    assert comparison.text.endswith(f"seed 4 -> 5, {CROSSED}")
+
+
+def test_other_kernels_of_one_processor_are_told_by_the_libraries_that_both_loaded():
+    text = compared(
+        on({**AMD, "kernels": {"numpy": "X86_V3"}}, now(first(44, 50))),
+        accepted_on(AMD, first(44, 50)),
+    ).text
+    assert "accepted on EPYC 9 (numpy X86_V4), run on EPYC 9 (numpy X86_V3): 0 oracle" in text
+    same = on({**AMD, "kernels": {"numpy": "X86_V4"}}, now(first(44, 50)))
+    assert "accepted on" not in compared(same, accepted_on(AMD, first(44, 50))).text
+
+
+def test_a_baseline_from_before_processors_were_recorded_says_nothing_of_them():
+    nowhere = {"processor": "", "kernels": {}}
+    old = accepted_on(nowhere, first(44, 50))
+    values = old.to_dict()
+    assert not {"processor", "kernels"} & set(values)
+    assert BaselineGate.from_dict("g", values) == old
+    assert "accepted on" not in compared(on(INTEL, now(first(44, 50))), old).text
+
+
 def test_other_seeds_compare_the_rates_of_independent_arms():
     comparison = compared(now(first(30, 50), seed=5), accepted(first(44, 50)))
     assert comparison.label is Label.REGRESSED

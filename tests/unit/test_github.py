@@ -22,6 +22,7 @@ PROVENANCE = Provenance(
     platform="Linux",
     processor="Turbo 5",
     processors=2,
+    kernels={"numpy": "X86_V3", "torch": "AVX2"},
     packages={},
 )
 # What the runner takes for a command: properties without a colon, and one line.

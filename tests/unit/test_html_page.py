@@ -361,6 +361,7 @@ def test_the_provenance_is_whole():
         "pytest-cpg 0.1.0",
         "3.11.9",
         "Linux-6.1-x86_64, 2 processors Turbo 5",
+        "numpy X86_V3, torch AVX2",
         "numpy 2.4.6",
     ):
         assert part in text

@@ -30,6 +30,7 @@ PROVENANCE = Provenance(
     platform="Linux-x86_64",
     processor="Turbo 5",
     processors=2,
+    kernels={"numpy": "X86_V3", "torch": "AVX2"},
     packages={"pytest-cpg": "0.1.0", "numpy": "2.4.6"},
 )
 # The limit on a comment of GitHub, in characters.
@@ -233,7 +234,7 @@ def test_the_last_line_says_what_it_was_run_with():
     last = seen(text_of({}).splitlines()[-1])
     assert last == (
         "revision 3f2c1e9abcde with changes on top; Python 3.11.7 on Linux-x86_64, "
-        "2 processors Turbo 5; pytest-cpg 0.1.0, numpy 2.4.6"
+        "2 processors Turbo 5 (numpy X86_V3, torch AVX2); pytest-cpg 0.1.0, numpy 2.4.6"
     )
     outside = replace(PROVENANCE, revision=None, dirty=None)
     assert seen(text_of({}, provenance=outside).splitlines()[-1]).startswith("no revision; ")
@@ -256,7 +257,12 @@ def session_named(text):
     }
     findings = [Finding(text), Finding(text, fails=True)]
     provenance = replace(
-        PROVENANCE, python=text, platform=text, processor=text, packages={text: text}
+        PROVENANCE,
+        python=text,
+        platform=text,
+        processor=text,
+        kernels={text: text},
+        packages={text: text},
     )
     end = SessionEnd(exit_code=1, uncollected={text: text})
     return text_of(gates, findings, provenance, end, running={f"5{text}": text})

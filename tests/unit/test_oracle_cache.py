@@ -3,6 +3,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import platform
 import subprocess
 import sys
 from dataclasses import dataclass, field, fields, replace
@@ -252,6 +253,37 @@ print(arm_key(arm="oracle", task=task, planner=RandomShooting(), model=OracleDyn
             check=True,
         )
         assert found.stdout.strip() == key()
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="needs its kernels")
+def test_other_kernels_are_other_arms():
+    program = """
+import sys
+import torch
+from pytest_cpg.oracle_cache import arm_key
+from pytest_cpg.planners import RandomShooting
+from pytest_cpg.tasks.grids import maze
+class Model(torch.nn.Linear):
+    cache_key = "the same"
+task = maze()
+print(arm_key(arm="learned", task=task, planner=RandomShooting(), model=Model(2, 2),
+              seed=3, starts="sampled", to_the_end=False))
+"""
+    pytest.importorskip("torch")
+    settings = ({}, {"ATEN_CPU_CAPABILITY": "default"}, {"OPENBLAS_CORETYPE": "Nehalem"})
+    chosen = {"ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE"}
+    usual = {name: value for name, value in os.environ.items() if name not in chosen}
+    keys = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**usual, **setting},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for setting in settings
+    ]
+    assert len(set(keys)) == len(settings)
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_a_result_of_the_first_schema_still_loads():
     result = result_of(first(8, 20), first(3, 20))
     values = json.loads(result.to_json())
     later = ("evidence", "is_weak", "margin", "metric", "stop", "max_episodes", "looks")
-    for name in (*later, "family_size", "group", "perturbation"):
+    for name in (*later, "family_size", "group", "perturbation", "processor", "kernels"):
         del values[name]
     for arm in ("oracle", "learned", "chance"):
         for name in ("indices", "returns", "confidences", "perturbed"):
@@ -109,6 +109,7 @@ def test_a_result_of_the_first_schema_still_loads():
         result.lost_episodes,
     )
     assert (old.stop, old.metric, old.looks, old.family_size) == ("fixed", "success", (), 1)
+    assert (old.processor, old.kernels) == ("", {})
 
 
 def test_json_never_holds_a_number_that_is_none():

@@ -43,6 +43,7 @@ PROVENANCE = Provenance(
     platform="Linux",
     processor="Turbo 5",
     processors=2,
+    kernels={"numpy": "X86_V3", "torch": "AVX2"},
     packages={},
 )
 

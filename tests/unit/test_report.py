@@ -370,6 +370,8 @@ DRIFT = ("gates", 4, "comparisons", 0, "drift")
         (("gates", 0, "comparisons", 0, "result", "oracle"), [], "gate 1 is damaged: "),
         (("provenance", "python"), 3, "its provenance has 3 as its python"),
         (("provenance", "packages"), {"numpy": 2}, "its packages: 2 is no text"),
+        (("provenance", "kernels"), {"numpy": 2}, "its kernels: 2 is no text"),
+        (("provenance", "kernels"), [], "its provenance has [] as its kernels"),
         (("session", "outcome"), 0, "its session has 0 as its outcome"),
         (("session", "uncollected"), {"a.py": 1}, "its session: 1 is no text"),
         ((*RESULT, "interval", "low"), "a", "in its interval, has 'a' as its low"),
