@@ -1,10 +1,17 @@
-"""Files: writing one so that nobody ever sees a part of it."""
+"""Files: writing one so that nobody ever sees a part of it, and reading none that would swell."""
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
+import zipfile
 from pathlib import Path
+
+# Weights and arrays of floats hardly shrink, and deflate takes blanks to a thousandth.
+_MOST_SWELLING = 100
+# Whatever its share, this is read in a second or two.
+_HARMLESS_BYTES = 2**28
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -36,3 +43,26 @@ def replace_file(path: Path, content: bytes) -> None:
 def is_special(path: Path) -> bool:
     """Say whether a path leads to what cannot be replaced by a file: a device, a pipe, a folder."""
     return os.path.exists(path) and not os.path.isfile(path)
+
+
+def check_unpacked_size(source: str | os.PathLike[str] | bytes) -> None:
+    """Raise ValueError for an archive that would unpack to far more bytes than it has.
+
+    What is no archive passes; whoever reads it says so. Members are asked for their size only.
+    """
+    own = len(source) if isinstance(source, bytes) else os.path.getsize(source)
+    try:
+        file = io.BytesIO(source) if isinstance(source, bytes) else source
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+    except zipfile.BadZipFile:
+        return
+    limit = max(_HARMLESS_BYTES, _MOST_SWELLING * own)
+    total = sum(member.file_size for member in members)
+    if total > limit:
+        largest = max(members, key=lambda member: member.file_size)
+        raise ValueError(
+            f"it has {own} bytes and would unpack to {total}, {largest.file_size} of them in "
+            f"{largest.filename!r}; the limit is {limit} ({_MOST_SWELLING} times its size, or "
+            f"{_HARMLESS_BYTES}). Write it again without compression."
+        )

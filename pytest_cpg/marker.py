@@ -202,7 +202,11 @@ def parse_gate(
         planner=_planner(marked, planners),
         model=model,
         is_model_typed=bool(model) and settings.source("model", marked) == "session",
-        make_model=factory_of(model, components.world_models) if model else None,
+        make_model=(
+            factory_of(model, components.world_models, trusted=settings.of_session("trust"))
+            if model
+            else None
+        ),
         max_verdict=parse_verdict(marked.get("max_verdict", strictest)),
         episodes=episodes,
         seed=values["seed"],

@@ -17,8 +17,15 @@ from pytest_cpg.world_models import checkpoints
 from pytest_cpg.world_models.factories import check_factory, named, returned
 
 
-def factory_of(text: str, registered: Mapping[str, WorldModelFactory]) -> WorldModelFactory:
+def factory_of(
+    text: str, registered: Mapping[str, WorldModelFactory], *, trusted: str = ""
+) -> WorldModelFactory:
     """Return what makes the model of this name for a task.
+
+    Parameters
+    ----------
+    trusted : str
+        Digests of files that may run code of their own, as in ``--cpg-trust``.
 
     Raises
     ------
@@ -35,7 +42,7 @@ def factory_of(text: str, registered: Mapping[str, WorldModelFactory]) -> WorldM
                 f"there is no model file {text!r}. {_near(path)}A path is from where pytest was "
                 f"started ({Path.cwd()})."
             )
-        return partial(checkpoints.load, path.absolute())
+        return partial(checkpoints.load, path.absolute(), trusted=trusted)
     if ":" in text:
         factory = named(text)
         check_factory(text, factory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any, Literal
@@ -91,6 +92,17 @@ def model_name(value: Any) -> str:
             f"path of a checkpoint. Return the model itself from a learned_dynamics fixture."
         )
     return value
+
+
+def digests(value: Any) -> str:
+    """Parse digests of files, separated by commas, as they are printed."""
+    found = [part.strip().lower() for part in value.split(",")] if isinstance(value, str) else []
+    if not found or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in found):
+        raise ArgumentTypeError(
+            f"need sha256: and 64 digits as the refusal of a file prints them, commas between "
+            f"several, got {value!r}"
+        )
+    return ",".join(found)
 
 
 def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -219,6 +231,16 @@ OPTIONS = (
         "MODEL",
         "the learned model of every gate: a registered name, module:factory, or the path of a "
         "checkpoint (default: what the marker names, or the learned_dynamics fixture)",
+    ),
+    Option(
+        "trust",
+        optional(digests),
+        "string",
+        "",
+        "DIGESTS",
+        "model files that may run code of their own, by sha256:DIGEST, commas between several "
+        "(default: none; TorchScript is refused, and so is torch.export with foreign operators)",
+        is_for_one_gate=False,
     ),
     Option(
         "correction",

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import IntArray, Planner, Task
-from pytest_cpg.files import replace_file
+from pytest_cpg.files import check_unpacked_size, replace_file
 from pytest_cpg.metrics import Arm
 from pytest_cpg.perturbations import Perturbation
 from pytest_cpg.planners import Chance
@@ -185,8 +185,10 @@ class OracleCache:
         """Return the snapshot stored under a key, and a note on a broken file, now removed."""
         path = self._snapshot_path(key)
         try:
+            content = path.read_bytes()
+            check_unpacked_size(content)
             # Numpy leaves a damaged archive open that it opened itself.
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 values = dict(arrays)
             if str(values.pop("key")) == key and str(values.pop("sha256")) == _bits_of(values):
                 return values, None

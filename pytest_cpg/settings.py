@@ -18,7 +18,7 @@ from pytest_cpg.options import OPTIONS, PREFIX, SWITCHES, Option
 from pytest_cpg.processors import SHARERS
 
 # What decides a gate, and is asked of all of them alike.
-_OF_ALL_GATES = {"correction", "family_size", "baseline"}
+_OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
 _SIZES = ("episodes", "max_episodes", "stop", "oracle_episodes")
 
 

@@ -6,11 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, CpgError, FloatArray, IntArray
+from pytest_cpg.files import check_unpacked_size
 
 # A state is covered by this many neighbours, so that a single odd row covers nothing.
 NEIGHBOURS = 5
@@ -158,6 +160,7 @@ def _array_of(given: Any) -> Array:
             raise CpgError(f"training_data is no array: {error}") from None
     path = Path(given)
     try:
+        check_unpacked_size(path)
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
             return found
@@ -168,7 +171,7 @@ def _array_of(given: Any) -> Array:
                     f"{', '.join(found.files) or 'none at all'}"
                 )
             return np.asarray(found["observations"])
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as error:
         known = path.suffix in ("", ".npy", ".npz")
         cure = "" if known else f". Write numpy.save({path.stem + '.npy'!r}, observations)"
         raise CpgError(f"training_data {path} cannot be read: {error}{cure}") from None

@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts import ComponentError, WorldModelError
+from pytest_cpg.files import check_unpacked_size
 from pytest_cpg.world_models.tensors import torch
+from pytest_cpg.world_models.trust import how_to_trust
+from pytest_cpg.world_models.weights import load_plain
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -24,11 +27,31 @@ __tracebackhide__ = True
 # What the layout before torch 2.8 unpickles under these names, whatever they end in.
 _PICKLED = re.compile(r".*\.pt|serialized_(state_dict|constants|example_inputs)\.json")
 _TENSOR = re.compile(r"(weight|tensor)_\d+")
-# Operators of torch and of packages that extend it, and arithmetic on sizes.
+# Arithmetic on sizes, and control flow, whose branches are in the program, too.
 _OPERATOR = re.compile(
-    r"torch\.ops\.(?!__)\w+\.(?!__)\w+(\.(?!__)\w+)?|torch\._?sym_[a-z]+|math\.[a-z0-9]+"
+    r"torch\._?sym_[a-z]+|math\.[a-z0-9]+"
     r"|_operator\.(add|sub|mul|truediv|floordiv|mod|pow|neg|pos|abs|getitem|eq|ne|lt|le|gt|ge|and_"
     r"|or_|xor|not_|lshift|rshift|index)"
+    r"|torch\.ops\.higher_order\.(cond|while_loop|scan|associative_scan|map_impl"
+    r"|wrap_with_set_grad_enabled|wrap_with_autocast)"
+)
+# Operators on tensors. Internal ones check less, but for those that torch itself writes, and sparse
+# ones trust the indices they are given.
+_ON_TENSORS = re.compile(
+    r"torch\.ops\.aten\.((?![a-z_0-9]*sparse)[a-z][a-z_0-9]*|_assert_[a-z]+(_[a-z]+)?|_to_copy"
+    r"|_(log_)?softmax|_native_batch_norm_legit[a-z_]*|_weight_norm|_unsafe_view|_convolution"
+    r"|_adaptive_avg_pool[23]d|_cdist_forward|_scaled_dot_product_[a-z_]+)\.([A-Za-z_0-9]+)"
+)
+# What their arguments may be, and the names of those that are text: none of a file.
+_TYPE = re.compile(
+    r"(Optional\[|List\[)*(Tensor|int|float|bool|complex|number|Device|Generator)\]*"
+)
+_TEXTS = frozenset(
+    (
+        *("approximate", "assert_msg", "driver", "equation", "indexing", "interpolation", "mode"),
+        *("norm", "ord", "p", "pad_mode", "padding", "padding_side", "reduce", "rounding_mode"),
+        *("side", "UPLO"),
+    )
 )
 # Functions that sizes and guards are written in: those of sympy, of torch and of a tensor.
 _NAMED = re.compile(
@@ -47,8 +70,10 @@ _NODES = (
 )
 
 
-def check_archive(content: bytes, name: str) -> None:
-    """Raise WorldModelError for a program that could run code of its own as torch opens it.
+def checked_archive(content: bytes, name: str, *, trusted: str) -> bytes:
+    """Return a program, or raise WorldModelError if it could do more than compute with tensors.
+
+    It is written anew of the members that were checked: torch's own reader may see others.
 
     Parameters
     ----------
@@ -56,14 +81,25 @@ def check_archive(content: bytes, name: str) -> None:
         Of the file.
     name : str
         What the message calls it.
+    trusted : str
+        Digests that are trusted already, for the message.
     """
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    try:
+        check_unpacked_size(content)
+    except ValueError as error:
+        raise WorldModelError(f"{name} is not read: {error}") from None
+    written = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(written, "w") as copy:
         for found in _faults(archive):
             raise WorldModelError(
-                f"{name} is a program with {found}: to open it could run code of the file. Export "
-                f"it again with torch.export.save, of a model that takes and holds plain tensors; "
-                f"or save the weights alone, torch.save(model.state_dict(), path)."
+                f"{name} is a program with {found}: it could run code of the file. Export it again "
+                f"with torch.export.save, of a model that takes and holds plain tensors; save the "
+                f"weights alone, torch.save(model.state_dict(), path); or, "
+                f"{how_to_trust(content, trusted)}"
             )
+        for member in archive.namelist():
+            copy.writestr(member, archive.read(member))
+    return written.getvalue()
 
 
 def _faults(archive: zipfile.ZipFile) -> Iterator[str]:
@@ -93,7 +129,9 @@ def _faults_of_pickle(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
     data = archive.read(name)
     try:
         if data:
-            torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+            load_plain(data)
+    except ComponentError:
+        raise
     # What is in a file that was not written by torch may be wrong in any way.
     except Exception as error:
         said = str(error).strip() or type(error).__name__
@@ -120,7 +158,7 @@ def _faults_of_text(said: Any) -> Iterator[str]:
         return
     for key, value in said.items():
         is_operator = key == "as_operator" or (key == "target" and "inputs" in said)
-        if is_operator and not _OPERATOR.fullmatch(str(value)):
+        if is_operator and not _is_pure(str(value)):
             yield f"the operator {value!r}"
         elif key == "expr_str" and not _is_harmless(value):
             yield f"the expression {value!r}"
@@ -132,6 +170,27 @@ def _faults_of_text(said: Any) -> Iterator[str]:
             yield from _faults_of_text(json.loads(value))
         else:
             yield from _faults_of_text(value)
+
+
+def _is_pure(operator: str) -> bool:
+    """Say whether an operator computes with tensors, numbers and sizes, and reaches no file."""
+    if _OPERATOR.fullmatch(operator):
+        return True
+    found = _ON_TENSORS.fullmatch(operator)
+    if not found:
+        return False
+    name, overload = found[1], found[found.re.groups]
+    kind = getattr(getattr(torch.ops.aten, name, None), overload, None)
+    # Some of these names are functions of Python, as all objects have them.
+    if not isinstance(kind, torch._ops.OpOverload):
+        return False
+    return all(map(_takes_no_file, kind._schema.arguments))
+
+
+def _takes_no_file(argument: Any) -> bool:
+    """Say whether an argument of an operator is a tensor, a number or a word of its own."""
+    kind = str(argument.type)
+    return argument.name in _TEXTS if "str" in kind else bool(_TYPE.fullmatch(kind))
 
 
 def _is_harmless(text: Any) -> bool:

@@ -1,13 +1,15 @@
 """Checkpoints: which kind of model a file holds, and the world model made of it.
 
 What a file does not say stands in a .toml or .json file of the same name beside it. Nothing is
-unpickled, and the only code that runs is what that side file names.
+unpickled, and the only code that runs is a class of the user's that the side file names, and that
+of a program whose digest is trusted.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import tomllib
 from difflib import get_close_matches
 from inspect import signature
@@ -33,11 +35,15 @@ which class they belong to {where}:
 or write --cpg-model=module:factory with a function of yours that loads it."""
 
 
-def load(path: str | os.PathLike[str], task: Task | None = None, **settings: Any) -> Any:
+def load(
+    path: str | os.PathLike[str], task: Task | None = None, *, trusted: str = "", **settings: Any
+) -> Any:
     """Return the world model in a file, checked against a task where one is given.
 
     Parameters
     ----------
+    trusted : str
+        Digests of files that may run code of their own, as in ``--cpg-trust``.
     **settings
         Win over those of the side file.
 
@@ -55,7 +61,7 @@ def load(path: str | os.PathLike[str], task: Task | None = None, **settings: Any
     rate_by = settings.pop("rate_by", "reward")
     if rate_by not in ("reward", "observations"):
         raise WorldModelError(f'rate_by: need "reward" or "observations", got {rate_by!r}')
-    model = _opened(file, settings, task)
+    model = _opened(file, settings, task, trusted)
     if task is not None and hasattr(model, "for_task"):
         model = model.for_task(task)
     return _decoded(model, task) if rate_by == "observations" else model
@@ -79,7 +85,7 @@ def _decoded(model: Any, task: Task | None) -> Any:
     return Decoded(model, fit_decoder(model, seen, seed=0))
 
 
-def _opened(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
+def _opened(file: Path, settings: dict[str, Any], task: Task | None, trusted: str) -> Any:
     if file.suffix == ".onnx":
         _refuse(file, settings)
         from pytest_cpg.world_models.onnx import OnnxDynamics
@@ -89,7 +95,7 @@ def _opened(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
 
     if exported.kind_of(file):
         _refuse(file, settings)
-        return exported.Program.load(file)
+        return exported.Program.load(file, trusted=trusted)
     return _of_weights(file, settings, task)
 
 
@@ -132,7 +138,6 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
 def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | None) -> Any:
     """Return a network of the user's own class with these weights, all of them and no others."""
     from pytest_cpg.world_models.conditions import check_same
-    from pytest_cpg.world_models.tensors import torch
     from pytest_cpg.world_models.weights import check
 
     unknown = sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS})
@@ -146,11 +151,6 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
         )
     name, arguments = settings["class"], settings.get("arguments", {})
     network = _constructed(file, name, arguments)
-    if not isinstance(network, torch.nn.Module):
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: {name!r} made {network!r}, which is no torch.nn.Module. Name "
-            f"the class of the network in class."
-        )
     check(
         weights,
         {name: tuple(value.shape) for name, value in network.state_dict().items()},
@@ -167,6 +167,7 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
 def _constructed(file: Path, name: Any, arguments: Any) -> Any:
     """Return what a named class makes of arguments, or raise WorldModelError if it takes others."""
     from pytest_cpg.world_models.factories import named
+    from pytest_cpg.world_models.tensors import torch
 
     if not isinstance(name, str):
         raise WorldModelError(
@@ -178,10 +179,19 @@ def _constructed(file: Path, name: Any, arguments: Any) -> Any:
             f"{os.fspath(file)!r}: arguments: need what the constructor takes by name, as in "
             f"{{ hidden = 64 }}, got {arguments!r}"
         )
-    kind = named(name, what="class")
-    if not callable(kind):
+    module = name.partition(":")[0].split(".")
+    # Some of their modules do their work as they are imported, and none holds a network.
+    if module[0] in sys.stdlib_module_names or "__main__" in module:
         raise WorldModelError(
-            f"{os.fspath(file)!r}: class = {name!r} is {kind!r}. Name the class of the network."
+            f"{os.fspath(file)!r}: class = {name!r} is of Python's own modules or a program. Name "
+            f"the class of the network."
+        )
+    kind = named(name, what="class")
+    # Before it is called: what else a module offers may start programs.
+    if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: class = {name!r} is {kind!r}, and no class of torch.nn.Module. "
+            f"Name the class of the network."
         )
     try:
         taken = signature(kind)

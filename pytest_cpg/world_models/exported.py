@@ -1,4 +1,8 @@
-"""Exported: models stored as programs, TorchScript or torch.export, called as dynamics."""
+"""Exported: models stored as programs, TorchScript or torch.export, called as dynamics.
+
+TorchScript may write files and start what it likes as it is opened; of a program of torch.export,
+what it may do is checked. Either is let run where its bytes are trusted.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ import io
 import os
 import warnings
 import zipfile
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
-from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.world_models.archive import check_archive
+from pytest_cpg.contracts import CpgError, WorldModelError
+from pytest_cpg.world_models.archive import checked_archive
 from pytest_cpg.world_models.tensors import Tensor, on_arrays, torch
+from pytest_cpg.world_models.trust import digest_of, how_to_trust, is_trusted
+from pytest_cpg.world_models.weights import check_torch
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -19,12 +26,16 @@ __tracebackhide__ = True
 Kind = Literal["torchscript", "export"]
 
 
-def kind_of(path: str | os.PathLike[str]) -> Kind | None:
+def kind_of(file: str | os.PathLike[str] | IO[bytes]) -> Kind | None:
     """Say which kind of program a file holds; None when it holds something else."""
-    if not zipfile.is_zipfile(path):
+    if not zipfile.is_zipfile(file):
         return None
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    # A few bytes at its end make anything look like one.
+    except zipfile.BadZipFile:
+        return None
     # The first is what torch 2.8 and later writes, the second what went before.
     if any(
         name.endswith(("models/model.json", "serialized_exported_program.json")) for name in names
@@ -36,27 +47,30 @@ def kind_of(path: str | os.PathLike[str]) -> Kind | None:
 class Program(torch.nn.Module):
     """Dynamics that were stored as a program: no Python object is read, and none needs its class.
 
-    What torch would unpickle or evaluate to open an exported one is checked first.
-
     It takes observations [B, O] and actions [B, A] as two inputs, or joined as one [B, O + A].
 
     Parameters
     ----------
     content : bytes
         Of the file; it is what travels to other processes.
+    trusted : str
+        Digests of files that may run code of their own, as in ``--cpg-trust``.
     """
 
-    def __init__(self, content: bytes, kind: Kind, name: str = "the file") -> None:
+    def __init__(self, content: bytes, name: str = "the file", *, trusted: str = "") -> None:
         super().__init__()
-        self._content, self._kind, self._name = content, kind, name
-        if kind == "export":
-            check_archive(content, name)
+        self._content, self._name = content, name
+        self._digest = digest_of(content) if is_trusted(content, trusted) else ""
         try:
-            self._program, self._inputs = _opened(content, kind, name)
-        except (RuntimeError, ValueError, KeyError, OSError) as error:
+            self._program, self._inputs = _opened(content, name, trusted)
+        except CpgError:
+            raise
+        # What is in a file that torch did not write may be wrong in any way.
+        except Exception as error:
             raise WorldModelError(
                 f"{name} is a program that torch {torch.__version__} cannot read: "
-                f"{str(error).strip().splitlines()[0]}. Export the model again with this torch."
+                f"{(str(error).strip() or type(error).__name__).splitlines()[0]}. Export the model "
+                f"again with this torch."
             ) from None
         if self._inputs not in (1, 2):
             raise WorldModelError(
@@ -65,24 +79,21 @@ class Program(torch.nn.Module):
             )
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Program:
+    def load(cls, path: str | os.PathLike[str], *, trusted: str = "") -> Program:
         """Read what `torch.jit.save` or `torch.export.save` wrote.
 
         Raises
         ------
         WorldModelError
-            When it is neither, or this version of torch cannot read it.
+            When it is neither, when this version of torch cannot read it, or when it could run code
+            and is not trusted.
         """
-        kind = kind_of(path) if os.path.isfile(path) else None
-        if kind is None:
-            raise WorldModelError(
-                f"{os.fspath(path)!r} is no program of torch.export.save or torch.jit.save."
-            )
-        return cls(Path(path).read_bytes(), kind, repr(os.fspath(path)))
+        content = Path(path).read_bytes() if os.path.isfile(path) else b""
+        return cls(content, repr(os.fspath(path)), trusted=trusted)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send the file; what it was compiled to cannot travel."""
-        return Program, (self._content, self._kind, self._name)
+        """Send the file, and whether it is trusted; what it was compiled to cannot travel."""
+        return partial(Program, trusted=self._digest), (self._content, self._name)
 
     @on_arrays
     def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
@@ -109,16 +120,27 @@ def _check_batch(program: Any, name: str) -> None:
         )
 
 
-def _opened(content: bytes, kind: Kind, name: str) -> tuple[Any, int]:
+def _opened(content: bytes, name: str, trusted: str) -> tuple[Any, int]:
     """Return the module in a file, and how many inputs it takes."""
+    kind = kind_of(io.BytesIO(content))
+    if kind is None:
+        raise WorldModelError(f"{name} is no program of torch.export.save or torch.jit.save.")
+    check_torch()
+    may_run = is_trusted(content, trusted)
     if kind == "export":
-        program = torch.export.load(io.BytesIO(content))
+        checked = content if may_run else checked_archive(content, name, trusted=trusted)
+        program = torch.export.load(io.BytesIO(checked))
         _check_batch(program, name)
         module = program.module()
         # Its mode was fixed when it was exported, and it raises when asked to change it.
         object.__setattr__(module, "train", lambda mode=True: module)  # noqa: ARG005
         object.__setattr__(module, "eval", lambda: module)
         return module, len(program.graph_signature.user_inputs)
+    if not may_run:
+        raise WorldModelError(
+            f"{name} is TorchScript, which can run code of the file as it is opened. Export the "
+            f"model by torch.export.save, which is checked; or, {how_to_trust(content, trusted)}"
+        )
     with warnings.catch_warnings():
         # torch deprecates the format, which is for whoever writes such files to know.
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
@@ -13,6 +11,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.world_models.tensors import Tensor, torch
+from pytest_cpg.world_models.weights import read_content
 
 Variant: TypeAlias = Literal["normalised-delta", "plain"]
 Activation: TypeAlias = Literal["relu", "silu"]
@@ -224,14 +223,7 @@ def float32(values: Any) -> Tensor:
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the dictionary in a file, or raise WorldModelError."""
-    if not os.path.isfile(path):
-        raise WorldModelError(f"there is no model file {os.fspath(path)!r}. Save one by MLP.save.")
-    if not zipfile.is_zipfile(path):
-        raise _foreign(path, "it is no file of torch.save")
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as error:
-        raise _foreign(path, "torch.load(weights_only=True) refuses it") from error
+    content = read_content(path)
     if not isinstance(content, dict):
         raise _foreign(path, f"it holds a {type(content).__name__}")
     return content

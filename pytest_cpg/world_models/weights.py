@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 from collections import Counter
@@ -10,7 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts import ComponentError, WorldModelError
+from pytest_cpg.files import check_unpacked_size
 from pytest_cpg.world_models.tensors import Tensor, torch
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -19,6 +21,8 @@ __tracebackhide__ = True
 Weights: TypeAlias = dict[str, Tensor]
 Shape: TypeAlias = tuple[int, ...]
 
+# Earlier ones run code of a file even where only weights are asked for (CVE-2025-32434).
+_SAFE_TORCH = (2, 6)
 # Under what name training code keeps the network in a larger checkpoint.
 _NETWORK = ("model", "agent_state_dict", "state_dict", "model_state_dict")
 # What torch.compile puts between a module and its own names.
@@ -32,6 +36,39 @@ _LIKENESS = 0.85
 _SHOWN = 12
 
 
+def load_plain(source: str | os.PathLike[str] | bytes) -> Any:
+    """Return what `torch.save` wrote, tensors and plain containers only; all is unpickled here.
+
+    Parameters
+    ----------
+    source : path or bytes
+        Of the file, or what is in it.
+
+    Raises
+    ------
+    ComponentError
+        When this torch would run code of the file.
+    ValueError
+        When the file would unpack to far more than it is.
+    Exception
+        Of any kind, when it is not such a file.
+    """
+    check_torch()
+    check_unpacked_size(source)
+    opened: Any = io.BytesIO(source) if isinstance(source, bytes) else source
+    return torch.load(opened, map_location="cpu", weights_only=True)
+
+
+def check_torch() -> None:
+    """Raise ComponentError for a torch that runs code of files it is to read weights of."""
+    found = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if found < _SAFE_TORCH:
+        raise ComponentError(
+            f"torch {torch.__version__} can be made to run code of a file whose weights it reads "
+            f'(CVE-2025-32434). Install 2.6 or later: pip install --upgrade "torch>=2.6"'
+        )
+
+
 def read_content(path: str | os.PathLike[str]) -> Any:
     """Return what `torch.save` wrote, tensors and plain containers only.
 
@@ -43,15 +80,17 @@ def read_content(path: str | os.PathLike[str]) -> Any:
     if not os.path.isfile(path):
         raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return load_plain(path)
     except pickle.UnpicklingError as error:
         raise WorldModelError(
             f"{os.fspath(path)!r} holds pickled objects, and to read those is to run code of the "
             f"file. Save the weights alone, torch.save(model.state_dict(), path), or the model as "
-            f"a program: torch.export.save or torch.jit.save. torch says: "
-            f"{str(error).splitlines()[0]}"
+            f"a program: torch.export.save. torch says: {str(error).splitlines()[0]}"
         ) from None
-    except (RuntimeError, EOFError, KeyError, ValueError) as error:
+    except ComponentError:
+        raise
+    # What is in a file that torch did not write may be wrong in any way.
+    except Exception as error:
         raise WorldModelError(
             f"{os.fspath(path)!r} is no file of torch.save: {_why_unread(path, error)}. Save the "
             f"weights by torch.save(model.state_dict(), path)."
@@ -64,7 +103,7 @@ def _why_unread(path: str | os.PathLike[str], error: Exception) -> str:
         first = file.read(_SHOWN)
     if not first:
         return "it is empty"
-    if isinstance(error, RuntimeError) and str(error):
+    if isinstance(error, RuntimeError | ValueError | MemoryError) and str(error):
         return str(error).splitlines()[0].rstrip(".")
     return f"it begins with {first!r}"
 

@@ -14,6 +14,7 @@ from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import bind, inference
 from pytest_cpg.world_models.exported import Program
+from pytest_cpg.world_models.trust import digest_of
 from pytest_cpg.world_models.weights import read_content
 
 
@@ -50,7 +51,8 @@ def test_stored_programs_give_what_the_module_gives(tmp_path, name, kind):
     observations, actions = torch.rand(8, 2), torch.rand(8, 2)
     joined = torch.cat([observations, actions], dim=-1)
     store(model, tmp_path / name, (observations, actions) if kind is Residual else (joined,))
-    program = Program.load(tmp_path / name)
+    digest = digest_of((tmp_path / name).read_bytes())
+    program = Program.load(tmp_path / name, trusted=digest if name == "model.pt" else "")
     weight, bias = (value.detach().double().numpy() for value in model.parameters())
     expected = observations.numpy() + joined.numpy() @ weight.T + bias
     assert program(observations.numpy(), actions.numpy()) == pytest.approx(expected, abs=1e-6)
@@ -205,3 +207,118 @@ def test_sizes_and_guards_of_usual_programs_are_read(tmp_path):
 
     store(Sized(), tmp_path / "model.pt2", (torch.rand(8, 2), torch.rand(8, 2)))
     assert Program.load(tmp_path / "model.pt2")(np.ones((5, 2)), np.ones((5, 2))).shape == (5, 2)
+
+
+class Wrapped(torch.nn.Module):
+    """A network between observations and actions, joined, and a change."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, observations, actions):
+        return observations + self.network(torch.cat([observations, actions], dim=-1))
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.cell, self.head = kind(6, 8, batch_first=True), torch.nn.Linear(8, 4)
+
+    def forward(self, inputs):
+        return self.head(self.cell(inputs[:, None].expand(-1, 3, -1))[0][:, -1])
+
+
+class Attentive(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.first, self.head = torch.nn.Linear(1, 8), torch.nn.Linear(8, 4)
+        self.layers = torch.nn.TransformerEncoder(layer, 1)
+
+    def forward(self, inputs):
+        return self.head(self.layers(self.first(inputs[..., None])).mean(1))
+
+
+class Mixed(torch.nn.Module):
+    """Operators that world models are written in outside of layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(10, 4)
+        self.linear = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(6, 4))
+
+    def forward(self, inputs):
+        first, places = inputs[:, :4], (inputs[:, 0].abs() * 3).long().clamp(0, 9)
+        with torch.no_grad():
+            one_hot = torch.nn.functional.one_hot(places, 10).float() @ torch.ones(10, 4)
+        rates = torch.where(first > 0, torch.einsum("bi,bi->bi", first, first), torch.sin(first))
+        top, which = torch.topk(rates / rates.norm(dim=-1, keepdim=True).clamp_min(1e-6), 2)
+        chosen = rates.scatter(1, which, top).softmax(-1) + torch.logsumexp(
+            inputs, -1, keepdim=True
+        )
+        rounded = torch.div(chosen, 2, rounding_mode="floor") + torch.cumsum(chosen, -1)
+        padded = torch.nn.functional.pad(chosen[:, :2], (1, 1))
+        branch = torch.cond(inputs.sum() > 0, lambda x: x + 1, lambda x: x - 1, (padded,))
+        return self.linear(inputs) + self.table(places) + one_hot + rounded + branch
+
+
+nn = torch.nn
+NETWORKS = {
+    "mlp": lambda: nn.Sequential(
+        *(nn.Linear(6, 8), nn.LayerNorm(8), nn.Mish(), nn.Dropout(0.1), nn.Linear(8, 8), nn.SiLU()),
+        *(nn.RMSNorm(8), nn.ELU(), nn.Linear(8, 4)),
+    ),
+    "gru": lambda: Recurrent(nn.GRU),
+    "lstm": lambda: Recurrent(nn.LSTM),
+    "convolution": lambda: nn.Sequential(
+        *(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 4, 3, padding="same"), nn.BatchNorm1d(4)),
+        *(nn.ReLU(inplace=True), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(12, 4)),
+    ),
+    "pictures": lambda: nn.Sequential(
+        *(nn.Unflatten(1, (1, 2, 3)), nn.Upsample(scale_factor=2), nn.Conv2d(1, 4, 3)),
+        *(nn.GroupNorm(2, 4), nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4)),
+    ),
+    "transformer": Attentive,
+    "mixed": Mixed,
+}
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["as written", "decomposed"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_usual_networks_hold_no_operator_that_is_refused(tmp_path, name, decomposed):
+    torch.manual_seed(0)
+    model = Wrapped(NETWORKS[name]()).eval()
+    given = torch.randn(8, 4), torch.randn(8, 2)
+    rows = torch.export.Dim("rows")
+    with warnings.catch_warnings():
+        # torch's own, on its own code.
+        warnings.simplefilter("ignore")
+        program = torch.export.export(model, given, dynamic_shapes=[{0: rows}] * 2)
+        program = program.run_decompositions() if decomposed else program
+        torch.export.save(program, tmp_path / "model.pt2")
+        loaded = Program.load(tmp_path / "model.pt2")
+    with torch.no_grad():
+        assert loaded(*given).numpy() == pytest.approx(model(*given).numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        *("aten.from_file.default", "aten.from_file.out", "aten.save.default", "aten.warn.default"),
+        *("aten.set_.source_Storage", "aten.record_stream.default", "aten.__name__.upper"),
+        *("aten._sparse_coo_tensor_unsafe.default", "aten.sparse_coo_tensor.indices_size"),
+        *("aten._print.default", "prims.device_put.default", "mylib.mine.default", "aten.add"),
+        *("higher_order.call_torchbind", "inductor.resize_storage_bytes_.default", "aten.add.nine"),
+    ],
+)
+def test_operators_that_could_do_more_than_compute_are_refused(tmp_path, stored, operator):
+    members = dict(stored)
+    program = json.loads(members["models/model.json"])
+    program["graph_module"]["graph"]["nodes"][0]["target"] = f"torch.ops.{operator}"
+    members["models/model.json"] = json.dumps(program).encode()
+    with zipfile.ZipFile(tmp_path / "model.pt2", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(f"model/{name}", data)
+    with pytest.raises(WorldModelError, match=f"the operator 'torch.ops.{operator}'"):
+        Program.load(tmp_path / "model.pt2")

@@ -1,0 +1,29 @@
+"""Trust: files that may run code of their own, each by the digest of the bytes that are opened."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def digest_of(content: bytes) -> str:
+    """Return what names the content of a file in ``--cpg-trust``.
+
+    >>> digest_of(b"")[:20]
+    'sha256:e3b0c44298fc1'
+    """
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def is_trusted(content: bytes, trusted: str) -> bool:
+    """Say whether digests, separated by commas, name this content."""
+    return digest_of(content) in trusted.split(",")
+
+
+def how_to_trust(content: bytes, trusted: str) -> str:
+    """Return the end of a sentence that says what to type for a file that is refused."""
+    digests = ",".join(filter(None, (trusted, digest_of(content))))
+    return (
+        f"if it is yours, let it run:\n"
+        f"    --cpg-trust={digests}\n"
+        f"(in a fixture: Program.load(path, trusted=...))"
+    )

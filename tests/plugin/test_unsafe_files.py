@@ -1,0 +1,289 @@
+"""Hostile files, as a session meets them: nothing of theirs runs, and the gate fails in words."""
+
+import hashlib
+import io
+import json
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+GATE = """
+import pytest
+
+@pytest.mark.cpg(task="track", episodes=10)
+def test_gate(cpg): ...
+"""
+# Just more than whatever is harmless, of blanks.
+BLANK = bytes(257 * 2**20)
+
+
+class Script(torch.nn.Module):
+    """Writes into a file as it is opened, and is a perfect model otherwise."""
+
+    def __init__(self, path: str):
+        super().__init__()
+        self.path = path
+
+    @torch.jit.export
+    def __getstate__(self):
+        return self.path, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]):
+        self.path, self.training = state
+        torch.from_file(self.path, True, 4, dtype=torch.float32).fill_(1.0)  # noqa: FBT003
+
+    def forward(self, observations, actions):
+        return observations + actions
+
+
+class Adding(torch.nn.Module):
+    def forward(self, observations, actions):
+        return observations + actions + torch.zeros(4).sum()
+
+
+class Starting:
+    """Starts a process where it is unpickled."""
+
+    def __init__(self, *command):
+        self.command = command
+
+    def __reduce__(self):
+        return subprocess.check_call, (self.command,)
+
+
+def scripted(folder, target):
+    file = folder / "model.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        script = torch.jit.script(Script(str(target)))
+        torch.jit.save(script, file)
+    return file
+
+
+def exported(file):
+    """Store an exported program, and return its members."""
+    rows = torch.export.Dim("rows")
+    examples = torch.rand(8, 1), torch.rand(8, 1)
+    program = torch.export.export(Adding(), examples, dynamic_shapes=[{0: rows}] * 2)
+    torch.export.save(program, file)
+    with zipfile.ZipFile(file) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def rewritten(file, members, **compression):
+    with zipfile.ZipFile(file, "w", **compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file
+
+
+def exported_with_a_file_operator(folder, target):
+    file = folder / "model.pt2"
+    members = exported(file)
+    name = next(n for n in members if n.endswith("models/model.json"))
+    program = json.loads(members[name])
+    nodes = program["graph_module"]["graph"]["nodes"]
+    node = next(n for n in nodes if n["target"] == "torch.ops.aten.zeros.default")
+    node["target"] = "torch.ops.aten.from_file.default"
+    given = (("filename", "as_string", str(target)), ("shared", "as_bool", True))
+    node["inputs"] = [
+        {"name": name, "arg": {kind: value}, "kind": 1}
+        for name, kind, value in (*given, ("size", "as_int", 4))
+    ]
+    members[name] = json.dumps(program).encode()
+    return rewritten(file, members)
+
+
+def weights_beside(side):
+    def make(folder, target):
+        torch.save({"weight": torch.ones(1)}, folder / "model.pt")
+        (folder / "model.toml").write_text(side.format(path=target, python=sys.executable))
+        return folder / "model.pt"
+
+    return make
+
+
+def touching(target):
+    return Starting(sys.executable, "-c", f"open({str(target)!r}, 'w')")
+
+
+def pickled_module(folder, target):
+    torch.save({"weight": touching(target)}, folder / "model.pt")
+    return folder / "model.pt"
+
+
+def raw_pickle(folder, target):
+    (folder / "model.ckpt").write_bytes(pickle.dumps(touching(target)))
+    return folder / "model.ckpt"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch_is_whole(tmp_path_factory):
+    """Import all there is: parts of torch that an inner session drops cannot be imported twice."""
+    from pytest_cpg.world_models.exported import Program
+
+    file = tmp_path_factory.mktemp("whole") / "model.pt2"
+    exported(file)
+    Program.load(file)
+
+
+ATTACKS = {
+    "TorchScript": (scripted, "is TorchScript, which can run code"),
+    "exported": (exported_with_a_file_operator, "the operator 'torch.ops.aten.from_file.default'"),
+    "process": (
+        weights_beside(
+            'class = "subprocess:Popen"\n'
+            "arguments = {{ args = ['{python}', '-c', 'open(\"{path}\", \"w\")'] }}\n"
+        ),
+        "class = 'subprocess:Popen' is of Python's own modules",
+    ),
+    "function": (
+        weights_beside("class = \"own:write\"\narguments = {{ path = '{path}' }}\n"),
+        "class = 'own:write' is <function write*, and no class of torch.nn.Module",
+    ),
+    "main": (weights_beside('class = "own.__main__:Net"'), "of Python's own modules or a program"),
+    "module": (weights_beside('class = "this:Network"'), "is of Python's own modules"),
+    "pickled": (pickled_module, "holds pickled objects"),
+    "raw": (raw_pickle, "is no file of torch.save: it begins with"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_hostile_model_writes_nothing_starts_nothing_and_fails_its_gate(repository, attack):
+    make, said = ATTACKS[attack]
+    repository.makepyfile(GATE, own="def write(path):\n    open(path, 'w')\n")
+    target = repository.path / "target"
+    file = make(repository.path, target)
+    target.unlink(missing_ok=True)
+    result = repository.runpytest(f"--cpg-model={file.name}")
+    assert result.ret == 1
+    result.assert_outcomes(errors=1)
+    assert not target.exists()
+    output = result.stdout.str()
+    assert re.search(re.escape(said).replace(r"\*", ".*"), output), output
+    assert "Zen of Python" not in output
+    assert "Traceback" not in output
+    assert "pytest_cpg/" not in output
+
+
+def test_a_trusted_program_runs_wherever_episodes_do(repository, monkeypatch):
+    repository.makepyfile(GATE)
+    file = scripted(repository.path, repository.path / "target")
+    model = "--cpg-model=model.pt"
+    refusal = repository.runpytest(model).stdout.str()
+    (typed,) = re.findall(r"--cpg-trust=sha256:[0-9a-f]{64}", refusal)
+    assert typed.endswith(hashlib.sha256(file.read_bytes()).hexdigest())
+    report = repository.path / "report.json"
+    for more in ((), ("-n", "1"), ("--cpg-workers=2",)):
+        result = repository.runpytest(model, typed, f"--cpg-json={report}", *more)
+        result.assert_outcomes(passed=1)
+    monkeypatch.setenv("PYTEST_CPG_TRUST", typed.partition("=")[2])
+    repository.runpytest(model).assert_outcomes(passed=1)
+    # Other bytes are another file, and what is trusted already is in what is to be typed.
+    file.write_bytes(file.read_bytes() + b" ")
+    other = repository.runpytest(model)
+    other.assert_outcomes(errors=1)
+    both = f"*{typed},sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+    other.stdout.fnmatch_lines([both])
+
+
+def test_trust_in_the_ini_file_holds_and_a_part_of_a_digest_is_refused(repository):
+    repository.makepyfile(GATE)
+    digest = hashlib.sha256(scripted(repository.path, "target").read_bytes()).hexdigest()
+    for option in (f"sha256:{digest[:16]}", digest, "all", ","):
+        result = repository.runpytest(f"--cpg-trust={option}")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["*--cpg-trust: need sha256: and 64 digits as the refusal *"])
+    with (repository.path / "tox.ini").open("a") as ini:
+        ini.write(f"\ncpg_trust = sha256:{digest}\n")
+    repository.runpytest("--cpg-model=model.pt").assert_outcomes(passed=1)
+
+
+def bomb_of_a_program(folder):
+    members = exported(folder / "model.pt2") | {"model/blank.json": BLANK}
+    return rewritten(folder / "model.pt2", members, compression=zipfile.ZIP_DEFLATED)
+
+
+def bomb_of_weights(folder):
+    buffer = io.BytesIO()
+    torch.save({"weight": torch.ones(1)}, buffer)
+    with zipfile.ZipFile(buffer) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members = {name: BLANK if "data.pkl" in name else data for name, data in members.items()}
+    return rewritten(folder / "model.pt", members, compression=zipfile.ZIP_DEFLATED)
+
+
+def bomb_in_a_program(folder):
+    inner = bomb_of_weights(folder).read_bytes()
+    members = exported(folder / "model.pt2")
+    name = next(name for name in members if name.endswith("sample_inputs/model.pt"))
+    return rewritten(folder / "model.pt2", members | {name: inner})
+
+
+@pytest.mark.parametrize(
+    ("make", "member"),
+    [
+        (bomb_of_a_program, "model/blank.json"),
+        (bomb_of_weights, "archive/data.pkl"),
+        (bomb_in_a_program, "archive/data.pkl"),
+    ],
+)
+def test_an_archive_that_would_swell_is_refused_by_member_size_and_limit(repository, make, member):
+    repository.makepyfile(GATE)
+    file = make(repository.path)
+    result = repository.runpytest(f"--cpg-model={file.name}")
+    result.assert_outcomes(errors=1)
+    output = result.stdout.str()
+    assert f"{len(BLANK)} of them in '{member}'; the limit is {2**28} " in output
+    assert "pytest_cpg/" not in output
+
+
+def test_training_data_that_would_swell_are_refused(repository):
+    np.savez_compressed(repository.path / "seen.npz", observations=np.zeros((len(BLANK) // 8, 1)))
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def training_data():
+            return "seen.npz"
+
+        @pytest.mark.cpg(task="track", episodes=10, model="mirrored")
+        def test_gate(cpg): ...
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(failed=1)
+    said = " ".join(result.stdout.str().split())
+    assert "of them in 'observations.npy'; the limit is 268435456" in said
+
+
+def test_weights_as_large_as_their_file_are_read_whatever_their_size(tmp_path, monkeypatch):
+    from pytest_cpg import files
+    from pytest_cpg.world_models.weights import read_weights
+
+    monkeypatch.setattr(files, "_HARMLESS_BYTES", 2**10)
+    torch.save({"weight": torch.rand(2**16)}, tmp_path / "model.pt")
+    assert read_weights(tmp_path / "model.pt")["weight"].shape == (2**16,)
+
+
+@pytest.mark.parametrize("suffix", ["pt", "pt2"])
+def test_a_torch_that_runs_code_of_weights_is_refused(repository, monkeypatch, suffix):
+    repository.makepyfile(GATE)
+    if suffix == "pt2":
+        exported(repository.path / "model.pt2")
+    else:
+        torch.save({"weight": torch.ones(1)}, repository.path / "model.pt")
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
+    result = repository.runpytest(f"--cpg-model=model.{suffix}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(['*torch 2.5.1+cpu can be made to run code*"torch>=2.6"*'])
