@@ -16,6 +16,7 @@ from pytest_cpg.conformance.rows import (
     without_writing,
 )
 from pytest_cpg.contracts import Task
+from pytest_cpg.gates.probing import Responses
 from pytest_cpg.world_models import bind, inference
 
 __all__ = [
@@ -69,4 +70,7 @@ def test_predictions_react_to_the_actions(conformance_model: Any, conformance_ta
         bound = bind(
             conformance_model, conformance_task, probe_states=states, probe_actions=plans[:, 0]
         )
-    assert not bound.ignores_action
+        responses = Responses(bound, conformance_task)
+        assert responses.differ(states, bound.encode(states)) or not responses.differ_truly, (
+            "different actions from the same states gave identical predictions"
+        )

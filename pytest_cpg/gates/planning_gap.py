@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pytest_cpg.contracts import IncompleteError, WorldModelError
 from pytest_cpg.gates.arm_runs import ArmProgress, ArmRuns, Execution, Reuse
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.notes import faults_of, notes_on
-from pytest_cpg.gates.probing import check_unchanged, imagined, probe_of
+from pytest_cpg.gates.probing import check_unchanged, ignores_action, imagined, probe_of
 from pytest_cpg.gates.result import GateResult, Look, return_gap
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
@@ -94,7 +96,15 @@ def measure_gap(
             execution=execution or Execution(),
         )
         arms, looks = _run_arms(design, runs, progress)
+        is_blind = ignores_action(
+            models["learned"],
+            design,
+            starts,
+            arms["learned"],
+            progress=progress and partial(progress, "learned again"),
+        )
         check_unchanged("the learned model", answer, imagined(models["learned"], probe))
+    models["learned"] = replace(models["learned"], ignores_action=is_blind)
     return judge(
         design,
         models,

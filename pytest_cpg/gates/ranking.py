@@ -15,7 +15,7 @@ from pytest_cpg.gates.arm_runs import ArmProgress
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.notes import faults_of
 from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
-from pytest_cpg.gates.probing import check_unchanged, imagined, probe_of
+from pytest_cpg.gates.probing import check_unchanged, ignores_action, imagined, probe_of
 from pytest_cpg.metrics import Arm
 from pytest_cpg.stats import (
     Interval,
@@ -141,8 +141,9 @@ def rank_on_starts(
                 progress=progress and _named(progress, str(name)),
             )
             arms[str(name)] = replace(run.advance(design.episodes), name=str(name))
+            is_blind = ignores_action(bound, design, starts, arms[str(name)])
             check_unchanged(f"the model {name!r}", answer, imagined(bound, probe))
-            faults[str(name)] = tuple(faults_of(bound))
+            faults[str(name)] = tuple(faults_of(replace(bound, ignores_action=is_blind)))
     stream = np.random.SeedSequence(design.seed, spawn_key=(_RESAMPLING_STREAM,))
     ranking = rank_models(
         list(arms),

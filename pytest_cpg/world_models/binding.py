@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, FiniteActions, FloatArray, Task, WorldModelError
+from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.world_models.bound import BoundModel, Methods
 from pytest_cpg.world_models.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.conventions import ArrayFunction, describe
@@ -34,10 +34,8 @@ __all__ = ["TILE", "BoundModel", "bind", "tiled"]
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-# Steps imagined to see whether actions matter.
+# Steps imagined to see whether two ways to roll out agree.
 _HORIZON = 3
-# Distinct actions that a model must tell apart.
-_ACTIONS = 4
 
 _HOW = """\
 Return a function, for instance:
@@ -94,7 +92,6 @@ def bind(
         bound = bind_kind(learned, task, probe_states, probe_actions)
         return replace(
             bound,
-            ignores_action=_ignores_action(bound, task, probe_states),
             gradient=_gradient_of(bound, learned, task, probe_states, probe_actions),
         )
 
@@ -195,26 +192,3 @@ def _gradient_of(
         return bound.score(bound.rollout(latents, plans))
 
     return PlanGradient(learned, task, rate, bound.encode(states), actions)
-
-
-def _ignores_action(bound: BoundModel, task: Task, states: FloatArray) -> bool:
-    """Say whether predictions are the same for different actions where the task's are not."""
-    choices = _choices(task.actions)
-    starts = np.repeat(states[:_ACTIONS], len(choices), axis=0)
-    plans = np.tile(choices, (len(starts) // len(choices), 1))[:, None].repeat(_HORIZON, axis=1)
-
-    def is_same(imagined: FloatArray) -> bool:
-        groups = imagined.reshape(-1, len(choices), *imagined.shape[1:])
-        return bool((groups == groups[:, :1]).all())
-
-    predicted = bound.rollout(bound.encode(starts), plans)
-    return is_same(predicted) and not is_same(task.observe(task.rollout(starts, plans)))
-
-
-def _choices(actions: ActionSpace) -> FloatArray:
-    """Return a few distinct actions [M, A], the extremes among them."""
-    if isinstance(actions, FiniteActions):
-        count = len(actions.values)
-        picks = np.unique(np.linspace(0, count - 1, min(count, _ACTIONS)).round().astype(int))
-        return np.take(actions.values, picks, axis=0)
-    return np.stack([actions.low, (actions.low + actions.high) / 2, actions.high])

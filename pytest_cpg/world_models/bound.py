@@ -41,7 +41,8 @@ class BoundModel:
     seconds_per_row : float or None
         Measured cost of one row and step of a model that takes one row at a time, else None.
     ignores_action : bool
-        Different actions gave identical predictions although the task does react to them.
+        Different actions gave identical predictions wherever it was asked, although the task does
+        react to them; set by whoever asked.
     noise_size : int
         Normal numbers that a model draws in each imagined step; 0 for a deterministic one.
     planner : Planner or None

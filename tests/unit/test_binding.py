@@ -82,7 +82,6 @@ def test_oracle_works_on_full_states_and_swaps_nothing():
     model = bound(OracleDynamics(TASK))
     assert model.swapped == ()
     assert model.seconds_per_row is None
-    assert not model.ignores_action
     assert model.actions is TASK.actions
     latents = model.encode(STATES)
     np.testing.assert_array_equal(latents, STATES)
@@ -102,7 +101,6 @@ def test_diverged_oracle_candidate_scores_infinite():
 def test_callable_is_planned_with_in_observation_space():
     model = bound(linear)
     assert model.swapped == ("dynamics",)
-    assert not model.ignores_action
     latents = model.encode(STATES)
     np.testing.assert_array_equal(latents, TASK.observe(STATES))
     imagined = model.rollout(latents, PLANS)
@@ -269,38 +267,9 @@ def test_model_that_writes_to_its_inputs_does_no_harm(horizon):
     np.testing.assert_allclose(imagined[:, -1], latents + PLANS[:, :horizon].sum(axis=1))
 
 
-def test_model_that_ignores_the_action_is_flagged():
-    assert bound(lambda o, a: 0.9 * o).ignores_action
-    assert bound(SimpleNamespace(rollout=as_rollout(lambda o, a: o.copy()))).ignores_action
-
-
-def test_model_of_a_task_that_does_not_react_is_not_flagged():
-    class Numb(Cart):
-        def step(self, states, actions):
-            return super().step(states, 0 * actions)
-
-    assert not bound(lambda o, a: 0.9 * o, Numb()).ignores_action
-
-
-def test_model_that_reacts_one_step_later_is_not_flagged():
-    # Position first: explicit Euler moves it by the old velocity.
-    class Positions(Cart):
-        observation_size = 1
-
-        def observe(self, states):
-            return states[..., :1]
-
-    def encode(observations):
-        return np.concatenate([observations, 0 * observations], axis=1)
-
-    learned = own_rollout(encode=encode, decode=lambda latents: latents[..., :1])
-    assert not bound(learned, Positions()).ignores_action
-
-
 def test_predictions_that_are_not_finite_are_left_to_the_episodes():
     model = bound(lambda o, a: o + a * np.nan)
     assert not np.isfinite(model.rollout(model.encode(STATES), PLANS)).any()
-    assert not model.ignores_action
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,6 @@ def test_bound_model_gives_the_same_bits_in_any_batch():
         for rows in (slice(3, 4), slice(0, 7), slice(510, 560), slice(None, None, -1)):
             np.testing.assert_array_equal(bound.rollout(latents[rows], plans[rows]), whole[rows])
     assert bound.swapped == ("dynamics",)
-    assert not bound.ignores_action
 
 
 @pytest.mark.parametrize("name", ["mlp", "mlp-plain"])

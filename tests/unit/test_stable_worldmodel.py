@@ -101,7 +101,6 @@ def test_a_model_of_costs_can_be_gated():
     actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
     bound = bind(model, task, probe_states=task.reset(np.arange(8)), probe_actions=actions)
     assert "score" in bound.swapped
-    assert not bound.ignores_action
 
 
 @pytest.mark.parametrize(
