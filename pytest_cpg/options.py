@@ -394,7 +394,7 @@ SWITCHES = {
     "update_baseline": "accept the results of this run into the baseline file",
     "prune_baseline": "drop gates from the baseline file that are no longer collected",
     "strict": "fail gates whose verdict is passable and in doubt: every note of the report, "
-    "verdicts by raw rates that so few episodes do not prove, and expected failures without any; "
+    "verdicts by raw rates that may hide twice the tolerance, and expected failures without any; "
     "also cpg_strict in the ini file",
     "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
     "no_cache": "run all arms anew, and store none",

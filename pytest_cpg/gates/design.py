@@ -31,7 +31,8 @@ class Design:
     tolerance : float
         How near to 0 or 1 a rate counts as such, in [0, 0.5].
     min_oracle : float or None
-        Oracle success rate below which the planner is the bottleneck, whatever the interval says.
+        Oracle success rate below which the planner is the bottleneck, whatever the interval of the
+        gap says; the oracle's own interval has to end below it.
     interval : str
         What bounds the gap of a fixed number of episodes: "agresti-caffo" or a paired method.
     margin : float or None

@@ -13,7 +13,7 @@ from pytest_cpg.gates.arm_runs import ArmProgress, ArmRuns, Execution, Reuse
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.notes import faults_of, notes_on
 from pytest_cpg.gates.probing import check_unchanged, ignores_action, imagined, probe_of
-from pytest_cpg.gates.result import GateResult, Look, return_gap
+from pytest_cpg.gates.result import GateResult, Look, is_too_weak, return_gap
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
 from pytest_cpg.planners import rollout_steps_per_plan
@@ -199,7 +199,7 @@ def judge(
     else:
         interval = design.rule.interval(number, oracle, learned)
         ruling = _ruling(design, interval, oracle, learned)
-    if design.min_oracle is not None and oracle.success_rate < design.min_oracle:
+    if is_too_weak(oracle, design.min_oracle):
         ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={design.min_oracle:g}")
     if design.is_smoke:
         ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
@@ -279,8 +279,9 @@ def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
         return result.faults[0] if result.faults else None
     if result.is_oracle_too_weak:
         return (
-            f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, and "
-            f"min_oracle asks for a rate of {result.min_oracle:g}"
+            f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, a rate of "
+            f"at most {result.oracle.interval.high:.3f}, and min_oracle asks for "
+            f"{result.min_oracle:g}"
         )
     if result.verdict.severity > max_verdict.severity:
         return f"the verdict is worse than {max_verdict}"

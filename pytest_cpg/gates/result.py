@@ -85,7 +85,7 @@ class GateResult:
     evidence : str
         What the verdict was judged by, in one clause.
     is_weak : bool
-        Whether it rests on raw rates that so few episodes do not support.
+        Whether it rests on raw rates that may hide a difference of twice the tolerance.
     interval, paired_interval : Interval
         Of the gap, in [-1, 1]: the one the verdict is judged by, and one that uses that both arms
         share their starts. With ``metric="return"`` the first is in units of return.
@@ -103,7 +103,7 @@ class GateResult:
     level, tolerance : float
         Coverage of the intervals in (0, 1); how near to 0 or 1 a rate counts as such, [0, 0.5].
     min_oracle : float or None
-        Oracle success rate below which the verdict is PLANNER BOTTLENECK.
+        Oracle success rate below which the verdict is PLANNER BOTTLENECK, once it is sure.
     margin : float or None
         The largest gap that is no loss; with it a verdict has to be proven.
     metric : str
@@ -243,8 +243,11 @@ class GateResult:
 
     @property
     def is_oracle_too_weak(self) -> bool:
-        """Whether the oracle solves less than ``min_oracle`` asks for."""
-        return self.min_oracle is not None and self.oracle.success_rate < self.min_oracle
+        """Whether the oracle surely solves less than ``min_oracle`` asks for.
+
+        Its Wilson interval ends below that: raw rates would fail a good oracle in every other run.
+        """
+        return is_too_weak(self.oracle, self.min_oracle)
 
     @property
     def lost_episodes(self) -> tuple[int, ...]:
@@ -330,6 +333,11 @@ class GateResult:
             values["diagnosis"] = Diagnosis.from_dict(values["diagnosis"])
         values["looks"] = tuple(Look(*look) for look in values.get("looks", ()))
         return cls(**values)
+
+
+def is_too_weak(oracle: Arm, min_oracle: float | None) -> bool:
+    """Say whether the Wilson interval of an oracle's success rate ends below what is asked for."""
+    return min_oracle is not None and oracle.interval.high < min_oracle
 
 
 def return_gap(oracle: Arm, learned: Arm, *, level: float) -> Interval:

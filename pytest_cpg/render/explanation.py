@@ -168,6 +168,7 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "chance_return": f"{chance.returns.mean():.4g}",
         "lost": str(result.pairs.oracle_only),
         "horizon": str(result.horizon),
+        "bound": f"{oracle.interval.high:.3f}",
         "wanted": f"{result.min_oracle:g}" if result.min_oracle is not None else "",
         "margin": f"{result.margin:g}" if result.margin is not None else "",
         "high": number(result.interval.high, result.metric),
@@ -224,8 +225,8 @@ _MEND = (
 )
 _TOO_WEAK = (
     "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "
-    "starts, and min_oracle asks for a rate of {wanted}. A planner this weak hides what a model "
-    "gets wrong. " + _MEND
+    "starts, a rate of at most {bound}, and min_oracle asks for {wanted}. A planner this weak "
+    "hides what a model gets wrong. " + _MEND
 )
 _ADVICE = {
     "success": (

@@ -81,7 +81,9 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
         columns = _COLUMNS.format(level=head)
         lines.insert(0, Line(f" {'gate':{space + 2}s} {columns}"))
     if verbosity >= 0 and any(result.is_weak for result in results):
-        lines.append(Line(f" {_WEAK} by raw rates, which so few episodes do not prove"))
+        lines.append(
+            Line(f" {_WEAK} by raw rates: a difference of twice the tolerance is not ruled out")
+        )
     for found in ledger.findings:
         if found.fails or verbosity >= 0:
             lines += _wrapped(found.text, " ", width, _RED if found.fails else {})

@@ -48,7 +48,8 @@ class Ruling(NamedTuple):
     evidence : str
         One clause that fits behind "judged by".
     is_weak : bool
-        Whether the verdict rests on raw rates that so few episodes do not support.
+        Whether the verdict rests on raw rates, and so few episodes do not rule out that they hide
+        twice the tolerance: a drop of 0.1, or an oracle that solves 0.1, at a tolerance of 0.05.
     """
 
     verdict: Verdict
@@ -140,7 +141,7 @@ def rule_on_gap(
     if not 0 <= edge <= 0.5:
         raise ValueError(f"need a tolerance from 0 to 0.5, such as 0.05, got {tolerance!r}")
     if margin is None:
-        return _sided(interval) or _near(oracle, learned, edge, interval.level)
+        return _sided(interval) or _near(interval, oracle, learned, edge)
     if not 0 < real_or_nan(margin) < 1:
         raise ValueError(f"need a margin between 0 and 1, such as 0.1, got {margin!r}")
     bound = wilson_interval(*oracle, level=interval.level)
@@ -253,18 +254,22 @@ def _sided(interval: Interval) -> Ruling | None:
     return None
 
 
-def _near(oracle: tuple[int, int], learned: tuple[int, int], edge: float, level: float) -> Ruling:
-    """Rule by raw rates that are both near 0 or both near 1, and say when that is weak."""
-    bounds = wilson_interval(*oracle, level=level), wilson_interval(*learned, level=level)
+def _near(
+    interval: Interval, oracle: tuple[int, int], learned: tuple[int, int], edge: float
+) -> Ruling:
+    """Rule by raw rates that are both near 0 or both near 1, and say when that is weak.
+
+    Rates that count as alike differ by up to the tolerance, so that only more can be ruled out.
+    """
     if min(oracle[1], learned[1]) < FEWEST_EPISODES_TO_CALL_ALIKE:
         fewest = FEWEST_EPISODES_TO_CALL_ALIKE
         return Ruling(Verdict.INCONCLUSIVE, f"nothing: below {fewest} episodes no rates are alike")
     if all(_at_most(successes, episodes, edge) for successes, episodes in (oracle, learned)):
-        possible = bounds[0].high
-        weak = f" (weak: the oracle's may be {possible:.2f})" if possible > edge else ""
+        possible = wilson_interval(*oracle, level=interval.level).high
+        weak = f" (weak: the oracle's may be {possible:.2f})" if possible >= 2 * edge else ""
         return Ruling(Verdict.PLANNER_BOTTLENECK, f"raw rates near 0{weak}", bool(weak))
     if all(_at_most(n - s, n, edge) for s, n in (oracle, learned)):
-        possible = min(bound.low for bound in bounds)
-        weak = f" (weak: one may be {possible:.2f})" if possible < 1 - edge else ""
+        possible = interval.high
+        weak = f" (weak: a drop of {possible:.2f} is possible)" if possible >= 2 * edge else ""
         return Ruling(Verdict.MODEL_AS_GOOD_AS_ORACLE, f"raw rates near 1{weak}", bool(weak))
     return Ruling(Verdict.INCONCLUSIVE, "the interval, which contains 0")

@@ -37,7 +37,7 @@ def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, w
             "      pytest *::test_bad --cpg-seed=0 --cpg-max-episodes=50 --cpg-stop=sequential",
             " F test_bad *10 MODEL BOTTLENECK",
             "     stopped after 10 of 50 episodes per arm: the verdict was settled",
-            " . test_good *50 ~AS GOOD AS ORACLE",
+            " . test_good *50 AS GOOD AS ORACLE",
         ]
     )
 

@@ -368,4 +368,4 @@ def test_a_session_that_fits_leaves_nothing_out():
 def test_a_gate_that_passed_although_perturbed_says_what_was_perturbed():
     perturbed = result_of(first(99, 100), first(99, 100), perturbation=DropActions(5))
     (row,) = rows(text_of({"a": entry("passed", perturbed)}))
-    assert row[1] == "passed: AS GOOD AS ORACLE, by raw rates, perturbed by drop-next-5"
+    assert row[1] == "passed: AS GOOD AS ORACLE, perturbed by drop-next-5"

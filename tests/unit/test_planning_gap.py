@@ -36,10 +36,16 @@ def test_the_gap_is_normalised_to_what_the_oracle_adds_to_chance():
 
 
 def test_a_weak_oracle_is_a_planner_bottleneck_when_min_oracle_says_so():
+    # Wilson's interval of 8 of 20 is [0.22, 0.61].
     outcomes = first(8, 20), first(0, 20)
     assert result_of(*outcomes).verdict is Verdict.MODEL_BOTTLENECK
-    assert result_of(*outcomes, min_oracle=0.5).verdict is Verdict.PLANNER_BOTTLENECK
-    assert result_of(*outcomes, min_oracle=0.4).verdict is Verdict.MODEL_BOTTLENECK
+    too_weak = result_of(*outcomes, min_oracle=0.62)
+    assert too_weak.verdict is Verdict.PLANNER_BOTTLENECK
+    assert failure_reason(too_weak, Verdict.MODEL_BOTTLENECK) == (
+        "the oracle solves 8/20, a rate of at most 0.613, and min_oracle asks for 0.62"
+    )
+    assert result_of(*outcomes, min_oracle=0.6).verdict is Verdict.MODEL_BOTTLENECK
+    assert result_of(*outcomes, min_oracle=0.6).is_oracle_too_weak is False
 
 
 @pytest.mark.parametrize("max_verdict", Verdict)

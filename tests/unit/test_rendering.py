@@ -169,11 +169,19 @@ def test_the_summary_has_one_row_per_gate_in_order():
     assert [line[1:4].strip() for line in shown(ledger)[1:4]] == [". b", "F a", "? c"]
 
 
+def test_a_verdict_by_raw_rates_is_marked_where_a_difference_may_be_hidden():
+    weak = result_of(first(20, 20), first(20, 20))
+    mark = " ~ by raw rates: a difference of twice the tolerance is not ruled out"
+    lines = shown(ledger_of(a=("passed", GOOD), b=("passed", weak)))
+    assert [line.endswith(" ~AS GOOD AS ORACLE") for line in lines[1:3]] == [False, True]
+    assert mark in lines
+    assert mark not in shown(ledger_of(a=("passed", GOOD)))
+
+
 def test_a_gate_that_did_not_report_is_named_and_counted():
     ledger = ledger_of(a=("passed", GOOD), b=("",))
     assert shown(ledger)[2:] == [
         " ! b  -- did not report --",
-        " ~ by raw rates, which so few episodes do not prove",
         " 1 of 2 planned gates reported",
     ]
     assert title(ledger) == "cpg: 2 gates, 1 not reported"

@@ -230,9 +230,20 @@ def test_an_impossible_margin_is_refused(margin):
 
 @pytest.mark.parametrize(
     ("oracle", "learned", "episodes", "is_weak"),
-    [(50, 50, 50, True), (150, 150, 150, False), (0, 0, 50, True), (0, 0, 150, False)],
+    [
+        (50, 50, 50, False),
+        (48, 48, 50, False),
+        (50, 48, 50, True),
+        (49, 48, 50, True),
+        (25, 25, 25, True),
+        (26, 26, 26, False),
+        (10, 10, 10, True),
+        (0, 0, 50, False),
+        (1, 0, 50, True),
+        (0, 0, 30, True),
+    ],
 )
-def test_raw_rates_that_few_episodes_do_not_prove_are_weak(oracle, learned, episodes, is_weak):
+def test_raw_rates_that_may_hide_twice_the_tolerance_are_weak(oracle, learned, episodes, is_weak):
     ruled = ruling(oracle, learned, episodes)
     assert ruled.is_weak is is_weak
     assert ("weak" in ruled.evidence) is is_weak
