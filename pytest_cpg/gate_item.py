@@ -166,7 +166,7 @@ def judge_into(
     measured = item.stash[RESULTS]
 
     def judge(result: GateResult) -> None:
-        from pytest_cpg.gates.planning_gap import doubt, failure_reason
+        from pytest_cpg.gates.ruling import doubt, failure_reason
         from pytest_cpg.ledger import Judgement
 
         comparison = _comparison(item, result, baseline, number=len(measured) + 1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_cpg.baseline_gate import DesignKey
-from pytest_cpg.gates.result import GateResult, return_gap
+from pytest_cpg.gates.result import GateResult
 from pytest_cpg.stats import (
     Interval,
     Ruling,
@@ -91,8 +91,7 @@ def _ruling(result: GateResult, interval: Interval) -> Ruling:
     """Rule on one checkpoint's arms by the interval of the whole recipe."""
     oracle, learned, margin = result.oracle, result.learned, result.margin
     if result.metric == "return":
-        headroom = return_gap(oracle, result.chance, level=interval.level)
-        return rule_on_returns(interval, headroom, margin=margin)
+        return rule_on_returns(interval, margin=margin)
     return rule_on_gap(
         interval,
         (oracle.success_count, oracle.episodes),

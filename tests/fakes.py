@@ -6,6 +6,7 @@ import numpy as np
 
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import judge
+from pytest_cpg.gates.ruling import rule_on_arm
 from pytest_cpg.metrics import Arm, Latency
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.starts import Starts
@@ -73,11 +74,15 @@ def result_of(
     # Every episode but the first.
     is_perturbed = design.perturbation is not None
     perturbed = np.arange(episodes) > 0 if is_perturbed else None
+    outcomes = {"oracle": oracle, "learned": learned, "chance": chance or first(0, episodes)}
+    arms = {name: arm(name, done, perturbed=perturbed) for name, done in outcomes.items()}
     return judge(
         design,
         {"oracle": oracle_model, "learned": model},
         starts,
-        oracle=arm("oracle", oracle, perturbed=perturbed),
-        learned=arm("learned", learned, perturbed=perturbed),
-        chance=arm("chance", chance or first(0, episodes), perturbed=perturbed),
+        **arms,
+        ruled={
+            name: rule_on_arm(design, 0, arms["oracle"], arms[name])
+            for name in ("learned", "chance")
+        },
     )

@@ -1,4 +1,4 @@
-"""The planning gap: both arms on the same starts, the verdict, and whether a test may pass."""
+"""The planning gap: both arms on the same starts, and the verdict."""
 
 from __future__ import annotations
 
@@ -13,20 +13,14 @@ from pytest_cpg.gates.arm_runs import ArmProgress, ArmRuns, Execution, Reuse
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.notes import faults_of, notes_on
 from pytest_cpg.gates.probing import check_unchanged, ignores_action, imagined, probe_of
-from pytest_cpg.gates.result import GateResult, Look, is_too_weak, return_gap
+from pytest_cpg.gates.result import GateResult, Look, is_too_weak
+from pytest_cpg.gates.ruling import Ruled, is_settled, rule_on_arm
 from pytest_cpg.gates.stopping import gap_interval
 from pytest_cpg.metrics import Arm
 from pytest_cpg.planners import rollout_steps_per_plan
 from pytest_cpg.processors import kernels, processor_name
 from pytest_cpg.starts import Starts, sample_starts
-from pytest_cpg.stats import (
-    PAIRED_INTERVALS,
-    Interval,
-    Ruling,
-    Verdict,
-    rule_on_gap,
-    rule_on_returns,
-)
+from pytest_cpg.stats import PAIRED_INTERVALS, Ruling, Verdict
 from pytest_cpg.world_models import (
     BoundModel,
     OracleDynamics,
@@ -95,7 +89,7 @@ def measure_gap(
             progress=progress,
             execution=execution or Execution(),
         )
-        arms, looks = _run_arms(design, runs, progress)
+        arms, ruled, looks = _run_arms(design, runs, progress)
         is_blind = ignores_action(
             models["learned"],
             design,
@@ -110,6 +104,7 @@ def measure_gap(
         models,
         starts,
         **arms,
+        ruled=ruled,
         looks=looks,
         weights=weights_digest(learned),
         device=devices(learned),
@@ -135,8 +130,12 @@ def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
 
 def _run_arms(
     design: Design, runs: ArmRuns, progress: ArmProgress | None
-) -> tuple[dict[str, Arm], tuple[Look, ...]]:
-    """Run both arms from look to look until the verdict is settled, then the others as far."""
+) -> tuple[dict[str, Arm], dict[str, Ruled], tuple[Look, ...]]:
+    """Run arms from look to look until the verdict is settled, then all as far as the learned one.
+
+    Chance is judged at the same looks as the learned arm, and may need more of them: until it is
+    settled, a verdict that would pass does not say that a model without any knowledge would not.
+    """
 
     def advance(name: str, begun: int, until: int) -> Arm:
         if progress:
@@ -144,26 +143,32 @@ def _run_arms(
         return runs[name].advance(until)
 
     done: dict[str, Arm] = {}
-    rule, looks, begun = design.rule, [], 0
+    ruled: dict[str, Ruled] = {}
+    rule, looks, begun, open_arms = design.rule, [], 0, ["learned", "chance"]
     try:
         for number, size in enumerate(rule.sizes):
             done["oracle"] = advance("oracle", begun, max(size, design.oracle_episodes or 0))
-            done["learned"] = advance("learned", begun, size)
+            for name in open_arms:
+                done[name] = advance(name, begun, size)
+                ruled[name] = rule_on_arm(design, number, done["oracle"], done[name])
             begun = size
-            look = rule.look(number, done["oracle"], done["learned"])
-            if look:
-                looks.append(look)
-                interval = rule.interval(number, done["oracle"], done["learned"])
-                if _is_settled(_ruling(design, interval, done["oracle"], done["learned"]), design):
-                    break
+            if "learned" in open_arms:
+                look = rule.look(number, done["oracle"], done["learned"])
+                looks += [look] if look else []
+            open_arms = [name for name in open_arms if not is_settled(ruled[name], design)]
+            is_bad = ruled["learned"].ruling.verdict is Verdict.MODEL_BOTTLENECK
+            if "learned" not in open_arms and (is_bad or not open_arms):
+                break
+        size = done["learned"].episodes
         for name in runs.names:
-            if name not in done:
-                done[name] = advance(name, 0, begun)
+            begun = done[name].episodes if name in done else 0
+            if begun < size:
+                done[name] = advance(name, begun, size)
     except IncompleteError as error:
         raise IncompleteError(f"{error}. {_so_far(done)}") from None
     finally:
         runs.keep()
-    return done, tuple(looks)
+    return done, ruled, tuple(looks)
 
 
 def _so_far(done: Mapping[str, Arm]) -> str:
@@ -184,21 +189,19 @@ def judge(
     oracle: Arm,
     learned: Arm,
     chance: Arm,
+    ruled: Mapping[str, Ruled],
     rescored: Arm | None = None,
     looks: tuple[Look, ...] = (),
     weights: str = "",
     device: str = "",
     reuse: Reuse | None = None,
 ) -> GateResult:
-    """Return the result of finished arms; ``models`` are those of oracle and learned."""
-    number = max(len(looks) - 1, 0)
-    if design.metric == "return":
-        interval = return_gap(oracle, learned, level=design.gap_level)
-        headroom = return_gap(oracle, chance, level=design.gap_level)
-        ruling = rule_on_returns(interval, headroom, margin=design.margin)
-    else:
-        interval = design.rule.interval(number, oracle, learned)
-        ruling = _ruling(design, interval, oracle, learned)
+    """Return the result of finished arms.
+
+    ``models`` are those of oracle and learned, ``ruled`` what the looks said of learned and chance.
+    """
+    interval, ruling = ruled["learned"]
+    in_place = None if design.is_smoke else ruled["chance"].ruling.verdict
     if is_too_weak(oracle, design.min_oracle):
         ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={design.min_oracle:g}")
     if design.is_smoke:
@@ -211,6 +214,7 @@ def judge(
         verdict=ruling.verdict,
         evidence=ruling.evidence,
         is_weak=ruling.is_weak,
+        chance_verdict=in_place,
         interval=interval,
         paired_interval=paired,
         oracle=oracle,
@@ -248,57 +252,11 @@ def judge(
         versions={str(name): str(found) for name, found in design.task.versions.items()},
         reuse=(*reuse.known, *reuse.notes) if reuse else (),
         notes=(
-            *(() if design.is_smoke else notes_on(design, models, ruling.verdict, oracle, chance)),
+            *(() if design.is_smoke else notes_on(design, models, in_place, oracle, chance)),
             *(reuse.notes if reuse else ()),
         ),
         faults=tuple(faults_of(models["learned"])),
     )
-
-
-def _ruling(design: Design, interval: Interval, oracle: Arm, learned: Arm) -> Ruling:
-    return rule_on_gap(
-        interval,
-        (oracle.success_count, oracle.episodes),
-        (learned.success_count, learned.episodes),
-        tolerance=design.tolerance,
-        margin=design.margin,
-    )
-
-
-def _is_settled(ruling: Ruling, design: Design) -> bool:
-    """Say whether an early look may end the gate: only what its interval has proven may."""
-    proven = {Verdict.MODEL_BOTTLENECK, Verdict.LEARNED_OUTPERFORMS_ORACLE}
-    if design.margin is not None:
-        proven.add(Verdict.MODEL_AS_GOOD_AS_ORACLE)
-    return ruling.verdict in proven
-
-
-def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
-    """Say in one line why a test that accepts ``max_verdict`` fails; None when it passes."""
-    if result.is_smoke:
-        return result.faults[0] if result.faults else None
-    if result.is_oracle_too_weak:
-        return (
-            f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, a rate of "
-            f"at most {result.oracle.interval.high:.3f}, and min_oracle asks for "
-            f"{result.min_oracle:g}"
-        )
-    if result.verdict.severity > max_verdict.severity:
-        return f"the verdict is worse than {max_verdict}"
-    if result.faults:
-        return result.faults[0]
-    return None
-
-
-def doubt(result: GateResult) -> str | None:
-    """Return the first reason not to trust a verdict that may pass; None where there is none."""
-    if result.is_smoke:
-        return None
-    # What is wrong with stored arms says nothing of this verdict: they were run anew.
-    for note in result.notes:
-        if note not in result.reuse:
-            return note
-    return f"judged by {result.evidence}" if result.is_weak else None
 
 
 def _check_roles(oracle: Any, learned: Any) -> None:

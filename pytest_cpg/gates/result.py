@@ -86,11 +86,14 @@ class GateResult:
         What the verdict was judged by, in one clause.
     is_weak : bool
         Whether it rests on raw rates that may hide a difference of twice the tolerance.
+    chance_verdict : Verdict or None
+        What random actions would have been called in the learned arm's place; None for a smoke
+        test, and in results of an earlier pytest-cpg.
     interval, paired_interval : Interval
         Of the gap, in [-1, 1]: the one the verdict is judged by, and one that uses that both arms
         share their starts. With ``metric="return"`` the first is in units of return.
     oracle, learned, chance : Arm
-        Episode ``i`` of each began at the same start. The oracle arm may have run more.
+        Episode ``i`` of each began at the same start. The oracle and chance arms may have run more.
     rescored : Arm or None
         The true dynamics, with plans rated as the learned model rates them; None where it is the
         task that rates them, and in results of schema 1.
@@ -175,6 +178,7 @@ class GateResult:
     faults: tuple[str, ...]
     evidence: str = ""
     is_weak: bool = False
+    chance_verdict: Verdict | None = None
     margin: float | None = None
     metric: Metric = "success"
     stop: str = "fixed"
@@ -274,7 +278,7 @@ class GateResult:
         return fieller_return_interval(
             self.oracle.returns[:common],
             self.learned.returns,
-            self.chance.returns,
+            self.chance.returns[:common],
             level=self.level,
         )
 
@@ -299,6 +303,7 @@ class GateResult:
         for name in ("interval", "paired_interval"):
             values[name] = asdict(values[name])
         values["verdict"] = self.verdict.value
+        values["chance_verdict"] = self.chance_verdict and self.chance_verdict.value
         values["versions"], values["kernels"] = dict(self.versions), dict(self.kernels)
         del values["reuse"]
         values["diagnosis"] = None if self.diagnosis is None else asdict(self.diagnosis)
@@ -327,6 +332,8 @@ class GateResult:
         for name in ("interval", "paired_interval"):
             values[name] = Interval(**values[name])
         values["verdict"] = Verdict(values["verdict"])
+        in_place = values.get("chance_verdict")
+        values["chance_verdict"] = None if in_place is None else Verdict(in_place)
         for name in ("start_seeds", "swapped", "notes", "faults"):
             values[name] = tuple(values[name])
         if values.get("diagnosis") is not None:

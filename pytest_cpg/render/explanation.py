@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from pytest_cpg.diagnosis import Cause
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.ruling import blindness
 from pytest_cpg.gates.stopping import level_of_last_look
 from pytest_cpg.render.notation import arm_name, number, percentage
 from pytest_cpg.stats import (
@@ -30,19 +31,24 @@ _MOST_EPISODES = 10_000
 _MOST_SEQUENTIAL = 1000
 
 
-def explanation(result: GateResult, *, fault: bool, drift: Comparison | None) -> list[str]:
+def explanation(
+    result: GateResult, max_verdict: Verdict, *, fault: bool, drift: Comparison | None
+) -> list[str]:
     """Return paragraphs: what the verdict means, what to do, what to know."""
     paragraphs = list(result.faults)
+    is_blind = blindness(result, max_verdict) is not None
     if drift is not None:
         paragraphs.append(_DRIFT[drift.label == "INCOMPARABLE"])
     elif result.is_oracle_too_weak:
         paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
+    elif is_blind:
+        paragraphs.append(_meaning_of_blindness(result))
     elif not fault:
         paragraphs.append(_meaning(result).format(**_numbers(result)))
     split = loss_split(result)
     if split:
         paragraphs.append(split)
-    if result.label == Verdict.INCONCLUSIVE:
+    if result.label == Verdict.INCONCLUSIVE and not is_blind:
         paragraphs.append(resolve_hint(result))
     return paragraphs + [f"Note: {note}." for note in result.notes]
 
@@ -80,6 +86,11 @@ def resolve_hint(result: GateResult) -> str:
     """
     episodes = result.learned.episodes
     option = "episodes" if result.stop == "fixed" else "max-episodes"
+    if result.chance_verdict not in (None, Verdict.MODEL_BOTTLENECK) and not _is_strong(result):
+        return (
+            "resolve: even the true dynamics are not told from random actions; mend the gate "
+            "before it is given more episodes"
+        )
     if result.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
         return (
             f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
@@ -150,9 +161,45 @@ def _starts_needed(result: GateResult) -> int | None:
     return math.ceil(needed) if needed <= _MOST_EPISODES else None
 
 
+def _meaning_of_blindness(result: GateResult) -> str:
+    """Say what random actions did, and what would make a gate that fails them."""
+    what = _BLIND_RETURNS if result.metric == "return" else _BLIND
+    needed = _episodes_to_see(result)
+    if needed is not None:
+        option = "episodes" if result.stop == "fixed" else "max-episodes"
+        mend = _MEND_SIZE.format(needed=needed, option=option, seed=result.seed + 1)
+    elif _is_strong(result):
+        mend = _MEND_TASK
+    else:
+        mend = _MEND
+    return (what + mend + _ACCEPT_BLIND).format(**_numbers(result))
+
+
+def _is_strong(result: GateResult) -> bool:
+    """Say whether the oracle solves half of the starts; of returns nobody knows what is much."""
+    oracle = result.oracle
+    return result.metric == "success" and 2 * oracle.success_count >= oracle.episodes
+
+
+def _episodes_to_see(result: GateResult) -> int | None:
+    """Return the episodes per arm that tell a strong oracle from chance at these rates.
+
+    None where they are no cure: what is to be mended of a weak oracle is its planner.
+    """
+    beside = replace(result, learned=result.chance, margin=None)
+    is_open = result.margin is None or result.chance_verdict is Verdict.INCONCLUSIVE
+    if not is_open or not _is_strong(result) or beside.gap <= 0:
+        return None
+    # If these rates were true, half of the runs of the size returned would still be blind, and one
+    # in five of twice that: ((1.96 + 0.84) / 1.96)^2 is 2.04.
+    needed = 2 * (_episodes_needed(beside) or _MOST_EPISODES)
+    most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
+    return needed if needed <= most else None
+
+
 def _meaning(result: GateResult) -> str:
     if result.metric == "return":
-        return _MEANING_OF_RETURNS[result.verdict]
+        return _MEANING_OF_RETURNS.get(result.verdict, _MEANING[result.verdict])
     if result.margin is not None and result.verdict in _MEANING_WITH_MARGIN:
         return _MEANING_WITH_MARGIN[result.verdict]
     return _MEANING[result.verdict]
@@ -163,6 +210,7 @@ def _numbers(result: GateResult) -> dict[str, str]:
     return {
         "oracle": f"{oracle.success_count}/{oracle.episodes}",
         "learned": f"{learned.success_count}/{learned.episodes}",
+        "chance": f"{chance.success_count}/{chance.episodes}",
         "oracle_return": f"{oracle.returns.mean():.4g}",
         "learned_return": f"{learned.returns.mean():.4g}",
         "chance_return": f"{chance.returns.mean():.4g}",
@@ -223,6 +271,27 @@ _MEND = (
     '(planner="preset" for a built-in task, "icem", or more candidates), give more steps '
     "(budget), or choose an easier task. "
 )
+_MEND_TASK = (
+    "Choose a task, starts or a goal that random actions fail (fewer steps by budget, a stricter "
+    'threshold), or judge metric="return". '
+)
+_MEND_SIZE = (
+    "The oracle is strong and the gate too small: at these rates about {needed} episodes tell it "
+    "from random actions -> --cpg-{option}={needed} --cpg-seed={seed}. "
+)
+_ACCEPT_BLIND = (
+    'To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
+)
+_BLIND = (
+    "The gate is blind: acting at random would have passed this gate, as a model that knows "
+    "nothing would, so it does not judge this one. Random actions solve {chance} starts, and the "
+    "planner {oracle} with the true dynamics. "
+)
+_BLIND_RETURNS = (
+    "The gate is blind: acting at random would have passed this gate, as a model that knows "
+    "nothing would, so it does not judge this one. Random actions earn {chance_return} a start, "
+    "and the planner {oracle_return} with the true dynamics. "
+)
 _TOO_WEAK = (
     "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "
     "starts, a rate of at most {bound}, and min_oracle asks for {wanted}. A planner this weak "
@@ -253,7 +322,7 @@ _MEANING = {
         "The gate is at fault, not the model: even with the true dynamics this planner solves only "
         "{oracle} starts, so no model could do better and a broken one would look the same. "
         + _MEND
-        + 'To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
+        + _ACCEPT_BLIND
     ),
     Verdict.INCONCLUSIVE: (
         "The interval contains zero and the rates are neither both near 0 nor both near 1 (oracle "
@@ -283,11 +352,6 @@ _MEANING_OF_RETURNS = {
         "With the true dynamics this planner earns {oracle_return} a start, with the learned ones "
         "{learned_return}. {same} were the same, so the loss is the "
         "model's. {advice}"
-    ),
-    Verdict.PLANNER_BOTTLENECK: (
-        "The gate is at fault, not the model: even with the true dynamics this planner earns "
-        "{oracle_return} a start, which is not shown to be more than random actions earn "
-        "({chance_return}), so a broken model would look the same. " + _MEND
     ),
     Verdict.INCONCLUSIVE: (
         "These episodes do not show whether the model loses: the oracle earns {oracle_return} a "

@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_cpg.gates.planning_gap import doubt
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.ruling import blindness, doubt
 from pytest_cpg.gates.stopping import gap_interval, level_of_last_look
 from pytest_cpg.metrics import Arm
 from pytest_cpg.render.diagnosis import diagnosis_lines
@@ -60,6 +60,8 @@ def headline(
         against = "in doubt"
     if result.is_oracle_too_weak:
         against = "weak oracle"
+    elif not fault and blindness(result, max_verdict):
+        against = "blind gate"
     return f"{result.label} gap {gap_text(result)} {against}  {size}"
 
 
@@ -108,7 +110,7 @@ def failure_text(
     parts.append("")
     parts += _facts(result, model, drift)
     parts.append("")
-    texts = explanation(result, fault=fault, drift=drifted)
+    texts = explanation(result, max_verdict, fault=fault, drift=drifted)
     if strict:
         texts.append(_STRICT.format(doubt=reason))
     parts += [_wrapped(text, "  ") for text in texts]
@@ -350,7 +352,7 @@ def _power(result: GateResult) -> str:
         method=result.method,
     )
     if drop is None:
-        return f"no drop from {of} could be flagged at this number of episodes"
+        return f"no drop from {of} could be flagged"
     sure = detectable_gap(
         oracle.success_rate,
         episodes,

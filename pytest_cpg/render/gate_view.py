@@ -31,7 +31,7 @@ from pytest_cpg.render.figures import (
 )
 from pytest_cpg.render.notation import WEIGHT_DIGITS, gap_text, number, recovery_text
 from pytest_cpg.report import drift_of, result_of
-from pytest_cpg.stats import smallest_detectable_gap
+from pytest_cpg.stats import parse_verdict, smallest_detectable_gap
 
 _SIGNS = {
     "failed": "\N{BALLOT X}",
@@ -254,6 +254,7 @@ def _comparison_view(
     drift = drift_of(one)
     reason = one["reason"]
     drifted = drift if drift is not None and reason == drift.text else None
+    accepted, is_fault = parse_verdict(one["max_verdict"]), reason in result.faults
     kinds = pair_kinds(result.oracle.successes[: result.learned.episodes], result.learned.successes)
     return ComparisonView(
         path=path,
@@ -264,7 +265,7 @@ def _comparison_view(
         result=result,
         gap=gap_text(result),
         drift=drift,
-        paragraphs=tuple(explanation(result, fault=reason in result.faults, drift=drifted)),
+        paragraphs=tuple(explanation(result, accepted, fault=is_fault, drift=drifted)),
         facts=tuple((what, text) for what, text in _facts(result, one["attempt"]) if text),
         curves=curves(result.arms, result.budget),
         grid=pair_grid(kinds),
@@ -346,7 +347,7 @@ def _power(result: GateResult) -> str:
         method=result.method,
     )
     if drop is None:
-        return "no drop could be flagged at this number of episodes"
+        return "no drop could be flagged"
     return f"smallest drop this gate could flag: {drop:.2f}"
 
 

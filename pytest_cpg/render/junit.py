@@ -17,6 +17,7 @@ def properties(result: GateResult) -> list[tuple[str, str | float]]:
         ("cpg_oracle_rate", result.oracle.success_rate),
         ("cpg_learned_rate", result.learned.success_rate),
         ("cpg_chance_rate", result.chance.success_rate),
+        *([("cpg_chance_verdict", result.chance_verdict.value)] if result.chance_verdict else []),
         *([("cpg_rescored_rate", result.rescored.success_rate)] if result.rescored else []),
         ("cpg_episodes", result.learned.episodes),
         ("cpg_stop", result.stop),

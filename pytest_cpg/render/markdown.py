@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_cpg.diagnosis import Diagnosis
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.ruling import blindness
 from pytest_cpg.metrics import Arm
 from pytest_cpg.outcomes import FAILING, WORDS, besides_gates, comparison_outcome, gate_outcome
 from pytest_cpg.render.diagnosis import heading, numbers, size
@@ -20,7 +21,7 @@ from pytest_cpg.render.explanation import explanation, loss_split, resolve_hint
 from pytest_cpg.render.failure import rerun_command
 from pytest_cpg.render.notation import gap_text, label, one_line, recovery_text
 from pytest_cpg.report import drift_of, result_of
-from pytest_cpg.stats import Verdict
+from pytest_cpg.stats import Verdict, parse_verdict
 
 if TYPE_CHECKING:
     from pytest_cpg.baselines import Comparison
@@ -51,6 +52,8 @@ class Row(NamedTuple):
         The status is the outcome of the comparison, or of the gate that made none.
     reason : str or None
         Why the comparison is not accepted.
+    max_verdict : Verdict
+        The worst verdict that it accepts.
     """
 
     gate: Mapping[str, Any]
@@ -59,6 +62,7 @@ class Row(NamedTuple):
     reason: str | None = None
     result: GateResult | None = None
     drift: Comparison | None = None
+    max_verdict: Verdict = Verdict.INCONCLUSIVE
 
     @property
     def why(self) -> str:
@@ -123,7 +127,15 @@ def _row(
 ) -> Row:
     reason = comparison["reason"]
     status = comparison_outcome(gate["outcome"], reason=reason, reasons=reasons, label=result.label)
-    return Row(gate, comparison["name"], status, reason, result, drift_of(comparison))
+    return Row(
+        gate,
+        comparison["name"],
+        status,
+        reason,
+        result,
+        drift_of(comparison),
+        parse_verdict(comparison["max_verdict"]),
+    )
 
 
 def _code(text: str, most: int = _MOST_IN_NAME) -> str:
@@ -193,6 +205,7 @@ def _table_row(row: Row) -> str:
         verdict += f": {_prose(row.why)}" * bool(row.why)
     else:
         verdict += f": {label(result)}{', by raw rates' * result.is_weak}"
+        verdict += ", blind gate" * (blindness(result, row.max_verdict) is not None)
         if result.perturbation:
             verdict += f", perturbed by {_prose(result.perturbation)}"
         numbers = [
@@ -217,7 +230,9 @@ def _details(row: Row, result: GateResult) -> str:
     drift = row.drift
     lead = f"<details><summary>{_code(row.name)}: {_prose(row.why)}</summary>"
     drifted = drift if drift is not None and row.reason == drift.text else None
-    paragraphs = explanation(result, fault=row.reason in result.faults, drift=drifted)
+    paragraphs = explanation(
+        result, row.max_verdict, fault=row.reason in result.faults, drift=drifted
+    )
     facts = [f"- {name}: {_prose(fact)}" for name, fact in _facts(result, drift) if fact]
     command = rerun_command(result, row.gate["id"], {})
     # A gate with an id of its own does not say which test it is.
@@ -259,7 +274,10 @@ def _notes(row: Row) -> Iterator[str]:
     if result is not None and row.status not in FAILING:
         yield from result.notes
         yield from filter(None, [loss_split(result)])
-        if result.label == Verdict.INCONCLUSIVE:
+        blind = blindness(result, row.max_verdict)
+        if blind is not None:
+            yield blind
+        elif result.label == Verdict.INCONCLUSIVE:
             yield resolve_hint(result)
     if row.name != gate["id"]:
         return

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.ruling import blindness
 from pytest_cpg.ledger import Entry, Judgement, Ledger
 from pytest_cpg.outcomes import WORDS, comparison_outcome, gate_outcome
 from pytest_cpg.render.explanation import loss_split, resolve_hint
@@ -20,7 +21,7 @@ from pytest_cpg.render.notation import (
     percentage,
     recovery_text,
 )
-from pytest_cpg.stats import Verdict
+from pytest_cpg.stats import Verdict, parse_verdict
 
 _COLUMNS = "oracle learned   gap {level:^13s}    n verdict"
 # Mark, blanks and five numbers.
@@ -198,9 +199,14 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
             f"stopped after {result.learned.episodes} of {result.max_episodes} episodes per arm: "
             f"the verdict was settled"
         )
-    if result.label == Verdict.INCONCLUSIVE:
+    blind = blindness(result, parse_verdict(judgement.max_verdict))
+    if blind is not None:
+        remarks.append(blind)
+    elif result.label == Verdict.INCONCLUSIVE:
         remarks.append(resolve_hint(result))
     if verbosity > 0 and not result.is_smoke:
+        chance = result.chance
+        remarks.append(f"chance solved {chance.success_count}/{chance.episodes}")
         remarks.append(f"judged by {result.evidence}")
     return remarks
 

@@ -169,13 +169,9 @@ def rule_on_gap(
     return Ruling(Verdict.INCONCLUSIVE, f"the interval, which contains 0 and the margin {margin:g}")
 
 
-def rule_on_returns(
-    interval: Interval, headroom: Interval, *, margin: float | None = None
-) -> Ruling:
+def rule_on_returns(interval: Interval, *, margin: float | None = None) -> Ruling:
     """Return the verdict on a gap of mean returns: the first of these that holds.
 
-    - PLANNER BOTTLENECK: the oracle is not shown to gain more than the margin (or 0) over random
-      actions, and the interval does not lie above that either.
     - MODEL AS GOOD AS ORACLE: with a margin, the interval ends below it.
     - MODEL BOTTLENECK: the interval lies above 0.
     - LEARNED OUTPERFORMS ORACLE: it lies below 0.
@@ -185,8 +181,6 @@ def rule_on_returns(
     ----------
     interval : Interval
         Of the oracle's mean return minus the learned arm's.
-    headroom : Interval
-        Of the oracle's mean return minus that of random actions.
     margin : float, optional
         The largest gap that is no loss, above 0, in units of return.
 
@@ -197,12 +191,6 @@ def rule_on_returns(
     """
     if margin is not None and not real_or_nan(margin) > 0:
         raise ValueError(f"need a margin above 0, in units of return, got {margin!r}")
-    allowed = margin or 0.0
-    if headroom.low <= allowed and interval.low <= allowed:
-        return Ruling(
-            Verdict.PLANNER_BOTTLENECK,
-            f"the oracle's gain over random actions, possibly only {headroom.low:.4g}",
-        )
     if margin is not None and interval.high < margin:
         return Ruling(
             Verdict.MODEL_AS_GOOD_AS_ORACLE,

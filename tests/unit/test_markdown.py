@@ -22,7 +22,7 @@ BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 GOOD = result_of(first(100, 100), first(100, 100))
 OPEN = result_of(first(47, 50), first(43, 50))
 WEAK = result_of(first(12, 12), first(12, 12))
-RETURN = result_of(first(9, 10), first(2, 10), metric="return", margin=3.0)
+RETURN = result_of(first(9, 10), first(2, 10), metric="return", margin=0.5)
 PROVENANCE = Provenance(
     revision="3f2c1e9abcde",
     dirty=True,

@@ -1,10 +1,11 @@
+import itertools
 import json
 
 import pytest
 from fakes import first, result_of
 
 from pytest_cpg import GateResult, Verdict
-from pytest_cpg.gates.planning_gap import failure_reason
+from pytest_cpg.gates.ruling import failure_reason
 from pytest_cpg.planners import GradientMPC
 
 
@@ -53,13 +54,71 @@ def test_a_test_fails_exactly_when_the_verdict_is_worse_than_it_accepts(max_verd
     for outcomes in (
         (first(20, 20), first(20, 20)),
         (first(20, 20), first(0, 20)),
-        (first(0, 20), first(20, 20)),
+        (first(10, 20), first(20, 20)),
         (first(0, 20), first(0, 20)),
         (first(10, 20), first(9, 20)),
     ):
         result = result_of(*outcomes)
         fails = failure_reason(result, max_verdict) is not None
         assert fails == (result.verdict.severity > max_verdict.severity)
+
+
+BLIND = (
+    # Oracle, learned and chance arm of so many episodes.
+    (0, 4, 0, 50),
+    (0, 23, 25, 50),
+    (3, 0, 0, 50),
+    (2, 0, 0, 10),
+    (20, 19, 15, 50),
+    (50, 49, 49, 50),
+)
+
+
+def arms_of(oracle, learned, chance, episodes):
+    return [first(count, episodes) for count in (oracle, learned, chance)]
+
+
+@pytest.mark.parametrize("counts", BLIND)
+def test_a_gate_that_chance_would_pass_is_blind_whatever_the_learned_arm_did(counts):
+    result = result_of(*arms_of(*counts))
+    in_place = result_of(*arms_of(counts[0], counts[2], counts[2], counts[3]))
+    assert result.chance_verdict is in_place.verdict
+    reason = failure_reason(result, Verdict.INCONCLUSIVE)
+    assert reason.startswith("blind gate: acting at random would have passed this gate")
+    assert f"chance {counts[2]}/{counts[3]}, oracle {counts[0]}/{counts[3]}" in reason
+    for accepted in (Verdict.PLANNER_BOTTLENECK, Verdict.MODEL_BOTTLENECK):
+        assert failure_reason(result, accepted) is None
+
+
+def test_the_strictest_gate_is_blind_only_where_it_would_pass_chance():
+    def reason(*counts):
+        return failure_reason(result_of(*arms_of(*counts)), Verdict.MODEL_AS_GOOD_AS_ORACLE)
+
+    assert "acting at random" in reason(0, 23, 25, 50)
+    assert "acting at random" in reason(50, 50, 49, 50)
+    # Chance would be INCONCLUSIVE, which this gate does not accept.
+    assert reason(50, 50, 46, 50) is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "stop"),
+    [("success", "fixed"), ("success", "sequential"), ("success", "anytime"), ("return", "fixed")],
+)
+@pytest.mark.parametrize("margin", [None, 0.3])
+def test_chance_is_ruled_as_a_learned_arm_of_its_outcomes_is(metric, stop, margin):
+    design = {"metric": metric, "margin": margin, "stop": stop, "interval": "tango"}
+    for oracle, chance in itertools.product(range(11), repeat=2):
+        arms = arms_of(oracle, 5, chance, 10)
+        in_place = result_of(arms[0], arms[2], **design)
+        assert result_of(*arms, **design).chance_verdict is in_place.verdict
+
+
+def test_a_result_of_an_earlier_version_is_not_called_blind():
+    values = json.loads(result_of(*arms_of(0, 4, 0, 50)).to_json())
+    del values["chance_verdict"]
+    old = GateResult.from_json(json.dumps(values))
+    assert old.chance_verdict is None
+    assert failure_reason(old, Verdict.INCONCLUSIVE) is None
 
 
 def test_a_model_that_ignores_actions_is_never_accepted():

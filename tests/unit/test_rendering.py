@@ -7,8 +7,8 @@ from fakes import first, result_of
 
 from pytest_cpg import Verdict
 from pytest_cpg.forecast import Forecast
-from pytest_cpg.gates.planning_gap import failure_reason
 from pytest_cpg.gates.result import Look
+from pytest_cpg.gates.ruling import failure_reason
 from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
 from pytest_cpg.options import OPTIONS
 from pytest_cpg.outcomes import SessionEnd
@@ -90,8 +90,26 @@ def test_the_command_repeats_what_was_typed_over_the_marker():
     )
 
 
-def test_an_oracle_that_no_model_could_fail_against_is_noted():
-    assert "no model could fail this gate" in result_of(first(4, 50), first(0, 50)).notes[0]
+def test_a_blind_gate_is_told_what_chance_did_and_never_to_run_more_of_the_same():
+    blind = result_of(first(4, 50), first(0, 50), first(1, 50))
+    text = " ".join(text_of(blind, Verdict.INCONCLUSIVE).split())
+    assert "acting at random would have passed this gate" in text
+    assert "Random actions solve 1/50 starts, and the planner 4/50" in text
+    assert "more episode" not in text
+    # The strictest gate fails by its verdict, and chance would have failed it, too.
+    assert "mend the gate before it is given more episodes" in resolve_hint(blind)
+
+
+def test_only_a_strong_oracle_beside_chance_is_told_to_run_more_episodes():
+    def text(oracle, chance, episodes=10, **more):
+        arms = (first(count, episodes) for count in (oracle, oracle, chance))
+        return " ".join(text_of(result_of(*arms, **more), Verdict.INCONCLUSIVE).split())
+
+    assert "about 40 episodes tell it from random actions -> --cpg-episodes=40" in text(8, 5)
+    assert "planner 8/10" in text(8, 8)
+    assert "that random actions fail" in text(8, 8)
+    assert "that random actions fail" in text(8, 9)
+    assert "use a stronger planner" in text(3, 0)
 
 
 def test_the_command_can_be_pasted_into_a_shell():

@@ -82,7 +82,7 @@ def test_what_to_do_follows_from_what_loses(off):
     """Advice on the dynamics would contradict the third arm, or the cause that is named."""
 
     def said(result):
-        return explanation(result, fault=False, drift=None)[0]
+        return explanation(result, Verdict.INCONCLUSIVE, fault=False, drift=None)[0]
 
     def diagnosed(cause):
         found = Diagnosis(cause=cause, summary="", recommendation="", episodes=(), seconds=0.0)

@@ -262,26 +262,23 @@ def gap_of(low, high):
 
 
 @pytest.mark.parametrize(
-    ("gap", "headroom", "margin", "verdict"),
+    ("gap", "margin", "verdict"),
     [
-        ((10, 30), (50, 60), None, Verdict.MODEL_BOTTLENECK),
-        ((-30, -10), (50, 60), None, Verdict.LEARNED_OUTPERFORMS_ORACLE),
-        ((-3, 5), (50, 60), None, Verdict.INCONCLUSIVE),
-        ((-3, 5), (50, 60), 20.0, Verdict.MODEL_AS_GOOD_AS_ORACLE),
-        ((1, 5), (50, 60), 20.0, Verdict.MODEL_AS_GOOD_AS_ORACLE),
-        ((-3, 25), (50, 60), 20.0, Verdict.INCONCLUSIVE),
-        ((-3, 5), (-1, 60), None, Verdict.PLANNER_BOTTLENECK),
-        ((-3, 5), (15, 60), 20.0, Verdict.PLANNER_BOTTLENECK),
-        ((10, 30), (-1, 60), None, Verdict.MODEL_BOTTLENECK),
+        ((10, 30), None, Verdict.MODEL_BOTTLENECK),
+        ((-30, -10), None, Verdict.LEARNED_OUTPERFORMS_ORACLE),
+        ((-3, 5), None, Verdict.INCONCLUSIVE),
+        ((0, 0), None, Verdict.INCONCLUSIVE),
+        ((-3, 5), 20.0, Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        ((1, 5), 20.0, Verdict.MODEL_AS_GOOD_AS_ORACLE),
+        ((-3, 25), 20.0, Verdict.INCONCLUSIVE),
+        ((10, 30), 20.0, Verdict.MODEL_BOTTLENECK),
     ],
 )
-def test_returns_are_ruled_by_their_interval_and_what_the_oracle_gains(
-    gap, headroom, margin, verdict
-):
-    assert rule_on_returns(gap_of(*gap), gap_of(*headroom), margin=margin).verdict is verdict
+def test_returns_are_ruled_by_their_interval(gap, margin, verdict):
+    assert rule_on_returns(gap_of(*gap), margin=margin).verdict is verdict
 
 
 @pytest.mark.parametrize("margin", [0, -1.0, math.nan, "5"])
 def test_an_impossible_margin_of_returns_is_refused(margin):
     with pytest.raises(ValueError, match="need a margin above 0"):
-        rule_on_returns(gap_of(0, 1), gap_of(0, 1), margin=margin)
+        rule_on_returns(gap_of(0, 1), margin=margin)

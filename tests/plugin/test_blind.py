@@ -1,0 +1,225 @@
+"""Blind gates, which acting at random would pass: whatever the learned arm did, they fail."""
+
+import json
+import re
+
+import pytest
+
+# One step through one of two doors, or none. The planner takes the right door, a mirrored model
+# the left one. Each door is open on a share of the starts, and chance takes each a third of times.
+DOORS = """
+import numpy as np
+
+from pytest_cpg.contracts import FiniteActions
+
+
+class Doors:
+    name = "doors"
+    observation_size = 2
+    control_period = 0.1
+    budget = 1
+    versions = {}
+
+    def __init__(self, right, left, actions=(-1.0, 0.0, 1.0)):
+        self.right, self.left = right, left
+        self.actions = FiniteActions(np.array(actions)[:, None])
+
+    def reset(self, seeds):
+        return np.array([[np.random.default_rng(s).uniform(), 0.0] for s in seeds])
+
+    def step(self, states, actions):
+        return np.concatenate([states[:, :1], actions], axis=1)
+
+    def rollout(self, states, actions):
+        places = np.broadcast_to(states[:, None, :1], actions.shape)
+        return np.concatenate([places, actions], axis=2)
+
+    def observe(self, states):
+        return states
+
+    def score(self, observations):
+        return -observations[..., 1]
+
+    def success(self, states, actions):
+        is_open = np.where(states[..., 1] > 0, self.right, self.left)
+        return (np.abs(states[..., 1]) == 1) & (states[..., 0] < is_open)
+
+    def reward(self, states, actions):
+        return 10.0 * self.success(states, actions) + states[..., 0]
+
+
+def pytest_cpg_tasks():
+    shares = {
+        "closed": (0.0, 0.0),
+        "left-ajar": (0.0, 0.157),
+        "left-half-open": (0.0, 0.5),
+        "left-open": (0.0, 1.0),
+        "right-ajar": (0.15, 0.0),
+        "right-quarter-open": (0.25, 0.0),
+        "both-half-open": (0.5, 0.5),
+        "both-open": (1.0, 1.0),
+        "right-open": (1.0, 0.0),
+        "beside-walls": (0.6, 1.0, (-1.0, -0.5, 0.0, 0.5, 1.0)),
+    }
+    return {name: lambda both=both: Doors(*both) for name, both in shares.items()}
+
+
+def right(observations, actions):
+    return np.concatenate([observations[:, :1], actions], axis=1)
+
+
+def mirrored(observations, actions):
+    return np.concatenate([observations[:, :1], -actions], axis=1)
+
+
+def idle(observations, actions):
+    return np.concatenate([observations[:, :1], 1.0 - 2.0 * np.abs(actions)], axis=1)
+
+
+def pytest_cpg_world_models():
+    return {model.__name__: lambda task, model=model: model for model in (right, mirrored, idle)}
+"""
+
+
+def gate(task, model, more=""):
+    return f"""
+import pytest
+
+@pytest.mark.cpg(
+    task="{task}", model="{model}", planner="random-shooting", horizon=1, episodes=50{more}
+)
+def test_gate(cpg):
+    pass
+"""
+
+
+@pytest.fixture
+def doors(repository):
+    repository.makeconftest(DOORS)
+    return repository
+
+
+PROOF = ', max_verdict="MODEL AS GOOD AS ORACLE"'
+EARLY = ', stop="sequential", max_episodes=100'
+ANYTIME = ', stop="anytime", max_episodes=100'
+RETURN = ', metric="return"'
+SAID = "acting at random would have passed this gate"
+
+
+def flat(result):
+    return " ".join(result.stdout.str().split())
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "more", "said"),
+    [
+        ("left-ajar", "mirrored", "", "INCONCLUSIVE gap -0.08 *"),
+        ("left-half-open", "mirrored", "", "LEARNED OUTPERFORMS ORACLE gap -0.46 *"),
+        ("left-half-open", "mirrored", PROOF, "LEARNED OUTPERFORMS ORACLE gap -0.46 *"),
+        ("right-ajar", "mirrored", "", "INCONCLUSIVE gap +0.06 *"),
+        ("right-ajar", "mirrored", ", interval='tango'", "INCONCLUSIVE gap +0.06 *"),
+        ("left-open", "mirrored", ", margin=0.1", "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
+        ("left-open", "mirrored", EARLY, "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
+        ("left-open", "mirrored", EARLY + ", margin=0.1", "LEARNED OUTPERFORMS ORACLE gap *"),
+        ("left-open", "mirrored", ANYTIME, "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
+        ("right-ajar", "right", EARLY, "INCONCLUSIVE gap +0.00 *"),
+        ("right-ajar", "right", ANYTIME, "INCONCLUSIVE gap +0.00 *"),
+        ("left-ajar", "mirrored", RETURN, "LEARNED OUTPERFORMS ORACLE gap -0.8 *"),
+        ("right-ajar", "mirrored", RETURN, "INCONCLUSIVE gap +0.6 *"),
+        ("left-open", "mirrored", RETURN + PROOF, "LEARNED OUTPERFORMS ORACLE gap -10 *"),
+        ("closed", "right", RETURN, "INCONCLUSIVE gap +0 *"),
+        ("closed", "right", RETURN + ", margin=2.0", "MODEL AS GOOD AS ORACLE gap *"),
+    ],
+)
+def test_a_gate_that_acting_at_random_would_pass_fails(doors, task, model, more, said):
+    doors.makepyfile(gate(task, model, more))
+    result = doors.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"{said}blind gate  n=*/arm", "*Fix the gate*"])
+    text = flat(result)
+    assert SAID in text
+    assert "more episode" not in text
+
+
+def test_two_of_ten_solved_beside_none_is_blind(doors):
+    doors.makepyfile(gate("right-quarter-open", "mirrored").replace("episodes=50", "episodes=10"))
+    result = doors.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["INCONCLUSIVE gap +0.20 * blind gate  n=10/arm"])
+    assert "oracle 2/10" in flat(result)
+
+
+def test_a_strong_oracle_is_told_how_many_episodes_tell_it_from_chance(doors):
+    """Here the size is what blinds the gate, and more of the same is what mends it."""
+    small = gate("both-half-open", "right").replace("episodes=50", "episodes=10")
+    doors.makepyfile(small)
+    result = doors.runpytest()
+    result.assert_outcomes(failed=1)
+    assert "The oracle is strong and the gate too small" in flat(result)
+    size = re.search(r"--cpg-episodes=(\d+) --cpg-seed=1\.", flat(result))[1]
+    doors.runpytest(f"--cpg-episodes={size}", "--cpg-seed=1").assert_outcomes(passed=1)
+
+
+def test_a_gate_that_only_accepts_proof_is_not_blind_where_chance_proves_nothing(doors):
+    more = ', margin=0.2, interval="tango"'
+    doors.makepyfile(gate("both-half-open", "right", more))
+    doors.runpytest().assert_outcomes(passed=1)
+
+
+def test_whoever_accepts_planner_bottlenecks_accepts_blind_gates_and_is_told(doors):
+    doors.makepyfile(gate("left-ajar", "mirrored", ', max_verdict="PLANNER BOTTLENECK"'))
+    result = doors.runpytest("--cpg-md=report.md", "--cpg-html=page.html")
+    result.assert_outcomes(passed=1)
+    assert f"blind gate: {SAID} (chance " in flat(result)
+    assert "INCONCLUSIVE, blind gate" in (doors.path / "report.md").read_text("utf-8")
+    assert SAID in (doors.path / "page.html").read_text("utf-8")
+
+
+def test_a_model_that_is_worse_than_chance_is_a_bottleneck_and_no_word_of_blindness(doors):
+    doors.makepyfile(gate("both-half-open", "idle").replace("episodes=50", "episodes=10"))
+    result = doors.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK gap +0.50 *> max INCONCLUSIVE  n=10/arm"])
+    assert SAID not in flat(result)
+
+
+def test_a_gate_that_stops_early_goes_on_with_chance_until_that_is_settled(doors):
+    """The model has won long before chance has lost: only then is the gate known to see."""
+    doors.makepyfile(gate("beside-walls", "mirrored", EARLY))
+    result = doors.runpytest("--cpg-json=report.json")
+    result.assert_outcomes(passed=1)
+    (compared,) = json.loads((doors.path / "report.json").read_text("utf-8"))["gates"][0][
+        "comparisons"
+    ]
+    measured = compared["result"]
+    sizes = {name: len(measured[name]["successes"]) for name in ("oracle", "learned", "chance")}
+    assert sizes["learned"] < sizes["chance"] == sizes["oracle"] <= 100
+    assert measured["chance_verdict"] == "MODEL BOTTLENECK"
+
+
+def test_every_report_of_a_blind_gate_says_so(doors, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    doors.makepyfile(gate("left-half-open", "mirrored"))
+    options = (f"--cpg-{name}=report.{name}" for name in ("json", "md", "html"))
+    result = doors.runpytest(*options, "--junit-xml=report.xml")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"::error *LEARNED OUTPERFORMS ORACLE gap *{SAID}*"])
+    for ending in ("json", "md", "html", "xml"):
+        assert SAID in (doors.path / f"report.{ending}").read_text("utf-8"), ending
+    document = json.loads((doors.path / "report.json").read_text("utf-8"))
+    measured = document["gates"][0]["comparisons"][0]["result"]
+    assert measured["chance_verdict"] == "LEARNED OUTPERFORMS ORACLE"
+
+
+def test_a_gate_that_passes_shows_what_chance_did(doors):
+    doors.makepyfile(gate("right-open", "right"))
+    result = doors.runpytest("-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["     chance solved 15/50", "     judged by *"])
+
+
+def test_a_smoke_test_is_never_blind(doors):
+    doors.makepyfile(gate("left-half-open", "mirrored"))
+    result = doors.runpytest("--cpg-quick")
+    result.assert_outcomes(passed=1)
+    assert SAID not in flat(result)
