@@ -11,6 +11,16 @@ _PASSED_OUT = (
     "--lf leaves out gates that passed before, and all are required. Leave --lf out, or add "
     "--cpg-require=0"
 )
+_LATE = (
+    "{gate} compared models after its test had ended, where nothing is judged. Compare in the "
+    "test's body, or in a fixture before its yield, and wait for threads."
+)
+_HIDDEN = "passed or was skipped although its gate had failed"
+_ALL_SKIPPED = (
+    "every gate was skipped, and none judged. A job without gates takes --cpg-skip, or "
+    "--cpg-require=0"
+)
+_EXCUSED = "left to fail by an xfail that is not strict or not run"
 _DROPPED = "collected, and dropped by a plugin or a conftest.py without saying so"
 
 
@@ -33,6 +43,10 @@ def accounting_findings(
         Whether nobody said which gates there are.
     """
     found = [Finding(_SILENT, fails=True)] if is_silent else []
+    found += [Finding(late_text(gate), fails=True) for gate in ledger.late]
+    hidden = [gate for gate, entry in ledger.entries.items() if entry.is_hidden]
+    if hidden:
+        found.append(Finding(f"{_HIDDEN}: {named(hidden)}", fails=True))
     if required == "all":
         if leaves_passed_out:
             found.append(Finding(_PASSED_OUT, fails=True))
@@ -49,6 +63,11 @@ def accounting_findings(
         text = f"failed as expected without a verdict, which says nothing: {named(unproven)}"
         found.append(Finding(f"{text} (--cpg-strict)" if is_strict else text, fails=is_strict))
     return found
+
+
+def late_text(gate: str) -> str:
+    """Return what is wrong where a gate compares models after its test's end."""
+    return _LATE.format(gate=gate)
 
 
 def _all_required(ledger: Ledger) -> Iterator[Finding]:
@@ -68,8 +87,14 @@ def _all_required(ledger: Ledger) -> Iterator[Finding]:
         if gates:
             text = _counted(ledger, gates, f"{what}, and all are required")
             yield Finding(f"{text}. {cure}", fails=True)
+    excused = [gate for gate, entry in ledger.entries.items() if entry.is_excused]
+    if excused:
+        text = _counted(ledger, excused, _EXCUSED)
+        yield Finding(f"{text}. xfail(strict=True) keeps a gate that is known to fail", fails=True)
     skipped = [gate for gate in _without_verdict(ledger, "skipped") if gate not in empty]
-    if skipped:
+    if skipped and len(skipped) == len(ledger.entries):
+        yield Finding(_ALL_SKIPPED, fails=True)
+    elif skipped:
         yield Finding(_counted(ledger, skipped, "skipped, and so not judged"))
 
 

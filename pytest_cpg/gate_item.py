@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -28,6 +28,9 @@ MEASUREMENTS: pytest.StashKey[list[str]] = pytest.StashKey()
 IS_SWEPT: pytest.StashKey[bool] = pytest.StashKey()
 ERRORS: pytest.StashKey[list[str]] = pytest.StashKey()
 ATTEMPT: pytest.StashKey[int] = pytest.StashKey()
+# Comparisons of this attempt that have begun and not ended; none once the test has ended.
+RUNNING: pytest.StashKey[set[object] | None] = pytest.StashKey()
+_IS_REFUSED: pytest.StashKey[bool] = pytest.StashKey()
 _FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
 
 _TWO_MODELS = (
@@ -47,6 +50,8 @@ That is no result, and nothing may hide it. Let the error leave the test, skip
 before the comparison, or leave the model out."""
 
 _BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended."
+
+_RUNNING_ON = "a comparison is still running in a thread: join it before the test ends."
 
 _HIDDEN = "this test skipped itself after its gate had failed, which hides no verdict."
 
@@ -145,6 +150,8 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     item.stash[MEASUREMENTS] = []
     item.stash[IS_SWEPT] = False
     item.stash[ERRORS] = []
+    item.stash[RUNNING] = set()
+    item.stash[_IS_REFUSED] = False
     option = item.config.option
     # --setup-plan sets both, and runs no fixture.
     if getattr(option, "setuponly", False) and not option.setupplan:
@@ -152,6 +159,54 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     if attempt > 1 and not allow_reruns:
         first = item.stash.get(_FIRST_FAILURE, _BROKEN_OFF)
         fail(_RERUN.format(first=first, attempt=attempt))
+
+
+@contextmanager
+def attempted(
+    item: pytest.Item, running: set[object] | None, *, errors: list[str], late: dict[str, None]
+) -> Iterator[None]:
+    """Follow a comparison or measurement of a test.
+
+    Parameters
+    ----------
+    running : set or None
+        What was running when the test got what compares; another one now is of a later attempt.
+    errors : list
+        Told what breaks it off, which goes on to the test: it may catch it, and fails.
+    late : dict
+        Told the gate's id if the test has ended: that error may be caught, or end in a thread.
+    """
+    __tracebackhide__ = True
+    if running is None or item.stash[RUNNING] is not running:
+        late[gate_id(item)] = None
+        _fail_late(item)
+    token = object()
+    running.add(token)
+    try:
+        yield
+    # Whatever a model raises, a skip of its test included; nothing is kept from the test.
+    except BaseException as error:
+        errors.append(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        running.remove(token)
+        if item.stash[RUNNING] is not running:
+            late[gate_id(item)] = None
+
+
+@contextmanager
+def torn_down(item: pytest.Item, late: Mapping[str, None]) -> Iterator[None]:
+    """Fail a test that compares models while it is torn down, although it may catch the error."""
+    item.stash[RUNNING] = None
+    yield
+    if gate_id(item) in late:
+        _fail_late(item)
+
+
+def _fail_late(item: pytest.Item) -> NoReturn:
+    from pytest_cpg.accounting import late_text
+
+    fail(late_text(gate_id(item)))
 
 
 def judge_into(
@@ -201,6 +256,9 @@ def put_on_report(item: pytest.Item, when: str, report: pytest.TestReport) -> No
     if when == "call" or (when == "setup" and not report.passed):
         values["judgements"] = dump([judgement for _, judgement in item.stash.get(RESULTS, [])])
         values["measurements"] = json.dumps(item.stash.get(MEASUREMENTS, []))
+        values["is_refused"] = item.stash.get(_IS_REFUSED, False)
+    if hasattr(report, "wasxfail"):
+        values["is_quarantined"] = _is_quarantined(item)
     for name, value in values.items():
         setattr(report, f"pytest_cpg_{name}", value)
 
@@ -208,19 +266,27 @@ def put_on_report(item: pytest.Item, when: str, report: pytest.TestReport) -> No
 def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
+    refusal = _refusal(item, spec, settings)
+    if refusal:
+        item.stash[_FIRST_FAILURE] = refusal
+        item.stash[_IS_REFUSED] = True
+        fail(refusal)
+
+
+def _refusal(item: pytest.Item, spec: GateSpec, settings: Settings) -> str:
+    """Return why the test fails by what it measured; empty where all of it is accepted."""
+    running, item.stash[RUNNING] = item.stash[RUNNING], None
     if item.stash[ERRORS]:
-        item.stash[_FIRST_FAILURE] = _CAUGHT.format(error=item.stash[ERRORS][0])
-        fail(item.stash[_FIRST_FAILURE])
+        return _CAUGHT.format(error=item.stash[ERRORS][0])
+    if running:
+        return _RUNNING_ON
     if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:
-        fail(_NO_GATE)
+        return _NO_GATE
     is_judged = bool(item.stash[RESULTS]) or item.stash[IS_SWEPT]
     if is_judged and spec.model and not item.stash.get(NAMED_MODEL, False):
         place = "--cpg-model" if spec.is_model_typed else "the marker"
-        fail(_TWO_MODELS.format(place=place, model=spec.model))
-    failures = _failures(item, spec, settings)
-    if failures:
-        item.stash[_FIRST_FAILURE] = "\n\n".join(failures)
-        fail(item.stash[_FIRST_FAILURE])
+        return _TWO_MODELS.format(place=place, model=spec.model)
+    return "\n\n".join(_failures(item, spec, settings))
 
 
 def fail(message: str) -> NoReturn:
@@ -263,6 +329,17 @@ def _unhide(item: pytest.Item, report: pytest.TestReport) -> None:
         report.longrepr = item.stash.get(_FIRST_FAILURE, _HIDDEN)
         if is_expected:
             del report.wasxfail
+
+
+def _is_quarantined(item: pytest.Item) -> bool:
+    """Say whether a test that fails as expected was run, and fails the day that it passes."""
+    usual = item.config.getini("xfail_strict")
+    # pytest 9 has one setting more, for what is strict by default.
+    if usual is None:
+        usual = item.config.getini("strict")
+    markers = [mark.kwargs for mark in item.iter_markers("xfail")]
+    are_strict = (usual if (own := mark.get("strict")) is None else own for mark in markers)
+    return bool(markers) and all(are_strict) and all(mark.get("run", True) for mark in markers)
 
 
 def _markers(node: pytest.Item) -> list[pytest.Mark]:

@@ -11,7 +11,7 @@ import pytest
 from pytest_cpg.session_outputs import SessionOutputs
 from pytest_cpg.session_runs import SessionRuns
 from pytest_cpg.session_scope import SessionScope
-from pytest_cpg.settings import Settings
+from pytest_cpg.settings import Settings, is_in_ci
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -141,6 +141,7 @@ class GateSession:
             spec,
             judge=judge,
             running=self.ledger.running,
+            late=self.ledger.late,
             executor=executor,
             training_data=training_data,
         )
@@ -222,7 +223,7 @@ class GateSession:
         is_cut = session.exitstatus == pytest.ExitCode.INTERRUPTED and not errors
         self.ledger.are_workers_cut = is_cut and self._config.pluginmanager.hasplugin("dsession")
         self._remember()
-        self._set_status(session)
+        self.hold_status(session)
         if provenance is not None:
             from pytest_cpg.outcomes import SessionEnd, error_in
 
@@ -233,11 +234,13 @@ class GateSession:
                 uncollected={name: error_in(text) for name, text in errors.items()},
             )
             self.ledger.findings += self._outputs.write(self.ledger, provenance, end)
-            self._set_status(session)
+            self.hold_status(session)
 
-    def _set_status(self, session: pytest.Session) -> None:
-        fails = self.ledger.missing or any(found.fails for found in self.ledger.findings)
-        if fails and session.exitstatus == pytest.ExitCode.OK:
+    def hold_status(self, session: pytest.Session) -> None:
+        """Fail a session in which a gate failed, whatever else was made of it."""
+        entries, found = self.ledger.entries.values(), self.ledger.findings
+        has_failed = any(entry.fails for entry in entries) or any(one.fails for one in found)
+        if (has_failed or self.ledger.missing) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def summarise(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -367,7 +370,7 @@ class GateSession:
                 self._baseline_path,
                 self._settings.switches,
                 root=self._config.rootpath,
-                in_ci=scope.is_in_ci,
+                in_ci=is_in_ci(),
                 asked=scope.asked,
                 is_ignored=scope.is_ignored if scope.ignores else None,
                 all_collected=not scope.uncollected,

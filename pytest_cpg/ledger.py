@@ -148,6 +148,10 @@ class Entry:
 
     Attributes
     ----------
+    is_refused : bool
+        Whether the test failed by what it measured, whatever became of that.
+    is_quarantined : bool
+        Whether a test that failed as expected was run, and fails the day that it passes.
     attempt : int
         How often the test had been run by then, this time included.
     earlier : tuple of str
@@ -158,6 +162,8 @@ class Entry:
     judgements: tuple[Judgement, ...] = ()
     measurements: tuple[str, ...] = ()
     detail: str = ""
+    is_refused: bool = False
+    is_quarantined: bool = False
     attempt: int = 1
     earlier: tuple[str, ...] = ()
 
@@ -167,9 +173,29 @@ class Entry:
         return ", ".join(judgement.read().verdict for judgement in self.judgements) or self.outcome
 
     @property
+    def fails(self) -> bool:
+        """Whether the session fails for it."""
+        return self.outcome in ("failed", "error")
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the test is said to have ended well, and failed or measured nothing."""
+        is_measured = self.judgements or self.measurements
+        if self.outcome == "passed":
+            return self.is_refused or not is_measured
+        return self.outcome == "skipped" and self.is_refused
+
+    @property
+    def is_excused(self) -> bool:
+        """Whether the test failed as expected, and nobody would notice if it did not."""
+        return self.outcome == "xfailed" and not (self.is_quarantined or self.is_empty)
+
+    @property
     def is_judged(self) -> bool:
         """Whether the gate gave a verdict; a smoke test and a measurement give none."""
-        return any(not judgement.read().is_smoke for judgement in self.judgements)
+        return not self.is_excused and any(
+            not judgement.read().is_smoke for judgement in self.judgements
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -182,6 +208,8 @@ def entry_of(report: Report) -> Entry | None:
     measured: dict[str, Any] = {
         "judgements": load(getattr(report, "pytest_cpg_judgements", "[]")),
         "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
+        "is_refused": getattr(report, "pytest_cpg_is_refused", False),
+        "is_quarantined": getattr(report, "pytest_cpg_is_quarantined", False),
         "attempt": getattr(report, "pytest_cpg_attempt", 1),
     }
     if report.skipped:
@@ -210,8 +238,8 @@ def _first_line(report: Report) -> str:
     )
 
 
-# What is known before anything is run.
-_SHARED = ("planned", "collected", "deselected", "groups")
+# What is in no report.
+_SHARED = ("planned", "collected", "deselected", "groups", "late")
 
 
 @dataclass(slots=True)
@@ -232,6 +260,8 @@ class Ledger:
         Gate id of every gate that was collected and not selected; values are unused.
     groups : dict
         The recipe of every gate that is one checkpoint of one, by gate id.
+    late : dict
+        Gate id of every gate whose test compared after its end; values are unused.
     findings : tuple of Finding
         What the gates say together, once the session is over.
     running : dict
@@ -247,6 +277,7 @@ class Ledger:
     collected: dict[str, None] = field(default_factory=dict)
     deselected: dict[str, None] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
+    late: dict[str, None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     are_workers_cut: bool = False
 
@@ -275,7 +306,7 @@ class Ledger:
             self.entries[gate] = entry
         elif entry.attempt > before.attempt and entry.judgements:
             self.entries[gate] = replace(entry, earlier=(*before.earlier, before.found))
-        elif entry.outcome in ("failed", "error"):
+        elif entry.fails:
             self.entries[gate] = replace(
                 entry,
                 judgements=entry.judgements or before.judgements,

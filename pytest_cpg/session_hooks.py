@@ -48,7 +48,10 @@ class SessionHooks:
         self._failed: set[str] = set()
         self._gates: GateSession | None = None
         self._process = os.getpid()
+        self._session: pytest.Session | None = None
         self.replay: SessionReplay | None = None
+        # Whoever is added first comes last, when pytest has only the exit code left to give.
+        config.add_cleanup(self._hold_status)
         config.add_cleanup(refuse_success(lambda: bool(self._collected), self._show))
 
     @property
@@ -95,9 +98,7 @@ class SessionHooks:
         gates, is_plan = _marked(session.items), "plan" in self._settings.switches
         if gates or self._collected:
             self.gates.note_planned(gates, self._collected)
-        channel = getattr(self._config, "workerinput", {}).get(_CHANNEL)
-        if channel is not None:
-            channel.send(self._gates.ledger.share() if self._gates else {})
+        self._share()
         if session.testsfailed or not is_plan:
             return None
         self.gates.forecast(gates)
@@ -142,6 +143,16 @@ class SessionHooks:
             conclude(item, self.gates.spec(item), self._settings)
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Refuse comparisons that are made once the gate has been applied."""
+        if not item.get_closest_marker("cpg"):
+            return (yield)
+        from pytest_cpg.gate_item import torn_down
+
+        with torn_down(item, self.gates.ledger.late):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -155,6 +166,12 @@ class SessionHooks:
 
             put_on_report(item, call.when, report)
         return report
+
+    def _share(self) -> None:
+        """Tell the controller, from a worker, what of the gates is in no report."""
+        channel = getattr(self._config, "workerinput", {}).get(_CHANNEL)
+        if channel is not None:
+            channel.send(self._gates.ledger.share() if self._gates else {})
 
     def _show(self, text: str) -> None:
         from pytest_cpg.terminal import write_line
@@ -206,6 +223,7 @@ class SessionHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a session in which a planned gate did not report, or the gates fail together."""
+        self._share()
         if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
             return
         for shared in filter(None, tuple(self._shared)):
@@ -215,6 +233,12 @@ class SessionHooks:
         is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
         if self._gates or is_asked or "silent" in self._uncollected:
             self.gates.finish(session, failed=self._failed, errors=self._errors)
+            self._session = session
+
+    def _hold_status(self) -> None:
+        """Set the exit code again, which other hooks may have changed."""
+        if self._session is not None:
+            self.gates.hold_status(self._session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print one line per gate, and what they say together."""

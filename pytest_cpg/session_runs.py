@@ -91,6 +91,7 @@ class SessionRuns:
         *,
         judge: Callable[[GateResult], None],
         running: dict[str, str],
+        late: dict[str, None],
         executor: Executor | None,
         training_data: Any,
     ) -> Benchmark:
@@ -102,15 +103,28 @@ class SessionRuns:
             Told every result.
         running : dict
             Told by the gate's id what it is doing, for a session that is interrupted.
+        late : dict
+            Told the gate's id when its test compares after its end.
         training_data : array [T, O], path or None
             Observations that the learned model was trained on.
         """
-        from pytest_cpg.gate_item import ERRORS, IS_SWEPT, MEASUREMENTS, design_of, gate_id
+        from pytest_cpg.gate_item import (
+            ERRORS,
+            IS_SWEPT,
+            MEASUREMENTS,
+            RUNNING,
+            attempted,
+            design_of,
+            gate_id,
+        )
         from pytest_cpg.gates.arm_runs import Execution
         from pytest_cpg.gates.benchmark import Benchmark
         from pytest_cpg.terminal import watch_on
 
         gate, switches = gate_id(node), self._settings.switches
+        begun = node.stash[RUNNING]
+        # A replay leaves its test by a skip.
+        errors = node.stash[ERRORS] if self._replay is None else []
         running[gate] = "interrupted before its first arm"
 
         def on_result(result: GateResult) -> None:
@@ -118,11 +132,6 @@ class SessionRuns:
             if self._replay is None:
                 judge(result)
             running[gate] = "interrupted after its arms had run"
-
-        def on_error(error: BaseException) -> None:
-            # A replay leaves its test by a skip.
-            if self._replay is None:
-                node.stash[ERRORS].append(f"{type(error).__name__}: {error}")
 
         def on_measurement(text: str, models: int) -> None:
             node.stash[MEASUREMENTS].append(text)
@@ -141,7 +150,7 @@ class SessionRuns:
                 executor=executor,
                 resumes="resume" in switches,
             ),
-            on_error=on_error,
+            attempt=lambda: attempted(node, begun, errors=errors, late=late),
             on_measurement=on_measurement,
             watch=watch_on(
                 self._config, lambda text: running.update({gate: f"interrupted in {text}"})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.settings import Settings
+from pytest_cpg.settings import Settings, is_in_ci
 
 
 class SessionScope:
@@ -27,11 +27,6 @@ class SessionScope:
         self.uncollected = uncollected
 
     @property
-    def is_in_ci(self) -> bool:
-        """Whether nobody watches this session."""
-        return os.environ.get("CI", "").lower() not in ("", "0", "false")
-
-    @property
     def has_run(self) -> bool:
         """Whether tests are run, and not only collected or set up."""
         option = self._config.option
@@ -47,7 +42,7 @@ class SessionScope:
             is_cut = {"last", "replay"} & self._settings.typed.keys()
             if is_cut or {"skip", "quick"} & self._settings.switches:
                 return ""
-            if self.is_in_ci:
+            if is_in_ci():
                 required = required or "all"
             elif self.asked is not None or self.ignores:
                 return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -46,9 +46,9 @@ class Benchmark:
         Told every result; the gate is applied to it after the test's body.
     on_measurement : callable
         Told every ranking and sweep as text, for the summary, and how many models it is about.
-    on_error : callable
-        Told what broke off a comparison or measurement; it goes on to the test, which may catch it,
-        or to pytest.
+    attempt : callable
+        Gives a context in which each comparison and measurement is made, to its last callback. It
+        sees what breaks one off, which goes on to the test, and refuses those that come too late.
     watch : Watcher
     deadline : callable
         Starts the time that a comparison or measurement has.
@@ -68,7 +68,7 @@ class Benchmark:
     design: Design
     on_result: Callable[[GateResult], None]
     on_measurement: Callable[[str, int], None]
-    on_error: Callable[[BaseException], None]
+    attempt: Callable[[], AbstractContextManager[None]]
     watch: Watcher
     deadline: Callable[[], Deadline]
     execution: Execution
@@ -98,30 +98,31 @@ class Benchmark:
         """
         if oracle is None:
             oracle = OracleDynamics(self.design.task)
-        with self._followed() as progress:
-            if self.instead is not None:
-                self.instead(self.design, oracle, learned, progress)
-            result = measure_gap(
-                self.design,
-                oracle=oracle,
-                learned=learned,
-                progress=progress,
-                execution=self.execution,
-            )
-            if self._is_diagnosed(result):
-                found = diagnose(
+        with self.attempt():
+            with self._followed() as progress:
+                if self.instead is not None:
+                    self.instead(self.design, oracle, learned, progress)
+                result = measure_gap(
                     self.design,
                     oracle=oracle,
                     learned=learned,
-                    result=result,
-                    training_data=self.training_data,
                     progress=progress,
+                    execution=self.execution,
                 )
-                result = replace(result, diagnosis=found)
-        self.on_result(result)
-        if self.afterwards is not None:
-            with self._followed() as progress:
-                self.afterwards(self.design, oracle, learned, progress)
+                if self._is_diagnosed(result):
+                    found = diagnose(
+                        self.design,
+                        oracle=oracle,
+                        learned=learned,
+                        result=result,
+                        training_data=self.training_data,
+                        progress=progress,
+                    )
+                    result = replace(result, diagnosis=found)
+            self.on_result(result)
+            if self.afterwards is not None:
+                with self._followed() as progress:
+                    self.afterwards(self.design, oracle, learned, progress)
         return result
 
     def rank(self, models: Mapping[str, Any]) -> ModelRanking:
@@ -137,9 +138,10 @@ class Benchmark:
         ModelRanking
             To assert on.
         """
-        with self._followed() as progress:
-            ranking = rank_on_starts(self.design, models, progress=progress)
-        self.on_measurement(f"ranking: {ranking}", len(models))
+        with self.attempt():
+            with self._followed() as progress:
+                ranking = rank_on_starts(self.design, models, progress=progress)
+            self.on_measurement(f"ranking: {ranking}", len(models))
         return ranking
 
     def sweep(
@@ -170,20 +172,21 @@ class Benchmark:
         Sweep
             To assert on, and to print.
         """
-        with self._followed() as progress:
-            found = sweep_settings(
-                self.design,
-                oracle=OracleDynamics(self.design.task) if oracle is None else oracle,
-                learned=learned,
-                settings={
-                    "perturbation": perturbations,
-                    "horizon": horizons,
-                    "budget": budgets,
-                },
-                progress=progress,
-                execution=self.execution,
-            )
-        self.on_measurement(found.line, 1)
+        with self.attempt():
+            with self._followed() as progress:
+                found = sweep_settings(
+                    self.design,
+                    oracle=OracleDynamics(self.design.task) if oracle is None else oracle,
+                    learned=learned,
+                    settings={
+                        "perturbation": perturbations,
+                        "horizon": horizons,
+                        "budget": budgets,
+                    },
+                    progress=progress,
+                    execution=self.execution,
+                )
+            self.on_measurement(found.line, 1)
         return found
 
     def _is_diagnosed(self, result: GateResult) -> bool:
@@ -203,9 +206,5 @@ class Benchmark:
         try:
             with deadline.guard():
                 yield progress
-        # Whatever a model raises, a skip of its test included; nothing is kept from the test.
-        except BaseException as error:
-            self.on_error(error)
-            raise
         finally:
             self.watch.clear()

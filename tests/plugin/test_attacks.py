@@ -36,14 +36,14 @@ class Attack:
 
     Attributes
     ----------
-    tests, conftest, ini : str
+    tests, conftest : str
         Added to the miniature's.
     files : dict
         Content of other files, by path.
     code : int
         The exit code that it must not change to 0.
-    said : str
-        A part of what is printed, with single blanks.
+    said : str or tuple of str
+        Parts of what is printed, with single blanks.
     is_apart : bool
         Whether it ends a process.
     """
@@ -51,12 +51,11 @@ class Attack:
     name: str
     tests: str = BAD
     conftest: str = ""
-    ini: str = ""
     files: dict[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     code: int = 1
-    said: str
+    said: str | tuple[str, ...]
     is_apart: bool = False
 
 
@@ -84,15 +83,291 @@ SETTINGS = [
         said="--cpg-baseline=bsaeline.json: there is no file",
     ),
 ]
-ATTACKS = [*SETTINGS]
+AFTER = "test_gates.py::test_bad compared models after its test had ended, where nothing is judged"
+LEAKED = """
+kept = []
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(cpg, benchmark_runner):
+    kept.append(benchmark_runner)
+
+
+def test_unmarked():
+    {line}
+"""
+THREADED = """
+
+def later(benchmark_runner, ended):
+    ended.wait()
+    benchmark_runner.compare(learned=mirrored)
+
+
+@pytest.fixture(scope="module")
+def thread():
+    ended = threading.Event()
+    started = []
+    yield lambda runner: started.append(
+        threading.Thread(target=later, args=(runner, ended))
+    ) or started[0].start()
+    ended.set()
+    started[0].join()
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(cpg, benchmark_runner, thread):
+    thread(benchmark_runner)
+"""
+LATE = [
+    Attack(
+        name="a comparison after a fixture's yield",
+        tests="""
+@pytest.fixture
+def after(benchmark_runner):
+    yield
+    benchmark_runner.compare(learned=mirrored)
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(cpg, after): ...
+""",
+        said=(AFTER, "1 passed, 1 error"),
+    ),
+    Attack(
+        name="the same, swallowed",
+        tests="""
+@pytest.fixture
+def after(benchmark_runner):
+    yield
+    try:
+        benchmark_runner.compare(learned=mirrored)
+    except BaseException:
+        pass
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(cpg, after): ...
+""",
+        said=(AFTER, "1 passed, 1 error"),
+    ),
+    Attack(
+        name="a comparison in a finalizer",
+        tests="""
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(cpg, request, benchmark_runner):
+    request.addfinalizer(lambda: benchmark_runner.compare(learned=mirrored))
+""",
+        said=(AFTER, "1 passed, 1 error"),
+    ),
+    Attack(
+        name="a sweep in a finalizer",
+        tests="""
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(cpg, request, benchmark_runner):
+    request.addfinalizer(lambda: benchmark_runner.sweep(learned=mirrored, budgets=[9]))
+""",
+        said=(AFTER, "1 passed, 1 error"),
+    ),
+    Attack(
+        name="a comparison in a later test",
+        tests=LEAKED.format(line="kept[0].compare(learned=mirrored)"),
+        said=(AFTER, "1 failed, 1 passed"),
+    ),
+    Attack(
+        name="the same in a worker, swallowed",
+        tests=LEAKED.format(
+            line="""
+    try:
+        kept[0].compare(learned=mirrored)
+    except BaseException:
+        pass
+"""
+        ),
+        options=("-n", "1"),
+        said=AFTER,
+    ),
+    Attack(
+        name="a comparison in a thread that outlives its test",
+        tests=THREADED,
+        options=("-W", "ignore"),
+        said=AFTER,
+    ),
+    Attack(
+        name="a comparison in a thread that nobody waits for",
+        tests="""
+def slow(observations, actions):
+    time.sleep(0.01)
+    return observations - actions
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(cpg, benchmark_runner):
+    thread = threading.Thread(target=benchmark_runner.compare, kwargs={"learned": slow})
+    thread.daemon = True
+    thread.start()
+    time.sleep(0.1)
+""",
+        options=("-W", "ignore"),
+        said="a comparison is still running in a thread: join it before the test ends",
+        is_apart=True,
+    ),
+]
+FLIPS = """
+
+@pytest.hookimpl({how}=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.when == "call":
+        report.outcome = {outcome!r}
+    return report
+"""
+LATER = """
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report):
+    report.outcome = "passed"
+"""
+LATEST = """
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    session.exitstatus = 0
+"""
+PASSED = "passed or was skipped although its gate had failed: test_gates.py::test_bad"
+FLIPPED = [
+    Attack(
+        name="a report that is turned into a passed one",
+        conftest=FLIPS.format(how="wrapper", outcome="passed"),
+        said=PASSED,
+    ),
+    Attack(
+        name="the same before ours",
+        conftest=FLIPS.format(how="trylast=True, wrapper", outcome="passed"),
+        said=PASSED,
+    ),
+    Attack(
+        name="a report that is turned into a skipped one",
+        conftest=FLIPS.format(how="wrapper", outcome="skipped"),
+        said="F test_bad 1.00 0.00",
+    ),
+    Attack(
+        name="the same after ours",
+        conftest=LATER.replace('"passed"', '"skipped" if report.when == "call" else "passed"'),
+        said=PASSED,
+    ),
+    Attack(
+        name="the same in a worker",
+        conftest=FLIPS.format(how="wrapper", outcome="passed"),
+        options=("-n", "1"),
+        said=PASSED,
+    ),
+    Attack(
+        name="every report that is turned into a passed one",
+        tests="""
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(): ...
+""",
+        conftest=LATER,
+        said=PASSED,
+    ),
+    Attack(
+        name="an exit code that is set after ours",
+        conftest=LATEST,
+        said="FAILED test_gates.py::test_bad - Failed: MODEL BOTTLENECK",
+    ),
+    Attack(
+        name="the same where a gate does not report",
+        conftest=LATEST
+        + """
+
+def pytest_runtest_protocol(item):
+    return True
+""",
+        said="1 not reported",
+    ),
+]
+CI = {"CI": "true"}
+REQUIRED = [
+    Attack(
+        name="every gate skipped in CI",
+        tests=f"pytestmark = pytest.mark.skipif(True, reason='no GPU')\n{GOOD}{BAD}",
+        environment=CI,
+        said="every gate was skipped, and none judged. A job without gates takes --cpg-skip, "
+        "or --cpg-require=0",
+    ),
+    Attack(
+        name="the same where all are required",
+        tests=f"pytestmark = pytest.mark.skipif(True, reason='no GPU')\n{BAD}",
+        options=("--cpg-require=all",),
+        said="every gate was skipped, and none judged.",
+    ),
+    Attack(
+        name="xfail that is not strict",
+        tests=f"{GOOD}\n\n@pytest.mark.xfail{BAD[1:]}",
+        environment=CI,
+        said="1 of 2 gates was left to fail by an xfail that is not strict or not run: "
+        "test_gates.py::test_bad. xfail(strict=True) keeps a gate that is known to fail",
+    ),
+    Attack(
+        name="xfail that is strict here and not there",
+        tests=f"pytestmark = pytest.mark.xfail\n{BAD}",
+        files={"tox.ini": "[pytest]\naddopts = -p no:hypothesispytest\nxfail_strict = true\n"},
+        conftest="""
+
+def pytest_collection_modifyitems(items):
+    items[0].add_marker(pytest.mark.xfail(strict=False))
+""",
+        environment=CI,
+        said="by an xfail that is not strict or not run",
+    ),
+    Attack(
+        name="xfail that is not run",
+        tests=f"{GOOD}\n\n@pytest.mark.xfail(run=False, strict=True){BAD[1:]}",
+        environment=CI,
+        said="by an xfail that is not strict or not run",
+    ),
+    Attack(
+        name="xfail by a call",
+        tests=f"""{GOOD}
+
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_bad(request):
+    pytest.xfail("known")
+    request.getfixturevalue("cpg")
+""",
+        environment=CI,
+        options=("-n", "1"),
+        said="by an xfail that is not strict or not run",
+    ),
+    Attack(
+        name="a smoke test left in the environment",
+        environment={**CI, "PYTEST_ADDOPTS": "--cpg-quick"},
+        code=4,
+        said="--cpg-quick is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
+        "verdict. Take it out there, or type it where it is meant.",
+    ),
+    Attack(
+        name="gates left out by the ini file",
+        files={"tox.ini": "[pytest]\naddopts = -p no:hypothesispytest --cpg-skip\n"},
+        environment=CI,
+        code=4,
+        said="--cpg-skip is set in PYTEST_ADDOPTS or addopts",
+    ),
+    Attack(
+        name="a forecast left in the environment",
+        environment={**CI, "PYTEST_ADDOPTS": "--cpg-plan"},
+        code=4,
+        said="--cpg-plan is set in PYTEST_ADDOPTS or addopts",
+    ),
+]
+ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED]
 
 
 def run(repository, monkeypatch, attack):
     for name, value in attack.environment.items():
         monkeypatch.setenv(name, value)
-    for name, text in (("conftest.py", attack.conftest), ("tox.ini", attack.ini)):
-        with (repository.path / name).open("a", encoding="utf-8") as file:
-            file.write(text)
+    with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(attack.conftest)
     for name, text in attack.files.items():
         (repository.path / name).write_text(text, encoding="utf-8")
     (repository.path / "test_gates.py").write_text(HEAD + attack.tests, encoding="utf-8")
@@ -106,6 +381,7 @@ def test_nothing_is_green_by_accident(repository, monkeypatch, attack):
     result = run(repository, monkeypatch, attack)
     output = result.stdout.str() + result.stderr.str()
     assert result.ret == attack.code, output
-    assert attack.said in " ".join(output.split())
+    for part in [attack.said] if isinstance(attack.said, str) else attack.said:
+        assert part in " ".join(output.split())
     assert "INTERNALERROR" not in output
     assert not re.findall(r"(?m)^\S*pytest_cpg/\S+\.py:\d+: ", output)
