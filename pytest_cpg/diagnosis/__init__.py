@@ -3,7 +3,7 @@
 from pytest_cpg.diagnosis.coverage import Coverage, TrainingStates, coverage_of, read_training_data
 from pytest_cpg.diagnosis.evidence import Evidence, Headroom
 from pytest_cpg.diagnosis.measures import Measures, measures_of
-from pytest_cpg.diagnosis.result import Cause, Diagnosis, Measure, Profile
+from pytest_cpg.diagnosis.result import Cause, Diagnosis, Measure, Misreading, Profile
 from pytest_cpg.diagnosis.wording import diagnosis_of
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Headroom",
     "Measure",
     "Measures",
+    "Misreading",
     "Profile",
     "TrainingStates",
     "coverage_of",

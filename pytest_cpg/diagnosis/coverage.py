@@ -75,6 +75,11 @@ class TrainingStates:
     ----------
     observations : array [T, O]
         At least ten times `NEIGHBOURS` rows, finite.
+
+    Attributes
+    ----------
+    centre, scale : array [O]
+        Mean and deviation of the observations; the latter 1 where none differs.
     """
 
     def __init__(self, observations: FloatArray) -> None:
@@ -82,10 +87,10 @@ class TrainingStates:
 
         rows = np.linspace(0, len(observations) - 1, min(len(observations), MOST_ROWS))
         kept = observations[rows.round().astype(np.intp)]
-        self._centre, deviations = kept.mean(axis=0), kept.std(axis=0)
+        self.centre, deviations = kept.mean(axis=0), kept.std(axis=0)
         # What never changed in training is outside as soon as it does, in its own unit.
-        self._scale = np.where(deviations > 0, deviations, 1.0)
-        kept = (kept - self._centre) / self._scale
+        self.scale = np.where(deviations > 0, deviations, 1.0)
+        kept = (kept - self.centre) / self.scale
         self._distances = np.empty(len(kept))
         for part in np.array_split(np.arange(len(kept)), _PARTS):
             others = cKDTree(np.delete(kept, part, axis=0))
@@ -95,7 +100,7 @@ class TrainingStates:
 
     def distances(self, observations: FloatArray) -> FloatArray:
         """Return distances of observations [..., O], as multiples of the threshold."""
-        flat = (observations.reshape(-1, len(self._scale)) - self._centre) / self._scale
+        flat = (observations.reshape(-1, len(self.scale)) - self.centre) / self.scale
         found = self._tree.query(flat, k=[NEIGHBOURS])[0][:, 0]
         return self._relative(found).reshape(observations.shape[:-1])
 

@@ -89,6 +89,23 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Misreading:
+    """How a model is misread: it would be right if it were asked, or its answers read, otherwise.
+
+    Attributes
+    ----------
+    name : str
+        What it is, in capitals.
+    summary, recommendation : str
+        The reading that fits and how much better, and what to type.
+    """
+
+    name: str
+    summary: str
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """Why a gap is there, as far as a sample of decisions shows.
 
@@ -106,6 +123,9 @@ class Diagnosis:
         Taken from those, with both worlds at hand.
     seconds : float
         What it took.
+    misreading : Misreading or None
+        How the model is misread: to be mended before anything else is, as all numbers are those
+        of the model as it is read.
     """
 
     cause: Cause
@@ -116,11 +136,13 @@ class Diagnosis:
     episodes: tuple[int, ...] = ()
     decisions: int = 0
     seconds: float = 0.0
+    misreading: Misreading | None = None
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Diagnosis:
         """Rebuild a diagnosis from its `dataclasses.asdict`, as JSON gives it back."""
         profile = {name: tuple(numbers) for name, numbers in values["profile"].items()}
+        misreading = values.get("misreading")
         return cls(
             **{
                 **values,
@@ -128,5 +150,6 @@ class Diagnosis:
                 "measures": tuple(Measure(**measure) for measure in values["measures"]),
                 "profile": Profile(**profile),
                 "episodes": tuple(values["episodes"]),
+                "misreading": None if misreading is None else Misreading(**misreading),
             }
         )

@@ -16,6 +16,7 @@ from pytest_cpg.diagnosis import (
     Diagnosis,
     Evidence,
     Headroom,
+    Misreading,
     diagnosis_of,
     read_training_data,
 )
@@ -26,6 +27,7 @@ from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
 from pytest_cpg.gates.questions import evidence_of
 from pytest_cpg.gates.replay import EpisodeTrace, replay_bound
+from pytest_cpg.gates.rereading import misread
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.imagination import Imagination
 from pytest_cpg.planners import widened
@@ -77,7 +79,9 @@ def diagnose(
             progress(f"diagnosis, {arm}", done, count)
 
     try:
-        evidence = _evidence(design, oracle, learned, result, episodes, training_data, tell)
+        evidence, misreading = _evidence(
+            design, oracle, learned, result, episodes, training_data, tell
+        )
         found = diagnosis_of(
             evidence,
             verdict=result.verdict,
@@ -85,6 +89,7 @@ def diagnose(
             scoring_loss=result.scoring_loss,
             episodes=episodes,
         )
+        found = replace(found, misreading=misreading)
     # A model is asked here about states that no episode has led to: it may raise anything.
     except Exception as error:
         found = Diagnosis(
@@ -119,7 +124,8 @@ def _evidence(
     episodes: tuple[int, ...],
     training_data: Any,
     progress: ArmProgress,
-) -> Evidence:
+) -> tuple[Evidence, Misreading | None]:
+    """Return what all was asked for, and how the model is misread, if it is."""
     with inference(oracle, learned):
         starts = starts_of(design)
         bound = {"learned": bound_to_starts(learned, design, starts)}
@@ -134,9 +140,11 @@ def _evidence(
             ],
             Imagination("learned", design.task.actions, bound["learned"]),
         )
-        headroom = _headroom(design, bound["oracle"], result, starts, progress)
         trained = read_training_data(training_data, size=design.task.observation_size)
-        return evidence_of(design, bound, decisions, trained=trained, headroom=headroom)
+        misreading = misread(design, bound["learned"], decisions, trained=trained)
+        headroom = _headroom(design, bound["oracle"], result, starts, progress)
+        evidence = evidence_of(design, bound, decisions, trained=trained, headroom=headroom)
+        return evidence, misreading
 
 
 def _witness_of(design: Design, learned: BoundModel) -> BoundModel:

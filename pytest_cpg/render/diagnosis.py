@@ -45,9 +45,15 @@ class Plot:
 
 
 def heading(diagnosis: Diagnosis) -> str:
-    """Return the cause, or that there is none to name."""
+    """Return how the model is misread, or the cause, or that there is none to name."""
     named = "no cause named" if diagnosis.cause == Cause.NONE else diagnosis.cause.value
-    return f"{_TITLE}: {named}"
+    return f"{_TITLE}: {named if diagnosis.misreading is None else diagnosis.misreading.name}"
+
+
+def sentences(diagnosis: Diagnosis) -> str:
+    """Return what was found and what to do: of a misreading first, as it is behind all else."""
+    said = diagnosis if diagnosis.misreading is None else diagnosis.misreading
+    return " ".join(filter(None, (said.summary, said.recommendation)))
 
 
 def size(diagnosis: Diagnosis) -> str:
@@ -66,15 +72,17 @@ def numbers(measure: Measure) -> str:
 
 
 def diagnosis_lines(diagnosis: Diagnosis) -> list[str]:
-    """Return at most 12 lines of at most 80 columns."""
-    shown = {*_SHOWN, _OF_CAUSE.get(diagnosis.cause, "")}
+    """Return at most 12 lines of at most 80 columns.
+
+    The numbers of a model that is misread are not its own, and left to the files.
+    """
+    shown = {*_SHOWN, _OF_CAUSE.get(diagnosis.cause, "")} if diagnosis.misreading is None else ()
     lines = [f"  {heading(diagnosis)} ({size(diagnosis)})"]
     for measure in diagnosis.measures:
         if measure.name in shown:
             text = f"{numbers(measure):22s} {measure.text}" if numbers(measure) else measure.text
             lines += _wrapped(text, f"    {measure.name:11s}", " " * 15)
-    said = " ".join(filter(None, (diagnosis.summary, diagnosis.recommendation)))
-    return [*lines, *_wrapped(said, "    ", "    ")]
+    return [*lines, *_wrapped(sentences(diagnosis), "    ", "    ")]
 
 
 def plots(profile: Profile) -> tuple[Plot, ...]:

@@ -221,8 +221,15 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "margin": f"{result.margin:g}" if result.margin is not None else "",
         "high": number(result.interval.high, result.metric),
         "same": _same_in_both(result),
-        "advice": _ADVICE_ON_SCORE if _loses_by_score(result) else _ADVICE[result.metric],
+        "advice": _advice(result),
     }
+
+
+def _advice(result: GateResult) -> str:
+    """Say what to do about a gap, as far as it is known why it is there."""
+    if result.diagnosis is not None and result.diagnosis.misreading is not None:
+        return _ADVICE_ON_READING
+    return _ADVICE_ON_SCORE if _loses_by_score(result) else _ADVICE[result.metric]
 
 
 def _loses_by_score(result: GateResult) -> bool:
@@ -308,6 +315,7 @@ _ADVICE = {
         "the planner visits."
     ),
 }
+_ADVICE_ON_READING = "It is asked or read otherwise than it was trained: mend that first."
 _ADVICE_ON_SCORE = (
     "What loses is how it rates plans: mend its score, or its reward and value, or give it a "
     "decode(latents) in their place, and the task's score is used."

@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.outcomes import besides_gates
-from pytest_cpg.render.diagnosis import heading, numbers, size
+from pytest_cpg.render.diagnosis import heading, numbers, sentences, size
 from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
 from pytest_cpg.render.gate_view import STATES, GateView, gate_views, revision
 from pytest_cpg.render.notation import arm_name
@@ -75,6 +75,7 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
         plot_width=PLOT_WIDTH,
         plot_height=PLOT_HEIGHT,
         heading=heading,
+        sentences=sentences,
         numbers=numbers,
         size=size,
         style=Markup(style),  # noqa: S704 - our own file, and it holds no markup

@@ -16,7 +16,7 @@ from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.ruling import blindness
 from pytest_cpg.metrics import Arm
 from pytest_cpg.outcomes import FAILING, WORDS, besides_gates, comparison_outcome, gate_outcome
-from pytest_cpg.render.diagnosis import heading, numbers, size
+from pytest_cpg.render.diagnosis import heading, numbers, sentences, size
 from pytest_cpg.render.explanation import explanation, loss_split, resolve_hint
 from pytest_cpg.render.failure import rerun_command
 from pytest_cpg.render.notation import gap_text, label, one_line, recovery_text
@@ -243,11 +243,10 @@ def _details(row: Row, result: GateResult) -> str:
 
 
 def _diagnosis(found: Diagnosis) -> list[str]:
-    said = filter(None, (found.summary, found.recommendation))
     measured = "; ".join(
         f"{measure.name} {numbers(measure) or '-'} ({measure.text})" for measure in found.measures
     )
-    return [f"{heading(found)}. {' '.join(said)}", f"From {size(found)}: {measured}"]
+    return [f"{heading(found)}. {sentences(found)}", f"From {size(found)}: {measured}"]
 
 
 def _facts(result: GateResult, drift: Comparison | None) -> Iterator[tuple[str, str]]:

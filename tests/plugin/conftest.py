@@ -60,6 +60,10 @@ def mirrored(observations, actions):
     return observations - actions
 
 
+def one_way(observations, actions):
+    return observations + np.abs(actions)
+
+
 def deaf(observations, actions):
     return observations + 1.0
 
@@ -79,7 +83,7 @@ def pytest_cpg_tasks():
 
 
 def pytest_cpg_world_models():
-    models = (right, mirrored, deaf, diverging, raising)
+    models = (right, mirrored, one_way, deaf, diverging, raising)
     return {model.__name__: lambda task, model=model: model for model in models}
 '''
 

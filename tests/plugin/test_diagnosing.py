@@ -13,7 +13,7 @@ import pytest
 def training_data():
     return "data.npy"
 
-@pytest.mark.cpg(task="track", model="mirrored")
+@pytest.mark.cpg(task="track", model="one_way")
 def test_bad(cpg):
     pass
 
@@ -41,6 +41,43 @@ def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
     for name in ("c.md", "p.html"):
         assert "DYNAMICS BIAS" in (repository.path / name).read_text()
     assert "Distance to the training data" in (repository.path / "p.html").read_text()
+
+
+CHANGE = """
+import pytest
+
+@pytest.fixture
+def learned_dynamics():
+    model = lambda o, a: a
+    return lambda o, a: {returned}
+
+@pytest.mark.cpg(task="track")
+def test_change(cpg):
+    pass
+"""
+
+
+def test_a_model_that_returns_the_change_is_told_so_and_passes_as_advised(repository):
+    repository.makepyfile(CHANGE.format(returned="model(o, a)"))
+    result = repository.runpytest("--cpg-json=r.json", "--cpg-md=c.md", "--cpg-html=p.html")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  otherwise than it was trained: mend that first.",
+            "  Why the gap is there: RETURNS THE CHANGE (*",
+            "    `o + model(o, a)` fits * true steps more than 1000 times better than",
+            "    observation. Return `o + model(o, a)`.",
+        ]
+    )
+    report = json.loads((repository.path / "r.json").read_text())
+    misreading = report["gates"][0]["comparisons"][0]["result"]["diagnosis"]["misreading"]
+    assert misreading["name"] == "RETURNS THE CHANGE"
+    for name in ("c.md", "p.html"):
+        text = (repository.path / name).read_text()
+        assert "RETURNS THE CHANGE" in text
+        assert "the gate wants the next observation" in text
+    repository.makepyfile(CHANGE.format(returned="o + model(o, a)"))
+    repository.runpytest().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(("asked", "found"), [("never", [False, False]), ("always", [True, True])])

@@ -1,0 +1,140 @@
+"""Rereading: true steps from places where a gate decided, and what its model answers there."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    BoxActions,
+    FiniteActions,
+    FloatArray,
+    IncompleteError,
+    IntArray,
+    Task,
+)
+from pytest_cpg.diagnosis import Misreading, TrainingStates
+from pytest_cpg.diagnosis.misreadings import misreading_of
+from pytest_cpg.diagnosis.true_steps import Asked, TrueSteps
+from pytest_cpg.gates.decisions import Decisions
+from pytest_cpg.gates.design import Design
+from pytest_cpg.world_models import BoundModel
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Decisions whose states are asked about: half of them check what is found on the others.
+_STATES = 64
+# Random actions in each; of a finite set all, if they are not more than these.
+_ACTIONS, _MOST_ACTIONS = 4, 16
+# A step of a model may be so many of the task, or the other way round.
+_HELD = 10
+# Second spawn key of the actions; others are in questions.py.
+_TRIED = 6
+
+
+def misread(
+    design: Design,
+    learned: BoundModel,
+    decisions: Decisions,
+    *,
+    trained: TrainingStates | str,
+) -> Misreading | None:
+    """Return how the learned model is misread, if that is shown at some of these decisions.
+
+    None also where its answers cannot be compared with observations. ``trained`` is as of
+    `evidence_of`.
+    """
+    count = len(decisions.rows)
+    decisions = decisions.take(np.linspace(0, count - 1, min(count, _STATES)).round().astype(int))
+    steps, known = _true_steps(design, decisions, trained)
+    asked = _asked(learned, decisions.latents[known], steps.observations)
+    if asked is None or len(known) < 2:
+        return None
+    rows = np.repeat(np.arange(len(known)), steps.actions.shape[1])
+    plans = steps.actions.reshape(len(rows), 1, -1)
+    answers = asked.answers(rows, plans).reshape(steps.after.shape)
+    return misreading_of(steps, asked, answers)
+
+
+def _true_steps(
+    design: Design, decisions: Decisions, trained: TrainingStates | str
+) -> tuple[TrueSteps, IntArray]:
+    """Return true steps, and from which decisions they are: where none of them diverges."""
+    task, states = design.task, decisions.states
+    actions = _actions(task, decisions.streams(design.seed, _TRIED))
+    (count, tried), first = actions.shape[:2], actions[:, 0]
+    every = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
+    after = every.reshape(count, tried, -1)
+    held = [after[:, 0]]
+    for _ in range(1, _HELD):
+        held.append(task.step(held[-1], first))
+    idled = task.step(states, np.tile(task.actions.idle, (count, 1)))
+    seen = {
+        "observations": task.observe(states),
+        "after": task.observe(after),
+        "held": task.observe(np.stack(held, axis=1)),
+        "second": task.observe(task.step(held[0], actions[:, 1])),
+        "delayed": task.observe(task.step(idled, first)),
+    }
+    is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in seen.values()]
+    known = np.flatnonzero(np.all(is_known, axis=0))
+    kept = {name: np.array(part[known], dtype=np.float64) for name, part in seen.items()}
+    # Where the training data is not known, what is visited has to stand for it.
+    visited = kept["observations"].mean(axis=0), kept["observations"].std(axis=0)
+    mean, deviation = visited if isinstance(trained, str) else (trained.centre, trained.scale)
+    steps = TrueSteps(
+        **kept,
+        actions=actions[known],
+        idle=task.actions.idle,
+        reach=_reach(task),
+        is_complete=tried == len(getattr(task.actions, "values", ())),
+        period=task.control_period,
+        mean=mean,
+        deviation=deviation,
+    )
+    return steps, known
+
+
+def _actions(task: Task, streams: list[np.random.Generator]) -> FloatArray:
+    """Return actions to try in each state [N, J, A]: all of a small set, or random ones."""
+    actions = task.actions
+    if isinstance(actions, FiniteActions) and len(actions.values) <= _MOST_ACTIONS:
+        return np.tile(actions.values, (len(streams), 1, 1))
+    return actions.sample(streams, (_ACTIONS,))
+
+
+def _reach(task: Task) -> FloatArray:
+    """Return half of the range of each number in an action [A]."""
+    space = task.actions
+    if isinstance(space, BoxActions):
+        return np.asarray((space.high - space.low) / 2)
+    return np.asarray(np.ptp(space.values, axis=0) / 2)
+
+
+def _asked(learned: BoundModel, latents: FloatArray, observations: FloatArray) -> Asked | None:
+    """Return how a model is asked at these latents [N, Z]; None if it predicts no observations."""
+    own = learned.described(latents)
+    takes_observations = learned.update is None and np.array_equal(own, observations)
+    read = learned.described if takes_observations else learned.observe
+    if read is None:
+        return None
+    size = observations.shape[1]
+
+    def answers(rows: IntArray, plans: FloatArray, given: FloatArray | None = None) -> FloatArray:
+        asked = latents[rows]
+        if given is not None:
+            asked = np.concatenate([given, asked[:, size:]], axis=1)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = read(learned.rollout(asked, plans))
+        except IncompleteError:
+            raise
+        # A model may raise anything for what it was never meant to be asked.
+        except Exception:
+            return np.full((*plans.shape[:2], size), np.nan)
+        return np.asarray(found, dtype=np.float64)
+
+    return Asked(answers, takes_observations)

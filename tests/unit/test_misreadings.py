@@ -1,0 +1,156 @@
+"""Conventions that a model is misread by, and models that none of them is named for."""
+
+import json
+import re
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from faulty_models import Fault, Late, OwnReward, Puck, faults, named, perfect
+from misreadings import conventions, misreading_in
+
+from pytest_cpg.diagnosis import Diagnosis, TrainingStates
+from pytest_cpg.render.diagnosis import diagnosis_lines
+from pytest_cpg.tasks import TASKS
+
+CONVENTIONS = conventions(perfect, Puck())
+# What is not off by a convention, whatever else it is off by.
+OTHERS = {
+    name: fault.learned
+    for name, fault in faults().items()
+    if not name.startswith(("mass too", "mirrored", "actions at a fiftieth", "planner"))
+}
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.normal(size=(6, 32)), RNG.normal(size=(32, 4)) / 6
+
+
+def untrained(observations, actions):
+    return np.tanh(np.concatenate([observations, actions], axis=1) @ WEIGHTS[0]) @ WEIGHTS[1]
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_a_convention_is_named_with_what_to_type(name):
+    model, kind, said = CONVENTIONS[name]
+    found = misreading_in(Puck(), model)
+    assert found.name == kind
+    assert said in f"{found.summary} {found.recommendation}"
+    assert "more than 1000 times better" in found.summary
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_faults_are_no_convention(name):
+    assert misreading_in(Puck(), OTHERS[name]) is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        untrained,
+        lambda o, a: np.zeros_like(o),
+        lambda o, a: np.ones_like(o),
+        lambda o, a: o.copy(),
+        lambda o, a: perfect(o, a) + 0.3 * np.sin(1e4 * o),
+        lambda o, a: perfect(o, 0.8 * a),
+        lambda o, a: perfect(o * [1, 1, 0.5, 0.5], a),
+    ],
+    ids=["untrained", "zero", "constant", "still", "noisy", "weak", "damped"],
+)
+def test_poor_models_are_not_told_of_a_convention(model):
+    assert misreading_in(Puck(), model) is None
+
+
+def test_how_many_times_better_is_what_it_is():
+    def nearly(observations, actions):
+        change = perfect(observations, actions) - observations
+        return change + 0.05 * np.sign(np.sin(1e4 * observations))
+
+    found = misreading_in(Puck(), nearly)
+    assert found.name == "RETURNS THE CHANGE"
+    times = float(found.summary.split(" true steps ")[1].split(" times")[0])
+    assert 20 < times < 500
+
+
+class Behind:
+    """A rollout that begins with the present."""
+
+    def rollout(self, latents, actions):
+        reached = Puck().rollout(latents, actions)
+        return np.concatenate([latents[:, None], reached[:, :-1]], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [(Behind(), "leave out the first"), (Late(1), "the action taken in it")]
+)
+def test_one_step_too_late_is_named(model, said):
+    found = misreading_in(Puck(), model)
+    assert found.name == "ONE STEP LATE"
+    assert said in found.recommendation
+
+
+def test_normalised_observations_are_known_by_the_training_data():
+    data = RNG.uniform(-6, 6, (2000, 4)) * [1.0, 1.0, 0.2, 0.2] + [2.0, -1.0, 0.0, 0.1]
+    mean, deviation = data.mean(axis=0), data.std(axis=0)
+
+    def normalised(observations, actions):
+        return (perfect(observations * deviation + mean, actions) - mean) / deviation
+
+    found = misreading_in(Puck(), normalised, trained=TrainingStates(data))
+    assert found.name == "NORMALISED OBSERVATIONS"
+    assert "model((o - mean) / std, a)" in found.summary
+
+
+class Decoding:
+    """Has latents of its own, and decodes observations in another order."""
+
+    def encode(self, observations):
+        return 2 * observations
+
+    def rollout(self, latents, actions):
+        return 2 * Puck().rollout(latents / 2, actions)
+
+    def decode(self, latents):
+        return latents[..., [2, 3, 0, 1]] / 2
+
+
+def test_what_is_decoded_is_read_as_well():
+    found = misreading_in(Puck(), Decoding())
+    assert found.name == "COLUMN ORDER"
+    assert "Here `model(o, a)` is what is decoded after one action." in found.recommendation
+
+
+def test_rewards_beside_observations_hide_nothing():
+    changing = OwnReward(CONVENTIONS["the change"].model)
+    assert misreading_in(Puck(), changing).name == "RETURNS THE CHANGE"
+
+
+def test_a_model_that_raises_for_what_it_does_not_know_is_no_error():
+    def strict(observations, actions):
+        if np.abs(observations).max() > 40:
+            raise KeyError("never seen")
+        return -perfect(observations, actions)[:, ::-1]
+
+    misreading_in(Puck(), strict)
+
+
+def test_moves_of_a_grid_that_are_mixed_up_are_told():
+    task = TASKS["maze"]()
+    found = misreading_in(task, lambda o, a: task.step(o, a[:, ::-1]))
+    assert (found.name, "a[:, [1, 0]]" in found.summary) == ("ACTION ORDER", True)
+    assert misreading_in(task, lambda o, a: task.step(o, -a)).name == "ACTION SIGN"
+    assert misreading_in(task, task.step) is None
+
+
+def test_a_diagnosis_begins_with_the_misreading_and_keeps_its_numbers():
+    found = named(Fault(CONVENTIONS["the change"].model, ""))
+    lines = diagnosis_lines(found)
+    assert lines[0].startswith("  Why the gap is there: RETURNS THE CHANGE (")
+    assert re.match(r"    `o \+ model\(o, a\)` fits \d+ true steps more than 1000 ", lines[1])
+    assert lines[-1].endswith("Return `o + model(o, a)`.")
+    assert len(lines) <= 5
+    assert max(map(len, lines)) <= 80
+    assert found.measures
+    stored = json.loads(json.dumps(asdict(found), allow_nan=False))
+    assert Diagnosis.from_dict(stored) == found
+    # As of the release before.
+    del stored["misreading"]
+    assert Diagnosis.from_dict(stored) == replace(found, misreading=None)
