@@ -1,5 +1,6 @@
 """Diagnosis: why a gap is there, from decisions taken again with both worlds at hand."""
 
+from pytest_cpg.diagnosis.advice import advice_on_score
 from pytest_cpg.diagnosis.coverage import Coverage, TrainingStates, coverage_of, read_training_data
 from pytest_cpg.diagnosis.evidence import Evidence, Headroom
 from pytest_cpg.diagnosis.measures import Measures, measures_of
@@ -17,6 +18,7 @@ __all__ = [
     "Misreading",
     "Profile",
     "TrainingStates",
+    "advice_on_score",
     "coverage_of",
     "diagnosis_of",
     "measures_of",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.diagnosis import rules
+from pytest_cpg.diagnosis.advice import advice_on
 from pytest_cpg.diagnosis.coverage import Coverage
 from pytest_cpg.diagnosis.evidence import Evidence, Headroom
 from pytest_cpg.diagnosis.measures import FEWEST_EPISODES, STEP_ERROR, Measures, measures_of
@@ -33,23 +34,6 @@ _MEANINGS = {
     Cause.PLANNER: "with four times the search the oracle solves {solved} of {tried} starts that "
     "it had failed: the planner looks at too little.",
 }
-_ADVICE = {
-    Cause.ACTION_BLIND: "Check that the action reaches the network (order, units, normalisation) "
-    "and that the training data varies it.",
-    Cause.NOISE: "Plan with the mean (leave noise_size out), or fit the variance better.",
-    Cause.SCORE_HEAD: "Retrain the reward or value head, or give the model a decode, and the "
-    "task's score is used.",
-    Cause.COVERAGE: "Train on transitions where the oracle's plans lead as well, or on those of "
-    "this planner.",
-    Cause.DYNAMICS_BIAS: "Check units, time step, delay of actions, masses and normalisation, and "
-    "fit single steps better.",
-    Cause.LOCAL_ERROR: "Find where: a training_data fixture tells whether they were trained on, "
-    "--cpg-replay where plans break their promise. Train on transitions from there.",
-    Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
-    "plans that were chosen.",
-    Cause.COMPOUNDING_ERROR: "Train on rollouts of several steps, or plan {steps}.",
-    Cause.PLANNER: "Give it more samples, iterations or horizon before the model is judged.",
-}
 _NO_GAP = "The verdict is {verdict}, so there is no gap of the model to explain."
 _NO_REGRET = (
     "The model's choices lose {regret} of what a random plan loses, not shown to be more than "
@@ -73,6 +57,7 @@ def diagnosis_of(
     verdict: Verdict,
     oracle_rate: Interval,
     scoring_loss: Interval | None,
+    swapped: tuple[str, ...],
     episodes: tuple[int, ...],
     seconds: float = 0.0,
 ) -> Diagnosis:
@@ -83,6 +68,7 @@ def diagnosis_of(
     oracle_rate : Interval
         Of the oracle's success rate.
     scoring_loss : Interval or None
+    swapped : tuple of str
         As of `GateResult`.
     episodes : tuple of int
         Which the decisions are from.
@@ -99,12 +85,16 @@ def diagnosis_of(
         memory=evidence.memory,
     )
     words = _words(found, evidence.headroom)
+    advice = advice_on(
+        cause,
+        swapped=swapped,
+        has_memory=evidence.memory != "none",
+        knows_data=isinstance(evidence.coverage, Coverage),
+    )
     return Diagnosis(
         cause=cause,
         summary=_summary(cause, words, found, verdict, len(episodes)),
-        recommendation=_ADVICE.get(
-            cause, _LOOK if verdict == Verdict.MODEL_BOTTLENECK else ""
-        ).format(**words),
+        recommendation=(advice or _LOOK * (verdict == Verdict.MODEL_BOTTLENECK)).format(**words),
         measures=tuple(_table(found, evidence, oracle_rate)),
         profile=_profile(found, evidence.coverage),
         episodes=episodes,

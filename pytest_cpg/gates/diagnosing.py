@@ -87,6 +87,7 @@ def diagnose(
             verdict=result.verdict,
             oracle_rate=result.oracle.interval,
             scoring_loss=result.scoring_loss,
+            swapped=result.swapped,
             episodes=episodes,
         )
         found = replace(found, misreading=misreading)

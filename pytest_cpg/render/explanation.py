@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from pytest_cpg.diagnosis import Cause
+from pytest_cpg.diagnosis import Cause, advice_on_score
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.ruling import blindness
 from pytest_cpg.gates.stopping import level_of_last_look
@@ -229,7 +229,9 @@ def _advice(result: GateResult) -> str:
     """Say what to do about a gap, as far as it is known why it is there."""
     if result.diagnosis is not None and result.diagnosis.misreading is not None:
         return _ADVICE_ON_READING
-    return _ADVICE_ON_SCORE if _loses_by_score(result) else _ADVICE[result.metric]
+    if _loses_by_score(result):
+        return f"What loses is how it rates plans. {advice_on_score(result.swapped)}"
+    return _ADVICE[result.metric]
 
 
 def _loses_by_score(result: GateResult) -> bool:
@@ -316,10 +318,6 @@ _ADVICE = {
     ),
 }
 _ADVICE_ON_READING = "It is asked or read otherwise than it was trained: mend that first."
-_ADVICE_ON_SCORE = (
-    "What loses is how it rates plans: mend its score, or its reward and value, or give it a "
-    "decode(latents) in their place, and the task's score is used."
-)
 _MEANING = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner solves {oracle} starts, with the learned ones "
