@@ -8,25 +8,29 @@ comma := ,
 # What the gates of examples/dmc_gates say, in their order.
 DEMO := MODEL BOTTLENECK,MODEL BOTTLENECK,PLANNER BOTTLENECK,MODEL AS GOOD AS ORACLE
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+# What the demo needs: nothing more unless it is there already.
+FOR_DEMO := $(firstword $(wildcard $(INSTALLED)) $(VENV)/.installed-control-safetensors)
+# Which tests make test runs, as pytest's -m.
+TESTS ?= not slow
 # Small matrices are slower on two threads than on one.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint format bench bench-gpu calibrate wheel install clean
+.PHONY: help demo test portability lint format bench bench-gpu calibrate wheel install clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Create .venv and install the package with its extras
 
-$(INSTALLED): pyproject.toml constraints.txt
-	@echo "Installing pytest-cpg[$(EXTRAS)] into $(VENV); the first time takes a few minutes."
+$(VENV)/.installed-%: pyproject.toml constraints.txt
+	@echo "Installing pytest-cpg[$(subst -,$(comma),$*)] into $(VENV); the first time takes a few minutes."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	    --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	    --constraint constraints.txt --editable '.[$(subst -,$(comma),$*)]'
 	@touch $@
 
-demo: $(INSTALLED) ## Train world models and gate them on DeepMind Control
+demo: $(FOR_DEMO) ## Gate world models on DeepMind Control
 	@mkdir -p build && rm -f build/demo.xml
 	@cd examples/dmc_gates && $(CURDIR)/$(BIN)/python -m pytest -v -p no:cacheprovider \
 	    --junit-xml=$(CURDIR)/build/demo.xml; test $$? -eq 1
@@ -35,7 +39,10 @@ demo: $(INSTALLED) ## Train world models and gate them on DeepMind Control
 	@echo "Three gates failed and one passed, as they should: README.md says what each shows."
 
 test: $(INSTALLED) ## Run the test suite
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "$(TESTS)" -n 2
+
+portability: $(INSTALLED) ## Run demo and test suite under the kernels of other processors
+	.ci/other-kernels $(MAKE) demo test
 
 lint: $(INSTALLED) ## Check style, types and layers
 	$(BIN)/ruff check .

@@ -95,7 +95,7 @@ def parse_item(node: pytest.Item, settings: Settings, *, family_size: int) -> Ga
     if not markers:
         fail(
             "the fixtures of pytest-cpg need a marked test. Write "
-            '@pytest.mark.cpg(task="acrobot-swingup") above it.'
+            '@pytest.mark.cpg(task="reacher-easy", planner="preset") above it.'
         )
     try:
         return parse_gate(

@@ -155,7 +155,8 @@ def parse_gate(
     marked = _merged(markers)
     if "task" not in marked:
         raise ValueError(
-            'the marker names no task. Write @pytest.mark.cpg(task="acrobot-swingup").'
+            "the marker names no task. Write "
+            '@pytest.mark.cpg(task="reacher-easy", planner="preset").'
         )
     task, make_task = _task(marked["task"], components.tasks)
     marked = completed(marked)

@@ -82,7 +82,7 @@ def completed(marked: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(task, str):
         raise ComponentError(
             f"planner: presets are for tasks by name, got {task!r}. Write "
-            f'task="acrobot-swingup", or a planner with settings of your own.'
+            f'task="reacher-easy", or a planner with settings of your own.'
         )
     options = _preset_of(task).options
     return {

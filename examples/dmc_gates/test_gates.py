@@ -5,9 +5,9 @@ import pytest
 from pytest_cpg.planners import RandomShooting
 
 
-@pytest.mark.cpg(task="acrobot-swingup", starts="fixed")
+@pytest.mark.cpg(task="acrobot-swingup", starts="fixed", planner="cem", episodes=20)
 def test_acrobot_from_the_published_start(cpg):
-    """MODEL BOTTLENECK: the oracle swings up now and then, the model never."""
+    """MODEL BOTTLENECK: the oracle swings up three times in four, the model never."""
 
 
 @pytest.mark.cpg(task="cartpole-swingup", episodes=30)
@@ -15,7 +15,7 @@ def test_cartpole(cpg):
     """MODEL BOTTLENECK: the same planner that nearly always succeeds hardly ever does."""
 
 
-@pytest.mark.cpg(task="acrobot-swingup", episodes=30)
+@pytest.mark.cpg(task="acrobot-swingup", episodes=30, min_oracle=0.2)
 def test_acrobot_from_random_starts(cpg):
     """PLANNER BOTTLENECK: not even the true dynamics help this planner; the gate sees nothing."""
 

@@ -75,6 +75,7 @@ def published_mlp(task):
 
 
 MODELS = {"oracle": OracleDynamics, "mlp": published_mlp}
+models = pytest.mark.parametrize("model", ["oracle", pytest.param("mlp", marks=pytest.mark.trains)])
 
 
 @functools.cache
@@ -85,7 +86,7 @@ def short_task(name, threads):
     return getattr(control, name)(budget=8, threads=threads)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@models
 @pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize("task", ["acrobot_swingup", "cartpole_swingup", "reacher_easy"])
 def test_episodes_do_not_feel_each_other(task, planner, model):
@@ -94,7 +95,7 @@ def test_episodes_do_not_feel_each_other(task, planner, model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
+@models
 def test_whole_episodes_of_acrobot_do_not_feel_each_other(model):
     pytest.importorskip("dm_control")
     from pytest_cpg.tasks.control import acrobot_swingup

@@ -1,5 +1,6 @@
 """The examples do what the README says, run as a user would run them."""
 
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 # Not imported to find out: what a test of pytester imports is forgotten after it, and torch cannot
 # be imported twice.
 needs_torch = pytest.mark.skipif(
-    not (find_spec("torch") and find_spec("dm_control")), reason="needs torch and dm-control"
+    not all(map(find_spec, ("torch", "safetensors", "dm_control"))),
+    reason="needs torch, safetensors and dm-control",
 )
 
 
@@ -37,14 +39,35 @@ def test_a_planner_of_ones_own_is_used_by_name(example):
 
 
 @needs_torch
-def test_the_control_gates_tell_a_bad_model(example):
-    # The good one takes longer to train; the whole demo is among the slow tests.
-    result = example("dmc_gates", "-k", "cartpole", "--cpg-episodes=12")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([" F test_cartpole *MODEL BOTTLENECK"])
+@pytest.mark.trains
+def test_the_control_gates_tell_a_bad_model_from_a_good_one(example):
+    result = example("dmc_gates", "-k", "cartpole or reacher", "--cpg-episodes=12")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*Why the gap is there: COVERAGE*",
+            " F test_cartpole *MODEL BOTTLENECK",
+            " . test_reacher *AS GOOD AS ORACLE",
+        ]
+    )
 
 
 @needs_torch
+@pytest.mark.trains
+def test_the_recipe_of_the_control_models_makes_what_the_gates_load(example, pytester):
+    pytester.copy_example("dmc_gates")
+    shipped = {path.name: path.read_bytes() for path in pytester.path.glob("models/*")}
+    pytester.run(sys.executable, "-c", "import train; train.main(steps=1)")
+    made = {path.name: path.read_bytes() for path in pytester.path.glob("models/*")}
+    assert made.keys() == shipped.keys()
+    assert all(made[name] != shipped[name] for name in made)
+    # Of as good as no training.
+    result = pytester.runpytest_subprocess("-k", "reacher", "--cpg-episodes=12")
+    result.assert_outcomes(failed=1)
+
+
+@needs_torch
+@pytest.mark.trains
 @pytest.mark.slow
 def test_the_demo_shows_the_four_verdicts(example):
     result = example("dmc_gates", "-v")
@@ -80,6 +103,7 @@ def test_the_experiments_have_a_gate_for_every_published_cell(example):
 
 
 @needs_torch
+@pytest.mark.trains
 @pytest.mark.slow
 def test_the_ladder_climbs_from_model_bottleneck_to_as_good_as_the_oracle(example):
     result = example("improving_model")

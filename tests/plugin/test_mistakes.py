@@ -21,7 +21,7 @@ MARKER_MISTAKES = {
     'task="track", max_verdict=3': "3",
     'task="track", epsiodes=5': "Did you mean 'episodes'?",
     '"track"': "keyword arguments only, got 'track'",
-    "": 'the marker names no task. Write @pytest.mark.cpg(task="acrobot-swingup")',
+    "": 'the marker names no task. Write @pytest.mark.cpg(task="reacher-easy", planner="preset")',
     "task=7": "need the name of a task or a Task, got 7",
     'task="track", planner=7': "need the name of a planner or a Planner, got 7",
     'task="track", planner=__import__("pytest_cpg.planners").planners.CEM': "write CEM() for",
@@ -161,7 +161,9 @@ def test_a_fixture_without_a_marker_says_what_to_write(repository):
     repository.makepyfile("def test_gate(cpg): pass")
     result = repository.runpytest()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(['*Write @pytest.mark.cpg(task="acrobot-swingup") above it.'])
+    result.stdout.fnmatch_lines(
+        ['*@pytest.mark.cpg(task="reacher-easy", planner="preset") above it.']
+    )
 
 
 @pytest.mark.parametrize(

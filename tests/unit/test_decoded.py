@@ -11,6 +11,8 @@ from pytest_cpg.world_models import Decoded, bind, checkpoints, fit_decoder
 from pytest_cpg.world_models.dreamer import DreamerV3
 from pytest_cpg.world_models.tdmpc2 import TDMPC2
 
+pytestmark = pytest.mark.trains
+
 SETTINGS = {"obs_keys": "position", "action_repeat": 1, "simnorm_dim": 8, "discount": 0.99}
 
 

@@ -15,6 +15,8 @@ from pytest_cpg.world_models import (
     train_mlp,
 )
 
+pytestmark = pytest.mark.trains
+
 RNG = np.random.default_rng(0)
 # Columns of very different size, one of them constant: what normalisation is for.
 OBSERVATIONS = RNG.normal(size=(1000, 4)) * [1, 100, 1e-2, 0] + [0, 1000, 0, 5]
