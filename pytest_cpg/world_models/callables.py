@@ -49,6 +49,8 @@ __tracebackhide__ = True
 
 # Rows compared in a verification, and calls in the measurement of a loop.
 _ROWS, _CALLS = 8, 32
+# Rows tried of a function that refuses others: some ensembles want multiples of their members.
+_MOST_ROWS = 16
 # Numbers inside a network are of order one, even where what it predicts is nearly zero.
 _INNER_ROUNDING = 1e-6
 
@@ -156,9 +158,34 @@ def adapt_dynamics(
     sizes = (observations.shape[1], actions.shape[1])
     raise refusal(
         f"{describe(function)} is not usable as dynamics(observations, actions). Take float arrays "
-        f"[B, {sizes[0]}] and [B, {sizes[1]}] and return the next observations [B, {sizes[0]}]",
+        f"[B, {sizes[0]}] and [B, {sizes[1]}] and return the next observations [B, {sizes[0]}]"
+        f"{_other_rows(function, observations, actions)}",
         failures,
     )
+
+
+def _other_rows(function: Callable[..., Any], observations: FloatArray, actions: FloatArray) -> str:
+    """Return how many rows a function takes that does not take any number; else nothing."""
+    for convention in conventions(function):
+        call = convention.checked(lambda before, _: before.shape)
+
+        def takes(rows: int, call: ArrayFunction = call) -> bool:
+            cycle = np.arange(rows) % len(observations)
+            return not isinstance(attempt(call, observations[cycle], actions[cycle]), Failure)
+
+        least = next(filter(takes, range(1, _MOST_ROWS + 1)), None)
+        if least is None:
+            continue
+        if not takes(2 * least):
+            return f". It takes {least} row{'s' * (least > 1)} alone, and is asked for any number"
+        return (
+            f". It takes multiples of {least} rows, and is asked for any number. Repeat rows, and "
+            f"return as many as were given: "
+            f"rows = -(-len(observations) // {least}) * {least}; "
+            f"model(*(np.resize(x, (rows, x.shape[1])) for x in (observations, actions)))"
+            f"[:len(observations)]"
+        )
+    return ""
 
 
 def agree(

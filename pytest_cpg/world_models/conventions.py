@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.contracts import CpgError, FloatArray, WorldModelError
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -28,17 +28,6 @@ ArrayFunction: TypeAlias = Callable[..., FloatArray]
 # The shape that must come back, given the arguments; None stands for any size.
 ShapeRule: TypeAlias = Callable[..., tuple[int | None, ...]]
 
-# What a function raises when it is called with the wrong kind or shape of array. Anything else
-# (a missing file, an interrupt) is no answer to that question and goes on unchanged.
-REFUSALS = (
-    TypeError,
-    AttributeError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    RuntimeError,
-    AssertionError,
-)
 # Relative to a column's largest number. float32 products differ by about 1e-6 between batch sizes;
 # a control step of 1 ms changes an observation by 1e-4 and more of its size.
 TOLERANCE = 1e-5
@@ -171,8 +160,21 @@ def attempt(call: ArrayFunction, *arrays: FloatArray) -> FloatArray | Failure:
             return call(*arrays)
     except WorldModelError as error:
         return Failure(str(error), error)
-    except REFUSALS as error:
+    # Libraries refuse a shape or type by exceptions of any class: ONNX Runtime's are plain ones.
+    except Exception as error:
+        if not is_refusal(error):
+            error.add_note(f"pytest-cpg: raised when it was called with {shapes(*arrays)}.")
+            raise
         return Failure(f"{type(error).__name__}: {error}", error)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Say whether a function may have raised this because of the kind or shape of its arguments.
+
+    A missing file or package, or no memory or time, is no answer to what it takes.
+    """
+    ours = isinstance(error, CpgError) and not isinstance(error, WorldModelError)
+    return not (ours or isinstance(error, OSError | MemoryError | ImportError))
 
 
 def refusal(what: str, failures: Sequence[Failure]) -> WorldModelError:
@@ -204,6 +206,11 @@ def floats(result: object) -> FloatArray:
         # numpy has no bfloat16; float32 holds each of its numbers exactly.
         values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     else:
+        if np.ma.is_masked(result):
+            raise WorldModelError(
+                "a masked array came back, with numbers that are masked; fill them in, or return "
+                "the array without its mask"
+            )
         try:
             values = np.asarray(result)
         except ValueError as error:
@@ -221,7 +228,7 @@ def _copied(array: FloatArray) -> FloatArray:
     return np.array(array, dtype=np.float64, order="C")
 
 
-ARRAYS = Sender("numpy arrays", _copied)
+ARRAYS = Sender("float64 arrays", _copied)
 
 
 def tensors_of(dtype: Any, device: Any) -> Sender:

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.world_models.conventions import (
     ARRAYS,
-    REFUSALS,
     Accustomed,
     Convention,
     Sender,
     describe,
     floats,
+    is_refusal,
     senders,
     tensors_of,
 )
@@ -72,7 +72,10 @@ def flattened(learned: Any, observations: FloatArray) -> Any:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 state = encode(sender.send(observations))
-        except REFUSALS:
+        # As in `attempt`, which asks again and says what was wrong.
+        except Exception as error:
+            if not is_refusal(error):
+                raise
             continue
         if not _is_nest(state, len(observations)):
             return learned
@@ -96,7 +99,8 @@ def _is_nest(state: Any, rows: int) -> bool:
     if isinstance(state, tuple):
         try:
             floats(state)
-        except (WorldModelError, *REFUSALS):
+        # Whatever a user's type raises where it is read as an array.
+        except Exception:
             return True
         return any(_array_of(part) is not None for part in state)
     return isinstance(state, Mapping)

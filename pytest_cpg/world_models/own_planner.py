@@ -18,7 +18,7 @@ from pytest_cpg.contracts import (
     Task,
     WorldModelError,
 )
-from pytest_cpg.world_models.conventions import REFUSALS, Sender, describe, floats, senders
+from pytest_cpg.world_models.conventions import Sender, describe, floats, is_refusal, senders
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -75,7 +75,10 @@ class OwnPlanner:
                     first, second = (
                         self._one(latents[:1], np.random.default_rng(0), budget) for _ in range(2)
                     )
-            except (WorldModelError, *REFUSALS) as error:
+            # As in `attempt`.
+            except Exception as error:
+                if not is_refusal(error):
+                    raise
                 failures.append(f"  given {sender.label}: {type(error).__name__}: {error}")
                 continue
             if not np.array_equal(first.actions, second.actions):

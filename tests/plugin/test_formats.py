@@ -1,22 +1,47 @@
 """Every format of docs/models.md: a file that another program wrote, gated from outside."""
 
+import re
 import shutil
 import warnings
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
 torch = pytest.importorskip("torch")
-# A run of pytester forgets what it imports, and compiled modules cannot be imported twice.
-onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("onnxscript")
 
-GATE = """
+from official_weights import dreamer, tdmpc2
+
+# A run of pytester forgets what it imports, and compiled modules cannot be imported twice.
+for module in ("jax", "onnxruntime", "onnxscript", "safetensors.torch", "torchrl.modules"):
+    if find_spec(module.partition(".")[0]):
+        import_module(module)
+
+TRACK = """
 import pytest
 
 @pytest.mark.cpg(task="track", planner="random-shooting", episodes=10)
 def test_gate(cpg):
     assert cpg.learned.success_rate == 1.0
+    assert cpg.swapped == {swapped}
 """
+# Weights that nobody trained: a verdict is all that can be asked of them.
+UNTRAINED = """
+import pytest
+from pytest_cpg.planners import RandomShooting
+
+@pytest.mark.cpg(
+    {task},
+    planner=RandomShooting(candidates=8, horizon=2),
+    episodes=10,
+    max_verdict="MODEL BOTTLENECK",
+)
+def test_gate(cpg):
+    assert cpg.learned.steps.max() == cpg.budget
+    assert cpg.swapped == {swapped}
+"""
+NETWORKS = '''
+import torch
 
 
 class Pushed(torch.nn.Module):
@@ -37,6 +62,16 @@ class Pushed(torch.nn.Module):
 class Joined(Pushed):
     def forward(self, inputs):
         return inputs[:, :1] + self.push(inputs[:, 1:])
+'''
+defined = {}
+exec(NETWORKS, defined)  # noqa: S102  # the file that a user has
+Pushed, Joined = defined["Pushed"], defined["Joined"]
+
+
+def needs(*names):
+    """Skip a test where one of these is not installed."""
+    missing = [name for name in names if find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(names)}")
 
 
 def to_onnx(model, path, *, rows=8, dtype=torch.float32, **options):
@@ -52,42 +87,65 @@ def to_onnx(model, path, *, rows=8, dtype=torch.float32, **options):
 def files(tmp_path_factory):
     """Write every file before the first run of pytester, which forgets what torch imports."""
     folder = tmp_path_factory.mktemp("written")
+    network, pair = Pushed().eval(), (torch.rand(8, 1), torch.rand(8, 1))
     with warnings.catch_warnings():
         # What torch says of its own parts.
         warnings.simplefilter("ignore", (DeprecationWarning, FutureWarning))
-        to_onnx(Pushed(), folder / "pair.onnx")
-        to_onnx(Joined(), folder / "joined.onnx")
-        to_onnx(Pushed(), folder / "double.onnx", dtype=torch.float64)
-        to_onnx(Pushed(gain=-1.0), folder / "mirrored.onnx", external_data=False)
-        to_onnx(Pushed(), folder / "one.onnx", rows=1)
+        shapes = [{0: torch.export.Dim.DYNAMIC}] * 2
+        program = torch.export.export(network, pair, dynamic_shapes=shapes)
+        torch.export.save(program, folder / "program.pt2")
+        torch.jit.save(torch.jit.trace(network, pair), folder / "script.pt")
+        if find_spec("onnxruntime") and find_spec("onnxscript"):
+            to_onnx(Pushed(), folder / "pair.onnx")
+            to_onnx(Joined(), folder / "joined.onnx")
+            to_onnx(Pushed(), folder / "double.onnx", dtype=torch.float64)
+            to_onnx(Pushed(gain=-1.0), folder / "mirrored.onnx", external_data=False)
+            to_onnx(Pushed(), folder / "one.onnx", rows=1)
+    torch.save(network.state_dict(), folder / "weights.pt")
+    if find_spec("safetensors"):
+        from safetensors.torch import save_file
+
+        save_file(network.state_dict(), folder / "weights.safetensors")
+    (folder / "weights.toml").write_text(
+        'class = "networks:Pushed"\narguments = { gain = 0.5 }\naction_repeat = 1\n'
+    )
+    torch.save({"model": tdmpc2(observation=1, action=1, bins=11)}, folder / "final.pt")
+    (folder / "final.toml").write_text(
+        'obs_keys = ["place"]\naction_repeat = 1\nsimnorm_dim = 8\ndiscount = 0.95\n'
+    )
+    torch.save(dreamer()[1], folder / "latest.pt")
+    (folder / "latest.toml").write_text("action_repeat = 2\ndiscount = 0.997\n")
     return folder
 
 
 @pytest.fixture
 def gate(repository, files):
     """Gate files of these names, in another folder than pytest is started in."""
-    repository.makepyfile(test_gates=GATE)
+    repository.makepyfile(networks=NETWORKS, test_gates=TRACK.format(swapped=("dynamics",)))
     (repository.path / "run").mkdir()
 
-    def run(*names, **outcomes):
+    def run(*names, options=(), **outcomes):
         for name in names:
             shutil.copy(files / name, repository.path / "run")
-        result = repository.runpytest(f"--cpg-model=run/{names[0]}")
+        result = repository.runpytest(f"--cpg-model=run/{names[0]}", *options)
         result.assert_outcomes(**outcomes or {"passed": 1})
         return result
 
     return run
 
 
+@needs("onnxruntime", "onnxscript")
 @pytest.mark.parametrize("name", ["pair.onnx", "joined.onnx", "double.onnx"])
-def test_onnx_with_its_data_file_is_gated(gate, name):
+def test_onnx_of_torch_with_its_data_file(gate, name):
     gate(name, f"{name}.data")
 
 
+@needs("onnxruntime", "onnxscript")
 def test_an_onnx_model_that_is_wrong_is_judged(gate):
     gate("mirrored.onnx", failed=1).stdout.fnmatch_lines(["*MODEL BOTTLENECK*"])
 
 
+@needs("onnxruntime", "onnxscript")
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -98,3 +156,146 @@ def test_an_onnx_model_that_is_wrong_is_judged(gate):
 def test_an_onnx_model_that_cannot_be_used_says_why(gate, names, said):
     result = gate(*names, errors=1)
     assert said in " ".join(result.stdout.str().split())
+
+
+def test_a_program_of_torch_export(gate):
+    gate("program.pt2")
+
+
+def test_torchscript_once_its_digest_is_typed(gate):
+    refusal = gate("script.pt", errors=1).stdout.str()
+    gate("script.pt", options=re.findall(r"--cpg-trust=sha256:[0-9a-f]{64}", refusal))
+
+
+def test_a_state_dict_and_its_class(gate):
+    gate("weights.pt", "weights.toml")
+
+
+@needs("safetensors")
+def test_safetensors_and_their_class(gate):
+    gate("weights.safetensors", "weights.toml")
+
+
+def test_tdmpc2_in_its_own_layout(gate, repository):
+    repository.makepyfile(
+        test_gates=UNTRAINED.format(
+            task='task="track", budget=5', swapped=("dynamics", "reward", "value")
+        )
+    )
+    gate("final.pt", "final.toml")
+
+
+@needs("dm_control")
+def test_dreamer_in_its_own_layout(repository, files):
+    repository.makepyfile(
+        test_gates=UNTRAINED.format(
+            task='task="acrobot-swingup", action_repeat=2, actions="box", budget=2',
+            swapped=("dynamics", "reward"),
+        )
+    )
+    for name in ("latest.pt", "latest.toml"):
+        shutil.copy(files / name, repository.path)
+    # In a process of its own, as MuJoCo cannot be imported twice.
+    repository.runpytest_subprocess("--cpg-model=latest.pt").assert_outcomes(passed=1)
+
+
+@needs("torchrl")
+def test_a_module_of_torchrl(repository):
+    repository.makepyfile(
+        models="""
+        from tensordict.nn import TensorDictModule
+        from torchrl.modules import WorldModelWrapper
+
+        from networks import Pushed
+        from pytest_cpg.world_models import TorchRLModel
+
+        def make():
+            moved = TensorDictModule(Pushed(), ["observation", "action"], ["observation"])
+            reward = TensorDictModule(lambda o: -o.abs(), ["observation"], ["reward"])
+            model = WorldModelWrapper(moved, reward)
+            return TorchRLModel(model, latents="observation", reward="reward")
+        """,
+        networks=NETWORKS,
+        test_gates=TRACK.format(swapped=("dynamics", "reward")),
+    )
+    repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
+
+
+def test_an_object_of_costs_as_of_stable_worldmodel(repository):
+    repository.makepyfile(
+        models="""
+        from networks import Pushed
+        from pytest_cpg.world_models import StableWorldModel
+
+        class Costs(Pushed):
+            def get_cost(self, info, candidates):
+                state = info["state"].expand(*candidates.shape[:2], -1)
+                return (state + self.push(candidates).sum(dim=2)).square().sum(dim=-1)
+
+        def make():
+            return StableWorldModel(Costs(), action_size=1, info=lambda o: {"state": o})
+        """,
+        networks=NETWORKS,
+        test_gates=TRACK.format(swapped=("dynamics", "score")),
+    )
+    repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
+
+
+@needs("jax")
+def test_a_function_of_jax(repository):
+    repository.makepyfile(
+        models="""
+        import jax
+
+        @jax.jit
+        def dynamics(observations, actions):
+            return observations + actions
+
+        def make():
+            return dynamics
+        """,
+        test_gates=TRACK.format(swapped=("dynamics",)),
+    )
+    repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
+
+
+def test_an_ensemble_that_wants_multiples_of_its_members_is_told_what_to_write(repository):
+    models = """
+import numpy as np
+import torch
+
+from networks import Pushed
+
+class Vectorised(Pushed):
+    def forward(self, observations, actions):
+        if len(observations) % 5:
+            raise ValueError("ensemble requires batch size to be a multiple of 5")
+        return super().forward(observations, actions)
+
+network = Vectorised()
+
+def model(observations, actions):
+    return network(torch.as_tensor(observations).float(), torch.as_tensor(actions).float())
+
+def make():
+    return model
+
+def padded():
+    def dynamics(observations, actions):
+        {pasted}
+
+    return dynamics
+"""
+    repository.makepyfile(
+        models=models.format(pasted="..."),
+        networks=NETWORKS,
+        test_gates=TRACK.format(swapped=("dynamics",)),
+    )
+    result = repository.runpytest("--cpg-model=models:make")
+    result.assert_outcomes(errors=1)
+    said = " ".join(result.stdout.str().split())
+    assert "takes multiples of 5 rows, and is asked for any number" in said
+    rows, _, after = said.partition("were given: ")[2].partition("; ")
+    returned, end, _ = after.partition("[:len(observations)]")
+    repository.makepyfile(models=models.format(pasted=f"{rows}; return {returned}{end}"))
+    repository.runpytest("--cpg-model=models:padded").assert_outcomes(passed=1)

@@ -148,6 +148,10 @@ def test_model_that_squeezes_a_batch_of_one_is_still_batched():
         (lambda o, a: (o + a).astype(str), "dtype <U32 came back; return floats"),
         (lambda o, a: (o, a[:, 0]), "a tuple came back that is no array"),
         (lambda o, a: None, "a NoneType of dtype object came back"),
+        (
+            lambda o, a: np.ma.masked_greater(o, 0),
+            "a masked array came back, with numbers that are",
+        ),
     ],
 )
 def test_wrong_result_is_named_with_what_was_expected(wrong, message):
@@ -176,8 +180,54 @@ def test_exception_that_says_nothing_about_arrays_goes_on_unchanged():
     def interrupted(observations, actions):
         raise FileNotFoundError("weights.pt")
 
-    with pytest.raises(FileNotFoundError, match=r"weights\.pt"):
+    with pytest.raises(FileNotFoundError, match=r"weights\.pt") as caught:
         adapted(interrupted)
+    assert "raised when it was called with [8, 4] and [8, 1]" in caught.value.__notes__[0]
+
+
+def test_any_exception_of_a_library_is_a_refusal_of_what_it_was_given():
+    class InvalidArgumentError(Exception):
+        """What ONNX Runtime and TensorFlow raise are plain exceptions."""
+
+    def only_batches(observations, actions):
+        if np.ndim(observations) != 2:
+            raise InvalidArgumentError("invalid rank")
+        return batched(observations, actions)
+
+    def of_two(observations, actions):
+        if np.shape(observations)[-1] != 2:
+            raise InvalidArgumentError("Got: 4 Expected: 2")
+
+    assert adapted(only_batches).seconds_per_row is None
+    with pytest.raises(WorldModelError) as caught:
+        adapted(of_two)
+    said = "given a batch as float64 arrays [8, 4] and [8, 1]: InvalidArgumentError: Got: 4"
+    assert said in str(caught.value)
+    assert isinstance(caught.value.__cause__, InvalidArgumentError)
+
+
+@pytest.mark.parametrize(
+    ("is_taken", "said"),
+    [
+        (lambda rows: rows % 5 == 0, "takes multiples of 5 rows, and is asked for any number"),
+        (lambda rows: rows == 1, "takes 1 row alone, and is asked for any number"),
+    ],
+)
+def test_function_that_takes_some_numbers_of_rows_only_is_told_what_to_write(is_taken, said):
+    def picky(observations, actions):
+        assert np.ndim(observations) == 2
+        assert is_taken(len(observations))
+        return batched(observations, actions)
+
+    with pytest.raises(WorldModelError) as caught:
+        adapted(picky)
+    assert said in str(caught.value)
+    code = str(caught.value).partition("given: ")[2].partition(".\n")[0]
+    if code:
+        lines = code.replace("; ", "\n    return ")
+        written = f"def padded(observations, actions):\n    {lines}\n"
+        exec(written, known := {"np": np, "model": picky})  # noqa: S102  # as a user pastes it
+        assert adapted(known["padded"]).seconds_per_row is None
 
 
 def test_function_that_answers_differently_when_asked_again_is_refused():
