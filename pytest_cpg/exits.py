@@ -1,20 +1,29 @@
-"""Exits: while it lasts, no code under test ends a session of gates as if they had passed."""
+"""Exits: no code under test ends a session of gates as if they had passed."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import NoReturn, TypeAlias
 
-_REFUSED = "os._exit(0) would have ended the session as passed, with gates that did not report."
+_REFUSED = "{call} would have ended the session as passed, with gates that did not report."
+# `os` has them from the module of the system, where they may be called as well.
+_MODULES = (os, sys.modules[os.name])
+
+_Functions: TypeAlias = Mapping[str, Callable[..., NoReturn]]
 
 
-def refuse_success(applies: Callable[[], bool], show: Callable[[str], None]) -> Callable[[], None]:
-    """Fail the test that calls ``os._exit(0)`` in this process, which pytest cannot notice.
+def refuse_success(
+    applies: Callable[[], bool], show: Callable[[str], None]
+) -> Callable[[int], None]:
+    """Fail the test that ends this process with 0, or becomes another program: unseen by pytest.
 
     A forked process may end as it likes, and any other status says by itself that something is
-    wrong. In a thread that is not the main one, the process ends, with status 1.
+    wrong. In a thread that is not the main one, the process ends, with status 1. Native code that
+    ends the process is not seen here.
 
     Parameters
     ----------
@@ -26,22 +35,53 @@ def refuse_success(applies: Callable[[], bool], show: Callable[[str], None]) -> 
     Returns
     -------
     callable
-        Puts things back.
+        Given the session's exit code, puts things back. Where that is not 0, ``os._exit(0)`` ends
+        the process with it from now on: at exit, or in a thread that outlives the session.
     """
-    end, process = os._exit, os.getpid()
+    # What a failed session left behind is over when the next one begins.
+    end: Callable[[int], NoReturn] = getattr(os._exit, "__wrapped__", os._exit)
+    before: _Functions = {"_exit": end, "execv": os.execv, "execve": os.execve}
+    process = os.getpid()
+    codes: list[int] = []
+
+    def refuse(call: str) -> None:
+        __tracebackhide__ = True
+        if codes or os.getpid() != process or not applies():
+            return
+        if threading.current_thread() is threading.main_thread():
+            raise SystemExit(_REFUSED.format(call=call))
+        show(_REFUSED.format(call=call))
+        end(1)
 
     def exit_unless_success(status: int) -> NoReturn:
         __tracebackhide__ = True
         # Whoever waits sees eight bits of it.
-        if status & 0xFF or os.getpid() != process or not applies():
-            end(status)
-        if threading.current_thread() is threading.main_thread():
-            raise SystemExit(_REFUSED)
-        show(_REFUSED)
-        end(1)
+        if not status & 0xFF:
+            refuse("os._exit(0)")
+            status = codes[0] if codes and os.getpid() == process else 0
+        end(status)
 
-    def put_back() -> None:
-        os._exit = end
+    def execv(path: str, arguments: list[str]) -> NoReturn:
+        __tracebackhide__ = True
+        refuse("os.execv")
+        before["execv"](path, arguments)
 
-    os._exit = exit_unless_success
+    def execve(path: str, arguments: list[str], environment: dict[str, str]) -> NoReturn:
+        __tracebackhide__ = True
+        refuse("os.execve")
+        before["execve"](path, arguments, environment)
+
+    def put_back(code: int) -> None:
+        codes.append(code)
+        _set(before)
+        if code:
+            _set({"_exit": wraps(end)(exit_unless_success)})
+
+    _set({"_exit": exit_unless_success, "execv": execv, "execve": execve})
     return put_back
+
+
+def _set(functions: _Functions) -> None:
+    for module in _MODULES:
+        for name, function in functions.items():
+            setattr(module, name, function)

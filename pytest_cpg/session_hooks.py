@@ -51,8 +51,8 @@ class SessionHooks:
         self._session: pytest.Session | None = None
         self.replay: SessionReplay | None = None
         # Whoever is added first comes last, when pytest has only the exit code left to give.
-        config.add_cleanup(self._hold_status)
-        config.add_cleanup(refuse_success(lambda: bool(self._collected), self._show))
+        config.add_cleanup(self._end)
+        self._put_exits_back = refuse_success(lambda: bool(self._collected), self._show)
 
     @property
     def gates(self) -> GateSession:
@@ -235,10 +235,11 @@ class SessionHooks:
             self.gates.finish(session, failed=self._failed, errors=self._errors)
             self._session = session
 
-    def _hold_status(self) -> None:
-        """Set the exit code again, which other hooks may have changed."""
+    def _end(self) -> None:
+        """Set the exit code again, which other hooks may have changed, and let it be the last."""
         if self._session is not None:
             self.gates.hold_status(self._session)
+        self._put_exits_back(int(self._session.exitstatus) if self._session else 0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print one line per gate, and what they say together."""

@@ -3,8 +3,11 @@
 Every row is one way that was found. A bad model is at work in each of them.
 """
 
+import os
 import re
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -360,7 +363,40 @@ def test_bad(request):
         said="--cpg-plan is set in PYTEST_ADDOPTS or addopts",
     ),
 ]
-ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED]
+ENDS = """
+calls = []
+
+
+def model(observations, actions):
+    calls.append(1)
+    # Not while it is checked, before the first arm.
+    if len(calls) == 30:
+        {line}
+    return observations - actions
+
+
+@pytest.mark.cpg(task="track")
+def test_bad(benchmark_runner):
+    benchmark_runner.compare(learned=model)
+"""
+AT_EXIT = "import atexit; atexit.register(lambda: {}._exit(0))"
+IN_A_THREAD = """
+        wait = threading.main_thread().join
+        threading.Thread(target=lambda: wait() or os._exit(0)).start()
+"""
+ENDED = [
+    Attack(name=name, tests=ENDS.format(line=line), said=said, is_apart=True)
+    for name, line, said in (
+        ("posix._exit", "import posix; posix._exit(0)", "SystemExit: os._exit(0) would have ended"),
+        ("execv", "os.execv('/bin/true', ['true'])", "SystemExit: os.execv would have ended"),
+        ("execlp", "os.execlp('true', 'true')", "SystemExit: os.execv would have ended"),
+        ("execle", "os.execle('/bin/true', 'true', {})", "SystemExit: os.execve would have ended"),
+        ("os._exit at exit", AT_EXIT.format("os"), "1 failed"),
+        ("posix._exit at exit", f"import posix; {AT_EXIT.format('posix')}", "1 failed"),
+        ("os._exit in a thread after the session", IN_A_THREAD, "1 failed"),
+    )
+]
+ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED, *ENDED]
 
 
 def run(repository, monkeypatch, attack):
@@ -385,3 +421,51 @@ def test_nothing_is_green_by_accident(repository, monkeypatch, attack):
         assert part in " ".join(output.split())
     assert "INTERNALERROR" not in output
     assert not re.findall(r"(?m)^\S*pytest_cpg/\S+\.py:\d+: ", output)
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+RECIPES = {
+    "GitHub": re.search(r"- run: \|\n +(pytest .*)\n +(grep .*)\n", README).groups(),
+    "GitLab": re.search(r"script:\n +- (pytest .*)\n +- (grep .*)\n", README).groups(),
+}
+NATIVE = "import ctypes; ctypes.CDLL(None).{}(0)"
+AT_NATIVE_EXIT = """
+        import ctypes
+        native = ctypes.CDLL(None)
+        native.__cxa_atexit(native._exit, None, None)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="calls the C library")
+@pytest.mark.parametrize(
+    ("name", "text", "by_pytest", "by_report"),
+    [
+        ("GitHub", GOOD, 0, 0),
+        ("GitHub", BAD, 1, 1),
+        ("GitHub", ENDS.format(line=NATIVE.format("_exit")), 0, 2),
+        ("GitLab", ENDS.format(line=NATIVE.format("exit")), 0, 2),
+        ("GitLab", ENDS.format(line=AT_NATIVE_EXIT), 0, 1),
+    ],
+    ids=["good", "bad", "_exit", "exit", "at exit"],
+)
+def test_the_recipe_for_ci_sees_a_session_that_native_code_ends(
+    repository, monkeypatch, name, text, by_pytest, by_report
+):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    repository.makepyfile(test_gates=HEAD + text)
+    # There is no baseline to compare with.
+    run, look = (line.replace("--cpg-drift=fail", "") for line in RECIPES[name])
+    result = repository.run("bash", "-c", f"{run}\necho pytest: $?\n{look}\necho report: $?")
+    result.stdout.fnmatch_lines([f"*pytest: {by_pytest}", f"report: {by_report}"])
+
+
+@pytest.mark.parametrize("text", [BAD, BAD.replace("(cpg)", "()")])
+def test_the_recipe_for_an_ini_file_misses_the_plugin(repository, text):
+    (ini,) = re.findall(r"```ini\n(.*?)```", README, re.DOTALL)
+    (repository.path / "conftest.py").unlink()
+    repository.makepyfile(test_gates="import pytest\n" + text)
+    repository.makefile(".ini", pytest=ini)
+    (repository.path / "tox.ini").unlink()
+    result = repository.runpytest("-p", "no:cpg")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "Missing required plugins: pytest-cpg" in result.stderr.str()
