@@ -426,7 +426,7 @@ def test_nothing_is_green_by_accident(repository, monkeypatch, attack):
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 RECIPES = {
     "GitHub": re.search(r"- run: \|\n +(pytest .*)\n +(grep .*)\n", README).groups(),
-    "GitLab": re.search(r"script:\n +- (pytest .*)\n +- (grep .*)\n", README).groups(),
+    "GitLab": re.search(r"script: \|\n +(pytest .*)\n +(grep .*)\n", README).groups(),
 }
 NATIVE = "import ctypes; ctypes.CDLL(None).{}(0)"
 AT_NATIVE_EXIT = """
