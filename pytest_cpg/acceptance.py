@@ -130,11 +130,13 @@ def _accept(
     refusal = None if is_forced else _refusal(state, in_ci=in_ci)
     if refusal is not None:
         return [refusal]
-    accepted, refused = [], []
+    accepted, refused, checks = [], [], []
     for gate, entry in ledger.entries.items():
         for number, judgement in enumerate(entry.judgements, 1):
             name = comparison_name(gate, number)
-            if (judgement.reason is None and entry.outcome == "passed") or is_forced:
+            if judgement.read().is_aa:
+                checks.append(name)
+            elif (judgement.reason is None and entry.outcome == "passed") or is_forced:
                 accepted.append(BaselineGate.of(name, judgement.read(), commit=state.commit))
             else:
                 refused.append(name)
@@ -152,7 +154,10 @@ def _accept(
                 fails=True,
             )
         )
-    if not accepted and not refused:
+    if checks:
+        text = f"baseline: {named(checks)} not accepted: an A/A check has no model to accept"
+        found.append(Finding(text, fails=True))
+    if not accepted and not refused and not checks:
         found.append(Finding("baseline: no gate was measured, none accepted", fails=True))
     return found
 

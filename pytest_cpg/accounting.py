@@ -20,12 +20,21 @@ _ALL_SKIPPED = (
     "every gate was skipped, and none judged. A job without gates takes --cpg-skip, or "
     "--cpg-require=0"
 )
+_ONLY_CHECKED = (
+    "run as an A/A check, and no gate judged a model. Leave --cpg-model=oracle out, or add "
+    "--cpg-require=0"
+)
 _EXCUSED = "left to fail by an xfail that is not strict or not run"
 _DROPPED = "collected, and dropped by a plugin or a conftest.py without saying so"
 
 
 def accounting_findings(
-    ledger: Ledger, *, required: str, is_strict: bool, leaves_passed_out: bool, is_silent: bool
+    ledger: Ledger,
+    *,
+    required: str,
+    is_strict: bool,
+    leaves_passed_out: bool,
+    is_silent: bool,
 ) -> list[Finding]:
     """Return which gates were not judged, and whether the session fails for it.
 
@@ -51,6 +60,9 @@ def accounting_findings(
         if leaves_passed_out:
             found.append(Finding(_PASSED_OUT, fails=True))
         found += _all_required(ledger)
+        checks = [gate for gate, entry in ledger.entries.items() if entry.is_aa]
+        if checks and not _judged(ledger):
+            found.append(Finding(_counted(ledger, checks, _ONLY_CHECKED), fails=True))
     else:
         if ledger.dropped:
             found.append(Finding(_counted(ledger, ledger.dropped, _DROPPED)))

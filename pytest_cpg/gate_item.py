@@ -108,6 +108,7 @@ def parse_item(node: pytest.Item, settings: Settings, *, family_size: int) -> Ga
 def design_of(spec: GateSpec, task: Task) -> Design:
     """Return what both arms of this gate share."""
     from pytest_cpg.gates.design import Design
+    from pytest_cpg.world_models import AA_MODEL
 
     return Design(
         task=task,
@@ -126,6 +127,7 @@ def design_of(spec: GateSpec, task: Task) -> Design:
         family_size=spec.family_size,
         group=spec.group,
         perturbation=spec.perturbation,
+        is_aa=spec.model == AA_MODEL,
         is_smoke=spec.is_smoke,
     )
 
@@ -372,7 +374,8 @@ def _components(node: pytest.Item) -> Components:
 def _comparison(
     item: pytest.Item, result: GateResult, baseline: Baseline | None, *, number: int
 ) -> Comparison | None:
-    if baseline is None:
+    # An A/A check says nothing of the model that was accepted.
+    if baseline is None or result.is_aa:
         return None
     from pytest_cpg.baselines import compare
     from pytest_cpg.ledger import comparison_name

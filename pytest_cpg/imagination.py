@@ -22,8 +22,8 @@ __tracebackhide__ = True
 
 # What is asked of real states, and not of those some steps ahead.
 _NOW = ("encode", "update")
-# Arms whose states may diverge without anything being wrong with a model.
-_OF_TRUE_DYNAMICS = ("oracle", "chance", "rescored")
+# Arms of whoever stands for the truth, which are planned as every gate plans.
+_OF_THE_TRUTH = ("oracle", "chance", "rescored")
 
 
 class ArmModel(Protocol):
@@ -32,7 +32,8 @@ class ArmModel(Protocol):
     It may have ``update(latents [B, Z], actions [B, A], states [B, S]) -> [B, Z]``: then an
     episode is encoded at its start only, and its latents are carried across every real step. It
     may have ``noise_size``: then `rollout` takes standard normal noise [B, H, noise_size] as well.
-    It may have a ``planner``, which then plans instead of the gate's, and ``plan_gradient`` and
+    It may have a ``planner``, which then plans instead of the gate's, and ``may_diverge``, which
+    says that its states may be NaN; it may have ``plan_gradient`` and
     ``observe``; see `PlanningModel`.
     """
 
@@ -62,9 +63,9 @@ class Imagination:
         self._noise: Sequence[np.random.Generator] = ()
         self._update = getattr(model, "update", None)
         self.noise_size: int = getattr(model, "noise_size", 0)
-        # Whoever stands for the truth is planned with as every gate plans.
+        self._may_diverge: bool = getattr(model, "may_diverge", False)
         self.planner: Planner | None = (
-            None if arm in _OF_TRUE_DYNAMICS else getattr(model, "planner", None)
+            None if arm in _OF_THE_TRUTH else getattr(model, "planner", None)
         )
 
     @property
@@ -150,7 +151,7 @@ class Imagination:
                 f"pytest-cpg: raised by {what} in {self._where(method, arguments, type(error))}."
             )
             raise
-        if self._arm not in _OF_TRUE_DYNAMICS and not np.isfinite(answer).all():
+        if not self._may_diverge and not np.isfinite(answer).all():
             self._raise_broken(what, answer)
         return answer
 

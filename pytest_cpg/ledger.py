@@ -193,9 +193,14 @@ class Entry:
     @property
     def is_judged(self) -> bool:
         """Whether the gate gave a verdict; a smoke test and a measurement give none."""
-        return not self.is_excused and any(
-            not judgement.read().is_smoke for judgement in self.judgements
-        )
+        results = [judgement.read() for judgement in self.judgements]
+        is_about_model = any(not (result.is_smoke or result.is_aa) for result in results)
+        return is_about_model and not self.is_excused
+
+    @property
+    def is_aa(self) -> bool:
+        """Whether it is an A/A check."""
+        return any(judgement.read().is_aa for judgement in self.judgements)
 
     @property
     def is_empty(self) -> bool:

@@ -190,7 +190,7 @@ class Benchmark:
         return found
 
     def _is_diagnosed(self, result: GateResult) -> bool:
-        if result.is_smoke or self.diagnosed == "never":
+        if result.is_smoke or result.is_aa or self.diagnosed == "never":
             return False
         return self.diagnosed == "always" or result.verdict == Verdict.MODEL_BOTTLENECK
 

@@ -49,6 +49,8 @@ class Design:
         The recipe that this model is one checkpoint of; empty for none.
     perturbation : Perturbation or None
         What goes wrong in the real steps of every arm.
+    is_aa : bool
+        Whether this is the A/A check: the oracle in both arms, so that no model is judged.
     is_smoke : bool
         Whether this is to show that everything runs, and nothing else.
     """
@@ -69,6 +71,7 @@ class Design:
     family_size: int = 1
     group: str = ""
     perturbation: Perturbation | None = None
+    is_aa: bool = False
     is_smoke: bool = False
 
     @property

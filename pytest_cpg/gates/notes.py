@@ -24,8 +24,6 @@ def notes_on(
     notes = []
     if models["oracle"].swapped:
         notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")
-    if not models["learned"].swapped:
-        notes.append("the learned arm was run with the true dynamics: nothing was judged")
     if design.planner.horizon > design.task.budget:
         notes.append(
             f"plans look {design.planner.horizon} steps ahead, and an episode has only "
@@ -75,6 +73,24 @@ def _on_gradients(design: Design, models: Mapping[str, BoundModel]) -> list[str]
     return [
         f"plans follow gradients by {ways['oracle']} in the oracle arm and by {ways['learned']} "
         f'in the learned arm; GradientMPC(gradients="finite-differences") treats both alike'
+    ]
+
+
+def differences_of(oracle: Arm, learned: Arm) -> list[str]:
+    """Return what an A/A check finds wrong: episodes that one model ended in two ways."""
+    shared = slice(learned.episodes)
+    is_other = (
+        (oracle.successes[shared] != learned.successes)
+        | (oracle.steps[shared] != learned.steps)
+        | (oracle.returns[shared] != learned.returns)
+    )
+    if not is_other.any():
+        return []
+    first = int(learned.indices[is_other][0])
+    return [
+        f"the true dynamics ended {is_other.sum()} of {learned.episodes} episodes otherwise when "
+        f"they were run again, episode {first} first: task or planner keep a state, or draw from "
+        f"elsewhere than their streams"
     ]
 
 

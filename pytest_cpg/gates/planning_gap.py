@@ -11,7 +11,7 @@ from typing import Any
 from pytest_cpg.contracts import IncompleteError, WorldModelError
 from pytest_cpg.gates.arm_runs import ArmProgress, ArmRuns, Execution, Reuse
 from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.notes import faults_of, notes_on
+from pytest_cpg.gates.notes import differences_of, faults_of, notes_on
 from pytest_cpg.gates.probing import check_unchanged, ignores_action, imagined, probe_of
 from pytest_cpg.gates.result import GateResult, Look, is_too_weak
 from pytest_cpg.gates.ruling import Ruled, is_settled, rule_on_arm
@@ -66,7 +66,7 @@ def measure_gap(
     WorldModelError
         When a model breaks its contract; what a model raises itself goes on unchanged.
     """
-    _check_roles(oracle, learned)
+    _check_roles(oracle, learned, is_aa=design.is_aa)
     with inference(oracle, learned):
         starts = starts_of(design)
         probe = probe_of(design.task, starts, design.seed)
@@ -204,6 +204,8 @@ def judge(
     in_place = None if design.is_smoke else ruled["chance"].ruling.verdict
     if is_too_weak(oracle, design.min_oracle):
         ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={design.min_oracle:g}")
+    if design.is_aa:
+        ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is an A/A check")
     if design.is_smoke:
         ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
     beside = design.interval if design.interval in PAIRED_INTERVALS else "bonett-price"
@@ -240,6 +242,7 @@ def judge(
         family_size=design.family_size,
         group=design.group,
         perturbation="" if design.perturbation is None else design.perturbation.name,
+        is_aa=design.is_aa,
         is_smoke=design.is_smoke,
         seed=design.seed,
         starts_skipped=starts.skipped,
@@ -255,13 +258,22 @@ def judge(
             *(() if design.is_smoke else notes_on(design, models, in_place, oracle, chance)),
             *(reuse.notes if reuse else ()),
         ),
-        faults=tuple(faults_of(models["learned"])),
+        faults=(
+            *faults_of(models["learned"]),
+            *(differences_of(oracle, learned) if design.is_aa else ()),
+        ),
     )
 
 
-def _check_roles(oracle: Any, learned: Any) -> None:
+def _check_roles(oracle: Any, learned: Any, *, is_aa: bool) -> None:
     """Raise WorldModelError for models that cannot have been meant as these two arms."""
     if isinstance(oracle, OracleDynamics):
+        if isinstance(learned, OracleDynamics) and not is_aa:
+            raise WorldModelError(
+                "the learned arm was given the true dynamics, so that no model would be judged. "
+                "Return your model from learned_dynamics; for the A/A check, which runs the true "
+                'dynamics in both arms, write model="oracle" in the marker or --cpg-model=oracle.'
+            )
         return
     if isinstance(learned, OracleDynamics):
         raise WorldModelError(

@@ -125,6 +125,8 @@ class GateResult:
         The recipe that this model is one checkpoint of; empty for none.
     perturbation : str
         The name of what went wrong in real steps; empty for nothing.
+    is_aa : bool
+        Whether this was the A/A check, whose verdict is INCONCLUSIVE: no model was judged.
     is_smoke : bool
         Whether this was a smoke test, whose verdict is INCONCLUSIVE whatever it measured.
     seed, starts_skipped : int
@@ -188,6 +190,7 @@ class GateResult:
     family_size: int = 1
     group: str = ""
     perturbation: str = ""
+    is_aa: bool = False
     is_smoke: bool = False
     weights: str = ""
     device: str = ""
@@ -206,7 +209,9 @@ class GateResult:
     @property
     def label(self) -> str:
         """The verdict, or that there is none to have."""
-        return "SMOKE" if self.is_smoke else self.verdict.value
+        if self.is_smoke or self.is_aa:
+            return "SMOKE" if self.is_smoke else "A/A"
+        return self.verdict.value
 
     @property
     def gap(self) -> float:

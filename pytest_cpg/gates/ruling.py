@@ -46,7 +46,8 @@ def is_settled(ruled: Ruled, design: Design) -> bool:
 
 def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
     """Say in one line why a test that accepts ``max_verdict`` fails; None when it passes."""
-    if result.is_smoke:
+    # Two arms of one model that differ say more than whatever else may be wrong.
+    if result.is_smoke or (result.is_aa and result.faults):
         return result.faults[0] if result.faults else None
     if result.is_oracle_too_weak:
         return (
@@ -54,7 +55,7 @@ def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
             f"at most {result.oracle.interval.high:.3f}, and min_oracle asks for "
             f"{result.min_oracle:g}"
         )
-    if result.verdict.severity > max_verdict.severity:
+    if not result.is_aa and result.verdict.severity > max_verdict.severity:
         return f"the verdict is worse than {max_verdict}"
     if Verdict.PLANNER_BOTTLENECK.severity > max_verdict.severity:
         blind = blindness(result, max_verdict)

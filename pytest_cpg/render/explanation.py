@@ -43,6 +43,8 @@ def explanation(
         paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
     elif is_blind:
         paragraphs.append(_meaning_of_blindness(result))
+    elif result.is_aa:
+        paragraphs.append(_MEANING_OF_AA)
     elif not fault:
         paragraphs.append(_meaning(result).format(**_numbers(result)))
     split = loss_split(result)
@@ -97,8 +99,13 @@ def resolve_hint(result: GateResult) -> str:
             f"alike -> --cpg-{option}=50"
         )
     wanted = "prove the margin" if result.margin is not None else "tell them apart"
-    if result.gap == 0 and result.margin is None and result.metric == "success":
-        return "resolve: the rates are equal; no number of episodes would tell them apart"
+    of_success = result.metric == "success"
+    if result.margin is None and (result.gap if of_success else result.interval.estimate) == 0:
+        equal, unit = ("rates", "0.1") if of_success else ("mean returns", "5, in units of return")
+        return (
+            f"resolve: the {equal} are equal, so there is no gap to find; margin= (such as {unit}) "
+            f"asks for proof that the model loses less than that"
+        )
     if result.stop == "anytime" and result.margin is not None:
         return f"resolve: a larger --cpg-{option}, or a rule that looks less often, may {wanted}"
     most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
@@ -263,6 +270,10 @@ def _same_in_both(result: GateResult) -> str:
     return f"{', '.join(shared)} and {last}".capitalize()
 
 
+_MEANING_OF_AA = (
+    "This is an A/A check: the true dynamics ran in both arms, and no model was judged. A gap "
+    "would be of the gate's own making."
+)
 _DRIFT = {
     False: (
         "The model on this branch loses starts that the accepted one solves, more than chance "

@@ -58,6 +58,8 @@ def headline(
     against = "model fault" if fault else f"> max {short_name(max_verdict)}"
     if strict:
         against = "in doubt"
+    if fault and result.is_aa:
+        against = "arms differ"
     if result.is_oracle_too_weak:
         against = "weak oracle"
     elif not fault and blindness(result, max_verdict):

@@ -369,7 +369,8 @@ def _histories(
     for document in documents[-_MOST_SESSIONS:]:
         results = shown if document is documents[-1] else _results(document)
         for name in shown:
-            if name in results:
+            # What an A/A check found is of no model.
+            if name in results and results[name].is_aa == shown[name].is_aa:
                 found[name].append((revision(document), results[name]))
     return {
         name: _history(measured, shown[name])

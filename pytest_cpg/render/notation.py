@@ -49,7 +49,8 @@ def short_name(verdict: Verdict) -> str:
 
 def label(result: GateResult) -> str:
     """Return a result's verdict in at most 19 columns, or that there is none to have."""
-    return result.label if result.is_smoke else short_name(result.verdict)
+    has_none = result.is_smoke or result.is_aa
+    return result.label if has_none else short_name(result.verdict)
 
 
 def arm_name(arm: Arm) -> str:

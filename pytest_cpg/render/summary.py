@@ -47,12 +47,11 @@ def title(ledger: Ledger) -> str:
     done = "all passed" if gates else "none collected"
     if any(found.fails for found in ledger.findings):
         done = "the session fails"
-    smoke = " smoke test" if any(map(_is_smoke, ledger.entries.values())) else ""
-    return f"cpg{smoke}: {len(gates)} gate{'s'[: len(gates) != 1]}, {', '.join(counts) or done}"
-
-
-def _is_smoke(entry: Entry) -> bool:
-    return any(judgement.read().is_smoke for judgement in entry.judgements)
+    results = [one.read() for entry in ledger.entries.values() for one in entry.judgements]
+    what = " A/A check" if results and all(result.is_aa for result in results) else ""
+    if any(result.is_smoke for result in results):
+        what = " smoke test"
+    return f"cpg{what}: {len(gates)} gate{'s'[: len(gates) != 1]}, {', '.join(counts) or done}"
 
 
 def _gate_outcome(entry: Entry) -> str:
@@ -191,6 +190,7 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
         return remarks
     remarks += [f"perturbation {recovery_text(result)}"] * bool(result.perturbation)
     remarks += [f"note: {note}" for note in result.notes]
+    remarks += ["A/A check: the oracle in both arms, and no model judged"] * result.is_aa
     split = loss_split(result)
     if split:
         remarks.append(split)

@@ -74,6 +74,7 @@ def bind(
             )
         return BoundModel(
             actions=task.actions,
+            may_diverge=True,
             methods=Methods(
                 lambda states: states, learned.rollout, learned.score, observe=task.observe
             ),

@@ -52,6 +52,8 @@ class BoundModel:
         model's own behind them. None for the truth itself, and where it rates plans alone.
     notes : tuple of str
         What a reader of its verdict should know, a clause each.
+    may_diverge : bool
+        Its states may be NaN without anything being wrong with a model, as the true dynamics' are.
     gradient : PlanGradient or None
         How its plans are differentiated, where that can be asked for.
     """
@@ -61,6 +63,7 @@ class BoundModel:
     seconds_per_row: float | None = None
     ignores_action: bool = False
     noise_size: int = 0
+    may_diverge: bool = False
     notes: tuple[str, ...] = ()
     planner: Planner | None = None
     witness: BoundModel | None = field(default=None, repr=False)

@@ -75,6 +75,7 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
     return BoundModel(
         actions=task.actions,
         swapped=rating.swapped,
+        may_diverge=True,
         methods=Methods(
             encode=lambda states: joined(states, model.encode(states)),
             rollout=rollout,

@@ -223,3 +223,16 @@ def test_a_smoke_test_is_never_blind(doors):
     result = doors.runpytest("--cpg-quick")
     result.assert_outcomes(passed=1)
     assert SAID not in flat(result)
+
+
+def test_arms_that_earn_the_same_are_told_how_to_prove_it(doors):
+    doors.makepyfile(gate("right-open", "right", RETURN))
+    result = doors.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([" [?] test_gate * +0 * INCONCLUSIVE"])
+    assert "the mean returns are equal, so there is no gap to find; margin= (such as" in flat(
+        result
+    )
+    assert "tell them apart" not in flat(result)
+    doors.makepyfile(gate("right-open", "right", RETURN + ", margin=1.0"))
+    doors.runpytest().assert_outcomes(passed=1)

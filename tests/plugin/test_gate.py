@@ -184,21 +184,6 @@ def test_every_comparison_of_a_test_is_gated(repository):
     result.stdout.fnmatch_lines([" F test_two *MODEL BOTTLENECK", " . #2 *AS GOOD AS ORACLE"])
 
 
-def test_the_oracle_against_itself_has_no_gap(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.cpg(task="track")
-        def test_same(benchmark_runner, oracle_dynamics):
-            result = benchmark_runner.compare(oracle=oracle_dynamics, learned=oracle_dynamics)
-            assert result.swapped == ()
-            assert (result.oracle.steps == result.learned.steps).all()
-        """
-    )
-    repository.runpytest().assert_outcomes(passed=1)
-
-
 def test_the_users_own_learned_dynamics_is_used(repository):
     repository.makepyfile(
         """

@@ -202,6 +202,20 @@ def test_predictions_that_are_not_finite_name_the_episode_and_step():
         run(model=NotFinite(Track()), starts=starts)
 
 
+class Diverging(NotFinite):
+    may_diverge = True
+
+    def score(self, latents):
+        return np.nan_to_num(super().score(latents), posinf=np.inf)
+
+
+@pytest.mark.parametrize("name", ["oracle", "learned", "chance", "anything"])
+def test_the_model_and_not_its_arms_name_says_whether_it_may_diverge(name):
+    run(model=Diverging(Track()), name=name)
+    with pytest.raises(WorldModelError, match=f"{name} arm: rollout gave inf"):
+        run(model=NotFinite(Track()), name=name)
+
+
 class Raising(TrueModel):
     def rollout(self, latents, actions):
         if (latents[:, 0] > 2).any():

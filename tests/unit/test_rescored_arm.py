@@ -116,7 +116,8 @@ def test_returns_are_split_where_they_are_judged():
 
 @pytest.mark.parametrize("learned", [lambda o, a: o + a, OracleDynamics(TASK)])
 def test_there_is_no_third_arm_where_the_task_rates_plans(learned):
-    result = measured(learned)
+    is_aa = isinstance(learned, OracleDynamics)
+    result = measured(learned, design=replace(DESIGN, is_aa=is_aa))
     assert result.rescored is None
     assert result.scoring_loss is None
     assert result.dynamics_loss is None

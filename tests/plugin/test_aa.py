@@ -1,0 +1,239 @@
+"""The A/A check: the oracle in both arms, which nobody may read as a judged model."""
+
+import json
+
+import pytest
+from conftest import CONFTEST
+
+GATES = """
+import pytest
+
+from pytest_cpg.planners import PLANNERS
+
+DESIGNS = {designs!r}
+SETTINGS = {{"random-shooting": {{"candidates": 4, "horizon": 3}}, "greedy": {{}}}}
+
+
+def marked(planner="random-shooting", stop="fixed", **more):
+    settings = SETTINGS.get(planner, {{"horizon": 3}})
+    size = {{"episodes": 4}} if stop == "fixed" else {{"max_episodes": 10}}
+    return pytest.mark.cpg(
+        planner=PLANNERS[planner](**settings),
+        budget=3,
+        stop=stop,
+        model="oracle",
+        # Of an arm this short nobody can be told from chance.
+        max_verdict="PLANNER BOTTLENECK",
+        **size,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param(i, marks=marked(**one)) for i, one in enumerate(DESIGNS)]
+)
+def test_gate(cpg, place):
+    assert cpg.label == "A/A"
+    assert cpg.gap == cpg.interval.estimate == cpg.paired_interval.estimate == 0
+    for what in ("indices", "successes", "steps", "returns"):
+        assert getattr(cpg.oracle, what).tobytes() == getattr(cpg.learned, what).tobytes()
+"""
+STOPS = "fixed", "sequential", "anytime"
+GRIDS = "maze", "two-room"
+CONTROL = "acrobot-swingup", "cartpole-swingup", "reacher-easy", "dmc:walker-walk"
+
+
+def run(repository, designs):
+    repository.makepyfile(test_gates=GATES.format(designs=designs))
+    result = repository.runpytest("--cpg-json=report.json", "-W", "ignore")
+    result.assert_outcomes(passed=len(designs))
+    result.stdout.fnmatch_lines([f"*- cpg A/A check: {len(designs)} gates, all passed -*"])
+    gates = json.loads((repository.path / "report.json").read_text("utf-8"))["gates"]
+    return [gate["comparisons"][0]["result"] for gate in gates]
+
+
+@pytest.mark.parametrize(
+    ("extra", "tasks", "more"),
+    [
+        (None, GRIDS, {}),
+        ("dm_control", CONTROL, {}),
+        ("gymnasium", ("gym:Pendulum-v1",), {"least_return": -20.0}),
+    ],
+    ids=["grids", "control", "gymnasium"],
+)
+def test_arms_of_an_aa_check_end_alike_by_every_task_stop_and_metric(
+    repository, extra, tasks, more
+):
+    if extra:
+        pytest.importorskip(extra)
+    designs = [{"task": task, "stop": stop, **more} for task in tasks for stop in STOPS]
+    designs += [{"task": task, "metric": "return"} for task in tasks]
+    found = run(repository, designs)
+    assert {one["stop"] for one in found} == set(STOPS)
+    assert all(one["swapped"] == [] and one["is_aa"] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("extra", "task", "planners"),
+    [
+        (None, {"task": "maze"}, ("random-shooting", "beam", "exhaustive", "greedy")),
+        (
+            "dm_control",
+            {"task": "pendulum-swingup", "actions": "box"},
+            ("cem", "icem", "mppi", "gradient"),
+        ),
+    ],
+    ids=["grid", "control"],
+)
+def test_arms_of_an_aa_check_end_alike_by_every_planner(repository, extra, task, planners):
+    if extra:
+        pytest.importorskip(extra)
+    run(repository, [{**task, "planner": planner} for planner in planners])
+
+
+GATE = """
+import pytest
+
+@pytest.mark.cpg(task="{task}", {more})
+def test_gate(cpg):
+    pass
+"""
+
+
+def gate(task="track", more='model="right"'):
+    return GATE.format(task=task, more=more)
+
+
+def flat(result):
+    return " ".join(result.stdout.str().split())
+
+
+REFUSED = (
+    "the learned arm was given the true dynamics, so that no model would be judged. Return your "
+    "model from learned_dynamics; for the A/A check, which runs the true dynamics in both arms, "
+    'write model="oracle" in the marker or --cpg-model=oracle.'
+)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        """
+@pytest.fixture
+def learned_dynamics(oracle_dynamics):
+    return oracle_dynamics
+
+@pytest.mark.cpg(task="track")
+def test_gate(cpg): ...
+""",
+        """
+@pytest.mark.cpg(task="track")
+def test_gate(benchmark_runner, oracle_dynamics):
+    benchmark_runner.compare(learned=oracle_dynamics)
+""",
+    ],
+    ids=["fixture", "compare"],
+)
+def test_the_oracle_as_a_model_without_the_name_of_the_check_is_refused(repository, test):
+    repository.makepyfile(f"import pytest\n\n{test}")
+    result = repository.runpytest()
+    assert result.ret == 1
+    assert REFUSED in flat(result)
+
+
+def test_an_aa_check_is_shown_as_one_everywhere_and_as_no_verdict(repository):
+    repository.makepyfile(gate())
+    names = ("json", "md", "html")
+    options = [f"--cpg-{name}=report.{name}" for name in names]
+    result = repository.runpytest("--cpg-model=oracle", "--junit-xml=report.xml", *options)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- cpg A/A check: 1 gate, all passed -*",
+            " . test_gate *1.00 *1.00 +0.00 * 20 A/A",
+            "     A/A check: the oracle in both arms, and no model judged",
+        ]
+    )
+    read = {name: (repository.path / f"report.{name}").read_text("utf-8") for name in names}
+    assert "passed: A/A" in read["md"]
+    assert "<strong>A/A</strong>" in read["html"]
+    assert 'name="cpg_verdict" value="A/A"' in (repository.path / "report.xml").read_text("utf-8")
+    for text in (result.stdout.str(), *read.values()):
+        assert "AS GOOD AS ORACLE" not in text.replace("MODEL AS GOOD AS ORACLE&#", "")
+        assert "LEARNED OUTPERFORMS" not in text
+
+
+def test_an_aa_check_tells_that_a_gate_is_blind(repository):
+    repository.makepyfile(gate("unreachable"))
+    result = repository.runpytest("--cpg-model=oracle")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["A/A gap +0.00 * blind gate  n=20/arm", "*A/A check: *"])
+    assert "acting at random would have passed this gate" in flat(result)
+
+
+def test_an_aa_check_of_a_task_that_keeps_a_state_fails(repository):
+    repository.makeconftest(
+        CONFTEST
+        + """
+
+class Tired(Track):
+    name, steps = "tired", 0
+
+    def step(self, states, actions):
+        self.steps += len(states)
+        return states + (actions if self.steps < 200 else 0 * actions)
+
+
+def pytest_cpg_tasks():
+    return {"tired": Tired}
+"""
+    )
+    repository.makepyfile(gate("tired"))
+    result = repository.runpytest("--cpg-model=oracle")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["A/A gap * arms differ  n=20/arm"])
+    assert "episodes otherwise when they were run again" in flat(result)
+
+
+@pytest.mark.parametrize("way", ["option", "environment", "addopts", "ini"])
+def test_an_aa_check_left_in_ci_fails_the_session(repository, monkeypatch, way):
+    repository.makepyfile(gate(more="max_verdict='INCONCLUSIVE'"))
+    monkeypatch.setenv("CI", "true")
+    options = ("--cpg-model=oracle",) if way == "option" else ()
+    if way == "environment":
+        monkeypatch.setenv("PYTEST_CPG_MODEL", "oracle")
+    elif way == "addopts":
+        monkeypatch.setenv("PYTEST_ADDOPTS", "--cpg-model=oracle")
+    elif way == "ini":
+        repository.makeini("[pytest]\ncpg_episodes = 20\ncpg_model = oracle\n")
+    result = repository.runpytest(*options)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "*- cpg A/A check: 1 gate, the session fails -*",
+            " 1 of 1 gates was run as an A/A check,*",
+        ]
+    )
+    assert "Leave --cpg-model=oracle out" in flat(result)
+
+
+def test_an_aa_check_that_is_written_in_a_test_runs_in_ci_beside_others(repository, monkeypatch):
+    repository.makepyfile(test_check=gate(more="model='oracle'"), test_model=gate())
+    monkeypatch.setenv("CI", "true")
+    assert repository.runpytest().ret == 0
+    # It counts as no gate that is judged.
+    assert repository.runpytest("--cpg-require=2").ret == 1
+    assert repository.runpytest("--cpg-require=1").ret == 0
+
+
+def test_an_aa_check_is_no_result_to_accept_or_to_compare(repository):
+    repository.makepyfile(gate())
+    accepting = ("--cpg-update-baseline", "--cpg-force")
+    result = repository.runpytest("--cpg-model=oracle", *accepting)
+    assert result.ret == 1
+    assert "not accepted: an A/A check has no model to accept" in flat(result)
+    assert not (repository.path / ".cpg" / "baseline.json").exists()
+    assert repository.runpytest("--cpg-model=mirrored", *accepting).ret == 1
+    again = repository.runpytest("--cpg-model=oracle", "--cpg-drift=fail")
+    again.assert_outcomes(passed=1)
+    assert "learned was" not in flat(again)
