@@ -251,9 +251,12 @@ def judge_into(
 def put_on_report(item: pytest.Item, when: str, report: pytest.TestReport) -> None:
     """Put a gate's id and results on its test's report, as strings: xdist ships nothing else."""
     from pytest_cpg.ledger import dump
+    from pytest_cpg.render.notation import disarmed
 
     if when == "call":
         _unhide(item, report)
+    if report.failed:
+        report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": item.stash.get(ATTEMPT, 1)}
     if when == "call" or (when == "setup" and not report.passed):
         values["judgements"] = dump([judgement for _, judgement in item.stash.get(RESULTS, [])])
@@ -296,7 +299,9 @@ def fail(message: str) -> NoReturn:
 
     This frame must stay visible: where all are hidden, pytest says so below the message.
     """
-    raise pytest.fail.Exception(message, pytrace=False) from None
+    from pytest_cpg.render.notation import for_log
+
+    raise pytest.fail.Exception(for_log(message), pytrace=False) from None
 
 
 @contextmanager

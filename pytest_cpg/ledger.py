@@ -47,11 +47,6 @@ class Report(Protocol):
         """Whether this phase was skipped, or failed as expected."""
         ...
 
-    @property
-    def longreprtext(self) -> str:
-        """The failure as text."""
-        ...
-
 
 Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped", "xfailed"]
 
@@ -236,7 +231,7 @@ def entry_of(report: Report) -> Entry | None:
 def _first_line(report: Report) -> str:
     """Return what went wrong, as pytest's own short summary would say it."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    lines = (crash.message if crash else report.longreprtext).strip().splitlines()
+    lines = (crash.message if crash else str(report.longrepr)).strip().splitlines()
     # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".
     return (
         re.sub(r"^(?:[\w.]*\.)?(\w+: )", r"\1", lines[0]).removeprefix("Failed: ") if lines else ""

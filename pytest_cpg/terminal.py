@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
+from pytest_cpg.render.notation import for_log
 from pytest_cpg.render.progress import LiveLine, LogLines, Watch
 
 
@@ -38,7 +39,7 @@ def _write_raw(config: pytest.Config, text: str) -> None:
 def write_line(config: pytest.Config, text: str) -> None:
     """Print a line past pytest's capture, at once: whatever is left would be captured, or lost."""
     with _uncaptured(config):
-        config.get_terminal_writer().line(text)
+        config.get_terminal_writer().line(for_log(text))
         config.get_terminal_writer().flush()
 
 

@@ -18,7 +18,7 @@ from pytest_cpg.outcomes import besides_gates
 from pytest_cpg.render.diagnosis import heading, numbers, sentences, size
 from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
 from pytest_cpg.render.gate_view import STATES, GateView, gate_views, revision
-from pytest_cpg.render.notation import arm_name
+from pytest_cpg.render.notation import arm_name, visible
 
 try:
     import jinja2
@@ -83,7 +83,7 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
         script=Markup(script),  # noqa: S704 - the same
         script_digest=_digest(script),
     )
-    return page.lstrip()
+    return visible(page.lstrip())
 
 
 def _forest_axis(gates: Sequence[GateView]) -> Axis:

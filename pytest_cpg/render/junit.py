@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_cpg.gates.result import GateResult
+from pytest_cpg.render.notation import visible
 
 
 def properties(result: GateResult) -> list[tuple[str, str | float]]:
@@ -22,7 +23,7 @@ def properties(result: GateResult) -> list[tuple[str, str | float]]:
         ("cpg_episodes", result.learned.episodes),
         ("cpg_stop", result.stop),
         ("cpg_seed", result.seed),
-        ("cpg_task", result.task),
-        ("cpg_planner", result.planner),
+        ("cpg_task", visible(result.task)),
+        ("cpg_planner", visible(result.planner)),
         *([("cpg_perturbation", result.perturbation)] if result.perturbation else []),
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
+from typing import Any
 
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.metrics import Arm
@@ -14,6 +16,10 @@ WEIGHT_DIGITS = 16
 _NARROWEST_NAME = 13
 # From here on four digits round to 1.
 _NEARLY_ONE = 0.9999
+# Controls, formats (bidirectional ones among them), lone surrogates, no characters, separators.
+_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"))
+# The log's reader skips blanks, and finds the older form, ##[, anywhere.
+_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 _SHORT = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
     Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
@@ -79,6 +85,38 @@ def one_line(text: str, most: int = sys.maxsize) -> str:
     seen = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text).strip()
     half = most // 2 - 1
     return seen if len(seen) <= most else f"{seen[:half]}..{seen[-half:]}"
+
+
+def visible(text: str) -> str:
+    r"""Return a text whose control and bidirectional signs are shown as Python writes them.
+
+    >>> visible("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(map(_visible, text))
+
+
+def _visible(sign: str) -> str:
+    is_shown = sign in "\n\t" or unicodedata.category(sign) not in _UNSEEN
+    return sign if is_shown else sign.encode("unicode_escape").decode()
+
+
+def for_log(text: str) -> str:
+    r"""Return a visible text of which the log of a GitHub workflow obeys no line as a command.
+
+    >>> for_log("a\n ::error::b ##[group]c")
+    'a\n : :error::b ## [group]c'
+    """
+    return _COMMAND.sub(r"\1: :", visible(text)).replace("##[", "## [")
+
+
+def disarmed(failure: Any) -> Any:
+    """Return a failure as pytest shows it; as plain text where a terminal or log would obey it."""
+    told = str(failure)
+    if for_log(told) == told:
+        return failure
+    crash = getattr(failure, "reprcrash", None)
+    return for_log(f"{crash.message}\n\n{told}" if crash else told)
 
 
 def fitted_names(gates: tuple[str, ...], room: int) -> dict[str, str]:

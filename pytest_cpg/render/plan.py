@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from pytest_cpg.forecast import POWER, WANTED_GAPS, Forecast
-from pytest_cpg.render.notation import fitted_names
+from pytest_cpg.render.notation import fitted_names, for_log
 
 # Blanks and seven columns of numbers.
 _NUMBERS_WIDTH = 59
@@ -35,11 +35,9 @@ def plan_lines(forecasts: Sequence[Forecast], *, width: int) -> list[str]:
             "<= at most: the gate stops as soon as its verdict is settled, and n@, which is for "
             "gates of one size, says nothing of it"
         )
-    return lines + [
-        line
-        for note in notes
-        for line in textwrap.wrap(note, width - 1, initial_indent=" ", subsequent_indent=" ")
-    ]
+    for note in notes:
+        lines += textwrap.wrap(note, width - 1, initial_indent=" ", subsequent_indent=" ")
+    return list(map(for_log, lines))
 
 
 def _line(one: Forecast, name: str, space: int) -> str:

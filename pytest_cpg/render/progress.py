@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from pytest_cpg.gates.arm_runs import ARMS
+from pytest_cpg.render.notation import visible
 
 _SECONDS_BETWEEN = 0.1
 _NARROWEST = 24
@@ -45,7 +46,7 @@ class LiveLine:
         self._next = now + _SECONDS_BETWEEN
         room = self._room()
         if room >= _NARROWEST:
-            text = f" {progress_text(arm, done, count)}"[:room]
+            text = visible(f" {progress_text(arm, done, count)}")[:room]
             self._write(f"{_SAVE}{text}{_CLEAR}{_RESTORE}")
 
     def clear(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.gates.replay import EpisodeOptimism, EpisodeTrace, Replay, optimism_of
+from pytest_cpg.render.notation import for_log
 
 _MOST_PLANS = 3
 _LABEL_WIDTH = 11
@@ -55,7 +56,7 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
     worst = sorted(promises, key=lambda one: -abs(one.worst_optimism))[:_MOST_PLANS]
     for promise in sorted(worst, key=lambda one: one.episode):
         lines += ["", *_plan_lines(replay, promise, width)]
-    return lines
+    return list(map(for_log, lines))
 
 
 def _header(replay: Replay) -> str:

@@ -15,6 +15,7 @@ from pytest_cpg.render.explanation import loss_split, resolve_hint
 from pytest_cpg.render.notation import (
     bracket,
     fitted_names,
+    for_log,
     label,
     number,
     one_line,
@@ -98,7 +99,7 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
         doing = [ledger.running.get(gate, "") for gate in ledger.missing]
         if ledger.are_workers_cut or any(one.startswith("interrupted in") for one in doing):
             lines.append(Line(" --cpg-resume goes on where they were interrupted"))
-    return lines
+    return [Line(for_log(line.text), line.markup) for line in lines]
 
 
 def _verdict(result: GateResult) -> str:
