@@ -16,6 +16,7 @@ from typing import IO, Any, Literal
 
 from pytest_cpg.contracts import CpgError, WorldModelError
 from pytest_cpg.world_models.archive import checked_archive
+from pytest_cpg.world_models.conventions import is_refusal
 from pytest_cpg.world_models.tensors import Tensor, on_arrays, torch
 from pytest_cpg.world_models.trust import digest_of, how_to_trust, is_trusted
 from pytest_cpg.world_models.weights import check_torch
@@ -101,7 +102,16 @@ class Program(torch.nn.Module):
         given = [observations, actions]
         if self._inputs == 1:
             given = [torch.cat(given, dim=-1)]
-        after: Tensor = self._program(*given)
+        try:
+            after: Tensor = self._program(*given)
+        # Of any class, by whichever operator; the frames in between are torch's alone.
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            last = str(error).strip().rpartition("\n")[2]
+            kind = type(error).__name__
+            said = last if last.startswith(f"{kind}: ") else f"{kind}: {last}"
+            raise WorldModelError(f"the program in {self._name} fails: {said}") from None
         return after
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
+from pytest_cpg.world_models.conventions import is_refusal
 
 try:
     import onnxruntime
@@ -112,6 +113,8 @@ class OnnxDynamics:
             after = self._session.run(None, feed)[0]
         # As above.
         except Exception as error:
+            if not is_refusal(error):
+                raise
             raise WorldModelError(f"the model in {self._name} fails: {_told(error)}") from None
         return np.asarray(after, dtype=np.float64)
 

@@ -95,6 +95,10 @@ def files(tmp_path_factory):
         program = torch.export.export(network, pair, dynamic_shapes=shapes)
         torch.export.save(program, folder / "program.pt2")
         torch.jit.save(torch.jit.trace(network, pair), folder / "script.pt")
+        wide, pair = torch.nn.Bilinear(2, 2, 2), (torch.rand(8, 2), torch.rand(8, 2))
+        program = torch.export.export(wide, pair, dynamic_shapes=shapes)
+        torch.export.save(program, folder / "wide.pt2")
+        torch.jit.save(torch.jit.trace(wide, pair), folder / "wide.pt")
         if find_spec("onnxruntime") and find_spec("onnxscript"):
             to_onnx(Pushed(), folder / "pair.onnx")
             to_onnx(Joined(), folder / "joined.onnx")
@@ -165,6 +169,16 @@ def test_a_program_of_torch_export(gate):
 def test_torchscript_once_its_digest_is_typed(gate):
     refusal = gate("script.pt", errors=1).stdout.str()
     gate("script.pt", options=re.findall(r"--cpg-trust=sha256:[0-9a-f]{64}", refusal))
+
+
+@pytest.mark.parametrize("name", ["wide.pt2", "wide.pt"])
+def test_a_program_of_another_task_says_what_fails_without_frames_of_torch(gate, name):
+    refusal = gate(name, errors=1).stdout.str()
+    trusted = re.findall(r"--cpg-trust=sha256:[0-9a-f]{64}", refusal)
+    said = gate(name, options=trusted, errors=1).stdout.str() if trusted else refusal
+    given = rf"given a batch as float32 tensors \[8, 1\] and \[8, 1\]: the program in '\S*{name}' "
+    assert re.search(f"{given}fails: [A-Z]\\w*Error: ", said)
+    assert "site-packages" not in said
 
 
 def test_a_state_dict_and_its_class(gate):
