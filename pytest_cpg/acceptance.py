@@ -9,6 +9,7 @@ from pytest_cpg.baseline_file import GitState, git_state, load, update
 from pytest_cpg.baseline_gate import BaselineGate
 from pytest_cpg.baselines import Baseline, BaselineError, Label, missing, pruned, updated
 from pytest_cpg.ledger import Finding, Ledger, comparison_name, named
+from pytest_cpg.stats import fewest_significant_losses
 
 
 def baseline_findings(
@@ -146,6 +147,7 @@ def _accept(
         where = f" @ {state.commit}" if state.commit else f" ({state.note})"
         names = named([gate.id for gate in accepted])
         found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
+        found += _cannot_regress(accepted)
     if refused:
         found.append(
             Finding(
@@ -160,6 +162,27 @@ def _accept(
     if not accepted and not refused and not checks:
         found.append(Finding("baseline: no gate was measured, none accepted", fails=True))
     return found
+
+
+def _cannot_regress(accepted: Sequence[BaselineGate]) -> list[Finding]:
+    """Name accepted gates that solve so few starts that chance explains the loss of all of them."""
+    least = {gate.level: fewest_significant_losses(level=gate.level) for gate in accepted}
+    few = [
+        gate
+        for gate in accepted
+        if gate.design.metric == "success" and gate.learned_arm[0] < least[gate.level]
+    ]
+    if not few:
+        return []
+    names = named(
+        [f"{gate.id} ({gate.learned_arm[0]} solved, {least[gate.level]} needed)" for gate in few]
+    )
+    return [
+        Finding(
+            f"baseline: {names} can never read REGRESSED on these starts: chance explains the loss "
+            f"of so few"
+        )
+    ]
 
 
 def _prune(path: Path, gone: Sequence[str], *, is_forced: bool, in_ci: bool) -> list[Finding]:

@@ -57,6 +57,7 @@ from pytest_cpg.stats.significance import (
     PAIRED_P_VALUES,
     agresti_caffo_p_value,
     exact_mcnemar_p_value,
+    fewest_significant_losses,
 )
 from pytest_cpg.stats.verdicts import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
@@ -101,6 +102,7 @@ __all__ = [
     "exact_mcnemar_p_value",
     "exact_tango_p_value",
     "family_false_alarm_chance",
+    "fewest_significant_losses",
     "fieller_return_interval",
     "gap_power",
     "holm",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from itertools import count
 
 from pytest_cpg.stats.counts import check_arm, check_count, check_table
-from pytest_cpg.stats.intervals import Interval
+from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paired import newcombe_paired_interval
 
 
@@ -178,6 +179,25 @@ def exact_mcnemar_p_value(*, lost: int, gained: int) -> float:
         ways += term
     # A quotient of whole numbers is rounded once, and cannot overflow however large they are.
     return max(2 * ways / (1 << changed), sys.float_info.min)
+
+
+def fewest_significant_losses(*, level: float) -> int:
+    """Return the fewest starts that chance does not explain the loss of, if none was gained.
+
+    By `exact_mcnemar_p_value`: an arm with fewer successes can lose all of them unnoticed.
+
+    Parameters
+    ----------
+    level : float
+        Coverage of the intervals beside it, in (0, 1).
+
+    Examples
+    --------
+    >>> fewest_significant_losses(level=0.95), fewest_significant_losses(level=0.99)
+    (6, 8)
+    """
+    critical_value(level)  # refuses an impossible level
+    return next(k for k in count(1) if exact_mcnemar_p_value(lost=k, gained=0) <= 1 - level)
 
 
 def _upper_tail(z: float) -> float:

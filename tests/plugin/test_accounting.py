@@ -229,6 +229,30 @@ def test_what_the_ini_file_requires_binds_the_whole_project_and_ci(project, monk
     assert project.runpytest("test_gates.py").ret == 1
 
 
+def test_accepting_an_arm_that_can_never_regress_says_so(repository):
+    gate = '@pytest.mark.cpg(task="track", model={!r}, max_verdict="MODEL BOTTLENECK"{})'
+    repository.makepyfile(
+        test_gates="import pytest\n"
+        + "\n".join(
+            f"{gate.format(model, more)}\ndef test_{name}(cpg): ...\n"
+            for name, model, more in (
+                ("none", "mirrored", ""),
+                ("few", "right", ", episodes=5"),
+                ("enough", "right", ", episodes=6"),
+                ("sure", "right", ", episodes=7, confidence=0.99"),
+                ("earned", "mirrored", ', metric="return"'),
+            )
+        )
+    )
+    result = repository.runpytest("--cpg-update-baseline", "--cpg-force")
+    assert result.ret == 0
+    assert (
+        "baseline: test_gates.py::test_none (0 solved, 6 needed), test_gates.py::test_few (5 "
+        "solved, 6 needed), test_gates.py::test_sure (7 solved, 8 needed) can never read REGRESSED "
+        "on these starts: chance explains the loss of so few"
+    ) in flat(result)
+
+
 @mostly_alone
 def test_an_accepted_gate_that_was_deleted_fails_in_ci(project, monkeypatch, workers):
     project.runpytest("--cpg-update-baseline", "--cpg-force")

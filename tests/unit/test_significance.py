@@ -18,6 +18,7 @@ from pytest_cpg.stats.significance import (
     PAIRED_P_VALUES,
     agresti_caffo_p_value,
     exact_mcnemar_p_value,
+    fewest_significant_losses,
     inverted_p_value,
 )
 
@@ -245,6 +246,13 @@ def test_exact_mcnemar_is_symmetric_and_falls_as_the_changes_part(lost, gained):
     assert p == exact_mcnemar_p_value(lost=gained, gained=lost)
     if lost >= gained > 0:
         assert exact_mcnemar_p_value(lost=lost + 1, gained=gained - 1) < p
+
+
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95, 0.99, 0.9999])
+def test_the_fewest_significant_losses_are_those_of_scipy(level):
+    binomtest = pytest.importorskip("scipy.stats").binomtest
+    least = fewest_significant_losses(level=level)
+    assert binomtest(least, least).pvalue <= 1 - level < binomtest(least - 1, least - 1).pvalue
 
 
 def test_exact_mcnemar_reproduces_the_example_of_the_failure_message():
