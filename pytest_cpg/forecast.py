@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pytest_cpg.baselines import Baseline
 from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.stopping import level_of_size
+from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.stopping import level_of_last_look, level_of_size
 from pytest_cpg.ledger import Ledger, comparison_name
 from pytest_cpg.stats import (
+    Verdict,
     betting_characteristics,
     detectable_gap,
     episodes_for_gap,
@@ -27,7 +31,9 @@ WANTED_GAPS = (0.1, 0.2, 0.3)
 _UNKNOWN_RATE = 0.5
 # Half of the starts decide for both arms at once: equal arms then correlate by one half.
 _USUAL_SHARE = 0.5
-_GAP_STEPS = 100
+_GAP_STEPS, _FINE_STEPS = 100, 1000
+# Of a bet on more starts, the power of its first ones is taken: it only grows.
+_MOST_BETS = 150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +114,70 @@ def costs_of(ledger: Ledger) -> dict[str, Any]:
     return costs
 
 
+def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None:
+    """Return a drop from the oracle's measured rate that fails such a gate 4 times in 5, in (0, 1].
+
+    Larger ones fail it more often; smaller ones may pass. Arms are taken to be independent, which
+    promises too little of arms on the same starts. None where no drop fails it so often, and where
+    nothing is known of its power: of gates judged by returns, and of smoke tests.
+
+    Parameters
+    ----------
+    max_verdict : Verdict
+        The worst verdict that the gate accepts. Where INCONCLUSIVE is too bad, raw rates that are
+        not near 1, or a gap of the margin, fail it as well.
+    """
+    if result.metric == "return" or result.is_smoke or max_verdict is Verdict.MODEL_BOTTLENECK:
+        return None
+    rate = result.oracle.success_rate
+    if max_verdict.severity < Verdict.INCONCLUSIVE.severity:
+        if result.margin is not None:
+            return result.margin if result.margin < rate else None
+        return _seen_by_raw_rates(rate, result.learned.episodes, result.tolerance)
+    # A gap within the margin may be as sure as one above 0, and is then no bottleneck.
+    power = POWER + (0.0 if result.margin is None else (1 - result.interval.level) / 2)
+    if result.stop == "anytime":
+        most = min(result.max_episodes or result.learned.episodes, _MOST_BETS)
+        found = _found_by_bet(rate, most, result.interval.level, power)
+    else:
+        found = detectable_gap(
+            rate,
+            result.max_episodes or result.learned.episodes,
+            power=power,
+            oracle_episodes=result.oracle.episodes if result.stop == "fixed" else None,
+            method=result.method,
+            # Of a boundary this is the last look alone, which finds nearly what all of them do.
+            level=level_of_last_look(result),
+        )
+    return found if found is None else max(found, result.margin or 0.0)
+
+
+def _seen_by_raw_rates(rate: float, episodes: int, tolerance: float) -> float | None:
+    """Return the smallest drop whose raw rate is not near 1 with the wanted chance."""
+    from scipy.special import bdtr
+
+    # The most successes that are not near 1, apart from how tolerances round.
+    most = math.ceil((1 - tolerance) * episodes - 1e-9) - 1
+    steps = bisect_left(
+        range(int(rate * _FINE_STEPS)),
+        x=True,
+        key=lambda drop: bool(bdtr(most, episodes, rate - drop / _FINE_STEPS) >= POWER),
+    )
+    return max(steps, 1) / _FINE_STEPS if steps < int(rate * _FINE_STEPS) else None
+
+
+@cache
+def _found_by_bet(
+    rate: float, episodes: int, level: float, power: float, *, share: float = 0.0
+) -> float | None:
+    """Return the smallest gap in hundredths that a bet finds with this power."""
+    return _least_gap(
+        rate,
+        share,
+        lambda chances: betting_characteristics(episodes, level=level, **chances).above >= power,
+    )
+
+
 def _oracle_rate(
     gate: str, costs: Mapping[str, Any], baseline: Baseline | None
 ) -> tuple[float, str]:
@@ -162,24 +232,27 @@ def _detectable(design: Design, rate: float) -> tuple[float | None, float | None
 
 def _found_in_time(design: Design, rate: float, share: float) -> float | None:
     """Return the smallest gap in hundredths that a gate which may stop early finds."""
+    if design.stop == "anytime":
+        return _found_by_bet(rate, design.episodes, design.gap_level, POWER, share=share)
+    boundary = wang_tsiatis_boundary(design.episodes, level=design.gap_level, margin=design.margin)
+    return _least_gap(
+        rate, share, lambda chances: operating_characteristics(boundary, **chances).above >= POWER
+    )
 
-    def finds(steps: int) -> bool:
+
+def _least_gap(
+    rate: float, share: float, finds: Callable[[Mapping[str, float]], bool]
+) -> float | None:
+    """Return the smallest gap in hundredths that is found; larger ones are found more often."""
+
+    def is_found(steps: int) -> bool:
         rates = pair_rates(rate, max(0.0, rate - steps / _GAP_STEPS), share=share)
-        chances = {"oracle_only": rates.oracle_only, "learned_only": rates.learned_only}
-        if design.stop == "anytime":
-            done = betting_characteristics(design.episodes, level=design.gap_level, **chances)
-        else:
-            boundary = wang_tsiatis_boundary(
-                design.episodes, level=design.gap_level, margin=design.margin
-            )
-            done = operating_characteristics(boundary, **chances)
-        return done.above >= POWER
+        return finds({"oracle_only": rates.oracle_only, "learned_only": rates.learned_only})
 
     most = int(rate * _GAP_STEPS)
-    if not most or not finds(most):
+    if not most or not is_found(most):
         return None
-    # The larger the gap, the more often it is found.
-    return (1 + bisect_left(range(1, most), x=True, key=finds)) / _GAP_STEPS
+    return (1 + bisect_left(range(1, most), x=True, key=is_found)) / _GAP_STEPS
 
 
 def _seconds(design: Design, cost: Mapping[str, Any] | None) -> float | None:

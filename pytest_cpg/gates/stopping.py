@@ -24,6 +24,7 @@ from pytest_cpg.stats import (
     betting_wealth,
     boundary_p_value,
     exact_tango_p_value,
+    final_critical_value,
     margin_interval,
     margin_level,
     paired_mean_p_value,
@@ -158,13 +159,15 @@ def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Int
 
 
 def level_of_last_look(result: GateResult) -> float:
-    """Return the level at which the interval of `GateResult.method` alone judges as the gate did.
+    """Return the level at which `GateResult.method` alone judges as the gate's last look would.
 
     A boundary's critical value at its last look is larger than that of one look, and so is the one
     that holds a margin.
     """
     if result.stop == "sequential" and result.looks:
-        return 2 * NormalDist().cdf(result.looks[-1].boundary) - 1
+        episodes, _, boundary = result.looks[-1]
+        critical = final_critical_value(boundary, episodes, result.max_episodes or episodes)
+        return 2 * NormalDist().cdf(critical) - 1
     level, margin = result.interval.level, result.margin if result.stop == "fixed" else None
     return level_of_size(result.method, result.learned.episodes, level=level, margin=margin)
 

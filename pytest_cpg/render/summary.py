@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from pytest_cpg.forecast import surely_failed_drop
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.gates.ruling import blindness
 from pytest_cpg.ledger import Entry, Judgement, Ledger
@@ -28,6 +30,8 @@ _COLUMNS = "oracle learned   gap {level:^13s}    n verdict"
 # Mark, blanks and five numbers.
 _NUMBERS_WIDTH = 44
 _WEAK = "~"
+_UNSEEN = "a drop below {} may pass: larger ones fail 4 times in 5"
+_PASSING = ("passed", "inconclusive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
         lines.append(
             Line(f" {_WEAK} by raw rates: a difference of twice the tolerance is not ruled out")
         )
+    if verbosity == 0:
+        lines += _wrapped(_unseen(ledger), " ", width)
     for found in ledger.findings:
         if found.fails or verbosity >= 0:
             lines += _wrapped(found.text, " ", width, _RED if found.fails else {})
@@ -100,6 +106,28 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
         if ledger.are_workers_cut or any(one.startswith("interrupted in") for one in doing):
             lines.append(Line(" --cpg-resume goes on where they were interrupted"))
     return [Line(for_log(line.text), line.markup) for line in lines]
+
+
+def _unseen(ledger: Ledger) -> str:
+    """Say which drops the gates that passed could not have seen; empty where that is not known."""
+    drops = {
+        drop
+        for entry in ledger.entries.values()
+        for judgement, outcome in _outcomes(entry)
+        if outcome in _PASSING and (drop := _failed_drop(judgement))
+    }
+    if len(drops) < 2:
+        return "".join(map(_UNSEEN.format, drops))
+    return (
+        f"drops below {min(drops)} to {max(drops)} may pass (-v: each); larger ones fail 4 times "
+        f"in 5"
+    )
+
+
+def _failed_drop(judgement: Judgement) -> str:
+    """Return `surely_failed_drop` rounded up to hundredths; empty where it is not known."""
+    drop = surely_failed_drop(judgement.read(), parse_verdict(judgement.max_verdict))
+    return "" if drop is None else f"{math.ceil(100 * drop - 1e-9) / 100:.2f}"
 
 
 def _verdict(result: GateResult) -> str:
@@ -177,11 +205,11 @@ def _comparison_lines(
         f"{result.learned.episodes:4d} {_verdict(result)}",
         markup,
     )
-    for remark in _remarks(judgement, result, verbosity):
+    for remark in _remarks(judgement, result, outcome, verbosity):
         yield from _wrapped(remark, "     ", width)
 
 
-def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[str]:
+def _remarks(judgement: Judgement, result: GateResult, outcome: str, verbosity: int) -> list[str]:
     """Return what is said below a gate's line; nothing in quiet sessions but what went wrong."""
     drift = judgement.comparison
     remarks = []
@@ -205,6 +233,8 @@ def _remarks(judgement: Judgement, result: GateResult, verbosity: int) -> list[s
         remarks.append(blind)
     elif result.label == Verdict.INCONCLUSIVE:
         remarks.append(resolve_hint(result))
+    if verbosity > 0 and outcome in _PASSING and (drop := _failed_drop(judgement)):
+        remarks.append(_UNSEEN.format(drop))
     if verbosity > 0 and not result.is_smoke:
         chance = result.chance
         remarks.append(f"chance solved {chance.success_count}/{chance.episodes}")

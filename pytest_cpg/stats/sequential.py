@@ -272,6 +272,17 @@ def operating_characteristics(
     return Characteristics(above, below, used)
 
 
+def final_critical_value(critical: float, pairs: int, max_episodes: int) -> float:
+    """Return the critical value of a boundary's last look from that of a look at ``pairs``.
+
+    Examples
+    --------
+    >>> round(final_critical_value(3.98, 10, 100), 2)
+    2.24
+    """
+    return critical * math.pow(pairs / max_episodes, _DELTA)
+
+
 def _critical_values(sizes: tuple[int, ...], constant: float) -> tuple[float, ...]:
     return tuple(constant * (sizes[-1] / pairs) ** _DELTA for pairs in sizes)
 

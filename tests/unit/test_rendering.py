@@ -200,9 +200,29 @@ def test_a_gate_that_did_not_report_is_named_and_counted():
     ledger = ledger_of(a=("passed", GOOD), b=("",))
     assert shown(ledger)[2:] == [
         " ! b  -- did not report --",
+        " a drop below 0.14 may pass: larger ones fail 4 times in 5",
         " 1 of 2 planned gates reported",
     ]
     assert title(ledger) == "cpg: 2 gates, 1 not reported"
+
+
+def test_the_summary_says_what_gates_that_passed_could_not_have_seen():
+    one = " a drop below 0.14 may pass: larger ones fail 4 times in 5"
+    both = " drops below 0.14 to 0.21 may pass (-v: each); larger ones fail 4 times in 5"
+    assert one in shown(ledger_of(a=("passed", GOOD), b=("failed", BAD)))
+    assert both in shown(ledger_of(a=("passed", GOOD), b=("passed", OPEN)))
+    assert max(map(len, shown(ledger_of(a=("passed", GOOD), b=("passed", OPEN))))) <= 80
+    each = shown(ledger_of(a=("passed", GOOD), b=("passed", OPEN)), verbosity=1)
+    assert [line for line in each if "may pass" in line] == [
+        "     a drop below 0.14 may pass: larger ones fail 4 times in 5",
+        "     a drop below 0.21 may pass: larger ones fail 4 times in 5",
+    ]
+    for silent in (
+        shown(ledger_of(a=("failed", BAD))),
+        shown(ledger_of(a=("passed", replace(GOOD, is_smoke=True)))),
+        shown(ledger_of(a=("passed", GOOD)), verbosity=-1),
+    ):
+        assert not any("may pass" in line for line in silent)
 
 
 def test_a_quiet_summary_has_the_name_of_every_gate_it_says_anything_of():

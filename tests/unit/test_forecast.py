@@ -1,0 +1,118 @@
+"""What a gate that passed could not have seen, against enumerations of whole gates."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import first, result_of
+
+from pytest_cpg.forecast import surely_failed_drop
+from pytest_cpg.gates.result import Look
+from pytest_cpg.gates.stopping import stopping_rule
+from pytest_cpg.stats import (
+    Verdict,
+    betting_characteristics,
+    operating_characteristics,
+    pair_rates,
+    rule_on_gap,
+    wang_tsiatis_boundary,
+)
+
+scipy_stats = pytest.importorskip("scipy.stats")
+STRICT, USUAL = Verdict.MODEL_AS_GOOD_AS_ORACLE, Verdict.INCONCLUSIVE
+
+
+def chance_to_fail(result, drop, max_verdict):
+    """Return how often a gate as ``result`` fails, by the verdict on every table of counts.
+
+    The arms are independent, and the oracle's rate is what was measured.
+    """
+    n, rate = result.learned.episodes, result.oracle.success_rate
+    p, q = rate, max(0.0, rate - drop)
+    chances = [p * q, p * (1 - q), q * (1 - p), (1 - p) * (1 - q)]
+    rule = stopping_rule(
+        "fixed", episodes=n, method=result.method, level=result.level, margin=result.margin
+    )
+    total = 0.0
+    for b in range(n + 1):
+        for c in range(n + 1 - b):
+            for both in range(n + 1 - b - c):
+                oracle = np.array([1] * (both + b) + [0] * (n - both - b), dtype=bool)
+                learned = np.array([1] * both + [0] * b + [1] * c + [0] * (n - both - b - c))
+                arms = (
+                    replace(result.oracle, successes=oracle),
+                    replace(result.learned, successes=learned.astype(bool)),
+                )
+                ruling = rule_on_gap(
+                    rule.interval(0, *arms),
+                    *((int(arm.successes.sum()), n) for arm in arms),
+                    margin=result.margin,
+                )
+                if ruling.verdict.severity > max_verdict.severity:
+                    counts = [both, b, c, n - both - b - c]
+                    total += scipy_stats.multinomial.pmf(counts, n, chances)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("solved", "design", "max_verdict"),
+    [
+        (12, {}, USUAL),
+        (12, {"interval": "bonett-price"}, USUAL),
+        (12, {"interval": "newcombe-paired"}, USUAL),
+        (11, {"interval": "tango"}, USUAL),
+        (12, {"interval": "tango", "margin": 0.3}, USUAL),
+        (12, {"interval": "tango", "margin": 0.3}, STRICT),
+        (12, {}, STRICT),
+    ],
+)
+def test_the_drop_fails_four_gates_in_five_by_all_tables_of_counts(solved, design, max_verdict):
+    result = result_of(first(solved, 12), first(solved, 12), **design)
+    drop = surely_failed_drop(result, max_verdict)
+    assert chance_to_fail(result, drop, max_verdict) >= 0.8
+    if "margin" not in design:
+        # Rates that are near 1 may be lost by the oracle arm as well.
+        assert chance_to_fail(result, drop - 0.03, max_verdict) < 0.82
+
+
+@pytest.mark.parametrize(("solved", "margin", "stopped_at"), [(50, None, 50), (46, 0.1, 25)])
+def test_the_drop_fails_four_of_five_gates_that_look_early(solved, margin, stopped_at):
+    boundary = wang_tsiatis_boundary(50, margin=margin)
+    critical = dict(zip(boundary.looks, boundary.critical_values, strict=True))[stopped_at]
+    solved = solved * stopped_at // 50
+    result = replace(
+        result_of(first(solved, stopped_at), first(solved, stopped_at), margin=margin),
+        stop="sequential",
+        max_episodes=50,
+        method="bonett-price" if margin is None else "tango",
+        looks=(Look(stopped_at, 0.0, critical),),
+    )
+    drop, rate = surely_failed_drop(result, USUAL), solved / stopped_at
+    found = [
+        operating_characteristics(boundary, oracle_only=r.oracle_only, learned_only=r.learned_only)
+        for r in (pair_rates(rate, rate - d, share=0) for d in (drop, drop - 0.03))
+    ]
+    assert found[0].above >= 0.8 > found[1].above
+
+
+@pytest.mark.parametrize("most", [50, 400])
+def test_the_drop_fails_four_of_five_bets(most):
+    result = replace(result_of(first(48, 50), first(48, 50)), stop="anytime", max_episodes=most)
+    drop = surely_failed_drop(result, USUAL)
+    rates = pair_rates(0.96, 0.96 - drop, share=0)
+    chances = {"oracle_only": rates.oracle_only, "learned_only": rates.learned_only}
+    assert betting_characteristics(min(most, 200), **chances).above >= 0.8
+
+
+def test_nothing_is_promised_where_nothing_could_be_seen():
+    good = result_of(first(20, 20), first(20, 20))
+    assert surely_failed_drop(good, Verdict.MODEL_BOTTLENECK) is None
+    assert surely_failed_drop(replace(good, is_smoke=True), USUAL) is None
+    assert surely_failed_drop(replace(good, metric="return"), USUAL) is None
+    assert surely_failed_drop(result_of(first(2, 20), first(2, 20)), USUAL) is None
+
+
+def test_what_a_margin_allows_may_always_pass():
+    proven = result_of(first(100, 100), first(100, 100), interval="tango", margin=0.1)
+    assert surely_failed_drop(proven, STRICT) == 0.1
+    assert surely_failed_drop(proven, USUAL) >= 0.1
