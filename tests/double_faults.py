@@ -9,7 +9,7 @@ import numpy as np
 from pytest_cpg.gates.design import Design
 from pytest_cpg.gates.diagnosing import diagnose
 from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.planners import CEM, RandomShooting
+from pytest_cpg.planners import RandomShooting
 from pytest_cpg.presets import preset_planner
 from pytest_cpg.tasks.control import cartpole_swingup, pendulum_swingup, reacher_easy
 from pytest_cpg.tasks.grids import GridTask, maze, two_room

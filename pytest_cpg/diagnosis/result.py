@@ -111,8 +111,8 @@ class Diagnosis:
 
     Attributes
     ----------
-    cause : Cause
-        NONE where nothing is shown beyond doubt.
+    cause, second : Cause
+        NONE where nothing is shown beyond doubt; two where both have to be mended.
     summary, recommendation : str
         What was found, with its numbers, and what to do about it.
     measures : tuple of Measure
@@ -137,6 +137,12 @@ class Diagnosis:
     decisions: int = 0
     seconds: float = 0.0
     misreading: Misreading | None = None
+    second: Cause = Cause.NONE
+
+    @property
+    def named(self) -> str:
+        """The cause, or both; empty where there is none to name."""
+        return " and ".join(one.value for one in (self.cause, self.second) if one != Cause.NONE)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Diagnosis:
@@ -147,6 +153,7 @@ class Diagnosis:
             **{
                 **values,
                 "cause": Cause(values["cause"]),
+                "second": Cause(values.get("second", Cause.NONE)),
                 "measures": tuple(Measure(**measure) for measure in values["measures"]),
                 "profile": Profile(**profile),
                 "episodes": tuple(values["episodes"]),

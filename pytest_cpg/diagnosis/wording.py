@@ -4,44 +4,58 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.diagnosis import rules
 from pytest_cpg.diagnosis.advice import advice_on
 from pytest_cpg.diagnosis.coverage import Coverage
-from pytest_cpg.diagnosis.evidence import Evidence, Headroom
-from pytest_cpg.diagnosis.measures import FEWEST_EPISODES, STEP_ERROR, Measures, measures_of
+from pytest_cpg.diagnosis.evidence import WINDOW, Evidence, Headroom
+from pytest_cpg.diagnosis.losses import FEWEST_EPISODES, LEAST_REGRET
+from pytest_cpg.diagnosis.measures import MOST_BLIND, Measures, by_the_task, measures_of
+from pytest_cpg.diagnosis.repairs import WINDOW_ERROR
 from pytest_cpg.diagnosis.result import Cause, Diagnosis, Measure, Profile
 from pytest_cpg.stats import Interval, Verdict
 
 _MEANINGS = {
     Cause.ACTION_BLIND: "the model hardly answers to actions: as it predicts, plans lead "
     "{response} times as far apart as they do.",
-    Cause.NOISE: "the noise that the model draws decides: its choices lose {regret} of what a "
-    "random plan loses, and {mean_regret} with a noise of 0.",
-    Cause.SCORE_HEAD: "with the true dynamics the model's own score still loses {score_regret} of "
-    "what a random plan loses, with its dynamics {regret}: the score is at fault.",
-    Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. A "
-    "step is off there by {outside_error} times the effect of its action, {inside}.",
-    Cause.DYNAMICS_BIAS: "one step is off by {step_error} times the effect of its action, and "
-    "answers actions {gain} times as strongly as the truth.",
-    Cause.LOCAL_ERROR: "most steps are right, and {bad_steps} of those that plans lead through are "
-    "off by more than {limit} times the effect of their action.",
-    Cause.EXPLOITATION: "the planner finds what only the model believes: its plans break their "
-    "promise by {excess_optimism} deviations more than random ones do.",
-    Cause.COMPOUNDING_ERROR: "small errors grow: one step is off by {step_error} times the effect "
-    "of its action, the end of a plan by {horizon_error} times what plans change.",
+    Cause.NOISE: "the noise that the model draws decides: without it the model wins back {noise} "
+    "of its loss.",
+    Cause.SCORE_HEAD: "the score is at fault: with the true dynamics the model wins back only "
+    "{dynamics} of its loss.",
+    Cause.COVERAGE: "the model is wrong where it was not trained: bad places lie farther from the "
+    "data than good ones in {farther} of pairs. With the truth in bad places the model wins back "
+    "{places} of its loss.",
+    Cause.DYNAMICS_BIAS: "{window} steps are off by {window_error} times what plans change in "
+    "them: with true ones the model wins back {places} of its loss.",
+    Cause.LOCAL_ERROR: "{bad_windows} of the places that plans lead through are wrong, the others "
+    "right. With the truth there the model wins back {places} of its loss.",
+    Cause.EXPLOITATION: "the planner finds what only the model believes: with the truth where most "
+    "is promised the model wins back {promises} of its loss.",
+    Cause.COMPOUNDING_ERROR: "small errors grow: {window} steps are off by {window_error} times "
+    "what plans change in them. Led back to the truth every {window} steps, the model wins back "
+    "{restarts} of its loss.",
     Cause.PLANNER: "with four times the search the oracle solves {solved} of {tried} starts that "
     "it had failed: the planner looks at too little.",
 }
+# What is the truth, by its name in `WonBack`.
+_PARTS = {
+    "dynamics": "won back with the true dynamics",
+    "places": "won back, the worst places true",
+    "promises": "won back, the most promising places true",
+    "restarts": f"won back, true every {WINDOW} steps",
+    "noise": "won back with a noise of 0",
+}
 _NO_GAP = "The verdict is {verdict}, so there is no gap of the model to explain."
-_NO_REGRET = (
+_NO_HEADROOM = "Four times the search is not shown to solve more: {headroom}."
+_NO_LOSS = (
     "The model's choices lose {regret} of what a random plan loses, not shown to be more than "
     "{least:g}, and its ranking is not shown to be bad: this does not explain the gap."
 )
 _UNEXPLAINED = (
     "The model's choices lose {regret} of what a random plan loses, but no single cause is shown "
-    "beyond doubt."
+    "to win most of it back."
 )
 _TOO_FEW = "Only {count} episodes were run again, and {fewest} are needed to name a cause."
 _ALIKE = (
@@ -49,132 +63,159 @@ _ALIKE = (
     "others: this does not explain the gap."
 )
 _LOOK = "Look at the measures, and at lost episodes with --cpg-replay; more episodes show more."
+_BOTH = "Neither is enough by itself."
 
 
 def diagnosis_of(
-    evidence: Evidence,
+    evidence: Evidence | None,
     *,
     verdict: Verdict,
     oracle_rate: Interval,
     scoring_loss: Interval | None,
     swapped: tuple[str, ...],
+    headroom: Headroom | None,
     episodes: tuple[int, ...],
-    seconds: float = 0.0,
 ) -> Diagnosis:
     """Return what the evidence shows of a gate with this verdict.
 
     Parameters
     ----------
+    evidence : Evidence or None
+        None where no decision was taken again.
     oracle_rate : Interval
         Of the oracle's success rate.
     scoring_loss : Interval or None
     swapped : tuple of str
         As of `GateResult`.
+    headroom : Headroom or None
+        None where it was not asked for.
     episodes : tuple of int
-        Which the decisions are from.
-    seconds : float
-        What it took to find the evidence.
+        Which were run again.
     """
+    causes: tuple[Cause, ...] = ()
+    if rules.has_headroom(headroom, oracle_rate.high):
+        causes = (Cause.PLANNER,)
+    planner = Measure.of("planner", None, _headroom(headroom, oracle_rate))
+    words = _words_of_planner(headroom, oracle_rate)
+    if evidence is None:
+        advice = advice_on(Cause.PLANNER, swapped=(), has_memory=False, knows_data=True)
+        told = _told(causes, words, _NO_HEADROOM.format(**words), advice * bool(causes))
+        return replace(told, measures=(planner,))
     found = measures_of(evidence)
-    cause = rules.cause_of(
-        found,
-        verdict=verdict,
-        headroom=evidence.headroom,
-        oracle_high=oracle_rate.high,
-        scoring_loss=scoring_loss,
-        memory=evidence.memory,
+    words |= _words(found)
+    if verdict == Verdict.MODEL_BOTTLENECK:
+        by_task = by_the_task(evidence)
+        causes = rules.causes_of(
+            found,
+            scoring_loss=scoring_loss,
+            memory=evidence.memory,
+            by_task=None if by_task is None else measures_of(by_task),
+        )
+        said = f"{_unexplained(found, words, len(episodes))} {_LOOK}"
+    else:
+        said = _NO_GAP.format(verdict=verdict.value)
+    advice = " ".join(
+        advice_on(
+            cause,
+            swapped=swapped,
+            has_memory=evidence.memory != "none",
+            knows_data=isinstance(evidence.coverage, Coverage),
+        )
+        for cause in causes
     )
-    words = _words(found, evidence.headroom)
-    advice = advice_on(
-        cause,
-        swapped=swapped,
-        has_memory=evidence.memory != "none",
-        knows_data=isinstance(evidence.coverage, Coverage),
-    )
-    return Diagnosis(
-        cause=cause,
-        summary=_summary(cause, words, found, verdict, len(episodes)),
-        recommendation=(advice or _LOOK * (verdict == Verdict.MODEL_BOTTLENECK)).format(**words),
-        measures=tuple(_table(found, evidence, oracle_rate)),
-        profile=_profile(found, evidence.coverage),
+    return replace(
+        _told(causes, words, said, advice),
+        measures=(*_table(found, evidence), planner),
         episodes=episodes,
+        profile=_profile(found, evidence.coverage),
         decisions=len(evidence.episodes),
-        seconds=seconds,
     )
 
 
-def _summary(
-    cause: Cause, words: dict[str, str], found: Measures, verdict: Verdict, count: int
-) -> str:
-    if cause != Cause.NONE:
-        text = _MEANINGS[cause].format(**words)
-        return text[0].upper() + text[1:]
-    if verdict != Verdict.MODEL_BOTTLENECK:
-        return _NO_GAP.format(verdict=verdict.value)
-    if found.regret is None and count >= FEWEST_EPISODES:
+def _told(
+    causes: tuple[Cause, ...], words: dict[str, str], otherwise: str, advice: str
+) -> Diagnosis:
+    """Return a diagnosis that says what was found, and what to do about each cause."""
+    texts = [_MEANINGS[cause].format(**words) for cause in causes] or [otherwise]
+    if len(causes) > 1:
+        texts.append(_BOTH)
+    first, second, *_ = (*causes, Cause.NONE, Cause.NONE)
+    return Diagnosis(
+        cause=first,
+        second=second,
+        summary=" ".join(text[:1].upper() + text[1:] for text in texts),
+        recommendation=advice.format(**words),
+    )
+
+
+def _unexplained(found: Measures, words: dict[str, str], count: int) -> str:
+    """Say why no cause is named."""
+    if found.won is not None:
+        return _UNEXPLAINED.format(**words)
+    if found.regret is not None:
+        return _NO_LOSS.format(least=LEAST_REGRET, **words)
+    if count >= FEWEST_EPISODES:
         return _ALIKE
-    if found.regret is None:
-        return _TOO_FEW.format(count=count, fewest=FEWEST_EPISODES)
-    if not rules.misleads(found):
-        return _NO_REGRET.format(least=rules.LEAST_REGRET, **words)
-    return _UNEXPLAINED.format(**words)
+    return _TOO_FEW.format(count=count, fewest=FEWEST_EPISODES)
 
 
-def _words(found: Measures, headroom: Headroom | None) -> dict[str, str]:
+def _words(found: Measures) -> dict[str, str]:
     """Return the numbers that texts are made of."""
-    numbers = {
-        name: "unknown" if interval is None else f"{interval.estimate:.2f}"
+    intervals = {
+        name: interval
         for name in Measures.__dataclass_fields__
         if isinstance(interval := getattr(found, name), Interval | None)
     }
-    inside = found.inside_error
-    numbers["inside"] = (
-        "and there is no other to compare with"
-        if inside is None
-        else f"inside by {inside.estimate:.2f}"
-    )
-    numbers["steps"] = (
-        "fewer steps ahead" if found.lost_at is None else f"fewer than {found.lost_at} steps ahead"
-    )
+    numbers = {
+        name: "unknown" if interval is None else f"{interval.estimate:.2f}"
+        for name, interval in {**intervals, **(found.won.shares if found.won else {})}.items()
+    }
+    steps = "fewer steps" if found.lost_at is None else f"fewer than {found.lost_at} steps"
+    return {
+        **numbers,
+        "steps": f"{steps} ahead",
+        "limit": f"{_limit(found):g}",
+        "window": str(WINDOW),
+    }
+
+
+def _words_of_planner(headroom: Headroom | None, oracle_rate: Interval) -> dict[str, str]:
     solved, tried = headroom or (0, 0)
-    numbers["limit"] = f"{STEP_ERROR:g}"
-    return {**numbers, "solved": str(solved), "tried": str(tried)}
+    return {
+        "solved": str(solved),
+        "tried": str(tried),
+        "headroom": _headroom(headroom, oracle_rate),
+    }
 
 
-def _table(found: Measures, evidence: Evidence, oracle_rate: Interval) -> Iterator[Measure]:
+def _table(found: Measures, evidence: Evidence) -> Iterator[Measure]:
     chance = "never chance" if found.lost_at is None else f"chance from step {found.lost_at} on"
-    of_score = "regret of its score on true outcomes"
-    least = rules.LEAST_REGRET, rules.LEAST_EXCESS, rules.LEAST_OUTSIDE
+    is_checked = isinstance(evidence.coverage, Coverage)
+    of_coverage = f"of states outside the data; bad above {rules.LEAST_OUTSIDE:g}"
     for name, interval, text in (
-        ("regret", found.regret, f"of a random plan's loss; bad above {least[0]:g}"),
+        ("regret", found.regret, f"of a random plan's loss; bad above {LEAST_REGRET:g}"),
         ("ranking", found.ranking, f"Kendall tau; {chance}"),
-        ("one step", found.step_error, f"error / effect of action; bad above {STEP_ERROR:g}"),
-        ("bad steps", found.bad_steps, f"share of steps; bad above {rules.LEAST_BAD:g}"),
         (
-            "plan's end",
-            found.horizon_error,
-            f"error / spread of plans; bad above {rules.HORIZON_ERROR:g}",
+            f"{WINDOW} steps",
+            found.window_error,
+            f"error / change by plans; bad above {WINDOW_ERROR:g}",
         ),
-        ("response", found.response, f"spread / true spread; blind below {rules.MOST_BLIND:g}"),
+        ("bad places", found.bad_windows, f"share of places off by more than {_limit(found):g}"),
+        ("response", found.response, f"spread / true spread; blind below {MOST_BLIND:g}"),
         (
-            "optimism",
-            found.excess_optimism,
-            f"over random plans; bad above {least[1]:g}",
+            "coverage",
+            found.outside,
+            of_coverage if is_checked else f"not checked: {evidence.coverage}",
         ),
     ):
         yield Measure.of(name, interval, text)
-    is_checked = isinstance(evidence.coverage, Coverage)
-    of_coverage = f"of states outside the data; bad above {least[2]:g}"
-    yield Measure.of(
-        "coverage",
-        found.outside if is_checked else None,
-        of_coverage if is_checked else f"not checked: {evidence.coverage}",
-    )
-    has_score = evidence.rescored is not None
-    yield Measure.of("score", found.score_regret, of_score if has_score else "the task's own")
-    if evidence.expected is not None:
-        yield Measure.of("noise", found.mean_regret, "regret with a noise of 0")
-    yield Measure.of("planner", None, _headroom(evidence.headroom, oracle_rate))
+    for name, text in _PARTS.items():
+        if name != "noise" or evidence.drawn is not None:
+            yield Measure.of(name, found.won.shares[name] if found.won else None, text)
+
+
+def _limit(found: Measures) -> float:
+    return found.won.limit if found.won else WINDOW_ERROR
 
 
 def _headroom(headroom: Headroom | None, oracle_rate: Interval) -> str:

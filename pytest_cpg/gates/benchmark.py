@@ -21,6 +21,9 @@ from pytest_cpg.world_models import OracleDynamics
 
 __tracebackhide__ = True
 
+# Verdicts that something is to be done about.
+_DIAGNOSED = (Verdict.MODEL_BOTTLENECK, Verdict.PLANNER_BOTTLENECK)
+
 
 class Watcher(Protocol):
     """Somebody who is told how a comparison goes on."""
@@ -60,7 +63,7 @@ class Benchmark:
     afterwards : callable, optional
         Given the same once a comparison is over.
     diagnosed : "auto", "always" or "never"
-        Which results are asked why the gap is there: those of MODEL BOTTLENECK, all, or none.
+        Which results are asked why: those of MODEL or PLANNER BOTTLENECK, all, or none.
     training_data : array [T, O], path or None
         Observations that the learned model was trained on.
     """
@@ -192,7 +195,7 @@ class Benchmark:
     def _is_diagnosed(self, result: GateResult) -> bool:
         if result.is_smoke or result.is_aa or self.diagnosed == "never":
             return False
-        return self.diagnosed == "always" or result.verdict == Verdict.MODEL_BOTTLENECK
+        return self.diagnosed == "always" or result.verdict in _DIAGNOSED
 
     @contextmanager
     def _followed(self) -> Iterator[ArmProgress]:

@@ -31,7 +31,7 @@ from pytest_cpg.gates.rereading import misread
 from pytest_cpg.gates.result import GateResult
 from pytest_cpg.imagination import Imagination
 from pytest_cpg.planners import widened
-from pytest_cpg.starts import Starts
+from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import BoundModel, inference
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -40,6 +40,8 @@ __tracebackhide__ = True
 # One episode in ten is run again, within these bounds: 5 are the fewest whose interval is narrow
 # enough to name anything, and more than 10 make it little narrower.
 _SHARE, _FEWEST, _MOST = 0.1, 5, 10
+# Of them, episodes that the learned arm won: there the model may be right.
+_WON = 0.2
 # Of each episode and arm.
 _DECISIONS = 10
 # The search is so many times as wide for the headroom, only where half of the starts are failed.
@@ -79,15 +81,21 @@ def diagnose(
             progress(f"diagnosis, {arm}", done, count)
 
     try:
-        evidence, misreading = _evidence(
-            design, oracle, learned, result, episodes, training_data, tell
-        )
+        headroom = evidence = misreading = None
+        if result.verdict != Verdict.MODEL_BOTTLENECK:
+            headroom = _headroom(design, oracle, result, tell)
+        # Where both arms fail alike, only the planner can be at fault.
+        if result.verdict != Verdict.PLANNER_BOTTLENECK:
+            evidence, misreading = _evidence(
+                design, oracle, learned, result, episodes, training_data, tell
+            )
         found = diagnosis_of(
             evidence,
             verdict=result.verdict,
             oracle_rate=result.oracle.interval,
             scoring_loss=result.scoring_loss,
             swapped=result.swapped,
+            headroom=headroom,
             episodes=episodes,
         )
         found = replace(found, misreading=misreading)
@@ -109,12 +117,19 @@ def _told(error: Exception) -> str:
 
 
 def _sample(result: GateResult) -> tuple[int, ...]:
-    """Return the episodes to run again: lost ones if there are enough to name a cause by."""
+    """Return the episodes to run again: mostly lost ones, and won ones beside them."""
     count = min(_MOST, max(_FEWEST, round(_SHARE * result.learned.episodes)))
-    lost = result.lost_episodes
-    pool = lost if len(lost) >= _FEWEST else tuple(result.learned.indices.tolist())
-    places = np.linspace(0, len(pool) - 1, min(count, len(pool))).round().astype(int)
-    return tuple(pool[place] for place in places)
+    lost = np.array(result.lost_episodes, dtype=np.intp)
+    won = np.setdiff1d(result.learned.indices, lost)
+    of_won = min(len(won), max(round(_WON * count), count - len(lost)))
+    kept = np.concatenate([_evenly(lost, count - of_won), _evenly(won, of_won)])
+    return tuple(int(episode) for episode in np.sort(kept))
+
+
+def _evenly(pool: IntArray, count: int) -> IntArray:
+    """Return so many of them, from the first to the last."""
+    places = np.linspace(0, len(pool) - 1, min(count, len(pool)))
+    return np.asarray(pool[places.round().astype(int)])
 
 
 def _evidence(
@@ -143,8 +158,7 @@ def _evidence(
         )
         trained = read_training_data(training_data, size=design.task.observation_size)
         misreading = misread(design, bound["learned"], decisions, trained=trained)
-        headroom = _headroom(design, bound["oracle"], result, starts, progress)
-        evidence = evidence_of(design, bound, decisions, trained=trained, headroom=headroom)
+        evidence = evidence_of(design, bound, decisions, trained=trained, lost=result.lost_episodes)
         return evidence, misreading
 
 
@@ -214,11 +228,7 @@ def _known(taken: Sequence[_Taken], at: Sequence[IntArray], learned: Imagination
 
 
 def _headroom(
-    design: Design,
-    oracle: BoundModel,
-    result: GateResult,
-    starts: Starts,
-    progress: ArmProgress,
+    design: Design, oracle: Any, result: GateResult, progress: ArmProgress
 ) -> Headroom | None:
     """Run starts that the oracle failed with four times the search, where it fails most."""
     wider = widened(design.planner, _EFFORT)
@@ -226,15 +236,16 @@ def _headroom(
         return None
     failed = np.flatnonzero(~result.oracle.successes)
     count = min(_MOST, max(_FEWEST, round(_SHARE * result.oracle.episodes)), len(failed))
-    rows = failed[np.linspace(0, len(failed) - 1, count).round().astype(int)]
-    arm = run_arm(
-        "oracle",
-        design.task,
-        wider,
-        oracle,
-        starts.take(rows),
-        seed=design.seed,
-        level=design.level,
-        progress=lambda done, most: progress("headroom", done, most),
-    )
+    with inference(oracle):
+        starts = starts_of(design)
+        arm = run_arm(
+            "oracle",
+            design.task,
+            wider,
+            bound_to_starts(oracle, design, starts),
+            starts.take(_evenly(failed, count)),
+            seed=design.seed,
+            level=design.level,
+            progress=lambda done, most: progress("headroom", done, most),
+        )
     return Headroom(arm.success_count, arm.episodes)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from pytest_cpg.contracts import (
     BoolArray,
-    FiniteActions,
     FloatArray,
     IntArray,
     Planner,
     Plans,
     Task,
 )
-from pytest_cpg.diagnosis import Coverage, Evidence, Headroom, TrainingStates, coverage_of
-from pytest_cpg.diagnosis.evidence import FIRST_RANDOM, LEARNED, Memory
-from pytest_cpg.gates.decisions import STREAM, Decisions
+from pytest_cpg.diagnosis import Coverage, Evidence, TrainingStates, coverage_of
+from pytest_cpg.diagnosis.evidence import CHOSEN, FIRST_RANDOM, LEARNED, WINDOW, Memory
+from pytest_cpg.gates.decisions import Decisions
 from pytest_cpg.gates.design import Design
 from pytest_cpg.imagination import Imagination
 from pytest_cpg.planners.objective import Objective
@@ -29,12 +29,8 @@ __tracebackhide__ = True
 
 # Random plans of each decision; Kendall's tau of one decision then has a deviation of 0.15.
 _CANDIDATES = 24
-# Plans that are stepped through for places to probe: the two chosen ones, and as many random ones.
-_WALKED = 4
-# Places of each decision where one step is probed, and actions tried there.
-_PLACES, _ACTIONS = 16, 8
 # Second spawn keys of the streams here.
-_PLANS, _RANDOM, _PROBES, _PARTS, _PLANNED_NOISE, _ASKED_NOISE = range(6)
+_PLANS, _RANDOM, _PLANNED_NOISE, _ASKED_NOISE = range(4)
 # In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
 _MOST_NUMBERS = 2**22
 
@@ -45,37 +41,33 @@ def evidence_of(
     decisions: Decisions,
     *,
     trained: TrainingStates | str,
-    headroom: Headroom | None,
+    lost: Sequence[int],
 ) -> Evidence:
     """Return what the models ``"learned"`` and ``"oracle"`` answer at these decisions.
 
     ``"rescored"`` is the first one's witness; ``trained`` are the observations of the training
-    data, or why they are not known.
+    data, or why they are not known; ``lost`` episodes are those of the learned model alone.
     """
-    scale, parts = None, _parts(design, decisions, bound["learned"].noise_size)
-    answers = []
-    for rows in parts:
-        part = Questions(design, bound, decisions.take(rows)).answers(scale, trained)
-        scale = part.scale
-        answers.append(part)
-    order = np.argsort(np.concatenate(parts))
+    answers = [
+        Questions(design, bound, decisions.take(rows)).answers(trained)
+        for rows in _parts(design, decisions, bound["learned"].noise_size)
+    ]
     found: dict[str, Any] = {
-        name: np.concatenate([part.found[name] for part in answers])[order]
-        for name in answers[0].found
+        name: np.concatenate([part.found[name] for part in answers]) for name in answers[0].found
     }
     if not isinstance(trained, str):
-        imagined = np.concatenate([part.imagined for part in answers])[order]
+        imagined = np.concatenate([part.imagined for part in answers])
         # Only then are latents observations.
         is_observed = bound["learned"].swapped == ("dynamics",)
         coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
     return Evidence(
-        **{"expected": None, "rescored": None, "probe_distances": None, **found},
+        **{"drawn": None, "rescored": None, "observed": None, "distances": None, **found},
         objective=_objective(design.planner),
         remaining=design.task.budget - decisions.at,
         memory=_memory(bound["learned"]),
         episodes=decisions.episodes,
+        lost=np.array(lost, dtype=np.intp),
         coverage=trained if isinstance(trained, str) else coverage,
-        headroom=headroom,
     )
 
 
@@ -92,16 +84,11 @@ def _memory(learned: BoundModel) -> Memory:
 
 
 def _parts(design: Design, decisions: Decisions, noise_size: int) -> list[IntArray]:
-    """Divide decisions at random into as few parts as memory allows: rows of each."""
+    """Divide decisions into as few parts as memory allows: rows of each."""
     count = len(decisions.rows)
     size = decisions.states.shape[1] + decisions.latents.shape[1] + noise_size
     numbers = count * (FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size
-    parts = min(count, -(-numbers // _MOST_NUMBERS))
-    if parts == 1:
-        return [np.arange(count)]
-    # The first of them also sets the scale: it is to be a fair sample.
-    stream = np.random.SeedSequence(design.seed, spawn_key=(STREAM, _PARTS))
-    return np.array_split(np.random.default_rng(stream).permutation(count), parts)
+    return np.array_split(np.arange(count), min(count, -(-numbers // _MOST_NUMBERS)))
 
 
 def _coverage(
@@ -117,11 +104,10 @@ def _coverage(
 
 
 class _Answers(NamedTuple):
-    """Some fields of `Evidence`, imagined latents of the learned arm's plans [N, H, Z], a unit."""
+    """Some fields of `Evidence`, and the imagined latents of the learned arm's plans [N, H, Z]."""
 
     found: Mapping[str, FloatArray]
     imagined: FloatArray
-    scale: FloatArray
 
 
 class Questions:
@@ -135,42 +121,70 @@ class Questions:
         self._remaining = design.task.budget - decisions.at
         self._imagination = self._ask("learned")
         self._witness = self._ask("rescored")
-        # What a memory holds need not be read from what is true, so it is compared from outside.
-        self._observe = self._imagination.observe if self._imagination.is_recurrent else None
 
-    def answers(self, scale: FloatArray | None, trained: TrainingStates | str) -> _Answers:
-        """Ask; lengths are in units of ``scale`` [Z], by default of what is found here."""
+    def answers(self, trained: TrainingStates | str) -> _Answers:
+        """Ask."""
         model, plans = self._bound["learned"], self._candidates()
-        predicted = self._rolled(self._imagination, self._decisions.latents, plans)
-        followed = self._followed(self._decisions.states, self._decisions.latents, plans)
-        truth, seen = self._parted(followed)
-        imagined = self._described(predicted)
-        scale = _scale(seen) if scale is None else scale
-        random = slice(FIRST_RANDOM, None)
-        probes = self._probed(plans, scale)
-        found = {
-            "predicted": self._within(self._scored(predicted)),
-            "actual": self._within(OracleDynamics(self._task).score(truth)),
-            "errors": _length(imagined - seen, scale),
-            "spreads": _spread(seen[:, random], scale),
-            "responses": _spread(imagined[:, random], scale),
-            "probe_errors": probes.errors,
-            "probe_spreads": probes.spreads,
-            "probe_gains": probes.gains,
-        }
+        followed = self._rolled(
+            self._witness,
+            np.concatenate([self._decisions.states, self._decisions.latents], axis=1),
+            plans,
+        )
+        size = self._decisions.states.shape[1]
+        # Simulators take whole rows.
+        truth = np.ascontiguousarray(followed[..., :size])
+        imagined = self._rolled(self._imagination, self._decisions.latents, plans)
+        found = {"actual": self._within(OracleDynamics(self._task).score(truth))}
+        # As it plans, and as the task rates what it decodes.
+        rated: dict[str, Callable[[FloatArray], FloatArray]] = {"resumed": self._scored}
+        if model.observe and model.rates and "decoder" not in model.swapped:
+            rated["observed"] = self._seen
+        scores: dict[str, list[FloatArray]] = {name: [] for name in rated}
+        for latents in chain([imagined], self._resumed(followed[..., size:], plans)):
+            for name, rate in rated.items():
+                scores[name].append(self._within(rate(latents)))
+        found |= {name: np.stack(parts, axis=1) for name, parts in scores.items()}
         if model.noise_size:
-            # As the planner sees them; all lengths are of what is expected.
+            # As the planner sees them.
             drawing = self._ask("learned", noise=self._decisions.streams(self._seed, _ASKED_NOISE))
-            found["expected"] = found["predicted"]
             drawn = self._rolled(drawing, self._decisions.latents, plans)
-            found["predicted"] = self._within(self._scored(drawn))
-        if model.rates:
-            scores = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
-            found["rescored"] = self._within(scores.reshape(truth.shape[:-1]))
+            found["drawn"] = self._within(self._scored(drawn))
+        # What is decoded of a memory tells what it remembers, and not how that is rated.
+        if model.rates and not (model.update and model.swapped[1:] == ("decoder",)):
+            own = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
+            found["rescored"] = self._within(own.reshape(truth.shape[:-1]))
         if not isinstance(trained, str):
-            found["probe_distances"] = trained.distances(self._task.observe(probes.states))
+            found["distances"] = self._distances(trained, truth[:, CHOSEN])
         # A view would keep all of them.
-        return _Answers(found, imagined[:, LEARNED].copy(), scale)
+        return _Answers(found, imagined[:, LEARNED].copy())
+
+    def _resumed(self, known: FloatArray, plans: FloatArray) -> Iterator[FloatArray]:
+        """Yield latents [N, C, H, Z] of plans resumed from the truth; nan before, and where lost.
+
+        ``known`` [N, C, H, Z] is what the model makes of the truth.
+        """
+        for done in range(WINDOW, plans.shape[2], WINDOW):
+            begun = known[:, :, done - 1]
+            is_known = _are_numbers(begun)[..., None]
+            # A model is not asked about states that are no numbers.
+            begun = np.where(is_known, begun, self._decisions.latents[:, None])
+            rest = plans[:, :, done:]
+            reached = self._imagination.rollout(
+                begun.reshape(-1, begun.shape[2]), rest.reshape(-1, *rest.shape[2:])
+            )
+            found = np.full(known.shape, np.nan)
+            found[:, :, done:] = reached.reshape(found[:, :, done:].shape)
+            yield np.where(is_known[..., None], found, np.nan)
+
+    def _distances(self, trained: TrainingStates, truth: FloatArray) -> FloatArray:
+        """Return how far plans [N, C, H, S] lead from the training data in each window."""
+        seen = self._task.observe(truth)
+        is_known = _are_numbers(seen)
+        begun = self._task.observe(self._decisions.states)[:, None, None]
+        distances = trained.distances(np.where(is_known[..., None], seen, begun))
+        distances = np.where(is_known, distances, np.inf)
+        begins = np.arange(0, truth.shape[2], WINDOW)
+        return np.asarray(np.maximum.reduceat(distances, begins, axis=2))
 
     def _ask(self, arm: str, noise: Sequence[np.random.Generator] = ()) -> Imagination:
         """Return a world to ask about all decisions, with noise from a stream of each or none."""
@@ -224,154 +238,23 @@ class Questions:
         scores = self._imagination.score(known.reshape(-1, *known.shape[2:]))
         return np.where(is_known, scores.reshape(is_known.shape), np.inf)
 
+    def _seen(self, latents: FloatArray) -> FloatArray:
+        """Rate what is decoded of latents [N, C, H, Z] as the task does."""
+        is_known = _are_numbers(latents)
+        known = np.where(is_known[..., None], latents, 0.0)
+        observe: Any = self._imagination.observe
+        scores = self._task.score(observe(known.reshape(-1, *known.shape[2:])))
+        return np.where(is_known, scores.reshape(is_known.shape), np.inf)
+
     def _within(self, scores: FloatArray) -> FloatArray:
         """Leave steps past the budget out."""
         steps = np.arange(scores.shape[-1])
         return np.where(steps < self._remaining[:, None, None], scores, np.inf)
-
-    def _followed(self, states: FloatArray, latents: FloatArray, plans: FloatArray) -> FloatArray:
-        """Follow plans [N, C, H, A] in truth from states [N, S] that the model knows as [N, Z].
-
-        Returns the witness's latents [N, C, H, S + Z]: from where a state is no number, the
-        model's part is none either.
-        """
-        both = np.concatenate([states, latents], axis=1)
-        return self._rolled(self._witness, both, plans)
-
-    def _parted(self, followed: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what is true [..., S], and what the model makes of it."""
-        size = self._decisions.states.shape[1]
-        # Simulators take whole rows.
-        truth = np.ascontiguousarray(followed[..., :size])
-        if self._observe is None:
-            return truth, self._bound["learned"].described(followed[..., size:])
-        observed = self._task.observe(truth)
-        return truth, np.where(_are_numbers(observed)[..., None], observed, np.nan)
-
-    def _described(self, latents: FloatArray) -> FloatArray:
-        """Return what latents [..., H, Z] say of the world, in what lengths are measured in."""
-        if self._observe is None:
-            return self._bound["learned"].described(latents)
-        seen = self._observe(latents.reshape(-1, *latents.shape[-2:]))
-        return seen.reshape(*latents.shape[:-1], -1)
-
-    def _probed(self, plans: FloatArray, scale: FloatArray) -> _Probes:
-        """Try one step from places that plans lead through."""
-        walked, known = self._walked(plans[:, :_WALKED])
-        count, candidates, horizon, size = walked.shape
-        rngs = self._decisions.streams(self._seed, _PROBES)
-        within = np.minimum(self._remaining, horizon)
-        places = np.stack(
-            [
-                rng.integers(candidates, size=_PLACES) * horizon + rng.integers(until, size=_PLACES)
-                for rng, until in zip(rngs, within, strict=True)
-            ]
-        )
-
-        def at_places(rows: FloatArray) -> FloatArray:
-            flat = rows.reshape(count, candidates * horizon, -1)
-            return np.take_along_axis(flat, places[..., None], axis=1)
-
-        # The place of the decision itself is one of them, and stands for those that are lost.
-        states = at_places(walked)
-        is_kept = (_are_numbers(self._task.observe(states)) & (np.arange(_PLACES) > 0))[..., None]
-        states = np.where(is_kept, states, self._decisions.states[:, None])
-        if known is None:
-            latents = self._imagination.encode(states.reshape(-1, size))
-        else:
-            latents = np.where(is_kept, at_places(known), self._decisions.latents[:, None])
-        actions = _tried(self._task, rngs)
-        plans = actions.reshape(count * _PLACES, -1, 1, actions.shape[-1])
-        rows = states.reshape(-1, size), latents.reshape(count * _PLACES, -1)
-        predicted = self._rolled(self._imagination, rows[1], plans)
-        _, true = self._parted(self._followed(*rows, plans))
-        shape = (count, _PLACES, actions.shape[2], -1)
-        return _Probes.of(
-            states,
-            self._described(predicted).reshape(shape) / scale,
-            true.reshape(shape) / scale,
-        )
-
-    def _walked(self, plans: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return the states [N, C, H, S] along plans [N, C, H, A], fit to go on from.
-
-        And what a model with memory knows of them [N, C, H, Z], None for another.
-        """
-        count, candidates, horizon, size = plans.shape
-        begun = states = np.repeat(self._decisions.states, candidates, axis=0)
-        latents = np.repeat(self._decisions.latents, candidates, axis=0)
-        walked, known = [], []
-        for step in range(horizon):
-            actions = plans[:, :, step].reshape(-1, size)
-            # A rollout would be faster, and leave out what only a step reads.
-            states = self._task.step(states, actions)
-            walked.append(states)
-            if self._imagination.is_recurrent:
-                is_known = _are_numbers(self._task.observe(states))[:, None]
-                # A model is not asked about states that are no numbers.
-                there = np.where(is_known, states, begun)
-                latents = self._imagination.update(latents, actions, there)
-                known.append(latents)
-
-        def stacked(rows: list[FloatArray]) -> FloatArray:
-            return np.stack(rows, axis=1).reshape(count, candidates, horizon, -1)
-
-        return stacked(walked), stacked(known) if known else None
-
-
-class _Probes(NamedTuple):
-    """Single steps from states [N, J, S]; see `Evidence`."""
-
-    states: FloatArray
-    errors: FloatArray
-    spreads: FloatArray
-    gains: FloatArray
-
-    @classmethod
-    def of(cls, states: FloatArray, predicted: FloatArray, true: FloatArray) -> _Probes:
-        """Compare answers [N, J, A, Z] to the same actions."""
-        answered, effect = (x - x.mean(axis=2, keepdims=True) for x in (predicted, true))
-        power = (effect**2).sum(axis=(2, 3))
-        gains = np.full(power.shape, np.nan)
-        np.divide((answered * effect).sum(axis=(2, 3)), power, out=gains, where=power > 0)
-        errors, spreads = (
-            np.sqrt((x**2).sum(axis=3).mean(axis=2)) for x in (predicted - true, effect)
-        )
-        return cls(states, errors, spreads, gains)
-
-
-def _tried(task: Task, rngs: Sequence[np.random.Generator]) -> FloatArray:
-    """Return actions to try at every place [N, J, A', A]: all of a small set, or random ones."""
-    actions = task.actions
-    if isinstance(actions, FiniteActions) and len(actions.values) <= _ACTIONS:
-        shape = (len(rngs), _PLACES, *actions.values.shape)
-        return np.broadcast_to(actions.values, shape)
-    return actions.sample(rngs, (_PLACES, _ACTIONS))
 
 
 def _stacked(rows: FloatArray, count: int) -> FloatArray:
     return rows.reshape(count, -1, *rows.shape[1:])
 
 
-def _scale(latents: FloatArray) -> FloatArray:
-    """Return the unit of each dimension [Z]; one that never changes is infinitely long."""
-    known = latents.reshape(-1, latents.shape[-1])
-    known = known[_are_numbers(known)]
-    deviations = known.std(axis=0) if len(known) else np.zeros(latents.shape[-1])
-    # Rounding alone makes a constant differ by a few parts in 1e16.
-    negligible = 1e-9 * np.abs(known).max(axis=0, initial=0.0)
-    return np.where(deviations > negligible, deviations, np.inf)
-
-
 def _are_numbers(rows: FloatArray) -> BoolArray:
     return np.asarray(np.isfinite(rows).all(axis=-1))
-
-
-def _length(differences: FloatArray, scale: FloatArray) -> FloatArray:
-    return np.asarray(np.sqrt(((differences / scale) ** 2).sum(axis=-1)))
-
-
-def _spread(latents: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return how far plans [N, K, H, Z] lie apart after each step [N, H]; nan where one is lost."""
-    differences = latents - latents.mean(axis=1, keepdims=True)
-    return np.asarray(np.sqrt((_length(differences, scale) ** 2).mean(axis=1)))

@@ -7,17 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_cpg.diagnosis import Cause, Diagnosis, Measure, Profile
+from pytest_cpg.diagnosis.evidence import WINDOW
 from pytest_cpg.render.figures import PLOT_HEIGHT, PLOT_WIDTH, Axis
 
 _WIDTH = 80
 # What every section shows; the others stand in the files, and where they are the cause.
-_SHOWN = ("regret", "ranking", "one step", "plan's end", "coverage")
+_SHOWN = ("regret", "ranking", f"{WINDOW} steps", "coverage")
 _OF_CAUSE = {
     Cause.ACTION_BLIND: "response",
     Cause.NOISE: "noise",
-    Cause.SCORE_HEAD: "score",
-    Cause.LOCAL_ERROR: "bad steps",
-    Cause.EXPLOITATION: "optimism",
+    Cause.SCORE_HEAD: "dynamics",
+    Cause.COVERAGE: "places",
+    Cause.DYNAMICS_BIAS: "places",
+    Cause.LOCAL_ERROR: "places",
+    Cause.EXPLOITATION: "promises",
+    Cause.COMPOUNDING_ERROR: "restarts",
     Cause.PLANNER: "planner",
 }
 _TITLE = "Why the gap is there"
@@ -45,8 +49,8 @@ class Plot:
 
 
 def heading(diagnosis: Diagnosis) -> str:
-    """Return how the model is misread, or the cause, or that there is none to name."""
-    named = "no cause named" if diagnosis.cause == Cause.NONE else diagnosis.cause.value
+    """Return how the model is misread, or its cause or causes, or that there is none to name."""
+    named = diagnosis.named or "no cause named"
     return f"{_TITLE}: {named if diagnosis.misreading is None else diagnosis.misreading.name}"
 
 
@@ -58,10 +62,10 @@ def sentences(diagnosis: Diagnosis) -> str:
 
 def size(diagnosis: Diagnosis) -> str:
     """Return what the diagnosis rests on."""
-    return (
-        f"{diagnosis.decisions} decisions of {len(diagnosis.episodes)} episodes, "
-        f"{diagnosis.seconds:.1f} s"
-    )
+    seconds = f"{diagnosis.seconds:.1f} s"
+    if not diagnosis.decisions:
+        return seconds
+    return f"{diagnosis.decisions} decisions of {len(diagnosis.episodes)} episodes, {seconds}"
 
 
 def numbers(measure: Measure) -> str:
@@ -72,11 +76,14 @@ def numbers(measure: Measure) -> str:
 
 
 def diagnosis_lines(diagnosis: Diagnosis) -> list[str]:
-    """Return at most 12 lines of at most 80 columns.
+    """Return at most 12 lines of at most 80 columns; more where two causes are named.
 
     The numbers of a model that is misread are not its own, and left to the files.
     """
-    shown = {*_SHOWN, _OF_CAUSE.get(diagnosis.cause, "")} if diagnosis.misreading is None else ()
+    causes = diagnosis.cause, diagnosis.second
+    shown = {*_SHOWN, *(_OF_CAUSE.get(cause, "") for cause in causes)}
+    if diagnosis.misreading is not None:
+        shown = set()
     lines = [f"  {heading(diagnosis)} ({size(diagnosis)})"]
     for measure in diagnosis.measures:
         if measure.name in shown:
@@ -94,7 +101,7 @@ def _plots(profile: Profile) -> Iterator[Plot]:
     steps = ("after 1 step", "{} steps")
     if len(profile.open_loop) > 1:
         yield _line(
-            "Error along the oracle's plans, as a multiple of how far plans spread",
+            "Error of the score along the oracle's plans, as a multiple of how far plans spread",
             profile.open_loop,
             (steps[0], steps[1].format(len(profile.open_loop))),
         )

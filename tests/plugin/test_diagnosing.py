@@ -87,3 +87,23 @@ def test_what_is_diagnosed_can_be_chosen(repository, asked, found):
     report = json.loads((repository.path / "r.json").read_text())
     results = [gate["comparisons"][0]["result"] for gate in report["gates"]]
     assert [result["diagnosis"] is not None for result in results] == found
+
+
+def test_a_planner_bottleneck_says_whether_more_search_would_help(repository):
+    repository.makepyfile("""
+        import pytest
+
+        @pytest.mark.cpg(task="unreachable", model="right")
+        def test_gate(cpg):
+            pass
+    """)
+    result = repository.runpytest("-v")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*cpg: diagnosis, headroom  5/5 episodes*",
+            "  Why the gap is there: no cause named (* s)",
+            "    Four times the search is not shown to solve more: 4 x search solves 0 of 5",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*cpg: diagnosis, learned*")
