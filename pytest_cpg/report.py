@@ -258,6 +258,7 @@ def _check(found: Mapping[str, Any]) -> None:
 def _check_measured(comparison: Mapping[str, Any]) -> None:
     """Raise an error of some kind unless a comparison's result and drift can be worked with."""
     from pytest_cpg.gates.result import Pairs
+    from pytest_cpg.stats import parse_verdict
 
     result, drift = result_of(comparison), drift_of(comparison)
     _need_types(result, "its result")
@@ -265,7 +266,9 @@ def _check_measured(comparison: Mapping[str, Any]) -> None:
         _need_types(drift, "its drift")
     if result.budget < 1:
         raise ValueError(f"its result has {result.budget} as its budget")
+    parse_verdict(comparison["max_verdict"])
     Pairs.of(result.oracle, result.learned)
+    Pairs.of(result.oracle, result.chance)
     for arm in result.arms:
         if not 0 < arm.level < 1:
             raise ValueError(f"its arm {arm.name} has {arm.level} as its level")

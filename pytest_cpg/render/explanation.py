@@ -337,9 +337,7 @@ _MEANING = {
     ),
     Verdict.PLANNER_BOTTLENECK: (
         "The gate is at fault, not the model: even with the true dynamics this planner solves only "
-        "{oracle} starts, so no model could do better and a broken one would look the same. "
-        + _MEND
-        + _ACCEPT_BLIND
+        "{oracle} starts, and a broken model would look the same. " + _MEND + _ACCEPT_BLIND
     ),
     Verdict.INCONCLUSIVE: (
         "The interval contains zero and the rates are neither both near 0 nor both near 1 (oracle "
