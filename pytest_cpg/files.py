@@ -9,9 +9,9 @@ import zipfile
 from pathlib import Path
 
 # Weights and arrays of floats hardly shrink, and deflate takes blanks to a thousandth.
-_MOST_SWELLING = 100
+MOST_SWELLING = 100
 # Whatever its share, this is read in a second or two.
-_HARMLESS_BYTES = 2**28
+HARMLESS_BYTES = 2**28
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -57,12 +57,12 @@ def check_unpacked_size(source: str | os.PathLike[str] | bytes) -> None:
             members = archive.infolist()
     except zipfile.BadZipFile:
         return
-    limit = max(_HARMLESS_BYTES, _MOST_SWELLING * own)
+    limit = max(HARMLESS_BYTES, MOST_SWELLING * own)
     total = sum(member.file_size for member in members)
     if total > limit:
         largest = max(members, key=lambda member: member.file_size)
         raise ValueError(
             f"it has {own} bytes and would unpack to {total}, {largest.file_size} of them in "
-            f"{largest.filename!r}; the limit is {limit} ({_MOST_SWELLING} times its size, or "
-            f"{_HARMLESS_BYTES}). Write it again without compression."
+            f"{largest.filename!r}; the limit is {limit} ({MOST_SWELLING} times its size, or "
+            f"{HARMLESS_BYTES}). Write it again without compression."
         )

@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -176,7 +175,10 @@ def _array_of(given: Any) -> Array:
                     f"{', '.join(found.files) or 'none at all'}"
                 )
             return np.asarray(found["observations"])
-    except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as error:
+    except CpgError:
+        raise
+    # What is in a file may be wrong in any way, and its header may ask for any memory.
+    except Exception as error:
         known = path.suffix in ("", ".npy", ".npz")
         cure = "" if known else f". Write numpy.save({path.stem + '.npy'!r}, observations)"
         raise CpgError(f"training_data {path} cannot be read: {error}{cure}") from None

@@ -153,7 +153,9 @@ def _faults_of_text(said: Any) -> Iterator[str]:
     """Yield operators, expressions and types that could be something else than they should."""
     if isinstance(said, list):
         for part in said:
-            yield from _faults_of_text(part)
+            # Not of each number: there may be a hundred million.
+            if isinstance(part, dict | list):
+                yield from _faults_of_text(part)
     if not isinstance(said, dict):
         return
     for key, value in said.items():

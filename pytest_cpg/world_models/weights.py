@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.files import check_unpacked_size
+from pytest_cpg.files import HARMLESS_BYTES, MOST_SWELLING, check_unpacked_size
 from pytest_cpg.world_models.tensors import Tensor, torch
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -134,7 +134,19 @@ def weights_in(content: Any, path: str | os.PathLike[str]) -> Weights:
             f"{os.fspath(path)!r} holds no named tensors. Save the weights by "
             f"torch.save(model.state_dict(), path)."
         )
+    _check_stored(weights, path)
     return weights
+
+
+def _check_stored(weights: Weights, path: str | os.PathLike[str]) -> None:
+    """Raise WorldModelError for a tensor that repeats a few stored numbers without end."""
+    for name, value in weights.items():
+        stored = value.untyped_storage().nbytes() if value.layout == torch.strided else value.nbytes
+        if value.nbytes > max(HARMLESS_BYTES, MOST_SWELLING * stored):
+            raise WorldModelError(
+                f"{os.fspath(path)!r}: {name} has {_shape(value)}, {value.nbytes} bytes, of "
+                f"{stored} that are stored. Save a copy of it: {name}.contiguous()."
+            )
 
 
 def plain(entries: Mapping[Any, Any]) -> Weights:

@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import re
+import struct
 import subprocess
 import sys
 import warnings
@@ -103,6 +104,45 @@ def exported_with_a_file_operator(folder, target):
     return rewritten(file, members)
 
 
+def exported_twice(folder, target):
+    """Store two programs in one file: torch's reader finds the first, and zipfile the second.
+
+    torch goes where the end record says that the directory begins, zipfile looks right before it.
+    """
+    hostile = exported_with_a_file_operator(folder, target).read_bytes()
+    harmless = rewritten(folder / "model.pt2", exported(folder / "model.pt2")).read_bytes()
+    first, directory = parts_of(hostile)
+    second, copied = parts_of(harmless)
+    longest = max(len(directory), len(copied))
+    directory = with_comment(directory, longest - len(directory))
+    copied = with_comment(copied, longest - len(copied))
+    # zipfile takes what it finds before the directory, and does not expect, to stand before all.
+    unexpected = longest + len(second)
+    moved, place, count = b"", 0, 0
+    while place < longest:
+        size = 46 + sum(struct.unpack("<HHH", copied[place + 28 : place + 34]))
+        (begin,) = struct.unpack("<L", copied[place + 42 : place + 46])
+        here = struct.pack("<L", begin + len(first) + longest - unexpected)
+        moved += copied[place : place + 42] + here + copied[place + 46 : place + size]
+        place, count = place + size, count + 1
+    end = struct.pack("<LHHHHLLH", 0x06054B50, 0, 0, count, count, longest, len(first), 0)
+    (folder / "model.pt2").write_bytes(first + directory + second + moved + end)
+    return folder / "model.pt2"
+
+
+def parts_of(archive):
+    """Return members and central directory of an archive."""
+    size, begin = struct.unpack("<LL", archive[-10:-2])
+    return archive[:begin], archive[begin : begin + size]
+
+
+def with_comment(directory, size):
+    """Return a central directory that is longer by a comment on its last member."""
+    last = directory.rindex(b"PK\x01\x02")
+    length = struct.pack("<H", size)
+    return directory[: last + 32] + length + directory[last + 34 :] + b" " * size
+
+
 def weights_beside(side):
     def make(folder, target):
         torch.save({"weight": torch.ones(1)}, folder / "model.pt")
@@ -173,6 +213,18 @@ def test_a_hostile_model_writes_nothing_starts_nothing_and_fails_its_gate(reposi
     assert "Zen of Python" not in output
     assert "Traceback" not in output
     assert "pytest_cpg/" not in output
+
+
+def test_the_program_that_runs_is_the_one_that_was_checked(repository):
+    repository.makepyfile(GATE)
+    target = repository.path / "target"
+    file = exported_twice(repository.path, target)
+    target.unlink(missing_ok=True)
+    repository.runpytest(f"--cpg-model={file.name}").assert_outcomes(passed=1)
+    assert not target.exists()
+    # Not checked, it would have been the other.
+    torch.export.load(file).module()(torch.ones(1, 1), torch.ones(1, 1))
+    assert target.exists()
 
 
 def test_a_trusted_program_runs_wherever_episodes_do(repository, monkeypatch):
@@ -247,33 +299,65 @@ def test_an_archive_that_would_swell_is_refused_by_member_size_and_limit(reposit
     assert "pytest_cpg/" not in output
 
 
-def test_training_data_that_would_swell_are_refused(repository):
-    np.savez_compressed(repository.path / "seen.npz", observations=np.zeros((len(BLANK) // 8, 1)))
+def swelling(file):
+    np.savez_compressed(file.with_suffix(".npz"), observations=np.zeros((len(BLANK) // 8, 1)))
+    return file.with_suffix(".npz")
+
+
+def immense(file):
+    """Store the header of more rows than there is memory for."""
+    with file.with_suffix(".npy").open("wb") as stored:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (10**15, 1)}
+        np.lib.format.write_array_header_1_0(stored, header)
+    return file.with_suffix(".npy")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (swelling, "of them in 'observations.npy'; the limit is 268435456"),
+        (immense, "seen.npy cannot be read: Unable to allocate"),
+    ],
+)
+def test_training_data_that_would_swell_are_refused(repository, make, said):
+    file = make(repository.path / "seen")
     repository.makepyfile(
-        """
+        f"""
+        import numpy as np
         import pytest
 
         @pytest.fixture(scope="session")
         def training_data():
-            return "seen.npz"
+            return "{file.name}"
 
-        @pytest.mark.cpg(task="track", episodes=10, model="mirrored")
+        @pytest.fixture
+        def learned_dynamics():
+            return lambda observations, actions: observations + actions * np.sin(50 * observations)
+
+        @pytest.mark.cpg(task="track", episodes=10)
         def test_gate(cpg): ...
         """
     )
     result = repository.runpytest()
     result.assert_outcomes(failed=1)
-    said = " ".join(result.stdout.str().split())
-    assert "of them in 'observations.npy'; the limit is 268435456" in said
+    assert said in " ".join(result.stdout.str().split())
 
 
 def test_weights_as_large_as_their_file_are_read_whatever_their_size(tmp_path, monkeypatch):
     from pytest_cpg import files
     from pytest_cpg.world_models.weights import read_weights
 
-    monkeypatch.setattr(files, "_HARMLESS_BYTES", 2**10)
+    monkeypatch.setattr(files, "HARMLESS_BYTES", 2**10)
     torch.save({"weight": torch.rand(2**16)}, tmp_path / "model.pt")
     assert read_weights(tmp_path / "model.pt")["weight"].shape == (2**16,)
+
+
+def test_a_tensor_that_repeats_one_number_is_refused_by_its_size(repository):
+    repository.makepyfile(GATE)
+    torch.save({"weight": torch.zeros(1).expand(2**16, 2**16)}, repository.path / "model.pt")
+    result = repository.runpytest("--cpg-model=model.pt")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*: weight has shape [[]65536, 65536], 17179869184 bytes, of 4*"])
 
 
 @pytest.mark.parametrize("suffix", ["pt", "pt2"])
