@@ -11,7 +11,7 @@ from pytest_cpg.gates.diagnosing import diagnose
 from pytest_cpg.gates.planning_gap import measure_gap
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.presets import preset_planner
-from pytest_cpg.tasks.control import cartpole_swingup, pendulum_swingup, reacher_easy
+from pytest_cpg.tasks import TASKS as REGISTERED
 from pytest_cpg.tasks.grids import GridTask, maze, two_room
 from pytest_cpg.world_models import OracleDynamics
 
@@ -19,9 +19,9 @@ EPISODES = 12
 TASKS = {
     "maze": maze,
     "two-room": two_room,
-    "reacher": lambda: reacher_easy(budget=150),
-    "pendulum": lambda: pendulum_swingup(budget=125, action_repeat=4, actions="box"),
-    "cartpole": lambda: cartpole_swingup(budget=250, actions="box"),
+    "reacher": lambda: REGISTERED["reacher-easy"](budget=150),
+    "pendulum": lambda: REGISTERED["pendulum-swingup"](budget=125, action_repeat=4, actions="box"),
+    "cartpole": lambda: REGISTERED["cartpole-swingup"](budget=250, actions="box"),
 }
 PLANNERS = {
     "maze": RandomShooting(candidates=100, horizon=8),

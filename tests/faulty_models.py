@@ -247,13 +247,14 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Fault:
-    """A model, what it was trained on, and the cause to name."""
+    """A model, what it was trained on, and the cause to name; ``beside`` it another may be."""
 
     learned: object
     cause: str
     trained_on: object = None
     planner: object = None
     is_harmless: bool = False
+    beside: str = "NONE"
 
 
 def faults():
@@ -295,7 +296,7 @@ def faults():
         "mirrored actions, with some noise": Fault(
             Drawing(0.05, mirrored), "DYNAMICS BIAS", everywhere()
         ),
-        "ignored actions, with noise": Fault(Drawing(0.3, deaf), "ACTION BLIND"),
+        "ignored actions, with noise": Fault(Drawing(0.3, deaf), "ACTION BLIND", beside="NOISE"),
         "planner with 4 short plans": Fault(perfect, "PLANNER", planner=weak),
         "none: perfect": Fault(perfect, "NONE", everywhere(), is_harmless=True),
         "none: perfect with its own score": Fault(OwnScore(), "NONE", is_harmless=True),

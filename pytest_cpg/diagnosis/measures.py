@@ -28,6 +28,8 @@ from pytest_cpg.diagnosis.losses import (
 from pytest_cpg.diagnosis.repairs import WINDOW_ERROR, WonBack, window_errors, won_back
 from pytest_cpg.stats import Interval
 
+# What is right is off by so many times less than what is wrong.
+CONTRAST = 10.0
 # Of the true effect of actions: a planner searches in vain whatever it does.
 MOST_BLIND = 0.1
 
@@ -53,6 +55,9 @@ class Measures:
         Share of windows that are off by more than the limit.
     other_error : float
         Median error of the others.
+    right_places : Interval
+        Share of decisions from where random plans are off by less than a tenth of `WINDOW_ERROR` in
+        the first window, in the median.
     inside_error : Interval
         The error of windows of chosen plans within the training data.
     farther : Interval
@@ -80,6 +85,7 @@ class Measures:
     window_error: Interval | None
     bad_windows: Interval | None
     other_error: float
+    right_places: Interval | None
     inside_error: Interval | None
     farther: Interval | None
     outside: Interval | None
@@ -107,6 +113,7 @@ def measures_of(evidence: Evidence) -> Measures:
     ratios = ratio(_spread(evidence.expected), _spread(evidence.kept))
     responses = without_nan(np.nanmax, ratios, 1)
     bad = _marked(sizes > limit, sizes)
+    begun = median(sizes[:, FIRST_RANDOM:, 0], axis=1)
     promised, kept = _promises(evidence)
     coverage = evidence.coverage
     return Measures(
@@ -116,6 +123,9 @@ def measures_of(evidence: Evidence) -> Measures:
         window_error=over_episodes(per_episode(sizes, episodes)),
         bad_windows=over_episodes(per_episode(bad, episodes, by_mean=True)),
         other_error=float(median(np.where(sizes > limit, np.nan, sizes))),
+        right_places=over_episodes(
+            per_episode(_marked(begun < WINDOW_ERROR / CONTRAST, begun), episodes, by_mean=True)
+        ),
         **_by_distance(sizes[:, CHOSEN], evidence),
         outside=over_episodes(
             per_episode(coverage.is_outside.astype(float), coverage.episodes, by_mean=True)

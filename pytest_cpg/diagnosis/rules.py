@@ -7,7 +7,7 @@ rule asks that an interval lies beyond its threshold, not its middle.
 from __future__ import annotations
 
 from pytest_cpg.diagnosis.evidence import Headroom, Memory
-from pytest_cpg.diagnosis.measures import Measures
+from pytest_cpg.diagnosis.measures import CONTRAST, Measures
 from pytest_cpg.diagnosis.repairs import MOST, WINDOW_ERROR, WonBack
 from pytest_cpg.diagnosis.result import Cause
 from pytest_cpg.stats import Interval
@@ -18,9 +18,9 @@ LEAST_OUTSIDE = 0.1
 MOSTLY_OUTSIDE = 0.5
 # How often bad windows lie farther from the data than good ones where distance does not matter.
 BY_CHANCE = 0.5
-# Some places are wrong, and not all: the others are off by less than a tenth of the limit, and are
-# a quarter of all.
-CONTRAST, MOST_BAD = 10.0, 0.75
+# Some places are wrong, and not all: the others are a quarter of all or more, or plans of a fifth
+# of the decisions begin right.
+MOST_BAD, LEAST_RIGHT = 0.75, 0.2
 # Of decisions: with fewer, the model is blind in some places.
 MOSTLY_BLIND = 0.75
 # One-sided, of an exact binomial test.
@@ -102,10 +102,7 @@ def _of_dynamics(found: Measures) -> tuple[Cause, ...]:
 
 def _of_places(found: Measures, won: WonBack) -> Cause | None:
     """Return what is wrong with the places that the truth answers, by where they lie."""
-    # Not by intervals: an episode keeps to such places, or away from them.
-    bad = found.bad_windows
-    is_contrast = found.other_error < won.limit / CONTRAST
-    are_some = is_contrast and bad is not None and bad.estimate < MOST_BAD
+    are_some = _are_some(found, won)
     if are_some and is_above(won.shares["promises"], MOST):
         return Cause.EXPLOITATION
     if _is_uncovered(found):
@@ -115,6 +112,17 @@ def _of_places(found: Measures, won: WonBack) -> Cause | None:
     if is_above(found.blind, MOSTLY_BLIND):
         return Cause.ACTION_BLIND
     return Cause.DYNAMICS_BIAS if is_above(found.window_error, WINDOW_ERROR) else None
+
+
+def _are_some(found: Measures, won: WonBack) -> bool:
+    """Say whether some places are wrong and others right.
+
+    Not by intervals: an episode keeps to such places, or away from them.
+    """
+    bad, right = found.bad_windows, found.right_places
+    is_contrast = found.other_error < won.limit / CONTRAST
+    are_few = bad is not None and bad.estimate < MOST_BAD
+    return (is_contrast and are_few) or (right is not None and right.estimate > LEAST_RIGHT)
 
 
 def _is_uncovered(found: Measures) -> bool:

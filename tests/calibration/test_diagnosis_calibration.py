@@ -2,14 +2,24 @@
 
 from collections import Counter
 
+import double_faults as double
 import pytest
 from faulty_models import faults, named
 
+from pytest_cpg.diagnosis import Cause
 from pytest_cpg.stats import Verdict
 
 # The thresholds were set on seeds 0 to 9.
 SEEDS = range(100, 110)
 EPISODES = 30
+
+
+def judged_by(found, fault):
+    """Return "right", "none" or the causes that are named and wrong."""
+    wrong = {found.cause, found.second} - {fault.cause, fault.beside, Cause.NONE}
+    if wrong:
+        return ", ".join(sorted(wrong))
+    return "right" if fault.cause in (found.cause, found.second) else "none"
 
 
 @pytest.mark.slow
@@ -19,14 +29,21 @@ def test_the_right_cause_is_named_for_every_constructed_fault(statistics_page):
         # Harmless models have no gap: as if theirs had been found by chance.
         verdict = Verdict.MODEL_BOTTLENECK if fault.is_harmless else None
         counts = Counter(
-            named(fault, seed=seed, episodes=EPISODES, verdict=verdict).cause.value
+            judged_by(named(fault, seed=seed, episodes=EPISODES, verdict=verdict), fault)
             for seed in SEEDS
         )
-        right, others = counts[fault.cause], set(counts) - {fault.cause, "NONE"}
-        rows.append((name, fault.cause, right, counts["NONE"] if fault.cause != "NONE" else 0))
-        rows[-1] += (", ".join(sorted(others)) or "none",)
+        others = set(counts) - {"right", "none"}
+        rows.append(
+            (
+                name,
+                fault.cause,
+                counts["right"],
+                counts["none"],
+                ", ".join(sorted(others)) or "none",
+            )
+        )
         wrong += [name] * bool(others)
-        missed += [name] * (right < 0.9 * len(SEEDS))
+        missed += [name] * (counts["right"] < 0.9 * len(SEEDS))
     statistics_page.table(
         "Diagnosis: causes named for constructed faults",
         ("fault", "right cause", "named", "no cause named", "wrong causes"),
@@ -39,3 +56,35 @@ def test_the_right_cause_is_named_for_every_constructed_fault(statistics_page):
     )
     assert not wrong
     assert not missed
+
+
+@pytest.mark.slow
+def test_the_real_one_of_two_faults_is_named(statistics_page):
+    rows, right, wrong = [], 0, []
+    for case in double.CASES:
+        found = double.cause_of(case)
+        is_right = set(found.named.split(" and ")) <= set(case.causes)
+        rows.append((case.task, case.harmless, case.real, found.named or "none"))
+        right += is_right
+        wrong += [case.title] * (found.cause != Cause.NONE and not is_right)
+    statistics_page.table(
+        "Diagnosis: causes named where a harmless fault stands beside a real one",
+        ("task", "harmless", "real", "named"),
+        rows,
+        note=(
+            f"Gates of {double.EPISODES} episodes (30 with the puck), seed 0. The causes that are "
+            f"right for each (tests/double_faults.py) were written down before any was diagnosed: "
+            f"{right} of {len(rows)} named rightly, {len(wrong)} wrongly."
+        ),
+    )
+    assert not wrong
+    assert right >= 0.9 * len(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", double.TASKS)
+def test_no_harmless_fault_is_accused(task):
+    for harmless in {**double.HARMLESS[""], **double.HARMLESS[task]}:
+        learned = double.model_of(task, harmless)
+        found = double.named(task, learned, verdict=Verdict.MODEL_BOTTLENECK)
+        assert found.cause == Cause.NONE, harmless
