@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -30,8 +29,8 @@ ERRORS: pytest.StashKey[list[str]] = pytest.StashKey()
 ATTEMPT: pytest.StashKey[int] = pytest.StashKey()
 # Comparisons of this attempt that have begun and not ended; none once the test has ended.
 RUNNING: pytest.StashKey[set[object] | None] = pytest.StashKey()
-_IS_REFUSED: pytest.StashKey[bool] = pytest.StashKey()
-_FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
+IS_REFUSED: pytest.StashKey[bool] = pytest.StashKey()
+FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
 
 _TWO_MODELS = (
     "{place} names model={model!r}, and this test judged another one: its own learned_dynamics "
@@ -52,8 +51,6 @@ before the comparison, or leave the model out."""
 _BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended."
 
 _RUNNING_ON = "a comparison is still running in a thread: join it before the test ends."
-
-_HIDDEN = "this test skipped itself after its gate had failed, which hides no verdict."
 
 _SETUP_ONLY = (
     "--setup-only would run the arms of this gate, and judge nothing. Leave it out, or leave the "
@@ -153,13 +150,13 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     item.stash[IS_SWEPT] = False
     item.stash[ERRORS] = []
     item.stash[RUNNING] = set()
-    item.stash[_IS_REFUSED] = False
+    item.stash[IS_REFUSED] = False
     option = item.config.option
     # --setup-plan sets both, and runs no fixture.
     if getattr(option, "setuponly", False) and not option.setupplan:
         fail(_SETUP_ONLY)
     if attempt > 1 and not allow_reruns:
-        first = item.stash.get(_FIRST_FAILURE, _BROKEN_OFF)
+        first = item.stash.get(FIRST_FAILURE, _BROKEN_OFF)
         fail(_RERUN.format(first=first, attempt=attempt))
 
 
@@ -248,33 +245,13 @@ def judge_into(
     return judge
 
 
-def put_on_report(item: pytest.Item, when: str, report: pytest.TestReport) -> None:
-    """Put a gate's id and results on its test's report, as strings: xdist ships nothing else."""
-    from pytest_cpg.ledger import dump
-    from pytest_cpg.render.notation import disarmed
-
-    if when == "call":
-        _unhide(item, report)
-    if report.failed:
-        report.longrepr = disarmed(report.longrepr)
-    values: dict[str, Any] = {"gate": gate_id(item), "attempt": item.stash.get(ATTEMPT, 1)}
-    if when == "call" or (when == "setup" and not report.passed):
-        values["judgements"] = dump([judgement for _, judgement in item.stash.get(RESULTS, [])])
-        values["measurements"] = json.dumps(item.stash.get(MEASUREMENTS, []))
-        values["is_refused"] = item.stash.get(_IS_REFUSED, False)
-    if hasattr(report, "wasxfail"):
-        values["is_quarantined"] = _is_quarantined(item)
-    for name, value in values.items():
-        setattr(report, f"pytest_cpg_{name}", value)
-
-
 def conclude(item: pytest.Item, spec: GateSpec, settings: Settings) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
     refusal = _refusal(item, spec, settings)
     if refusal:
-        item.stash[_FIRST_FAILURE] = refusal
-        item.stash[_IS_REFUSED] = True
+        item.stash[FIRST_FAILURE] = refusal
+        item.stash[IS_REFUSED] = True
         fail(refusal)
 
 
@@ -291,7 +268,7 @@ def _refusal(item: pytest.Item, spec: GateSpec, settings: Settings) -> str:
     if is_judged and spec.model and not item.stash.get(NAMED_MODEL, False):
         place = "--cpg-model" if spec.is_model_typed else "the marker"
         return _TWO_MODELS.format(place=place, model=spec.model)
-    return "\n\n".join(_failures(item, spec, settings))
+    return "\n\n".join(sections(item, spec, settings))
 
 
 def fail(message: str) -> NoReturn:
@@ -319,34 +296,6 @@ def clean_errors() -> Iterator[None]:
         if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
             raise
         fail(str(error))
-
-
-def _unhide(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Fail the report of a test that skipped itself in a comparison, or after its gate had failed.
-
-    unittest keeps what was skipped to itself, and pytest puts it in place of our failure.
-    """
-    is_expected = hasattr(report, "wasxfail")
-    # Whoever marks a test as one that fails may have any failure.
-    if not report.skipped or (is_expected and item.get_closest_marker("xfail")):
-        return
-    is_refused = any(judgement.reason is not None for _, judgement in item.stash.get(RESULTS, []))
-    if item.stash.get(ERRORS, []) or (is_refused and not is_expected):
-        report.outcome = "failed"
-        report.longrepr = item.stash.get(_FIRST_FAILURE, _HIDDEN)
-        if is_expected:
-            del report.wasxfail
-
-
-def _is_quarantined(item: pytest.Item) -> bool:
-    """Say whether a test that fails as expected was run, and fails the day that it passes."""
-    usual = item.config.getini("xfail_strict")
-    # pytest 9 has one setting more, for what is strict by default.
-    if usual is None:
-        usual = item.config.getini("strict")
-    markers = [mark.kwargs for mark in item.iter_markers("xfail")]
-    are_strict = (usual if (own := mark.get("strict")) is None else own for mark in markers)
-    return bool(markers) and all(are_strict) and all(mark.get("run", True) for mark in markers)
 
 
 def _markers(node: pytest.Item) -> list[pytest.Mark]:
@@ -389,24 +338,27 @@ def _comparison(
     return compare(result, accepted, level=result.level)
 
 
-def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str]:
-    """Return the failure section of every result that the marker does not accept."""
+def sections(
+    item: pytest.Item, spec: GateSpec, settings: Settings, *, is_failing: bool = False
+) -> list[str]:
+    """Return the section of every result that the marker does not accept, and keep what it lost.
+
+    With ``is_failing`` of every result, as the test fails for another reason.
+    """
     from pytest_cpg.render.failure import failure_text
-    from pytest_cpg.render.junit import properties
     from pytest_cpg.session_replay import keep_lost, node_from_here
 
-    failures = []
-    measured = item.stash[RESULTS]
-    for number, (result, judgement) in enumerate(measured, 1):
-        item.user_properties.extend(properties(result))
-        if judgement.reason is None:
+    texts = []
+    results = item.stash[RESULTS]
+    for number, (result, judgement) in enumerate(results, 1):
+        if judgement.reason is None and not is_failing:
             continue
         replay, not_kept = "", ""
         if not result.is_smoke:
             replay, not_kept = keep_lost(
                 item.config, result, gate=gate_id(item), nodeid=item.nodeid, comparison=number
             )
-        failures.append(
+        texts.append(
             failure_text(
                 result,
                 reason=judgement.reason,
@@ -421,4 +373,4 @@ def _failures(item: pytest.Item, spec: GateSpec, settings: Settings) -> list[str
                 film_problem=judgement.film_problem,
             )
         )
-    return failures
+    return texts

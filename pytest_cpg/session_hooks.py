@@ -162,9 +162,14 @@ class SessionHooks:
             os._exit(1)
         report = yield
         if item.get_closest_marker("cpg"):
-            from pytest_cpg.gate_item import put_on_report
+            from pytest_cpg.gate_item import sections
+            from pytest_cpg.gate_report import put_on_report
 
-            put_on_report(item, call.when, report)
+            def whole() -> str:
+                spec = self.gates.spec(item)
+                return "\n\n".join(sections(item, spec, self._settings, is_failing=True))
+
+            put_on_report(item, call, report, whole)
         return report
 
     def _share(self) -> None:

@@ -17,6 +17,7 @@ import pytest_cpg.accounting
 import pytest_cpg.findings
 import pytest_cpg.forecast
 import pytest_cpg.gate_item
+import pytest_cpg.gate_report
 import pytest_cpg.gate_session
 import pytest_cpg.gates.benchmark
 import pytest_cpg.ledger

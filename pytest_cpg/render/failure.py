@@ -47,6 +47,7 @@ def headline(
     *,
     fault: bool,
     strict: bool = False,
+    accepted: bool = False,
     drift: Comparison | None = None,
 ) -> str:
     """Return the first line: verdict, gap, interval and n within 80 columns."""
@@ -60,7 +61,9 @@ def headline(
         against = "in doubt"
     if fault and result.is_aa:
         against = "arms differ"
-    if result.is_oracle_too_weak:
+    if accepted:
+        against = "gate passed"
+    elif result.is_oracle_too_weak:
         against = "weak oracle"
     elif not fault and blindness(result, max_verdict):
         against = "blind gate"
@@ -70,7 +73,7 @@ def headline(
 def failure_text(
     result: GateResult,
     *,
-    reason: str,
+    reason: str | None,
     max_verdict: Verdict,
     model: str,
     nodeid: str,
@@ -85,8 +88,8 @@ def failure_text(
 
     Parameters
     ----------
-    reason : str
-        From `failure_reason` or `doubt`, or the text of ``drift``.
+    reason : str or None
+        From `failure_reason` or `doubt`, or the text of ``drift``; None where the gate passed.
     model : str
         What the learned arm was, for the header; may be empty.
     nodeid : str
@@ -106,16 +109,19 @@ def failure_text(
     """
     fault = reason in result.faults
     drifted = drift if drift is not None and reason == drift.text else None
-    strict = reason == doubt(result) and not fault
-    parts = [headline(result, max_verdict, fault=fault, strict=strict, drift=drifted), ""]
+    is_accepted = reason is None
+    strict = not (is_accepted or fault) and reason == doubt(result)
+    lead = headline(
+        result, max_verdict, fault=fault, strict=strict, accepted=is_accepted, drift=drifted
+    )
+    parts = [lead, ""]
     parts += _table(result)
     parts.append("")
     parts += _facts(result, model, drift)
-    parts.append("")
-    texts = explanation(result, max_verdict, fault=fault, drift=drifted)
-    if strict:
-        texts.append(_STRICT.format(doubt=reason))
-    parts += [_wrapped(text, "  ") for text in texts]
+    if not is_accepted:
+        texts = explanation(result, max_verdict, fault=fault, drift=drifted)
+        texts += [_STRICT.format(doubt=reason)] if strict else []
+        parts += ["", *(_wrapped(text, "  ") for text in texts)]
     if result.diagnosis is not None:
         parts += ["", *diagnosis_lines(result.diagnosis)]
     if films or film_problem:

@@ -440,3 +440,78 @@ def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
     assert run.returncode == 0, text
     assert "\x1b7 arm 1/3 oracle  0/20 episodes\x1b[K\x1b8" in text
     assert "\x1b[K" in text.rpartition("\x1b8")[2], "the line is wiped at the end"
+
+
+FAILING = """
+import unittest
+
+import pytest
+
+
+pytestmark = pytest.mark.cpg(task="track", model="mirrored", max_verdict={verdict!r})
+
+
+def test_gate(cpg):
+    assert cpg.learned.success_rate > 2, "mine"
+
+
+class TestCase(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def take(self, cpg):
+        self.result = cpg
+
+    def test_case(self):
+        self.assertGreater(self.result.learned.success_rate, 2)
+
+
+@pytest.fixture
+def broken(cpg):
+    raise RuntimeError("mine")
+
+
+def test_setup(broken): ...
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1"), ("--tb=native", "--show-capture=no")])
+@pytest.mark.parametrize(
+    ("verdict", "against", "between"),
+    [
+        ("INCONCLUSIVE", "> max INCONCLUSIVE", "The test failed by itself, too:"),
+        ("MODEL BOTTLENECK", "gate passed", "Above is what * The test failed by itself:"),
+    ],
+)
+def test_a_test_that_fails_by_itself_shows_its_gate_first(
+    repository, options, verdict, against, between
+):
+    repository.makepyfile(test_gates=FAILING.format(verdict=verdict))
+    result = repository.runpytest(*options, "--junit-xml=out.xml")
+    result.assert_outcomes(failed=2, errors=1)
+    for error in ("AssertionError: mine", "*Error: 0.0 not greater than 2", "RuntimeError: mine"):
+        section = [
+            f"MODEL BOTTLENECK gap +1.00 * {against}  n=20/arm",
+            "  learned *",
+            "  Replay the 20 lost episodes, *",
+            "  Rerun this gate exactly:",
+            between,
+            f"*{error}",
+        ]
+        result.stdout.fnmatch_lines(section)
+    assert len(list((repository.path / ".cpg" / "lost").glob("*.json"))) == 3
+    assert (repository.path / "out.xml").read_text(encoding="utf-8").count("cpg_verdict") == 3
+    if "--tb=native" not in options:
+        result.stdout.fnmatch_lines(["FAILED test_gates.py::test_gate - AssertionError: mine*"])
+
+
+def test_an_expected_failure_of_the_test_itself_stays_one(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.xfail(raises=AssertionError, strict=True)
+        @pytest.mark.cpg(task="track", model="mirrored")
+        def test_gate(cpg):
+            assert cpg.learned.success_count
+        """
+    )
+    repository.runpytest().assert_outcomes(xfailed=1)
