@@ -6,7 +6,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -14,6 +14,13 @@ from pytest_cpg.contracts import IncompleteError
 
 # A model that answers at all is broken off between two plans, where it can be said how far it got.
 _GRACE_SECONDS = 1.0
+# What is raised inside a model every second may be caught there every time.
+_LAST_SECONDS = 30.0
+_GIVEN_UP = (
+    "the model does not answer {seconds:g} s after its time was over ({reason}), and catches what "
+    "interrupts it. The session ends here, with exit code 1 and without reports. --cpg-workers=2 "
+    "ends a model that hangs, and goes on."
+)
 
 
 class Deadline:
@@ -25,11 +32,13 @@ class Deadline:
         From now on; infinite for no limit, not above 0 when there is none left.
     reason : str
         What set the limit, for the message.
+    give_up : callable
+        Ends the process in another thread, and says why, where a model cannot be interrupted.
     """
 
-    def __init__(self, seconds: float, reason: str) -> None:
+    def __init__(self, seconds: float, reason: str, give_up: Callable[[str], None]) -> None:
         self._begun = time.monotonic()
-        self._seconds, self._reason = seconds, reason
+        self._seconds, self._reason, self._give_up = seconds, reason, give_up
 
     def check(self) -> None:
         """Raise IncompleteError if the time has run out."""
@@ -41,7 +50,8 @@ class Deadline:
         """Interrupt also a model that does not answer.
 
         In the main thread and where the operating system has alarms, unless somebody else has set
-        one. Code that never returns to Python cannot be interrupted.
+        one. Where that is of no avail, the process ends: unless the model keeps all threads of
+        Python waiting.
         """
         self.check()
         if math.isinf(self._seconds) or not _is_alarm_free():
@@ -52,9 +62,14 @@ class Deadline:
         before = signal.signal(signal.SIGALRM, lambda *_: self._break_off(why))
         # Once more every second: what is raised inside a model may be caught there.
         signal.setitimer(signal.ITIMER_REAL, self._seconds + _GRACE_SECONDS, _GRACE_SECONDS)
+        text = _GIVEN_UP.format(seconds=_LAST_SECONDS, reason=self._reason)
+        last = threading.Timer(self._seconds + _LAST_SECONDS, self._give_up, [text])
+        last.daemon = True
+        last.start()
         try:
             yield
         finally:
+            last.cancel()
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 

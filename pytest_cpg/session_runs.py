@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -140,7 +142,7 @@ class SessionRuns:
         return Benchmark(
             design=design_of(spec, self.task(spec)),
             on_result=on_result,
-            deadline=lambda: self._deadline(spec),
+            deadline=lambda: self._deadline(gate, spec),
             instead=self._replay.take if self._replay else None,
             afterwards=self._film(node) if "render" in switches and not self._replay else None,
             diagnosed="never" if self._replay else self._settings.of_session("diagnose"),
@@ -195,13 +197,21 @@ class SessionRuns:
             return None
         return OracleCache(folder, max_bytes=_MOST_ARM_BYTES)
 
-    def _deadline(self, spec: GateSpec) -> Deadline:
+    def _deadline(self, gate: str, spec: GateSpec) -> Deadline:
         """Return how long a comparison that begins now may take."""
         from pytest_cpg.deadline import Deadline
+        from pytest_cpg.terminal import write_line
+
+        def give_up(text: str) -> None:
+            try:
+                write_line(self._config, "\n" + textwrap.fill(f"{gate}: {text}", 80))
+            finally:
+                os._exit(1)
 
         budget = self._settings.of_session("budget")
         left = budget + self._begun - time.monotonic() if budget else math.inf
         limit = spec.timeout or math.inf
         if limit <= left:
-            return Deadline(limit, f"timeout={limit:g}")
-        return Deadline(left, f"of --cpg-budget={budget:g}, {max(left, 0):.0f} s were left")
+            return Deadline(limit, f"timeout={limit:g}", give_up)
+        reason = f"of --cpg-budget={budget:g}, {max(left, 0):.0f} s were left"
+        return Deadline(left, reason, give_up)

@@ -396,7 +396,41 @@ ENDED = [
         ("os._exit in a thread after the session", IN_A_THREAD, "1 failed"),
     )
 ]
-ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED, *ENDED]
+CATCHES = """
+        while True:
+            try:
+                time.sleep(60)
+            except BaseException:
+                pass
+"""
+IS_NATIVE = """
+        import ctypes
+        mutex = ctypes.create_string_buffer(64)
+        for _ in range(2):
+            ctypes.CDLL(None).pthread_mutex_lock(mutex)
+"""
+GIVEN_UP = (
+    "test_gates.py::test_bad: the model does not answer 1 s after its time was over (timeout=0.5), "
+    "and catches what interrupts it. The session ends here, with exit code 1"
+)
+# Instead of half a minute.
+SOON = "\n\nimport pytest_cpg.deadline\n\npytest_cpg.deadline._LAST_SECONDS = 1.0\n"
+HANGS = [
+    Attack(
+        name=name,
+        tests=ENDS.format(line=line) + GOOD,
+        conftest=SOON,
+        options=("--cpg-timeout=0.5", *options),
+        said=said,
+        is_apart=True,
+    )
+    for name, line, options, said in (
+        ("a hang that catches every interruption", CATCHES, (), GIVEN_UP),
+        ("a hang in native code", IS_NATIVE, (), GIVEN_UP),
+        ("a hang of a worker", CATCHES, ("-n", "1"), "worker 'gw0' crashed"),
+    )
+]
+ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED, *ENDED, *HANGS]
 
 
 def run(repository, monkeypatch, attack):

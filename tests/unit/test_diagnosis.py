@@ -140,7 +140,7 @@ def benchmark_of(fault, watch, heard):
         on_measurement=heard.append,
         attempt=nullcontext,
         watch=watch,
-        deadline=lambda: Deadline(np.inf, "no limit"),
+        deadline=lambda: Deadline(np.inf, "no limit", print),
         execution=Execution(),
         diagnosed="auto",
     )
