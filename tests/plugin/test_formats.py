@@ -12,11 +12,6 @@ torch = pytest.importorskip("torch")
 
 from official_weights import dreamer, tdmpc2
 
-# A run of pytester forgets what it imports, and compiled modules cannot be imported twice.
-for module in ("jax", "onnxruntime", "onnxscript", "safetensors.torch", "torchrl.modules"):
-    if find_spec(module.partition(".")[0]):
-        import_module(module)
-
 TRACK = """
 import pytest
 
@@ -85,7 +80,13 @@ def to_onnx(model, path, *, rows=8, dtype=torch.float32, **options):
 
 @pytest.fixture(scope="module", autouse=True)
 def files(tmp_path_factory):
-    """Write every file before the first run of pytester, which forgets what torch imports."""
+    """Write every file, and import all that is slow, before the first run of pytester.
+
+    Such a run forgets what it imports, and compiled modules cannot be imported twice.
+    """
+    for module in ("jax", "onnxruntime", "safetensors.torch", "torchrl.modules"):
+        if find_spec(module.partition(".")[0]):
+            import_module(module)
     folder = tmp_path_factory.mktemp("written")
     network, pair = Pushed().eval(), (torch.rand(8, 1), torch.rand(8, 1))
     with warnings.catch_warnings():
