@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.diagnosis.answer_readings import indices, vector
-from pytest_cpg.diagnosis.true_steps import Asked, Reading, TrueSteps, centred, error
+from pytest_cpg.diagnosis.true_steps import Asked, Reading, Step, TrueSteps, centred, error
 
 # Two factors nearer than this are one.
 _SAME = 0.02
@@ -22,12 +22,12 @@ _MOST_ORDERED = 3
 
 
 class _Instead(NamedTuple):
-    """What to ask in place of the actions [N, J, A], as code, and what this is called."""
+    """What maps actions [..., A] to those to ask in their place, as code, and its name."""
 
     name: str
     code: str
     meaning: str
-    actions: FloatArray
+    of: Callable[[FloatArray], FloatArray]
 
 
 def of_actions(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Reading]:
@@ -41,7 +41,8 @@ def of_actions(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[
     if found is None:
         return
     count, tried, size = steps.actions.shape
-    plans = found.actions.reshape(-1, 1, size)
+    instead = found.of
+    plans = instead(steps.actions).reshape(-1, 1, size)
     read = asked.answers(np.repeat(np.arange(count), tried), plans).reshape(answers.shape)
     begun = np.broadcast_to(steps.begun, read.shape)
     three = [values[steps.checked] for values in (answers, read, begun)]
@@ -49,13 +50,17 @@ def of_actions(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[
     advice = f"Call {better}, or mend how it gets the action."
     errors = [error(values, true, steps.change) for values in three]
     claim = f"{better} {{fits}} than `model(o, a)`"
-    yield Reading(found.name, claim, found.meaning, advice, *errors)
+
+    def mended(model: Step) -> Step:
+        return lambda observations, actions: model(observations, instead(actions))
+
+    yield Reading(found.name, claim, found.meaning, advice, mended, *errors)
     # With answers as far off as that the actions may be right, and all else wrong.
     if errors[1] > errors[2]:
         return
     errors = [error(centred(values), centred(true), steps.effect) for values in three]
     claim = f"In {better} the effect of actions {{fits}} than in `model(o, a)`"
-    yield Reading(found.name, claim, found.meaning, advice, *errors)
+    yield Reading(found.name, claim, found.meaning, advice, mended, *errors)
 
 
 def _of_all(steps: TrueSteps, answers: FloatArray) -> _Instead | None:
@@ -75,14 +80,20 @@ def _of_all(steps: TrueSteps, answers: FloatArray) -> _Instead | None:
     order = linear_sum_assignment(cost)[1]
     if (order == np.arange(count)).all():
         return None
-    values, actions = steps.actions[0], steps.actions[:, order]
+    values = steps.actions[0]
+
+    def of(actions: FloatArray) -> FloatArray:
+        # Each of them is one of the set, exactly.
+        numbers = (actions[..., None, :] == values).all(axis=-1).argmax(axis=-1)
+        return np.asarray(values[order[numbers]])
+
     if np.array_equal(-values, values[order]):
-        return _signed("-a", actions)
+        return _signed("-a", of)
     size = values.shape[1]
     for columns in permutations(range(size)) if size <= _MOST_ORDERED else ():
         if np.array_equal(values[:, columns], values[order]):
-            return _ordered(f"a[:, {indices(np.array(columns))}]", actions)
-    return _ordered(f"actions[{indices(order)}[number of a]]", actions)
+            return _ordered(f"a[:, {indices(np.array(columns))}]", of)
+    return _ordered(f"actions[{indices(order)}[number of a]]", of)
 
 
 def _of_linear(steps: TrueSteps, asked: Asked) -> _Instead | None:
@@ -114,34 +125,35 @@ def _of_linear(steps: TrueSteps, asked: Asked) -> _Instead | None:
 
 def _as_code(steps: TrueSteps, scale: FloatArray, order: IntArray) -> _Instead | None:
     """Return actions whose numbers are in this order and then scaled; None where all stay."""
-    actions = steps.idle + scale * (steps.actions - steps.idle)[..., order]
+
+    def of(actions: FloatArray) -> FloatArray:
+        return np.asarray(steps.idle + scale * (actions - steps.idle)[..., order])
+
     is_ordered = bool((order != np.arange(len(order))).any())
     what = f"a[:, {indices(order)}]" if is_ordered else "a"
     if (np.abs(scale) == 1).all():
         if (scale == 1).all():
-            return _ordered(what, actions) if is_ordered else None
-        return _signed(f"-{what}" if (scale < 0).all() else f"{vector(scale)} * {what}", actions)
+            return _ordered(what, of) if is_ordered else None
+        return _signed(f"-{what}" if (scale < 0).all() else f"{vector(scale)} * {what}", of)
     factor = f"{scale[0]:g}" if (scale == scale[0]).all() else vector(scale)
     return _Instead(
         "ACTION SCALE",
         f"{factor} * {what}",
         "actions are in other units in the model, or move another mass",
-        actions,
+        of,
     )
 
 
-def _signed(code: str, actions: FloatArray) -> _Instead:
-    return _Instead(
-        "ACTION SIGN", code, "an action does in the model what its opposite should", actions
-    )
+def _signed(code: str, of: Callable[[FloatArray], FloatArray]) -> _Instead:
+    return _Instead("ACTION SIGN", code, "an action does in the model what its opposite should", of)
 
 
-def _ordered(code: str, actions: FloatArray) -> _Instead:
+def _ordered(code: str, of: Callable[[FloatArray], FloatArray]) -> _Instead:
     return _Instead(
         "ACTION ORDER",
         code,
         "the model takes actions, or their numbers, in another order",
-        actions,
+        of,
     )
 
 

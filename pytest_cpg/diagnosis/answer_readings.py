@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +18,22 @@ _MOST_SHOWN = 12
 
 def of_change(steps: TrueSteps, answers: FloatArray) -> Iterator[Reading]:
     """Yield readings of answers [N, J, O] as what changes."""
-    yield _read(
+    yield _answered(
         steps,
         answers,
-        steps.begun + answers,
+        lambda answer, begun: begun + answer,
         name="RETURNS THE CHANGE",
-        claim="`o + model(o, a)` {fits} than `model(o, a)`",
+        code="o + model(o, a)",
         meaning="the model returns the change, and the gate wants the next observation",
         advice="Return `o + model(o, a)`.",
     )
     rate = f"o + {steps.period:g} * model(o, a)"
-    yield _read(
+    yield _answered(
         steps,
         answers,
-        steps.begun + steps.period * answers,
+        lambda answer, begun: begun + steps.period * answer,
         name="RETURNS A RATE",
-        claim=f"`{rate}` {{fits}} than `model(o, a)`",
+        code=rate,
         meaning="the model returns the change per second, and the gate wants the next observation",
         advice=f"Return `{rate}`.",
     )
@@ -42,12 +42,12 @@ def of_change(steps: TrueSteps, answers: FloatArray) -> Iterator[Reading]:
 def of_scaled_change(steps: TrueSteps, answers: FloatArray) -> Reading:
     """Return the reading of answers [N, J, O] as a change in units of its own."""
     scale, offset = _line(steps, answers, steps.after - steps.begun)
-    return _read(
+    return _answered(
         steps,
         answers,
-        steps.begun + scale * answers + offset,
+        lambda answer, begun: begun + scale * answer + offset,
         name="RETURNS A SCALED CHANGE",
-        claim="`o + scale * model(o, a) + offset` {fits} than `model(o, a)`",
+        code="o + scale * model(o, a) + offset",
         meaning=f"the model returns a normalised change, with a scale of about {vector(scale)}",
         advice="Undo its normalisation: return `o + model(o, a) * std + mean`, of the changes "
         "that it was trained on.",
@@ -65,12 +65,12 @@ def of_order(steps: TrueSteps, answers: FloatArray) -> Reading:
     cost = np.where(np.isfinite(cost), cost, 1e9) + 1e-9 * (1 - np.eye(len(cost)))
     order: IntArray = linear_sum_assignment(cost)[1]
     code = f"model(o, a)[:, {indices(order)}]"
-    return _read(
+    return _answered(
         steps,
         answers,
-        answers[..., order],
+        lambda answer, _: answer[..., order],
         name="COLUMN ORDER",
-        claim=f"`{code}` {{fits}} than `model(o, a)`",
+        code=code,
         meaning="the model returns the columns of an observation in another order",
         advice=f"Return `{code}`.",
     )
@@ -82,12 +82,12 @@ def of_scale(steps: TrueSteps, answers: FloatArray) -> Iterator[Reading]:
     # What is off by a constant alone is biased.
     if (np.abs(scale - 1)[np.isfinite(steps.change)] <= _SCALED).all():
         return
-    yield _read(
+    yield _answered(
         steps,
         answers,
-        scale * answers + offset,
+        lambda answer, _: scale * answer + offset,
         name="COLUMN SCALE",
-        claim="`scale * model(o, a) + offset` {fits} than `model(o, a)`",
+        code="scale * model(o, a) + offset",
         meaning="the model returns observations that are normalised or in other units, with a "
         f"scale of about {vector(scale)}",
         advice="Undo its normalisation: return `model(o, a) * std + mean`, of the observations "
@@ -97,15 +97,14 @@ def of_scale(steps: TrueSteps, answers: FloatArray) -> Iterator[Reading]:
 
 def of_time(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Reading]:
     """Yield readings of steps of another length, or one too late."""
-    rows, first = np.arange(len(steps.observations)), steps.actions[:, 0]
-    yield from _of_delay(steps, asked, answers, rows, first)
+    rows, first, once = np.arange(len(steps.observations)), steps.actions[:, 0], answers[:, 0]
     count = steps.held.shape[1]
+    yield from _of_delay(steps, asked, once)
     for held in range(2, count + 1):
-        yield _read(
+        yield _in_time(
             steps,
-            answers[:, 0],
-            answers[:, 0],
-            true=steps.held[:, held - 1],
+            (once, steps.held[:, 0]),
+            (once, steps.held[:, held - 1]),
             name="STEP LENGTH",
             claim=f"`model(o, a)` {{fits}} as {held} steps with one action than as one",
             meaning=f"a step of the model is {held} of the task's",
@@ -114,10 +113,10 @@ def of_time(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Rea
         )
     repeated = asked.answers(rows, np.repeat(first[:, None], count, axis=1))
     for calls in range(2, count + 1):
-        yield _read(
+        yield _in_time(
             steps,
-            answers[:, 0],
-            repeated[:, calls - 1],
+            (once, steps.held[:, 0]),
+            (repeated[:, calls - 1], steps.held[:, 0]),
             name="STEP LENGTH",
             claim=f"After {calls} steps with one action the model {{fits}} than after one",
             meaning=f"{calls} steps of the model are one of the task's",
@@ -126,14 +125,13 @@ def of_time(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Rea
         )
 
 
-def _of_delay(
-    steps: TrueSteps, asked: Asked, answers: FloatArray, rows: IntArray, first: FloatArray
-) -> Iterator[Reading]:
-    then = asked.answers(rows, np.stack([first, steps.actions[:, 1]], axis=1))[:, 1]
-    yield _read(
+def _of_delay(steps: TrueSteps, asked: Asked, once: FloatArray) -> Iterator[Reading]:
+    rows = np.arange(len(steps.observations))
+    then = asked.answers(rows, steps.actions[:, :2])[:, 1]
+    yield _in_time(
         steps,
-        answers[:, 0],
-        then,
+        (once, steps.held[:, 0]),
+        (then, steps.held[:, 0]),
         name="ONE STEP LATE",
         claim="`rollout(latents, actions)[:, 1]` {fits} than `[:, 0]`",
         meaning="the rollout begins with the present state",
@@ -143,12 +141,10 @@ def _of_delay(
     # Where no action does nothing, what a late model does first is not known.
     if steps.idle.any():
         return
-    yield _read(
+    yield _in_time(
         steps,
-        then,
-        then,
-        true=steps.delayed,
-        usual=steps.second,
+        (then, steps.second),
+        (then, steps.delayed),
         name="ONE STEP LATE",
         claim="`model(o, a)` {fits} with the action of the step before",
         meaning="in the model an action acts one step late",
@@ -157,34 +153,50 @@ def _of_delay(
     )
 
 
-def _read(
+def _answered(
     steps: TrueSteps,
-    as_is: FloatArray,
-    read: FloatArray,
+    answers: FloatArray,
+    read: Callable[[FloatArray, FloatArray], FloatArray],
+    *,
+    name: str,
+    code: str,
+    meaning: str,
+    advice: str,
+) -> Reading:
+    """Return the reading of answers [N, J, O] by what they are and the observation before."""
+    rows, begun = steps.checked, np.broadcast_to(steps.begun, answers.shape)
+    as_is, is_read, nothing = (
+        error(values[rows], steps.after[rows], steps.change)
+        for values in (answers, read(answers, steps.begun), begun)
+    )
+    return Reading(
+        name,
+        f"`{code}` {{fits}} than `model(o, a)`",
+        meaning,
+        advice,
+        lambda model: (
+            lambda observations, actions: read(model(observations, actions), observations)
+        ),
+        as_is,
+        is_read,
+        nothing,
+    )
+
+
+def _in_time(
+    steps: TrueSteps,
+    as_is: tuple[FloatArray, FloatArray],
+    read: tuple[FloatArray, FloatArray],
     *,
     name: str,
     claim: str,
     meaning: str,
     advice: str,
-    true: FloatArray | None = None,
-    usual: FloatArray | None = None,
 ) -> Reading:
-    """Compare answers with the truth: [N, J, O] with all steps, [N, O] with first ones."""
-    rows, unit = steps.checked, steps.change
-    if usual is None:
-        usual = steps.after if as_is.ndim == steps.after.ndim else steps.after[:, 0]
-    if true is None:
-        true = usual
-    begun = steps.begun if true.ndim == steps.after.ndim else steps.observations
-    return Reading(
-        name,
-        claim,
-        meaning,
-        advice,
-        error(as_is[rows], usual[rows], unit),
-        error(read[rows], true[rows], unit),
-        error(np.broadcast_to(begun, true.shape)[rows], true[rows], unit),
-    )
+    """Return the reading by answers and truth [N, O], as they are held together and should be."""
+    pairs = (as_is, read, (steps.observations, read[1]))
+    errors = [error(x[steps.checked], y[steps.checked], steps.change) for x, y in pairs]
+    return Reading(name, claim, meaning, advice, None, *errors)
 
 
 def _line(steps: TrueSteps, given: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.diagnosis import action_readings, answer_readings, question_readings
 from pytest_cpg.diagnosis.result import Misreading
-from pytest_cpg.diagnosis.true_steps import Asked, Reading, TrueSteps
+from pytest_cpg.diagnosis.true_steps import Asked, Reading, TrueSteps, centred, error
 
 # Of what a step, or the choice of an action, changes: a nearer model needs no other reading.
 _LEAST_ERROR = 0.25
@@ -27,18 +29,31 @@ _EXACT = 1e-3
 _MOST_TIMES = 1000
 
 
-def misreading_of(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Misreading | None:
-    """Return how a model's answers [N, J, O] to all of these steps are misread, if they are.
+def reading_of(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Reading | None:
+    """Return the reading that a model's answers [N, J, O] to these steps want, if there is one.
 
     Simple readings have the first word: one with fitted numbers has to be as many times better
     again as the first has to be.
     """
     found = None
+    if not _is_off(answers, steps):
+        return None
     for tier in _tiers(steps, asked, answers):
         best = min(filter(is_shown, tier), key=lambda reading: reading.read, default=None)
         if best is not None and (found is None or _BETTER * max(best.read, _EXACT) < found.read):
             found = best
-    return None if found is None else _worded(found, steps, asked)
+        if found is not None and found.read <= _BETTER * _EXACT:
+            break
+    return found
+
+
+def _is_off(answers: FloatArray, steps: TrueSteps) -> bool:
+    """Say whether answers [N, J, O] are far enough off for another reading to be shown."""
+    rows, true = steps.checked, steps.after[steps.checked]
+    begun = np.broadcast_to(steps.begun, answers.shape)
+    off, still = (error(values[rows], true, steps.change) for values in (answers, begun))
+    of_actions = error(centred(answers)[rows], centred(true), steps.effect)
+    return off >= _LEAST_ERROR * still or of_actions >= _LEAST_ERROR
 
 
 def is_shown(reading: Reading) -> bool:
@@ -69,12 +84,30 @@ def _tiers(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Iter
         yield question_readings.of_normalised(steps, asked, answers)
 
 
-def _worded(found: Reading, steps: TrueSteps, asked: Asked) -> Misreading:
+def worded(
+    found: Reading, steps: TrueSteps, asked: Asked, *, regrets: tuple[float, float | None] | None
+) -> Misreading:
+    """Return a reading in words.
+
+    ``regrets`` are what the model's choices lose of what a random plan loses, as it is, and read
+    this way where that can be done; None where the former is too little to matter.
+    """
     times = found.as_is / found.read if found.read else math.inf
     often = f"{times:.0f}" if times < _MOST_TIMES else f"more than {_MOST_TIMES}"
     count = len(steps.checked) * steps.actions.shape[1]
     claim = found.claim.format(fits=f"fits {count} true steps {often} times better")
-    texts = [f"{claim}: {found.meaning}.", found.advice]
+    said = [f"{claim}: {found.meaning}."]
+    if regrets is not None and regrets[1] is not None:
+        said.append(
+            f"Read so, its choices lose {regrets[1]:.2f} of what a random plan loses, and not "
+            f"{regrets[0]:.2f}."
+        )
+    told = [found.advice]
     if not asked.takes_observations:
-        texts.append("Here `model(o, a)` is what is decoded after one action.")
-    return Misreading(name=found.name, summary=texts[0], recommendation=" ".join(texts[1:]))
+        told.append("Here `model(o, a)` is what is decoded after one action.")
+    return Misreading(
+        name=found.name,
+        summary=" ".join(said),
+        recommendation=" ".join(told),
+        is_decisive=regrets is not None,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.diagnosis.answer_readings import indices, of_scale, of_scaled_change, vector
-from pytest_cpg.diagnosis.true_steps import Asked, Reading, TrueSteps, error
+from pytest_cpg.diagnosis.true_steps import Asked, Reading, Step, TrueSteps, error
 
 # States with one action each by which the best of many ways to ask is chosen.
 _TRIED = 16
@@ -85,8 +85,18 @@ def of_normalised(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterat
             meaning="the model was trained on normalised observations, and is given others",
             advice="Normalise what it is given, and undo it of what it returns, with the means "
             "and deviations of its training.",
+            mended=_normalising(read, steps.mean, deviation),
             as_is=_error(steps, answers),
         )
+
+
+def _normalising(
+    read: Reading, mean: FloatArray, deviation: FloatArray
+) -> Callable[[Step], Step] | None:
+    mended = read.mended
+    if mended is None:
+        return None
+    return lambda model: mended(lambda o, a: model((o - mean) / deviation, a))
 
 
 def _asked_so(
@@ -105,6 +115,7 @@ def _asked_so(
         f"`{code}` {{fits}} than `model(o, a)`",
         meaning,
         f"Return `{code}`.",
+        lambda model: lambda o, a: way.answered(model(way.asked(o), a)),
         _error(steps, answers),
         _error(steps, read),
         _error(steps, np.broadcast_to(steps.begun, read.shape)),

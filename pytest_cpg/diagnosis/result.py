@@ -98,11 +98,14 @@ class Misreading:
         What it is, in capitals.
     summary, recommendation : str
         The reading that fits and how much better, and what to type.
+    is_decisive : bool
+        Whether the model's choices lose by it, also without a planner that searches for errors.
     """
 
     name: str
     summary: str
     recommendation: str
+    is_decisive: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +127,7 @@ class Diagnosis:
     seconds : float
         What it took.
     misreading : Misreading or None
-        How the model is misread: to be mended before anything else is, as all numbers are those
-        of the model as it is read.
+        How the model is misread; all numbers are those of the model as it is read.
     """
 
     cause: Cause
@@ -143,6 +145,12 @@ class Diagnosis:
     def named(self) -> str:
         """The cause, or both; empty where there is none to name."""
         return " and ".join(one.value for one in (self.cause, self.second) if one != Cause.NONE)
+
+    @property
+    def is_misread(self) -> bool:
+        """Whether a misreading is to be mended before any cause, or there is no other."""
+        found = self.misreading
+        return found is not None and (found.is_decisive or self.cause == Cause.NONE)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Diagnosis:

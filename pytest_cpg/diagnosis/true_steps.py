@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 _STILL = 0.01
 # Rounding alone makes a constant differ by a few parts in 1e16.
 _NEGLIGIBLE = 1e-9
+
+# Maps observations [B, O] and actions [B, A] to what is observed next, or answered [B, O].
+Step: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,6 +119,8 @@ class Reading(NamedTuple):
         What fits better than what, with ``{fits}`` for how much better.
     meaning, advice : str
         What this says of the model, and what to do.
+    mended : callable or None
+        Makes the step of a model read this way from what it answers; None where nothing does.
     as_is, read : float
         Errors of the model as it is, and read this way, on steps that nothing was fitted on.
     nothing : float
@@ -126,6 +131,7 @@ class Reading(NamedTuple):
     claim: str
     meaning: str
     advice: str
+    mended: Callable[[Step], Step] | None
     as_is: float
     read: float
     nothing: float

@@ -62,7 +62,7 @@ def evidence_of(
         coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
     return Evidence(
         **{"drawn": None, "rescored": None, "observed": None, "distances": None, **found},
-        objective=_objective(design.planner),
+        objective=objective_of(design.planner),
         remaining=design.task.budget - decisions.at,
         memory=_memory(bound["learned"]),
         episodes=decisions.episodes,
@@ -71,7 +71,7 @@ def evidence_of(
     )
 
 
-def _objective(planner: Planner) -> Objective:
+def objective_of(planner: Planner) -> Objective:
     """Return what a planner chooses plans for, as far as we know."""
     given: Any = getattr(planner, "objective", "best")
     return given if given in get_args(Objective) else "best"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from pytest_cpg.contracts import (
     Task,
 )
 from pytest_cpg.diagnosis import Misreading, TrainingStates
-from pytest_cpg.diagnosis.misreadings import misreading_of
-from pytest_cpg.diagnosis.true_steps import Asked, TrueSteps
+from pytest_cpg.diagnosis.losses import LEAST_REGRET
+from pytest_cpg.diagnosis.misreadings import reading_of, worded
+from pytest_cpg.diagnosis.true_steps import Asked, Reading, Step, TrueSteps
+from pytest_cpg.gates.choices import Choices
 from pytest_cpg.gates.decisions import Decisions
 from pytest_cpg.gates.design import Design
 from pytest_cpg.world_models import BoundModel
@@ -30,6 +33,8 @@ _STATES = 64
 _ACTIONS, _MOST_ACTIONS = 4, 16
 # A step of a model may be so many of the task, or the other way round.
 _HELD = 10
+# With a reading that leaves more of what choices lose, it is not what they lose by.
+_MOST_LEFT = 0.75
 # Second spawn key of the actions; others are in questions.py.
 _TRIED = 6
 
@@ -41,11 +46,20 @@ def misread(
     *,
     trained: TrainingStates | str,
 ) -> Misreading | None:
-    """Return how the learned model is misread, if that is shown at some of these decisions.
+    """Return how the learned model is misread at some of these decisions, if it is.
 
-    None also where its answers cannot be compared with observations. ``trained`` is as of
-    `evidence_of`.
+    None also where its choices are shown to be no better for it, or its answers cannot be compared
+    with observations. ``trained`` is as of `evidence_of`.
     """
+    # Of answers to what a model was never meant to be asked.
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _misread(design, learned, decisions, trained)
+
+
+def _misread(
+    design: Design, learned: BoundModel, decisions: Decisions, trained: TrainingStates | str
+) -> Misreading | None:
     count = len(decisions.rows)
     decisions = decisions.take(np.linspace(0, count - 1, min(count, _STATES)).round().astype(int))
     steps, known = _true_steps(design, decisions, trained)
@@ -55,7 +69,39 @@ def misread(
     rows = np.repeat(np.arange(len(known)), steps.actions.shape[1])
     plans = steps.actions.reshape(len(rows), 1, -1)
     answers = asked.answers(rows, plans).reshape(steps.after.shape)
-    return misreading_of(steps, asked, answers)
+    reading = reading_of(steps, asked, answers)
+    if reading is None:
+        return None
+    # Where states are rated, and not what is observed of them, predictions are not.
+    if callable(getattr(design.task, "score_states", None)):
+        return worded(reading, steps, asked, regrets=None)
+    as_is, read = _regrets(Choices(design, decisions.take(known)), asked, reading)
+    is_decisive = as_is > LEAST_REGRET
+    if is_decisive and read is not None and read > _MOST_LEFT * as_is:
+        return None
+    return worded(reading, steps, asked, regrets=(as_is, read) if is_decisive else None)
+
+
+def _regrets(choices: Choices, asked: Asked, reading: Reading) -> tuple[float, float | None]:
+    """Return the regret of choices by what the model predicts as it is, and read otherwise.
+
+    None for the latter where nothing makes the model's step another.
+    """
+
+    def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
+        return asked.answers(choices.rows, actions[:, None], observations)[:, 0]
+
+    def decoded(observations: FloatArray, plans: FloatArray) -> FloatArray:
+        del observations
+        return asked.answers(choices.rows, plans)
+
+    def regret(way: Callable[[Step], Step]) -> float:
+        # Step by step where it can be: what is wrong along a plan alone is no misread step.
+        if asked.takes_observations:
+            return choices.regret(choices.followed(way(step)))
+        return choices.regret(way(decoded)(choices.plans, choices.plans))
+
+    return regret(lambda model: model), None if reading.mended is None else regret(reading.mended)
 
 
 def _true_steps(
@@ -127,9 +173,7 @@ def _asked(learned: BoundModel, latents: FloatArray, observations: FloatArray) -
         if given is not None:
             asked = np.concatenate([given, asked[:, size:]], axis=1)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = read(learned.rollout(asked, plans))
+            found = read(learned.rollout(asked, plans))
         except IncompleteError:
             raise
         # A model may raise anything for what it was never meant to be asked.

@@ -51,13 +51,20 @@ class Plot:
 def heading(diagnosis: Diagnosis) -> str:
     """Return how the model is misread, or its cause or causes, or that there is none to name."""
     named = diagnosis.named or "no cause named"
-    return f"{_TITLE}: {named if diagnosis.misreading is None else diagnosis.misreading.name}"
+    if diagnosis.misreading is not None and diagnosis.is_misread:
+        named = diagnosis.misreading.name
+    return f"{_TITLE}: {named}"
 
 
 def sentences(diagnosis: Diagnosis) -> str:
-    """Return what was found and what to do: of a misreading first, as it is behind all else."""
-    said = diagnosis if diagnosis.misreading is None else diagnosis.misreading
-    return " ".join(filter(None, (said.summary, said.recommendation)))
+    """Return what was found and what to do, of how a model is misread and else of the cause.
+
+    Of both, where it is not shown that the former is what decides.
+    """
+    said = [] if diagnosis.is_misread else [diagnosis.summary, diagnosis.recommendation]
+    if diagnosis.misreading is not None:
+        said += [diagnosis.misreading.summary, diagnosis.misreading.recommendation]
+    return " ".join(filter(None, said))
 
 
 def size(diagnosis: Diagnosis) -> str:
@@ -76,13 +83,13 @@ def numbers(measure: Measure) -> str:
 
 
 def diagnosis_lines(diagnosis: Diagnosis) -> list[str]:
-    """Return at most 12 lines of at most 80 columns; more where two causes are named.
+    """Return at most 12 lines of at most 80 columns; more where two causes, or readings, are named.
 
     The numbers of a model that is misread are not its own, and left to the files.
     """
     causes = diagnosis.cause, diagnosis.second
     shown = {*_SHOWN, *(_OF_CAUSE.get(cause, "") for cause in causes)}
-    if diagnosis.misreading is not None:
+    if diagnosis.is_misread:
         shown = set()
     lines = [f"  {heading(diagnosis)} ({size(diagnosis)})"]
     for measure in diagnosis.measures:

@@ -234,7 +234,7 @@ def _numbers(result: GateResult) -> dict[str, str]:
 
 def _advice(result: GateResult) -> str:
     """Say what to do about a gap, as far as it is known why it is there."""
-    if result.diagnosis is not None and result.diagnosis.misreading is not None:
+    if result.diagnosis is not None and result.diagnosis.is_misread:
         return _ADVICE_ON_READING
     if _loses_by_score(result):
         return f"What loses is how it rates plans. {advice_on_score(result.swapped)}"

@@ -2,15 +2,16 @@
 
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pytest
 from faulty_models import Fault, Late, OwnReward, Puck, faults, named, perfect
 from misreadings import conventions, misreading_in
 
-from pytest_cpg.diagnosis import Diagnosis, TrainingStates
-from pytest_cpg.render.diagnosis import diagnosis_lines
+from pytest_cpg.diagnosis import Cause, Diagnosis, TrainingStates
+from pytest_cpg.gates.choices import Choices
+from pytest_cpg.render.diagnosis import diagnosis_lines, heading, sentences
 from pytest_cpg.tasks import TASKS
 
 CONVENTIONS = conventions(perfect, Puck())
@@ -109,7 +110,7 @@ class Decoding:
         return 2 * Puck().rollout(latents / 2, actions)
 
     def decode(self, latents):
-        return latents[..., [2, 3, 0, 1]] / 2
+        return latents[..., [0, 2, 1, 3]] / 2
 
 
 def test_what_is_decoded_is_read_as_well():
@@ -138,6 +139,58 @@ def test_moves_of_a_grid_that_are_mixed_up_are_told():
     assert (found.name, "a[:, [1, 0]]" in found.summary) == ("ACTION ORDER", True)
     assert misreading_in(task, lambda o, a: task.step(o, -a)).name == "ACTION SIGN"
     assert misreading_in(task, task.step) is None
+
+
+class Faint:
+    """Right for so many steps, with the sign of a column that nothing reads, and still then."""
+
+    def rollout(self, latents, actions):
+        other = np.array([1.0, 1.0, 1.0, 1.0, -1.0])
+        reached = Dial().rollout(latents * other, actions[:, :3]) * other
+        return reached[:, np.minimum(np.arange(actions.shape[1]), 2)]
+
+
+@dataclass(frozen=True)
+class Dial(Puck):
+    """A puck beside a dial that goes up at every step, and that no score reads."""
+
+    observation_size: int = 5
+
+    def reset(self, seeds):
+        return np.concatenate([super().reset(seeds), np.ones((len(seeds), 1))], axis=1)
+
+    def step(self, states, actions):
+        return self.rollout(states, actions[:, None])[:, 0]
+
+    def rollout(self, states, actions):
+        pucks = super().rollout(states[:, :4], actions)
+        turned = states[:, 4:] + np.arange(1, actions.shape[1] + 1)
+        return np.concatenate([pucks, turned[..., None]], axis=2)
+
+    def score(self, observations):
+        return super().score(observations[..., :4])
+
+
+def test_a_harmless_misreading_does_not_hide_a_cause():
+    found = misreading_in(Dial(), Faint())
+    assert (found.name, found.is_decisive) == ("COLUMN SCALE", False)
+    assert "Read so" not in found.summary
+    compounding = Diagnosis(
+        cause=Cause.COMPOUNDING_ERROR, summary="S.", recommendation="R.", misreading=found
+    )
+    assert heading(compounding) == "Why the gap is there: COMPOUNDING ERROR"
+    assert sentences(compounding) == f"S. R. {found.summary} {found.recommendation}"
+    nothing = replace(compounding, cause=Cause.NONE)
+    assert heading(nothing) == "Why the gap is there: COLUMN SCALE"
+    assert sentences(nothing) == f"{found.summary} {found.recommendation}"
+
+
+def test_a_reading_that_wins_nothing_back_is_not_named():
+    assert misreading_in(Puck(), CONVENTIONS["the change"].model) is not None
+    regrets = iter([0.5, 0.4])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Choices, "regret", lambda *_: next(regrets))
+        assert misreading_in(Puck(), CONVENTIONS["the change"].model) is None
 
 
 def test_a_diagnosis_begins_with_the_misreading_and_keeps_its_numbers():
