@@ -60,7 +60,8 @@ class Choices:
         is_liked = liked == liked.min(axis=1, keepdims=True, initial=np.inf)
         chosen = (true * is_liked).sum(axis=1) / is_liked.sum(axis=1)
         chance = (true.mean(axis=1) - best).sum()
-        return float((chosen - best).sum() / chance) if chance > 0 else 0.0
+        # Rounding may leave a part in 1e16 below 0.
+        return max(0.0, float((chosen - best).sum() / chance)) if chance > 0 else 0.0
 
     def _costs(self, observations: FloatArray) -> FloatArray:
         """Return what plans cost [N, K] by what is observed along them [B, H, O]."""
