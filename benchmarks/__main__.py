@@ -11,7 +11,7 @@ import platform
 import sys
 from importlib.metadata import version
 
-from benchmarks import arms, latent, page, spread, startup, wall
+from benchmarks import arms, diagnosis, latent, page, spread, startup, wall
 
 
 def main() -> None:
@@ -33,6 +33,8 @@ def main() -> None:
         spread.narrow,
         spread.wide,
         spread.cluster,
+        diagnosis.cartpole,
+        diagnosis.acrobot,
         page.large,
         startup.added,
     ):

@@ -21,7 +21,7 @@ TRANSITIONS = 2000
 def cost(name: str, planner: Planner, *, episodes: int, starts: str = "sampled") -> Row:
     """Compare the diagnosis of an MLP trained on little with its gate, and print what it says."""
     task = TASKS[name]()
-    transitions = collect_transitions(task, TRANSITIONS, seed=0)
+    transitions = collect_transitions(task, count=TRANSITIONS, seed=0)
     learned, oracle = train_mlp(transitions, seed=0), OracleDynamics(task)
     design = Design(
         task=task,

@@ -142,7 +142,7 @@ class Questions:
         scores: dict[str, list[FloatArray]] = {name: [] for name in rated}
         for latents in chain([imagined], self._resumed(followed[..., size:], plans)):
             for name, rate in rated.items():
-                scores[name].append(self._within(rate(latents)))
+                scores[name].append(self._within(rate(latents), horizon=plans.shape[2]))
         found |= {name: np.stack(parts, axis=1) for name, parts in scores.items()}
         if model.noise_size:
             # As the planner sees them.
@@ -159,7 +159,7 @@ class Questions:
         return _Answers(found, imagined[:, LEARNED].copy())
 
     def _resumed(self, known: FloatArray, plans: FloatArray) -> Iterator[FloatArray]:
-        """Yield latents [N, C, H, Z] of plans resumed from the truth; nan before, and where lost.
+        """Yield what is left of plans [N, C, H', Z], resumed from the truth; nan where it is lost.
 
         ``known`` [N, C, H, Z] is what the model makes of the truth.
         """
@@ -172,8 +172,7 @@ class Questions:
             reached = self._imagination.rollout(
                 begun.reshape(-1, begun.shape[2]), rest.reshape(-1, *rest.shape[2:])
             )
-            found = np.full(known.shape, np.nan)
-            found[:, :, done:] = reached.reshape(found[:, :, done:].shape)
+            found = reached.reshape(*rest.shape[:3], -1)
             yield np.where(is_known[..., None], found, np.nan)
 
     def _distances(self, trained: TrainingStates, truth: FloatArray) -> FloatArray:
@@ -246,10 +245,12 @@ class Questions:
         scores = self._task.score(observe(known.reshape(-1, *known.shape[2:])))
         return np.where(is_known, scores.reshape(is_known.shape), np.inf)
 
-    def _within(self, scores: FloatArray) -> FloatArray:
-        """Leave steps past the budget out."""
-        steps = np.arange(scores.shape[-1])
-        return np.where(steps < self._remaining[:, None, None], scores, np.inf)
+    def _within(self, scores: FloatArray, *, horizon: int | None = None) -> FloatArray:
+        """Leave steps past the budget out, and fill up to the horizon before the first ones."""
+        missing = 0 if horizon is None else horizon - scores.shape[2]
+        whole = np.pad(scores, ((0, 0), (0, 0), (missing, 0)), constant_values=np.inf)
+        steps = np.arange(whole.shape[2])
+        return np.where(steps < self._remaining[:, None, None], whole, np.inf)
 
 
 def _stacked(rows: FloatArray, count: int) -> FloatArray:
