@@ -304,7 +304,7 @@ class Ledger:
         before = self.entries.get(gate)
         if before is None:
             self.entries[gate] = entry
-        elif entry.attempt > before.attempt and entry.judgements:
+        elif entry.attempt > before.attempt and (entry.judgements or entry.measurements):
             self.entries[gate] = replace(entry, earlier=(*before.earlier, before.found))
         elif entry.fails:
             self.entries[gate] = replace(

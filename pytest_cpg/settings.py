@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from pytest_cpg.options import OPTIONS, PREFIX, SWITCHES, Option
-from pytest_cpg.processors import SHARERS
 
 # What decides a gate, and is asked of all of them alike.
 _OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
@@ -138,13 +137,14 @@ def read_settings(config: pytest.Config) -> Settings:
 
 def _check_variables() -> None:
     """Refuse a variable of the environment that bears our prefix and means nothing."""
+    asked = sorted(name for name in os.environ if name.startswith(PREFIX))
+    if not asked:
+        return
+    from pytest_cpg.processors import SHARERS
+
     known = {option.variable for option in OPTIONS if not option.is_for_one_run}
-    # Set for worker processes, which may start a session of their own.
-    unknown = sorted(
-        name
-        for name in os.environ
-        if name.startswith(PREFIX) and name not in known and name != SHARERS
-    )
+    # The one is set for worker processes, which may start a session of their own.
+    unknown = [name for name in asked if name not in (*known, SHARERS)]
     if not unknown:
         return
     from pytest_cpg.registry import did_you_mean

@@ -260,7 +260,7 @@ def _facts(result: GateResult, model: str, drift: Comparison | None) -> list[str
     facts += [
         ("task", _task(result)),
         ("planner", result.planner),
-        ("swapped", ", ".join(result.swapped) + (f" ({model})" if model else "")),
+        ("swapped", (", ".join(result.swapped) or "nothing") + (f" ({model})" if model else "")),
         ("weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"),
         ("stored arms", "; ".join(one for one in result.reuse if one not in result.notes)),
         ("cost", _cost(result)),

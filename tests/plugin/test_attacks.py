@@ -3,6 +3,7 @@
 Every row is one way that was found. A bad model is at work in each of them.
 """
 
+import json
 import os
 import re
 import sys
@@ -62,7 +63,31 @@ class Attack:
     is_apart: bool = False
 
 
+LOST = {
+    "schema": 1,
+    "gate": "test_gates.py::test_bad",
+    "nodeid": "test_gates.py::test_bad",
+    "task": "track",
+    "planner": "",
+    "budget": 30,
+    "seed": 0,
+    "starts": "sampled",
+    "metric": "success",
+    "oracle_steps": [9],
+    "weights": "",
+    "versions": {},
+}
 SETTINGS = [
+    *(
+        Attack(
+            name=f"a replay of episode {episode}",
+            files={"lost.json": json.dumps({**LOST, "episodes": [episode]})},
+            options=("--cpg-replay=lost.json",),
+            code=4,
+            said=f"it names episode {episode}, and a replay goes to 999999. Run the gate again",
+        )
+        for episode in (10**18, 2**64)
+    ),
     Attack(
         name="a misspelt variable",
         tests=GOOD,
@@ -503,3 +528,10 @@ def test_the_recipe_for_an_ini_file_misses_the_plugin(repository, text):
     result = repository.runpytest("-p", "no:cpg")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "Missing required plugins: pytest-cpg" in result.stderr.str()
+
+
+def test_a_baseline_that_is_written_need_not_be_there(repository):
+    repository.makepyfile(test_gates=HEAD + GOOD)
+    option = "--cpg-baseline=new.json"
+    assert repository.runpytest(option, "--cpg-update-baseline", "--cpg-force").ret == 0
+    assert repository.runpytest(option).ret == 0
