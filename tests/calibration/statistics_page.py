@@ -1,0 +1,140 @@
+"""The page docs/statistics.md: a summary in plain words, and one section per measured table."""
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+SUMMARY = """\
+# Statistics
+
+In plain words; every figure is from a table below, at the defaults (level 0.95, nominal 2.5 %).
+
+**What a gate promises.** A model as good as the oracle reads MODEL BOTTLENECK in at most 3.26 % of
+runs, whatever its success rate and the number of episodes from 10 to 200, and in fewer where the
+arms win and lose the same starts. With `margin=`, a model that loses the margin passes in at most
+2.50 % of runs. `stop="sequential"` and `"anytime"` keep 2.5 % over all looks together. A model that
+did not change reads REGRESSED in at most 2.2 % of runs.
+
+**What a green gate does not say.** A small drop passes: at 50 episodes and an oracle that solves
+all, one of 0.131 fails 4 times in 5, and a smaller one less often. The summary of a session says it
+for its gates. MODEL AS GOOD AS ORACLE is a proof only with a margin.
+
+**Where the promise does not hold.**
+
+- *Luck that was chosen.* Beside the best of 10 equal checkpoints as baseline, a model just as good
+  reads REGRESSED in 9.2 % of runs (rate 0.5, 50 episodes). A checkpoint that was chosen on the
+  gate's own starts fails too seldom: choose with another `--cpg-seed`.
+- *A lucky oracle arm that is stored* fails 23.1 % of merges while it is kept (rate 0.5, 150
+  episodes, independent arms).
+- *Unequal arms.* `oracle_episodes=1500` beside 10 learned episodes: 4.71 % false alarms.
+- *Rare disasters.* With `metric="return"`, an oracle that is 1 ahead on most starts and 19 behind
+  on 1 in 20: 60.5 % of gates of 10 starts are sure of the wrong sign, of 50 starts 7.5 %.
+- *Recipes that work or fail.* Three checkpoints of 50 episodes, of a recipe of which 30 % work:
+  29.5 % false alarms.
+- *Arms that disagree on every start*, which no planner makes: 10.13 % at 50 episodes.
+- *Many gates.* Ten of them: an alarm in 25.1 % of sessions, in 3.41 % with Holm's correction.
+
+`make calibrate` measures this page again: tables are by exact enumeration where nothing else is
+said, and the tests assert the bounds that matter.
+"""
+# Sections in the order of the page, by what a reader looks for. Others come last.
+GROUPS = {
+    "What one gate gets wrong": (
+        "False alarms at every number of episodes",
+        "False alarms of the intervals",
+        "False alarms with more oracle episodes",
+        "Checkpoints chosen on the starts of their gate",
+        "False alarms while a stored oracle arm is lucky",
+        "Simulated gates without a gap",
+        "AS GOOD by raw rates",
+        "Oracles that min_oracle fails",
+        "Blind gates whose oracle is strong",
+    ),
+    "What it finds": (
+        "Power of gates of fixed size",
+        "Gaps found with a chance of 80 %",
+        "Power that pairing may cost",
+        "Power that is reached and lost again",
+    ),
+    "Margins": (
+        "Proving a margin at a fixed size",
+        "Chance to prove a margin with a model that is as good as the oracle",
+        "Proving a margin early",
+    ),
+    "Stopping early": (
+        "Stopping early, at most 150 episodes per arm",
+        "Sequential boundaries without a margin",
+        "Sequential boundaries with a margin of 0.05",
+        "Sequential boundaries with a margin of 0.1",
+        "Sequential boundaries with a margin of 0.2",
+        "Bets",
+        "Looking early with a plain interval",
+    ),
+    "Baselines": (
+        "McNemar's exact test against a baseline",
+        "False REGRESSED against a baseline that was chosen",
+    ),
+    "Many gates": ("Families of ten gates", "Far tails"),
+    "Recipes": (
+        "Recipes that work or fail",
+        "Recipes of several checkpoints, own starts",
+        "Recipes of several checkpoints, same starts",
+        "Recipes of several checkpoints, power",
+    ),
+    "Returns": ("Skewed returns without a gap", "Mean returns, paired", "Normalised returns"),
+    "Rankings": (
+        "Rank intervals of several models on the same starts",
+        "Rank correlation of a metric with planning success: exact success rates",
+        "Rank correlation of a metric with planning success: success in 10 episodes",
+    ),
+    "Diagnosis": ("Diagnosis: causes named for constructed faults",),
+}
+
+
+class Page:
+    """Sections by title: a run replaces the sections that it measured and keeps the others."""
+
+    def __init__(self):
+        self.sections = {}
+
+    def table(self, title, columns, rows, *, note):
+        """Set a section: a note that says what was measured and how, and a table.
+
+        ``rows`` are sequences of text or numbers; give numbers as text to choose their digits.
+        """
+        lines = [columns, ["---"] * len(columns), *rows]
+        body = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+        self.sections[title] = f"\n{note}\n\n{body}\n"
+        print(f"\n{title}\n{note}\n{body}")
+
+    def merged_into(self, text):
+        """Return the page with these sections in place of the old ones of their titles."""
+        sections = {**sections_of(text), **self.sections}
+        known = [title for titles in GROUPS.values() for title in titles]
+        order = [title for title in known if title in sections]
+        order += [title for title in sections if title not in known]
+        parts = [f"{SUMMARY}\n{_contents(sections)}"]
+        parts += [f"## {title}\n{sections[title]}" for title in order]
+        return "\n".join(part.strip("\n") + "\n" for part in parts)
+
+
+def sections_of(text):
+    """Return the sections of a page by title."""
+    _, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+
+
+def _contents(sections):
+    """Return one line of links for every group."""
+    lines, known = [], {title for titles in GROUPS.values() for title in titles}
+    others = {"More": [title for title in sections if title not in known]}
+    for group, titles in {**GROUPS, **others}.items():
+        links = [f"[{title}](#{_anchor(title)})" for title in titles if title in sections]
+        if links:
+            lines.append(f"- **{group}**: {'; '.join(links)}")
+    return "\n".join(lines)
+
+
+def _anchor(title):
+    """Return what GitHub makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

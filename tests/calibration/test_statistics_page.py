@@ -1,0 +1,40 @@
+"""The page itself: its summary quotes what its tables measured, and finds every section."""
+
+import re
+
+from statistics_page import GROUPS, PAGE, SUMMARY, Page, sections_of
+
+
+def test_every_figure_of_the_summary_stands_in_a_table():
+    tables = "\n".join(sections_of(PAGE.read_text(encoding="utf-8")).values())
+    measured = set(re.findall(r"\d+\.\d+", tables))
+    # Some tables give shares in place of percentages.
+    measured |= {f"{100 * float(number):g}" for number in measured}
+    quoted = set(re.findall(r"(\d+\.\d+) % |one of (\d\.\d+)", SUMMARY.replace("\n", " ")))
+    figures = {percent or drop for percent, drop in quoted}
+    assert len(figures) > 8
+    assert figures <= measured
+
+
+def test_the_page_is_what_its_sections_and_summary_make_of_it():
+    text = PAGE.read_text(encoding="utf-8")
+    assert Page().merged_into(text) == text
+
+
+def test_every_section_is_linked_once_and_every_link_leads_somewhere():
+    text = PAGE.read_text(encoding="utf-8")
+    links = re.findall(r"\[([^\]]+)\]\(#([^)]+)\)", text)
+    assert [title for title, _ in links] == list(sections_of(text))
+    assert {anchor for _, anchor in links} == {
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title, _ in links
+    }
+    assert {title for titles in GROUPS.values() for title in titles} <= set(sections_of(text))
+
+
+def test_a_run_replaces_its_own_sections_and_keeps_the_others():
+    page = Page()
+    page.table("Bets", ["a"], [[1]], note="New.")
+    text = "# Old\n\n## Bets\n\nOld.\n\n## Far tails\n\nKept.\n"
+    sections = sections_of(page.merged_into(text))
+    assert sections["Bets"].strip().startswith("New.")
+    assert sections["Far tails"].strip() == "Kept."
