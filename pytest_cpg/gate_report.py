@@ -71,8 +71,10 @@ def _lead_by_gate(
 
     In the failure's text: sections of a report are not shown under --show-capture=no.
     """
+    from pytest_cpg.render.notation import for_log
+
     is_concluded = item.stash[IS_REFUSED]
-    text = item.stash[FIRST_FAILURE] if is_concluded else whole()
+    text = for_log(item.stash[FIRST_FAILURE] if is_concluded else whole())
     if is_concluded and text in (str(caught.value), report.longrepr):
         return
     is_refused = any(judgement.reason is not None for _, judgement in item.stash[RESULTS])
