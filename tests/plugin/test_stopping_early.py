@@ -146,6 +146,25 @@ def test_a_margin_is_judged_by_an_interval_that_holds_it(repository):
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "drop"),
+    [
+        (", episodes=50", "0.14"),
+        (', episodes=50, interval="tango"', "0.11"),
+        (", episodes=50, margin=0.2", "0.20"),
+        (', episodes=50, margin=0.2, max_verdict="INCONCLUSIVE"', "0.20"),
+        (', stop="sequential", max_episodes=50', "0.16"),
+        (', stop="anytime", max_episodes=50', "0.20"),
+    ],
+)
+def test_a_gate_that_passes_says_which_drops_it_could_not_have_seen(repository, more, drop):
+    gates(repository, good=("right", more))
+    result = repository.runpytest()
+    assert f" a drop below {drop} may pass: larger ones fail 4 times in 5" in result.outlines
+    quick = repository.runpytest("--cpg-quick")
+    assert not any("may pass" in line for line in quick.outlines)
+
+
 def test_a_margin_is_planned_with_the_interval_that_holds_it(repository):
     gates(repository, plain=("right", ""), open=("right", ", margin=0.15"))
     result = repository.runpytest("--cpg-plan")
