@@ -171,14 +171,11 @@ def _starts_needed(result: GateResult) -> int | None:
 def _meaning_of_blindness(result: GateResult) -> str:
     """Say what random actions did, and what would make a gate that fails them."""
     what = _BLIND_RETURNS if result.metric == "return" else _BLIND
+    mend = _MEND_TASK if _is_strong(result) else _MEND
     needed = _episodes_to_see(result)
     if needed is not None:
         option = "episodes" if result.stop == "fixed" else "max-episodes"
-        mend = _MEND_SIZE.format(needed=needed, option=option, seed=result.seed + 1)
-    elif _is_strong(result):
-        mend = _MEND_TASK
-    else:
-        mend = _MEND
+        mend += _MEND_SIZE.format(needed=needed, option=option, seed=result.seed + 1)
     return (what + mend + _ACCEPT_BLIND).format(**_numbers(result))
 
 
@@ -292,12 +289,12 @@ _MEND = (
     "(budget), or choose an easier task. "
 )
 _MEND_TASK = (
-    "Choose a task, starts or a goal that random actions fail (fewer steps by budget, a stricter "
-    'threshold), or judge metric="return". '
+    "Fix the gate: choose a task, starts or a goal that random actions fail (fewer steps by "
+    'budget, a stricter threshold), or judge metric="return". '
 )
 _MEND_SIZE = (
-    "The oracle is strong and the gate too small: at these rates about {needed} episodes tell it "
-    "from random actions -> --cpg-{option}={needed} --cpg-seed={seed}. "
+    "Or make it larger: at these rates about {needed} episodes tell the oracle from random actions "
+    "-> --cpg-{option}={needed} --cpg-seed={seed}. "
 )
 _ACCEPT_BLIND = (
     'To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'

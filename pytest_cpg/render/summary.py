@@ -224,9 +224,12 @@ def _remarks(judgement: Judgement, result: GateResult, outcome: str, verbosity: 
     if split:
         remarks.append(split)
     if result.looks and result.max_episodes and result.learned.episodes < result.max_episodes:
+        farther = result.chance.episodes
         remarks.append(
             f"stopped after {result.learned.episodes} of {result.max_episodes} episodes per arm: "
             f"the verdict was settled"
+            + f"; oracle and chance ran {farther} until theirs was"
+            * (farther > result.learned.episodes)
         )
     blind = blindness(result, parse_verdict(judgement.max_verdict))
     if blind is not None:
