@@ -8,8 +8,8 @@ import pytest
 from pytest_cpg.stats import (
     Verdict,
     agresti_caffo_interval,
+    margin_interval,
     rule_on_gap,
-    tango_interval,
 )
 from pytest_cpg.stats.enumeration import multinomial_chance
 from pytest_cpg.stats.power import gap_power
@@ -33,7 +33,7 @@ def passes_by_margin(table, n, margin):
     """Say so of the paired table of both arms; what is not proven does not pass."""
     both, oracle_only, chance_only, _ = table
     verdict = rule_on_gap(
-        tango_interval(**dict(zip(NAMES, table, strict=True))),
+        margin_interval(**dict(zip(NAMES, table, strict=True)), margin=margin),
         (both + oracle_only, n),
         (both + chance_only, n),
         margin=margin,
@@ -78,8 +78,9 @@ def test_a_gate_whose_oracle_is_strong_is_seldom_blind(statistics_page):
         note=(
             "Share of gates of fixed size in which acting at random would have passed, so that "
             "they fail as blind, at level 0.95 with independent arms: by Agresti-Caffo, "
-            "where random actions pass unless they are a MODEL BOTTLENECK, and by Tango's interval "
-            "with a margin, where they pass only if less than the margin is proven to be lost."
+            "where random actions pass unless they are a MODEL BOTTLENECK, and with a margin by "
+            "the interval that holds it (Tango), where they pass only if they are proven to lose "
+            "less."
         ),
     )
     for (n, chance, oracle, margin), share in found.items():
