@@ -22,7 +22,7 @@ _LEAST_ERROR = 0.25
 # A reading has to make the error so many times smaller.
 _BETTER = 5.0
 # And leave at most this, of the error of an answer that says that nothing happens.
-_MOST_LEFT = 0.5
+_MOST_LEFT = 0.75
 # What is nearer than this is right.
 _EXACT = 1e-3
 # Nobody needs to know whether it is a million times.
