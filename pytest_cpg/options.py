@@ -322,8 +322,8 @@ OPTIONS = (
         "string",
         "auto",
         "WHEN",
-        "say why a gap is there, from some episodes that are run again: of every MODEL BOTTLENECK "
-        "(auto, default), of every gate (always), or never; docs/diagnosis.md says how",
+        "say why a gap is there, from some episodes that are run again: of every MODEL or PLANNER "
+        "BOTTLENECK (auto, default), of every gate (always), or never; docs/diagnosis.md says how",
         is_for_one_gate=False,
     ),
     Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -58,11 +57,9 @@ class Measures:
     right_places : Interval
         Share of decisions from where random plans are off by less than a tenth of `WINDOW_ERROR` in
         the first window, in the median.
-    inside_error : Interval
-        The error of windows of chosen plans within the training data.
-    farther : Interval
-        How often windows of chosen plans that are off by more than `WINDOW_ERROR` lie farther from
-        the training data than those that are not: 0.5 where distance does not matter.
+    inside_error, outside_error, inside_ratio : Interval
+        The error of windows of chosen plans within the training data, of those outside of it, and
+        the first per second.
     outside : Interval
         Share of visited or imagined states that lie outside the training data.
     response : Interval
@@ -87,7 +84,8 @@ class Measures:
     other_error: float
     right_places: Interval | None
     inside_error: Interval | None
-    farther: Interval | None
+    outside_error: Interval | None
+    inside_ratio: Interval | None
     outside: Interval | None
     response: Interval | None
     blind: Interval | None
@@ -194,31 +192,21 @@ def _memory_error(evidence: Evidence) -> Interval | None:
 
 
 def _by_distance(sizes: FloatArray, evidence: Evidence) -> dict[str, Interval | None]:
-    """Return the error inside, and how often bad windows lie farther, of sizes [N, 2, J]."""
-    distances, episodes = evidence.distances, evidence.episodes
-    if distances is None:
-        return {"inside_error": None, "farther": None}
-    inside = per_episode(np.where(distances <= 1, sizes, np.nan), episodes)
-    farther = []
-    for one in np.unique(episodes):
-        rows = episodes == one
-        bad = distances[rows][sizes[rows] > WINDOW_ERROR]
-        good = distances[rows][sizes[rows] <= WINDOW_ERROR]
-        farther.append(_share_above(bad, good))
+    """Return the errors inside and outside of the training data, of sizes [N, 2, J]."""
+    if evidence.distances is None:
+        return dict.fromkeys(("inside_error", "outside_error", "inside_ratio"))
+    is_inside = evidence.distances <= 1
+    inside, outside = (
+        per_episode(np.where(mask, sizes, np.nan), evidence.episodes)
+        for mask in (is_inside, ~is_inside)
+    )
     return {
         "inside_error": over_episodes(inside),
-        "farther": over_episodes(np.array(farther)),
+        "outside_error": over_episodes(outside),
+        "inside_ratio": over_episodes(ratio(inside, outside)),
     }
 
 
 def _marked(holds: BoolArray, values: FloatArray) -> FloatArray:
     """Return 1 where something holds, 0 where not; nan where the value is not known."""
     return np.where(np.isnan(values), np.nan, holds)
-
-
-def _share_above(first: FloatArray, second: FloatArray) -> float:
-    """Return how often one of the first is above one of the second; a tie counts half."""
-    if not first.size or not second.size:
-        return math.nan
-    differences = first[:, None] - second
-    return float(((differences > 0) + 0.5 * (differences == 0)).mean())

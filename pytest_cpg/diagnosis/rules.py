@@ -16,8 +16,8 @@ from pytest_cpg.stats import Interval
 LEAST_OUTSIDE = 0.1
 # With more than this there may be nothing inside to compare with.
 MOSTLY_OUTSIDE = 0.5
-# How often bad windows lie farther from the data than good ones where distance does not matter.
-BY_CHANCE = 0.5
+# Of the error outside: as much inside would be the model's, and not its data's.
+LEAST_INSIDE = 0.25
 # Some places are wrong, and not all: the others are a quarter of all or more, or plans of a fifth
 # of the decisions begin right.
 MOST_BAD, LEAST_RIGHT = 0.75, 0.2
@@ -128,9 +128,8 @@ def _are_some(found: Measures, won: WonBack) -> bool:
 def _is_uncovered(found: Measures) -> bool:
     if not is_above(found.outside, LEAST_OUTSIDE):
         return False
-    if found.inside_error is None:
-        # Nothing inside to compare with.
-        return is_above(found.outside, MOSTLY_OUTSIDE) and is_above(
-            found.window_error, WINDOW_ERROR
-        )
-    return is_below(found.inside_error, WINDOW_ERROR) and is_above(found.farther, BY_CHANCE)
+    if found.inside_ratio is not None:
+        return is_below(found.inside_ratio, LEAST_INSIDE)
+    # Nothing inside to compare with.
+    is_mostly_outside = found.inside_error is None and is_above(found.outside, MOSTLY_OUTSIDE)
+    return is_mostly_outside and is_above(found.window_error, WINDOW_ERROR)

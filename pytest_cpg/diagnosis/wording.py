@@ -24,9 +24,8 @@ _MEANINGS = {
     "of its loss.",
     Cause.SCORE_HEAD: "the score is at fault: with the true dynamics the model wins back only "
     "{dynamics} of its loss.",
-    Cause.COVERAGE: "the model is wrong where it was not trained: bad places lie farther from the "
-    "data than good ones in {farther} of pairs. With the truth in bad places the model wins back "
-    "{places} of its loss.",
+    Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. "
+    "{window} steps are off there by {outside_error} times what plans change in them, {inside}.",
     Cause.DYNAMICS_BIAS: "{window} steps are off by {window_error} times what plans change in "
     "them: with true ones the model wins back {places} of its loss.",
     Cause.LOCAL_ERROR: "{bad_windows} of the places that plans lead through are wrong, the others "
@@ -170,10 +169,14 @@ def _words(found: Measures) -> dict[str, str]:
         name: "unknown" if interval is None else f"{interval.estimate:.2f}"
         for name, interval in {**intervals, **(found.won.shares if found.won else {})}.items()
     }
+    inside = "and there are no others"
+    if found.inside_error is not None:
+        inside = f"inside by {found.inside_error.estimate:.2f}"
     steps = "fewer steps" if found.lost_at is None else f"fewer than {found.lost_at} steps"
     return {
         **numbers,
         "steps": f"{steps} ahead",
+        "inside": inside,
         "limit": f"{_limit(found):g}",
         "window": str(WINDOW),
     }
