@@ -14,13 +14,15 @@ from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import collect_transitions
 
 MODELS = Path(__file__).parent / "models"
-# How many transitions of random actions, and for how many steps each action is held. The reacher's
-# reach the joint limits that way; two of the models see next to nothing.
+# How many transitions of random actions, in episodes of how many steps, for how many of which each
+# action is held. The acrobot's model sees next to nothing, the cartpole's a pole that hardly leaves
+# its rest; the reacher's data reach the joint limits.
 DATA = {
     "acrobot-swingup": {"count": 100},
-    "cartpole-swingup": {"count": 100},
+    "cartpole-swingup": {"count": 1_000, "episode_steps": 10},
     "reacher-easy": {"count": 100_000, "hold": 3},
 }
+STEPS = {"acrobot-swingup": 6_000, "cartpole-swingup": 1_200, "reacher-easy": 6_000}
 BATCH, RATE = 512, 5e-3
 
 
@@ -57,11 +59,12 @@ def train(task, steps):
     return model
 
 
-def main(steps=6_000):
-    """Write the checkpoint of every task."""
+def main(steps=STEPS):
+    """Write the checkpoint of every task, fitted in these numbers of steps."""
     MODELS.mkdir(exist_ok=True)
     for name in DATA:
-        save_file(train(TASKS[name](), steps).state_dict(), MODELS / f"{name}.safetensors")
+        model = train(TASKS[name](), steps[name])
+        save_file(model.state_dict(), MODELS / f"{name}.safetensors")
 
 
 if __name__ == "__main__":
