@@ -434,7 +434,7 @@ CASES = tuple(
         ("cartpole", "nonsense in the cart", "frozen after 5 steps", COMPOUNDING),
         ("cartpole", "rails missing", "frozen after 5 steps", COMPOUNDING),
         ("cartpole", "nonsense in the cart", "mirrored", BIAS),
-        ("cartpole", "nonsense in the cart's speed", "wormhole", EXPLOITED),
+        ("cartpole", "nonsense in the cart's speed", "actions ignored", BLIND),
         ("cartpole", "nonsense in the cart", "large noise", NOISE),
         ("puck", "gain at 0.95", "noise where it was not trained", COVERAGE),
         ("puck", "gain at 0.95", "noise in a region", LOCAL),

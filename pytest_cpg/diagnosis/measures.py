@@ -11,6 +11,7 @@ from pytest_cpg.contracts import BoolArray, FloatArray
 from pytest_cpg.diagnosis.coverage import Coverage
 from pytest_cpg.diagnosis.evidence import CHOSEN, FIRST_RANDOM, LEARNED, ORACLE, Evidence
 from pytest_cpg.diagnosis.losses import (
+    LEVEL,
     confusion,
     judged,
     loss_of,
@@ -26,6 +27,7 @@ from pytest_cpg.diagnosis.losses import (
 )
 from pytest_cpg.diagnosis.repairs import WINDOW_ERROR, WonBack, window_errors, won_back
 from pytest_cpg.stats import Interval
+from pytest_cpg.stats.ratios import fieller_interval
 
 # What is right is off by so many times less than what is wrong.
 CONTRAST = 10.0
@@ -59,7 +61,7 @@ class Measures:
         the first window, in the median.
     inside_error, outside_error, inside_ratio : Interval
         The error of windows of chosen plans within the training data, of those outside of it, and
-        the first per second.
+        the first per second, where that is shown to be above 0.
     outside : Interval
         Share of visited or imagined states that lie outside the training data.
     response : Interval
@@ -200,10 +202,15 @@ def _by_distance(sizes: FloatArray, evidence: Evidence) -> dict[str, Interval | 
         per_episode(np.where(mask, sizes, np.nan), evidence.episodes)
         for mask in (is_inside, ~is_inside)
     )
+    both = np.isfinite(inside) & np.isfinite(outside)
+    beyond = over_episodes(np.where(both, outside, np.nan))
+    is_off = beyond is not None and beyond.low > 0
     return {
         "inside_error": over_episodes(inside),
         "outside_error": over_episodes(outside),
-        "inside_ratio": over_episodes(ratio(inside, outside)),
+        "inside_ratio": fieller_interval(inside[both], outside[both], level=LEVEL)
+        if is_off
+        else None,
     }
 
 

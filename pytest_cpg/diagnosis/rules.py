@@ -17,7 +17,7 @@ LEAST_OUTSIDE = 0.1
 # With more than this there may be nothing inside to compare with.
 MOSTLY_OUTSIDE = 0.5
 # Of the error outside: as much inside would be the model's, and not its data's.
-LEAST_INSIDE = 0.25
+LEAST_INSIDE = 1 / 3
 # Some places are wrong, and not all: the others are a quarter of all or more, or plans of a fifth
 # of the decisions begin right.
 MOST_BAD, LEAST_RIGHT = 0.75, 0.2

@@ -117,12 +117,15 @@ def _told(error: Exception) -> str:
 
 
 def _sample(result: GateResult) -> tuple[int, ...]:
-    """Return the episodes to run again: mostly lost ones, and won ones beside them."""
-    count = min(_MOST, max(_FEWEST, round(_SHARE * result.learned.episodes)))
+    """Return the episodes to run again: lost ones, and some that the model won beside them."""
+    learned = result.learned
+    count = min(_MOST, max(_FEWEST, round(_SHARE * learned.episodes)))
     lost = np.array(result.lost_episodes, dtype=np.intp)
-    won = np.setdiff1d(result.learned.indices, lost)
-    of_won = min(len(won), max(round(_WON * count), count - len(lost)))
-    kept = np.concatenate([_evenly(lost, count - of_won), _evenly(won, of_won)])
+    beside = learned.indices[learned.successes]
+    kept = _evenly(lost, count - min(len(beside), round(_WON * count)))
+    if len(beside) < count - len(kept):
+        beside = np.setdiff1d(learned.indices, lost)
+    kept = np.concatenate([kept, _evenly(beside, count - len(kept))])
     return tuple(int(episode) for episode in np.sort(kept))
 
 
