@@ -56,9 +56,9 @@ class Measures:
         Share of windows that are off by more than the limit.
     other_error : float
         Median error of the others.
-    right_places : Interval
-        Share of decisions from where random plans are off by less than a tenth of `WINDOW_ERROR` in
-        the first window, in the median.
+    right_places : float
+        Share of windows of a decision in which random plans are off by less than a tenth of
+        `WINDOW_ERROR`, in the median.
     inside_error, outside_error, inside_ratio : Interval
         The error of windows of chosen plans within the training data, of those outside of it, and
         the first per second, where that is shown to be above 0.
@@ -84,7 +84,7 @@ class Measures:
     window_error: Interval | None
     bad_windows: Interval | None
     other_error: float
-    right_places: Interval | None
+    right_places: float
     inside_error: Interval | None
     outside_error: Interval | None
     inside_ratio: Interval | None
@@ -113,7 +113,7 @@ def measures_of(evidence: Evidence) -> Measures:
     ratios = ratio(_spread(evidence.expected), _spread(evidence.kept))
     responses = without_nan(np.nanmax, ratios, 1)
     bad = _marked(sizes > limit, sizes)
-    begun = median(sizes[:, FIRST_RANDOM:, 0], axis=1)
+    typical = median(sizes[:, FIRST_RANDOM:], axis=1)
     promised, kept = _promises(evidence)
     coverage = evidence.coverage
     return Measures(
@@ -123,9 +123,7 @@ def measures_of(evidence: Evidence) -> Measures:
         window_error=over_episodes(per_episode(sizes, episodes)),
         bad_windows=over_episodes(per_episode(bad, episodes, by_mean=True)),
         other_error=float(median(np.where(sizes > limit, np.nan, sizes))),
-        right_places=over_episodes(
-            per_episode(_marked(begun < WINDOW_ERROR / CONTRAST, begun), episodes, by_mean=True)
-        ),
+        right_places=float(mean(_marked(typical < WINDOW_ERROR / CONTRAST, typical))),
         **_by_distance(sizes[:, CHOSEN], evidence),
         outside=over_episodes(
             per_episode(coverage.is_outside.astype(float), coverage.episodes, by_mean=True)

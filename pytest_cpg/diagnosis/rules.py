@@ -18,8 +18,8 @@ LEAST_OUTSIDE = 0.1
 MOSTLY_OUTSIDE = 0.5
 # Of the error outside: as much inside would be the model's, and not its data's.
 LEAST_INSIDE = 1 / 3
-# Some places are wrong, and not all: the others are a quarter of all or more, or plans of a fifth
-# of the decisions begin right.
+# Some places are wrong, and not all: the others are a quarter of all or more, or random plans are
+# right in a fifth of the places that decisions lead to.
 MOST_BAD, LEAST_RIGHT = 0.75, 0.2
 # Of decisions: with fewer, the model is blind in some places.
 MOSTLY_BLIND = 0.75
@@ -119,10 +119,10 @@ def _are_some(found: Measures, won: WonBack) -> bool:
 
     Not by intervals: an episode keeps to such places, or away from them.
     """
-    bad, right = found.bad_windows, found.right_places
+    bad = found.bad_windows
     is_contrast = found.other_error < won.limit / CONTRAST
     are_few = bad is not None and bad.estimate < MOST_BAD
-    return (is_contrast and are_few) or (right is not None and right.estimate > LEAST_RIGHT)
+    return (is_contrast and are_few) or found.right_places > LEAST_RIGHT
 
 
 def _is_uncovered(found: Measures) -> bool:
