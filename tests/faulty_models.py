@@ -247,7 +247,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Fault:
-    """A model, what it was trained on, and the cause to name; ``beside`` it another may be."""
+    """A model, what it was trained on, and the cause to name; ``beside`` is acceptable."""
 
     learned: object
     cause: str
@@ -264,7 +264,7 @@ def faults():
     return {
         "noise beyond a region": Fault(noisy_near_the_goal, "COVERAGE", far_from_the_goal()),
         "truncated training data": Fault(
-            fitted_far_from_the_goal(), "COVERAGE", far_from_the_goal()
+            fitted_far_from_the_goal(), "COVERAGE", far_from_the_goal(), beside="LOCAL ERROR"
         ),
         "noise beyond a region, without the data": Fault(noisy_near_the_goal, "LOCAL ERROR"),
         "truncated training data, without it": Fault(fitted_far_from_the_goal(), "LOCAL ERROR"),
