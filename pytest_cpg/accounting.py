@@ -21,8 +21,8 @@ _ALL_SKIPPED = (
     "--cpg-require=0"
 )
 _ONLY_CHECKED = (
-    "run as an A/A check, and no gate judged a model. Leave --cpg-model=oracle out, or add "
-    "--cpg-require=0"
+    'run as an A/A check, and no gate judged a model. Leave --cpg-model=oracle or model="oracle" '
+    "out, or add --cpg-require=0"
 )
 _EXCUSED = "left to fail by an xfail that is not strict or not run"
 _DROPPED = "collected, and dropped by a plugin or a conftest.py without saying so"

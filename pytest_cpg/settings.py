@@ -150,8 +150,10 @@ def _check_variables() -> None:
     from pytest_cpg.registry import did_you_mean
 
     name = unknown[0]
-    flag = f"--cpg-{name.removeprefix(PREFIX).lower().replace('_', '-')}"
-    if flag in {f"--cpg-{switch.replace('_', '-')}" for switch in SWITCHES}:
+    asked_of = name.removeprefix(PREFIX).lower()
+    # Those of one run have no variable.
+    if asked_of in {*SWITCHES, *(option.name for option in OPTIONS)}:
+        flag = f"--cpg-{asked_of.replace('_', '-')}"
         raise pytest.UsageError(f"{name} in the environment has no effect. Type {flag}.")
     raise pytest.UsageError(
         f"{name} in the environment names no option. {did_you_mean(name, known)}"
@@ -258,8 +260,10 @@ def _check_baseline(config: pytest.Config, typed: Mapping[str, Any], switches: S
         return
     path = config.rootpath / typed["baseline"]
     if not path.exists():
+        is_typed = config.getoption("cpg_baseline") is not None
+        place = "--cpg-baseline" if is_typed else f"{PREFIX}BASELINE"
         raise pytest.UsageError(
-            f"--cpg-baseline={typed['baseline']}: there is no file {path}. Correct the path, which "
+            f"{place}={typed['baseline']}: there is no file {path}. Correct the path, which "
             f"is from the root directory, leave it out, or add --cpg-update-baseline to write it."
         )
 

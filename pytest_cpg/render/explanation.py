@@ -42,11 +42,13 @@ def explanation(
     elif result.is_oracle_too_weak:
         paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
     elif is_blind:
-        paragraphs.append(_meaning_of_blindness(result))
+        paragraphs.append(_meaning_of_blindness(result) + _how_to_accept(max_verdict))
     elif result.is_aa:
         paragraphs.append(_MEANING_OF_AA)
     elif not fault:
-        paragraphs.append(_meaning(result).format(**_numbers(result)))
+        meaning = _meaning(result).format(**_numbers(result))
+        is_gates_fault = result.verdict is Verdict.PLANNER_BOTTLENECK
+        paragraphs.append(meaning + _how_to_accept(max_verdict) * is_gates_fault)
     split = loss_split(result)
     if split:
         paragraphs.append(split)
@@ -176,7 +178,13 @@ def _meaning_of_blindness(result: GateResult) -> str:
     if needed is not None:
         option = "episodes" if result.stop == "fixed" else "max-episodes"
         mend += _MEND_SIZE.format(needed=needed, option=option, seed=result.seed + 1)
-    return (what + mend + _ACCEPT_BLIND).format(**_numbers(result))
+    return (what + mend).format(**_numbers(result))
+
+
+def _how_to_accept(max_verdict: Verdict) -> str:
+    """Return what a test writes that accepts a gate at fault; empty where it does already."""
+    is_accepted = max_verdict.severity >= Verdict.PLANNER_BOTTLENECK.severity
+    return "" if is_accepted else _ACCEPT_BLIND
 
 
 def _is_strong(result: GateResult) -> bool:
@@ -286,18 +294,18 @@ _DRIFT = {
 _MEND = (
     "Fix the gate: look farther ahead (horizon, now {horizon}), use a stronger planner "
     '(planner="preset" for a built-in task, "icem", or more candidates), give more steps '
-    "(budget), or choose an easier task. "
+    "(budget), or choose an easier task."
 )
 _MEND_TASK = (
     "Fix the gate: choose a task, starts or a goal that random actions fail (fewer steps by "
-    'budget, a stricter threshold), or judge metric="return". '
+    'budget, a stricter threshold), or judge metric="return".'
 )
 _MEND_SIZE = (
-    "Or make it larger: at these rates about {needed} episodes tell the oracle from random actions "
-    "-> --cpg-{option}={needed} --cpg-seed={seed}. "
+    " Or make it larger: at these rates about {needed} episodes tell the oracle from random actions "
+    "-> --cpg-{option}={needed} --cpg-seed={seed}."
 )
 _ACCEPT_BLIND = (
-    'To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
+    ' To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
 )
 _BLIND = (
     "The gate is blind: acting at random would have passed this gate, as a model that knows "
@@ -334,7 +342,7 @@ _MEANING = {
     ),
     Verdict.PLANNER_BOTTLENECK: (
         "The gate is at fault, not the model: even with the true dynamics this planner solves only "
-        "{oracle} starts, and a broken model would look the same. " + _MEND + _ACCEPT_BLIND
+        "{oracle} starts, and a broken model would look the same. " + _MEND
     ),
     Verdict.INCONCLUSIVE: (
         "The interval contains zero and the rates are neither both near 0 nor both near 1 (oracle "

@@ -104,6 +104,20 @@ SETTINGS = [
         said="PYTEST_CPG_STRICT in the environment has no effect. Type --cpg-strict.",
     ),
     Attack(
+        name="a variable for an option of one run",
+        tests=GOOD,
+        environment={"PYTEST_CPG_REPLAY": "lost.json"},
+        code=4,
+        said="PYTEST_CPG_REPLAY in the environment has no effect. Type --cpg-replay.",
+    ),
+    Attack(
+        name="a variable that names a baseline that is not there",
+        tests=GOOD,
+        environment={"PYTEST_CPG_BASELINE": "bsaeline.json"},
+        code=4,
+        said="PYTEST_CPG_BASELINE=bsaeline.json: there is no file",
+    ),
+    Attack(
         name="a baseline that is not there",
         tests=GOOD,
         options=("--cpg-baseline=bsaeline.json",),

@@ -172,7 +172,20 @@ def test_whoever_accepts_planner_bottlenecks_accepts_blind_gates_and_is_told(doo
     result.assert_outcomes(passed=1)
     assert f"blind gate: {SAID} (chance " in flat(result)
     assert "INCONCLUSIVE, blind gate" in (doors.path / "report.md").read_text("utf-8")
-    assert SAID in (doors.path / "page.html").read_text("utf-8")
+    page = (doors.path / "page.html").read_text("utf-8")
+    assert SAID in page
+    assert "To accept a gate" not in page
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_only_who_does_not_accept_planner_bottlenecks_is_told_how_to(doors, accepted):
+    more = ', max_verdict="PLANNER BOTTLENECK"' if accepted else ""
+    doors.makepyfile(gate("closed", "right", more))
+    result = doors.runpytest("--cpg-html=page.html")
+    result.assert_outcomes(passed=accepted, failed=not accepted)
+    page = (doors.path / "page.html").read_text("utf-8")
+    assert "The gate is at fault" in page
+    assert ("To accept a gate" in page) is not accepted
 
 
 def test_a_model_that_is_worse_than_chance_is_a_bottleneck_and_no_word_of_blindness(doors):
