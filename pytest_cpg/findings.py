@@ -75,8 +75,11 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
             "no gate judges successes after a fixed number of episodes",
         ),
         "oracle_episodes": (
-            all(result.oracle.episodes == result.learned.episodes for result in results),
-            "no oracle arm ran more episodes than its learned arm",
+            all(
+                result.stop != "fixed" or result.oracle.episodes == result.learned.episodes
+                for result in results
+            ),
+            "no gate of fixed size ran more episodes of its oracle arm",
         ),
     }
     return [

@@ -301,8 +301,8 @@ _MEND_TASK = (
     'budget, a stricter threshold), or judge metric="return".'
 )
 _MEND_SIZE = (
-    " Or make it larger: at these rates about {needed} episodes tell the oracle from random actions "
-    "-> --cpg-{option}={needed} --cpg-seed={seed}."
+    " Or make it larger: at these rates about {needed} episodes tell the oracle from random "
+    "actions -> --cpg-{option}={needed} --cpg-seed={seed}."
 )
 _ACCEPT_BLIND = (
     ' To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'

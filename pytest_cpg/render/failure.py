@@ -159,7 +159,8 @@ def rerun_command(
         options["stop"] = result.stop
     elif result.metric == "success" and (result.method != "agresti-caffo" or result.margin):
         options["interval"] = result.method
-    if result.oracle.episodes > result.learned.episodes:
+    # A gate that stops early has more of its own accord, and refuses to be told of them.
+    if result.stop == "fixed" and result.oracle.episodes > result.learned.episodes:
         options["oracle_episodes"] = result.oracle.episodes
     if result.level != USUAL_LEVEL:
         options["confidence"] = repr(result.level)

@@ -211,6 +211,17 @@ def test_a_gate_that_stops_early_goes_on_with_chance_until_that_is_settled(doors
     assert measured["chance_verdict"] == "MODEL BOTTLENECK"
 
 
+def test_a_gate_that_went_on_with_chance_is_run_again_by_the_command_it_prints(doors):
+    lines = gate("beside-walls", "mirrored", EARLY).replace("pass\n", "assert cpg.gap > 0\n")
+    doors.makepyfile(lines)
+    result = doors.runpytest("--cpg-json=report.json")
+    result.assert_outcomes(failed=1)
+    (command,) = re.findall(r"pytest (\S+::test_gate) (.*)", result.stdout.str())
+    again = doors.runpytest(command[0], *command[1].split())
+    again.assert_outcomes(failed=1)
+    assert "oracle and chance ran" in flat(again)
+
+
 def test_every_report_of_a_blind_gate_says_so(doors, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     doors.makepyfile(gate("left-half-open", "mirrored"))
