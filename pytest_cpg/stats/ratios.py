@@ -35,9 +35,9 @@ def fieller_interval(
 
     Examples
     --------
-    >>> ratio = fieller_interval(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 7.0]), level=0.9)
+    >>> ratio = fieller_interval(np.array([1.0, 2.0, 4.0]), np.array([2.0, 3.0, 4.0]), level=0.8)
     >>> round(ratio.estimate, 3), round(ratio.low, 3), round(ratio.high, 3)
-    (0.538, 0.484, 0.616)
+    (0.778, 0.346, 0.99)
     """
     count = len(numerators)
     if count < 2 or len(denominators) != count:
@@ -54,8 +54,9 @@ def fieller_interval(
     half = math.sqrt(max(0.0, second**2 - first * third))
     return Interval(
         estimate=above / below,
-        low=float((second - half) / first),
-        high=float((second + half) / first),
+        # They bound it, whatever rounds.
+        low=min(above / below, float((second - half) / first)),
+        high=max(above / below, float((second + half) / first)),
         level=level,
         method="Fieller 1954",
     )

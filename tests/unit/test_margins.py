@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import exact_tango_p_value, margin_interval, margin_level, tango_interval
@@ -50,6 +50,7 @@ def test_a_margin_is_held_where_the_score_test_alone_proves_too_much(n, margin):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 16), st.floats(0.01, 0.9), st.sampled_from([0.8, 0.95, 0.99]))
+@example(n=16, margin=0.5, level=0.8)
 def test_both_errors_stay_below_half_of_what_the_level_leaves(n, margin, level):
     errors = worst_errors(
         n, margin, lambda **pairs: margin_interval(**pairs, margin=margin, level=level)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from pytest_cpg.stats.ratios import fieller_interval
@@ -17,6 +17,7 @@ def student(values, level):
 
 
 @given(PAIRS, st.sampled_from([0.8, 0.95]))
+@example([(0.0, 1.0), (0.0, 1.0), (1e-189, 2.0)], 0.8)
 def test_each_bound_is_a_ratio_at_which_students_interval_touches_zero(pairs, level):
     above, below = np.array(pairs).T
     assume(student(below, level)[0] > 0.05)
