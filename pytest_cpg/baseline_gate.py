@@ -212,8 +212,8 @@ class BaselineGate:
         """Return plain values for JSON: all but the id, and what a reader of a diff looks for."""
         values = asdict(self)
         del values["id"]
-        # Files from before it was recorded have none.
-        if not self.processor:
+        # Files from before they were recorded have neither.
+        if not (self.processor or self.kernels):
             del values["processor"], values["kernels"]
         return {
             **values,
