@@ -1,5 +1,7 @@
 """A model repository in miniature, for running the plugin on: a cart on a line, in numpy."""
 
+import sys
+
 import pytest
 
 CONFTEST = '''
@@ -105,6 +107,8 @@ def repository(pytester, monkeypatch):
     """A pytester whose folder holds the miniature; options of the outer run do not reach it."""
     for name in OUTSIDE:
         monkeypatch.delenv(name, raising=False)
+    # Other tests have loaded torch in this process, and reports name its kernels where it is.
+    monkeypatch.delitem(sys.modules, "torch.backends.cpu", raising=False)
     pytester.makeconftest(CONFTEST)
     pytester.makeini(
         "[pytest]\ncpg_episodes = 20\nfilterwarnings = error\naddopts = -p no:hypothesispytest\n"

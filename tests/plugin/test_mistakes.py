@@ -450,24 +450,6 @@ def test_arms_that_cannot_have_been_meant_are_refused(repository):
     result.stdout.fnmatch_lines(["*Leave oracle= out*"])
 
 
-def test_an_oracle_in_the_learned_arm_is_noted_in_the_summary(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.fixture
-        def learned_dynamics(oracle_dynamics):
-            return oracle_dynamics
-
-        @pytest.mark.cpg(task="track")
-        def test_gate(cpg):
-            pass
-        """
-    )
-    result = repository.runpytest()
-    result.stdout.fnmatch_lines(["*note: the learned arm was run with the true dynamics*"])
-
-
 def test_min_oracle_fails_whatever_verdict_is_accepted(repository):
     repository.makepyfile(
         MARKED.format(
