@@ -73,7 +73,7 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
             most = middle
         else:
             least = middle + 1
-    # A little more, for what is lost on the way back: statistics such as 2.00 are often met exactly.
+    # A little more, for what is lost on the way back: a statistic of 2.00 may be met exactly.
     return 2 * NormalDist().cdf(most / _HUNDREDTHS + 1e-9) - 1
 
 
