@@ -240,7 +240,8 @@ class GateSession:
         """Fail a session in which a gate failed, whatever else was made of it."""
         entries, found = self.ledger.entries.values(), self.ledger.findings
         has_failed = any(entry.fails for entry in entries) or any(one.fails for one in found)
-        if (has_failed or self.ledger.missing) and session.exitstatus == pytest.ExitCode.OK:
+        is_unjudged = self.ledger.missing or self.ledger.late
+        if (has_failed or is_unjudged) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def summarise(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -42,7 +42,7 @@ class SessionHooks:
         self._begun = time.monotonic()
         self._uncollected: set[str] = set()
         self._collected: list[pytest.Item] = []
-        self._has_workers = False
+        self._has_begun = self._has_workers = False
         self._shared: list[dict[str, dict[str, Any]]] = []
         self._errors: dict[str, str] = {}
         self._failed: set[str] = set()
@@ -95,6 +95,7 @@ class SessionHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Note the gates that will run; only say what they could find under --cpg-plan."""
+        self._has_begun = True
         gates, is_plan = _marked(session.items), "plan" in self._settings.switches
         if gates or self._collected:
             self.gates.note_planned(gates, self._collected)
@@ -235,6 +236,9 @@ class SessionHooks:
             self.gates.ledger.learn(shared)
         if self._has_workers and not self._shared:
             self._uncollected.add("silent")
+        if self._collected and not self._has_begun and session.exitstatus == pytest.ExitCode.OK:
+            # Something said, before any test began, that the session is over and has passed.
+            self.gates.note_planned(self._collected, self._collected)
         is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
         if self._gates or is_asked or "silent" in self._uncollected:
             self.gates.finish(session, failed=self._failed, errors=self._errors)
@@ -243,7 +247,13 @@ class SessionHooks:
     def _end(self) -> None:
         """Set the exit code again, which other hooks may have changed, and let it be the last."""
         if self._session is not None:
+            from pytest_cpg.accounting import late_text
+
             self.gates.hold_status(self._session)
+            said = {finding.text for finding in self.gates.ledger.findings}
+            for text in map(late_text, self.gates.ledger.late):
+                if text not in said:
+                    self._show(text)
         self._put_exits_back(int(self._session.exitstatus) if self._session else 0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

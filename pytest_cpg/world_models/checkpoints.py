@@ -230,10 +230,11 @@ def _side_settings(file: Path) -> dict[str, Any]:
         )
     if not sides:
         return {}
-    text = sides[0].read_text(encoding="utf-8")
     try:
+        text = sides[0].read_text(encoding="utf-8")
         said = tomllib.loads(text) if sides[0].suffix == ".toml" else json.loads(text)
-    except ValueError as error:
+    # The second of brackets within brackets, thousands deep.
+    except (ValueError, RecursionError) as error:
         raise WorldModelError(f"{os.fspath(sides[0])!r} cannot be read: {error}") from None
     if not isinstance(said, dict):
         raise WorldModelError(f"{os.fspath(sides[0])!r}: need settings by name, got {said!r}")

@@ -28,7 +28,8 @@ def named(text: str, *, what: str = "factory") -> Any:
         When there is no such module, or it has no such name.
     """
     module_name, _, name = text.partition(":")
-    if not module_name or not name:
+    # What begins with a dot would be a part of some other module.
+    if not module_name or not name or module_name.startswith("."):
         raise ComponentError(f"{text!r} names no {what}. Write module:name.")
     here = str(Path.cwd())
     if here not in sys.path:

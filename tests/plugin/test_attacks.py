@@ -138,6 +138,22 @@ def test_bad(cpg, benchmark_runner):
 def test_unmarked():
     {line}
 """
+IN_A_HOOK = """
+
+kept = []
+
+
+def pytest_runtest_teardown(item):
+    kept.extend(filter(None, [item.funcargs.get("benchmark_runner")]))
+
+
+@pytest.hookimpl(trylast=True)
+def {hook}():
+    try:
+        kept[0].compare(learned=mirrored)
+    except BaseException:
+        pass
+"""
 THREADED = """
 
 def later(benchmark_runner, ended):
@@ -227,6 +243,18 @@ def test_bad(cpg, request, benchmark_runner):
         ),
         options=("-n", "1"),
         said=AFTER,
+    ),
+    *(
+        Attack(
+            name=f"a comparison in {hook}",
+            tests="""
+@pytest.mark.cpg(task="track", model="right")
+def test_bad(cpg, benchmark_runner): ...
+""",
+            conftest=IN_A_HOOK.format(hook=hook),
+            said=AFTER,
+        )
+        for hook in ("pytest_sessionfinish", "pytest_unconfigure")
     ),
     Attack(
         name="a comparison in a thread that outlives its test",
@@ -330,6 +358,15 @@ def pytest_runtest_protocol(item):
 ]
 CI = {"CI": "true"}
 REQUIRED = [
+    Attack(
+        name="a session that ends as passed before its first test",
+        conftest="""
+
+def pytest_collection_modifyitems():
+    pytest.exit("done", returncode=0)
+""",
+        said="! test_bad -- did not report --",
+    ),
     Attack(
         name="every gate skipped in CI",
         tests=f"pytestmark = pytest.mark.skipif(True, reason='no GPU')\n{GOOD}{BAD}",

@@ -143,10 +143,11 @@ def with_comment(directory, size):
     return directory[: last + 32] + length + directory[last + 34 :] + b" " * size
 
 
-def weights_beside(side):
+def weights_beside(side, suffix="toml", encoding="utf-8"):
     def make(folder, target):
         torch.save({"weight": torch.ones(1)}, folder / "model.pt")
-        (folder / "model.toml").write_text(side.format(path=target, python=sys.executable))
+        text = side.format(path=target, python=sys.executable)
+        (folder / f"model.{suffix}").write_text(text, encoding=encoding)
         return folder / "model.pt"
 
     return make
@@ -192,6 +193,14 @@ ATTACKS = {
     ),
     "main": (weights_beside('class = "own.__main__:Net"'), "of Python's own modules or a program"),
     "module": (weights_beside('class = "this:Network"'), "is of Python's own modules"),
+    "deep": (weights_beside("a = " + "[" * 100_000), "model.toml' cannot be read: "),
+    "deeper": (weights_beside("[" * 100_000, "json"), "model.json' cannot be read: "),
+    # As a shell of Windows writes what is piped into a file.
+    "encoded": (
+        weights_beside('class = "own:Net"', encoding="utf-16"),
+        "model.toml' cannot be read: 'utf-8' codec can't decode byte 0xff",
+    ),
+    "relative": (weights_beside('class = "..own:Net"'), "'..own:Net' names no class. Write module"),
     "pickled": (pickled_module, "holds pickled objects"),
     "raw": (raw_pickle, "is no file of torch.save: it begins with"),
 }
