@@ -23,7 +23,7 @@ def refuse_success(
 
     A forked process may end as it likes, and any other status says by itself that something is
     wrong. In a thread that is not the main one, the process ends, with status 1. Native code that
-    ends the process is not seen here.
+    ends the process is not seen here, nor is a function that was taken from `os` before.
 
     Parameters
     ----------

@@ -556,13 +556,17 @@ AT_NATIVE_EXIT = """
         ("GitHub", ENDS.format(line=NATIVE.format("_exit")), 0, 2),
         ("GitLab", ENDS.format(line=NATIVE.format("exit")), 0, 2),
         ("GitLab", ENDS.format(line=AT_NATIVE_EXIT), 0, 1),
+        ("GitHub", ENDS.format(line="import conftest; conftest._exit(0)"), 0, 2),
     ],
-    ids=["good", "bad", "_exit", "exit", "at exit"],
+    ids=["good", "bad", "_exit", "exit", "at exit", "taken before"],
 )
 def test_the_recipe_for_ci_sees_a_session_that_native_code_ends(
     repository, monkeypatch, name, text, by_pytest, by_report
 ):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
+        # Before the plugin has put its own in the place of it.
+        file.write("\nfrom os import _exit\n")
     repository.makepyfile(test_gates=HEAD + text)
     # There is no baseline to compare with.
     run, look = (line.replace("--cpg-drift=fail", "") for line in RECIPES[name])
