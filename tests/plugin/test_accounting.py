@@ -502,3 +502,23 @@ def test_broken(benchmark_runner, model):
         ["SMOKE gap * model fault  n=2/arm", "*test_broken* --cpg-seed=0 --cpg-quick"]
     )
     result.stdout.fnmatch_lines(["*rollout gave nan in episode *"])
+
+
+def test_an_xfail_whose_condition_does_not_hold_takes_no_strictness_from_another(
+    repository, monkeypatch
+):
+    monkeypatch.setenv("CI", "true")
+    repository.makepyfile("""
+        import pytest
+
+        @pytest.mark.xfail(False, reason="on another system")
+        @pytest.mark.xfail(condition=False, reason="on a third one")
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.cpg(task="track", model="mirrored")
+        def test_bad(cpg):
+            pass
+    """)
+    result = repository.runpytest()
+    result.assert_outcomes(xfailed=1)
+    assert result.ret == 0
+    assert "not strict or not run" not in result.stdout.str()
