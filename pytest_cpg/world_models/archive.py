@@ -93,9 +93,9 @@ def checked_archive(content: bytes, name: str, *, trusted: str) -> bytes:
         for found in _faults(archive):
             raise WorldModelError(
                 f"{name} is a program with {found}: it could run code of the file. Export it again "
-                f"with torch.export.save, of a model that takes and holds plain tensors; save the "
-                f"weights alone, torch.save(model.state_dict(), path); or, "
-                f"{how_to_trust(content, trusted)}"
+                f"by torch.export.save(program.run_decompositions(), path), of a model that takes "
+                f"and holds plain tensors; save the weights alone, torch.save(model.state_dict(), "
+                f"path); or, {how_to_trust(content, trusted)}"
             )
         for member in archive.namelist():
             copy.writestr(member, archive.read(member))

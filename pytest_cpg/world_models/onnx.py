@@ -26,9 +26,13 @@ except ModuleNotFoundError as error:
 __tracebackhide__ = True
 
 _TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
-# An entry of a tensor's external data in protobuf's wire format: field 1 is the key, field 2 the
-# value, each a tag, a length and text. A path of 128 bytes and more has a length of two bytes.
-_LOCATION = re.compile(rb"\n\x08location\x12(?:([\x80-\xff])([\x01-\x7f])|([\x00-\x7f]))")
+# An entry of a tensor's external data, its field 13, in protobuf's wire format: field 1 is the key,
+# field 2 the value, each a tag, a length and text. A length of 128 bytes and more has two bytes.
+# Other fields, as a model's metadata, have entries as well, and name no files.
+_LENGTH = rb"(?:[\x80-\xff][\x01-\x7f]|[\x00-\x7f])"
+_LOCATION = re.compile(
+    rb"j" + _LENGTH + rb"\n\x08location\x12(?:([\x80-\xff])([\x01-\x7f])|([\x00-\x7f]))"
+)
 # ONNX Runtime logs what it raises as well.
 _FATAL_ONLY = 4
 

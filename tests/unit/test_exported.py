@@ -302,6 +302,35 @@ def test_usual_networks_hold_no_operator_that_is_refused(tmp_path, name, decompo
         assert loaded(*given).numpy() == pytest.approx(model(*given).numpy(), abs=1e-5)
 
 
+class Ensemble(torch.nn.Module):
+    """Networks whose weights are stacked, all asked at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, 4, 6))
+
+    def forward(self, inputs):
+        return torch.vmap(lambda weight: inputs @ weight.T)(self.weight).mean(0)
+
+
+def test_a_program_with_vmap_is_told_how_it_can_be_exported(tmp_path):
+    model, given = Wrapped(Ensemble()).eval(), (torch.randn(8, 4), torch.randn(8, 2))
+    rows = torch.export.Dim("rows")
+    with warnings.catch_warnings():
+        # torch's own, on its own code.
+        warnings.simplefilter("ignore")
+        program = torch.export.export(model, given, dynamic_shapes=[{0: rows}] * 2)
+        torch.export.save(program.run_decompositions(), tmp_path / "model.pt2")
+    loaded = Program.load(tmp_path / "model.pt2")
+    with torch.no_grad():
+        assert loaded(*given).numpy() == pytest.approx(model(*given).numpy(), abs=1e-5)
+    # Earlier torch writes it without vmap anyway.
+    if "predispatch" in str(program.graph):
+        torch.export.save(program, tmp_path / "model.pt2")
+        with pytest.raises(WorldModelError, match=r"save\(program\.run_decompositions\(\), path\)"):
+            Program.load(tmp_path / "model.pt2")
+
+
 @pytest.mark.parametrize(
     "operator",
     [

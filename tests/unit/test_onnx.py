@@ -81,6 +81,14 @@ def test_weights_are_read_from_the_files_that_a_model_names_in_its_folder(tmp_pa
     assert (sent(*rows) == expected(*rows)).all()
 
 
+def test_metadata_name_no_files_of_weights(tmp_path):
+    model = onnx.load_from_string(stored(np.zeros((4, 2), np.float32), joined=False))
+    onnx.helper.set_model_props(model, {"location": "third floor"})
+    onnx.save(model, tmp_path / "model.onnx")
+    rows = np.ones((3, 2))
+    assert (OnnxDynamics.load(tmp_path / "model.onnx")(rows, rows) == rows).all()
+
+
 @pytest.mark.parametrize("location", ["../secret", "/etc/secret", "a/../../secret", "C:secret"])
 def test_weights_outside_of_the_folder_of_a_model_are_not_read(tmp_path, location):
     weight = np.zeros((4, 2), dtype=np.float32)
