@@ -83,7 +83,7 @@ def conventions(step, task, seed=0):
     return found
 
 
-def misreading_in(task, model, *, seed=0, trained="not given"):
+def misreading_in(task, model, *, seed=0, trained="not given", states=_STATES):
     """Return how a model is misread, if it is, at states that random actions lead to."""
     design = Design(
         task=task,
@@ -94,7 +94,7 @@ def misreading_in(task, model, *, seed=0, trained="not given"):
         level=0.95,
         tolerance=0.05,
     )
-    states = _visited(task, seed)
+    states = _visited(task, seed)[:states]
     with inference(model):
         learned = bound_to_starts(model, design, starts_of(design))
         decisions = Decisions(

@@ -29,6 +29,8 @@ __tracebackhide__ = True
 
 # Decisions whose states are asked about: half of them check what is found on the others.
 _STATES = 64
+# Of a few states some convention fits noise by chance: tests/unit/test_misreadings.py.
+_FEWEST = 16
 # Random actions in each; of a finite set all, if they are not more than these.
 _ACTIONS, _MOST_ACTIONS = 4, 16
 # A step of a model may be so many of the task, or the other way round.
@@ -48,8 +50,8 @@ def misread(
 ) -> Misreading | None:
     """Return how the learned model is misread at some of these decisions, if it is.
 
-    None also where its choices are shown to be no better for it, or its answers cannot be compared
-    with observations. ``trained`` is as of `evidence_of`.
+    None also where its choices are shown to be no better for it, its answers cannot be compared
+    with observations, or the decisions are too few to tell by. ``trained`` is as of `evidence_of`.
     """
     # Of answers to what a model was never meant to be asked.
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -64,7 +66,7 @@ def _misread(
     decisions = decisions.take(np.linspace(0, count - 1, min(count, _STATES)).round().astype(int))
     steps, known = _true_steps(design, decisions, trained)
     asked = _asked(learned, decisions.latents[known], steps.observations)
-    if asked is None or len(known) < 2:
+    if asked is None or len(known) < _FEWEST:
         return None
     rows = np.repeat(np.arange(len(known)), steps.actions.shape[1])
     plans = steps.actions.reshape(len(rows), 1, -1)

@@ -60,6 +60,16 @@ def test_poor_models_are_not_told_of_a_convention(model):
     assert misreading_in(Puck(), model) is None
 
 
+@pytest.mark.parametrize("states", [4, 8, 16])
+def test_few_states_are_no_reason_to_call_noise_a_convention(states):
+    for seed in range(20):
+
+        def noisy(observations, actions, phase=seed):
+            return perfect(observations, actions) + 2 * np.sin(1e4 * observations + phase)
+
+        assert misreading_in(Puck(), noisy, seed=seed, states=states) is None
+
+
 def test_how_many_times_better_is_what_it_is():
     def nearly(observations, actions):
         change = perfect(observations, actions) - observations
