@@ -302,7 +302,7 @@ def test_what_a_session_asks_of_all_gates_need_not_fit_each(repository, options,
         ("--cpg-episodes=20", ', stop="sequential", max_episodes=50', "every gate may stop early"),
         ("--cpg-max-episodes=30", "", "no gate may stop early; --cpg-stop makes them"),
         ("--cpg-interval=tango", ', metric="return"', "no gate judges successes after a fixed"),
-        ("--cpg-oracle-episodes=20", "", "no oracle arm ran more"),
+        ("--cpg-oracle-episodes=20", "", "no gate of fixed size ran more"),
     ],
 )
 def test_an_option_that_decided_nothing_is_named(repository, option, more, why):
