@@ -69,7 +69,8 @@ def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence that names the nearest known name, or all of them."""
     known = sorted(known)
-    close = get_close_matches(name, known, n=1)
+    same = [one for one in known if one.casefold() == name.casefold()]
+    close = same or get_close_matches(name, known, n=1)
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
 
 

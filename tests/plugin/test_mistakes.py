@@ -16,6 +16,7 @@ MARKED = """
 MARKER_MISTAKES = {
     'task="acrobot-swngup"': "Did you mean 'acrobot-swingup'?",
     'task="track", planner="random-shoting"': "Did you mean 'random-shooting'?",
+    'task="track", planner="CEM"': "Did you mean 'cem'?",
     'task="track", model="mirored"': "Did you mean 'mirrored'?",
     'task="track", max_verdict="INCONCLUSIV"': "Did you mean 'INCONCLUSIVE'?",
     'task="track", max_verdict=3': "3",
