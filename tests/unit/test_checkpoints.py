@@ -16,6 +16,7 @@ from pytest_cpg.world_models import dreamer as dreamer_module
 from pytest_cpg.world_models import tdmpc2 as tdmpc2_module
 from pytest_cpg.world_models.dreamer import DreamerV3
 from pytest_cpg.world_models.tdmpc2 import TDMPC2
+from pytest_cpg.world_models.weights import read_weights
 
 SETTINGS = 'obs_keys = ["position"]\naction_repeat = 1\nsimnorm_dim = 8\ndiscount = 0.99\n'
 NETWORK = """
@@ -184,6 +185,13 @@ def test_safetensors_and_the_path_of_a_class_give_the_network(tmp_path, networks
     expected = inner @ w["outer.weight"].T + w["outer.bias"]
     found = model(torch.tensor(observations).float(), torch.tensor(actions).float())
     assert found.detach().numpy() == pytest.approx(expected, abs=1e-5)
+
+
+def test_sparse_weights_are_read(tmp_path):
+    graph = torch.eye(3).to_sparse()
+    torch.save({"graph": graph}, tmp_path / "model.pt")
+    found = read_weights(tmp_path / "model.pt")["graph"]
+    assert torch.equal(found.to_dense(), graph.to_dense())
 
 
 def test_a_file_without_weights_is_refused(tmp_path):
