@@ -69,7 +69,7 @@ class Profile:
     ranking : tuple [H]
         Mean Kendall tau of plans cut at each step, model and truth.
     open_loop : tuple [H]
-        Error of the state so many steps ahead along the oracle's plans, as a multiple of how far
+        Error of the score so many steps ahead along the oracle's plans, as a multiple of how far
         plans spread by then.
     bins : tuple [D+1]
         Edges of distances to the training data, as multiples of the threshold.
