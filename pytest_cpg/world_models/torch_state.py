@@ -58,9 +58,14 @@ def weights_digest(model: object) -> str:
             if not isinstance(value, torch.Tensor):
                 continue
             is_empty = False
-            flat = value.detach().cpu().contiguous().reshape(-1)
             digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-            digest.update(flat.view(torch.uint8).numpy().tobytes())
+            parts = [value.detach().cpu()]
+            if value.layout != torch.strided:
+                sparse = parts[0].to_sparse_coo().coalesce()
+                parts = [sparse.indices(), sparse.values()]
+            for part in parts:
+                flat = part.contiguous().reshape(-1)
+                digest.update(flat.view(torch.uint8).numpy().tobytes())
     return "" if is_empty else digest.hexdigest()
 
 

@@ -55,3 +55,15 @@ def test_the_devices_of_all_weights_are_named():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no graphics processor")
 def test_a_graphics_processor_is_named():
     assert devices(network().cuda()) == f"cuda:0 ({torch.cuda.get_device_name(0)})"
+
+
+def test_sparse_weights_have_a_digest_of_their_places_and_values():
+    def digest(weight):
+        model = torch.nn.Module()
+        model.register_buffer("graph", weight)
+        return weights_digest(model)
+
+    graph = torch.eye(3)
+    assert digest(graph.to_sparse()) == digest(graph.clone().to_sparse())
+    others = (graph.to_sparse(), 2 * graph.to_sparse(), graph.flip(0).to_sparse())
+    assert len(set(map(digest, others))) == len(others)
