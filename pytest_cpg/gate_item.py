@@ -33,9 +33,9 @@ IS_REFUSED: pytest.StashKey[bool] = pytest.StashKey()
 FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
 
 _TWO_MODELS = (
-    "{place} names model={model!r}, and this test judged another one: its own learned_dynamics "
-    "fixture hides the named model, or compare(learned=...) or sweep(learned=...) was given "
-    "something else. Drop one of the two."
+    "{place} names model={model!r}, and this test judged another one: compare(learned=...) or "
+    "sweep(learned=...) was given it. Pass learned=learned_dynamics there, without a fixture of "
+    "that name, or leave the named model out."
 )
 
 _NO_GATE = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -110,6 +110,13 @@ class Arm:
 
     def __repr__(self) -> str:
         return f"Arm({self.name}: {self.success_count}/{self.episodes} episodes succeeded)"
+
+    def first(self, count: int) -> Arm:
+        """Return its first episodes; costs stay those of all."""
+        known = {name: getattr(self, name) for name in _PER_EPISODE}
+        return replace(
+            self, **{name: values[:count] for name, values in known.items() if values is not None}
+        )
 
     @property
     def episodes(self) -> int:

@@ -187,9 +187,9 @@ def cpg(
     __tracebackhide__ = True
     from pytest_cpg.gate_item import NAMED_MODEL
 
-    # What is typed for one session wins over what is written in a test, a fixture included.
-    is_typed = _gates(request).spec(request.node).is_model_typed
-    if is_typed and not request.node.stash.get(NAMED_MODEL, False):
+    # A named model wins over a fixture, which most of the time is there for other gates.
+    is_named = bool(_gates(request).spec(request.node).model)
+    if is_named and not request.node.stash.get(NAMED_MODEL, False):
         learned_dynamics = _named_model(request)
     return benchmark_runner.compare(oracle=oracle_dynamics, learned=learned_dynamics)
 

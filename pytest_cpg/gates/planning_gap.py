@@ -160,6 +160,9 @@ def _run_arms(
             if "learned" not in open_arms and (is_bad or not open_arms):
                 break
         size = done["learned"].episodes
+        if design.stop != "fixed":
+            # The gap is about the starts that its interval is about.
+            done["oracle"] = done["oracle"].first(size)
         for name in runs.names:
             begun = done[name].episodes if name in done else 0
             if begun < size:

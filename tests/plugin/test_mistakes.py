@@ -510,13 +510,9 @@ def test_a_named_model_and_another_one_judged_is_an_error(repository):
         import pytest
         from conftest import right
 
-        @pytest.fixture
-        def learned_dynamics():
-            return right
-
         @pytest.mark.cpg(task="track", model="mirrored")
-        def test_gate(cpg):
-            pass
+        def test_gate(benchmark_runner):
+            benchmark_runner.compare(learned=right)
         """
     )
     result = repository.runpytest()

@@ -61,3 +61,25 @@ def test_a_session_whose_model_a_test_does_not_compare_fails(repository):
     result.assert_outcomes(failed=2, passed=1)
     said = "--cpg-model names model='mirrored', and this test judged*"
     result.stdout.fnmatch_lines([said, said])
+
+
+def test_a_model_named_in_the_marker_is_judged_in_place_of_a_fixture_for_other_gates(repository):
+    repository.makepyfile(
+        """
+        import pytest
+        from conftest import mirrored
+
+        @pytest.fixture(scope="session")
+        def learned_dynamics():
+            return mirrored
+
+        @pytest.mark.cpg(task="track")
+        def test_model(cpg): ...
+
+        @pytest.mark.cpg(task="track", model="oracle")
+        def test_aa(cpg): ...
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([" F test_model *MODEL BOTTLENECK", " . test_aa *+0.00 * A/A"])
