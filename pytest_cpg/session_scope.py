@@ -31,7 +31,13 @@ class SessionScope:
         """Whether tests are run, and not only collected or set up."""
         option = self._config.option
         # The plugin of the last two may be left out.
-        names = ("collectonly", "setuponly", "setupplan")
+        names = (
+            "collectonly",
+            "showfixtures",
+            "show_fixtures_per_test",
+            "setuponly",
+            "setupplan",
+        )
         return not any(getattr(option, name, False) for name in names)
 
     @property

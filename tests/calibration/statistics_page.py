@@ -87,7 +87,12 @@ GROUPS = {
         "Rank correlation of a metric with planning success: exact success rates",
         "Rank correlation of a metric with planning success: success in 10 episodes",
     ),
-    "Diagnosis": ("Diagnosis: causes named for constructed faults",),
+    "Diagnosis": (
+        "Diagnosis: causes named for constructed faults",
+        "Diagnosis: causes named where a harmless fault stands beside a real one",
+        "Diagnosis: conventions told of models that are misread",
+        "Diagnosis: conventions told of models that have none",
+    ),
 }
 
 
