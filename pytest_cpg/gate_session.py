@@ -11,7 +11,7 @@ import pytest
 from pytest_cpg.session_outputs import SessionOutputs
 from pytest_cpg.session_runs import SessionRuns
 from pytest_cpg.session_scope import SessionScope
-from pytest_cpg.settings import Settings, is_in_ci
+from pytest_cpg.settings import Settings
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -371,7 +371,7 @@ class GateSession:
                 self._baseline_path,
                 self._settings.switches,
                 root=self._config.rootpath,
-                in_ci=is_in_ci(),
+                in_ci=scope.is_in_ci,
                 asked=scope.asked,
                 is_ignored=scope.is_ignored if scope.ignores else None,
                 all_collected=not scope.uncollected,

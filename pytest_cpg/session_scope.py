@@ -20,11 +20,17 @@ class SessionScope:
     uncollected : set of str
         "failed" and "skipped", where a file was not collected for that; "silent", where no xdist
         worker said what it had collected.
+
+    Attributes
+    ----------
+    is_in_ci : bool
+        Whether nobody watches the session, as the environment said before any test ran.
     """
 
     def __init__(self, config: pytest.Config, settings: Settings, uncollected: set[str]) -> None:
         self._config, self._settings = config, settings
         self.uncollected = uncollected
+        self.is_in_ci = is_in_ci()
 
     @property
     def has_run(self) -> bool:
@@ -48,7 +54,7 @@ class SessionScope:
             is_cut = {"last", "replay"} & self._settings.typed.keys()
             if is_cut or {"skip", "quick"} & self._settings.switches:
                 return ""
-            if is_in_ci():
+            if self.is_in_ci:
                 required = required or "all"
             elif self.asked is not None or self.ignores:
                 return ""

@@ -406,6 +406,23 @@ def pytest_collection_modifyitems(items):
         said="by an xfail that is not strict or not run",
     ),
     Attack(
+        name="an xfail beside a test that leaves CI",
+        tests=f"""{GOOD}
+
+@pytest.mark.xfail
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_bad(cpg):
+    pass
+
+def test_environment():
+    import os
+    os.environ["CI"] = ""
+""",
+        environment=CI,
+        is_apart=True,
+        said="by an xfail that is not strict or not run",
+    ),
+    Attack(
         name="xfail by a call",
         tests=f"""{GOOD}
 
