@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +31,9 @@ ERRORS: pytest.StashKey[list[str]] = pytest.StashKey()
 ATTEMPT: pytest.StashKey[int] = pytest.StashKey()
 # Comparisons of this attempt that have begun and not ended; none once the test has ended.
 RUNNING: pytest.StashKey[set[object] | None] = pytest.StashKey()
+# Of this attempt; where a process that it forks writes that it compared, as memory is shared.
+PROCESS: pytest.StashKey[int] = pytest.StashKey()
+FORKED: pytest.StashKey[mmap.mmap] = pytest.StashKey()
 IS_REFUSED: pytest.StashKey[bool] = pytest.StashKey()
 FIRST_FAILURE: pytest.StashKey[str] = pytest.StashKey()
 
@@ -51,6 +56,11 @@ before the comparison, or leave the model out."""
 _BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended."
 
 _RUNNING_ON = "a comparison is still running in a thread: join it before the test ends."
+
+_FORKED = (
+    "a comparison was made in a process that the test forked, where nothing is judged. Compare "
+    "in the test itself; --cpg-workers spreads its episodes over processes."
+)
 
 _SETUP_ONLY = (
     "--setup-only would run the arms of this gate, and judge nothing. Leave it out, or leave the "
@@ -150,6 +160,8 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     item.stash[IS_SWEPT] = False
     item.stash[ERRORS] = []
     item.stash[RUNNING] = set()
+    item.stash[PROCESS] = os.getpid()
+    item.stash[FORKED] = mmap.mmap(-1, 1)
     item.stash[IS_REFUSED] = False
     option = item.config.option
     # --setup-plan sets both, and runs no fixture.
@@ -179,6 +191,9 @@ def attempted(
     if running is None or item.stash[RUNNING] is not running:
         late[gate_id(item)] = None
         _fail_late(item)
+    if os.getpid() != item.stash[PROCESS]:
+        item.stash[FORKED][0] = 1
+        fail(_FORKED)
     token = object()
     running.add(token)
     try:
@@ -260,6 +275,8 @@ def _refusal(item: pytest.Item, spec: GateSpec, settings: Settings) -> str:
     running, item.stash[RUNNING] = item.stash[RUNNING], None
     if item.stash[ERRORS]:
         return _CAUGHT.format(error=item.stash[ERRORS][0])
+    if item.stash[FORKED][0]:
+        return _FORKED
     if running:
         return _RUNNING_ON
     if not item.stash[RESULTS] and not item.stash[MEASUREMENTS]:

@@ -316,6 +316,13 @@ class Ledger:
         self.running.pop(gate, None)
 
     @property
+    def fails(self) -> bool:
+        """Whether a gate failed or was not judged, or the gates fail together."""
+        has_failed = any(entry.fails for entry in self.entries.values())
+        is_unjudged = bool(self.missing or self.late)
+        return has_failed or is_unjudged or any(one.fails for one in self.findings)
+
+    @property
     def gates(self) -> tuple[str, ...]:
         """Ids of all gates, planned or reported."""
         return tuple({**self.planned, **dict.fromkeys(self.entries)})

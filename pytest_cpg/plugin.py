@@ -5,7 +5,7 @@ Nothing heavier than pytest is imported before the first gate is collected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -86,6 +86,29 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cpg.selection import Selection
 
         config.pluginmanager.register(Selection(settings, hooks.replay), "cpg-selection")
+
+
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int, int]:
+    """End with the exit code that the gates call for, whatever other hooks end with."""
+    try:
+        code = yield
+    except SystemExit:
+        if not _fails(config):
+            raise
+        code = pytest.ExitCode.OK
+    # Whoever waits for the process sees eight bits of it.
+    if code & 0xFF or not _fails(config):
+        return code
+    config.stash[_HOOKS].show(_ENDED_AS_PASSED)
+    return pytest.ExitCode.TESTS_FAILED
+
+
+_ENDED_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
+
+
+def _fails(config: pytest.Config) -> bool:
+    return _HOOKS in config.stash and config.stash[_HOOKS].fails
 
 
 def _check_is_no_worker() -> None:

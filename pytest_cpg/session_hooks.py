@@ -42,7 +42,7 @@ class SessionHooks:
         self._begun = time.monotonic()
         self._uncollected: set[str] = set()
         self._collected: list[pytest.Item] = []
-        self._has_begun = self._has_workers = False
+        self._has_begun = self._has_workers = self._is_finished = False
         self._shared: list[dict[str, dict[str, Any]]] = []
         self._errors: dict[str, str] = {}
         self._failed: set[str] = set()
@@ -52,7 +52,7 @@ class SessionHooks:
         self.replay: SessionReplay | None = None
         # Whoever is added first comes last, when pytest has only the exit code left to give.
         config.add_cleanup(self._end)
-        self._put_exits_back = refuse_success(lambda: bool(self._collected), self._show)
+        self._put_exits_back = refuse_success(lambda: bool(self._collected), self.show)
 
     @property
     def gates(self) -> GateSession:
@@ -80,6 +80,14 @@ class SessionHooks:
             self._uncollected.add(report.outcome)
         if report.failed:
             self._errors[report.nodeid] = report.longreprtext
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Refuse in CI what runs no gate of those that there are, and is not typed."""
+        if _marked(session.items):
+            from pytest_cpg.session_scope import check_will_run
+
+            check_will_run(self._config, self._settings)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a gate before anybody can drop it."""
@@ -179,7 +187,8 @@ class SessionHooks:
         if channel is not None:
             channel.send(self._gates.ledger.share() if self._gates else {})
 
-    def _show(self, text: str) -> None:
+    def show(self, text: str) -> None:
+        """Print a line past pytest's capture."""
         from pytest_cpg.terminal import write_line
 
         write_line(self._config, text)
@@ -229,6 +238,7 @@ class SessionHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a session in which a planned gate did not report, or the gates fail together."""
+        self._is_finished = True
         self._share()
         if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
             return
@@ -244,6 +254,14 @@ class SessionHooks:
             self.gates.finish(session, failed=self._failed, errors=self._errors)
             self._session = session
 
+    @property
+    def fails(self) -> bool:
+        """Whether the session has to fail for its gates."""
+        if self._session is not None:
+            return self.gates.ledger.fails
+        # It was left before they were accounted for.
+        return self._has_begun and bool(self._collected) and not self._is_finished
+
     def _end(self) -> None:
         """Set the exit code again, which other hooks may have changed, and let it be the last."""
         if self._session is not None:
@@ -253,7 +271,7 @@ class SessionHooks:
             said = {finding.text for finding in self.gates.ledger.findings}
             for text in map(late_text, self.gates.ledger.late):
                 if text not in said:
-                    self._show(text)
+                    self.show(text)
         self._put_exits_back(int(self._session.exitstatus) if self._session else 0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,7 +9,25 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.settings import Settings, is_in_ci
+from pytest_cpg.settings import Settings, check_is_typed, is_in_ci
+
+# Options of pytest that run no test, as they are typed.
+_RUNS_NOTHING = {
+    "collectonly": ("--collect-only", "--collectonly", "--co"),
+    "showfixtures": ("--fixtures", "--funcargs"),
+    "show_fixtures_per_test": ("--fixtures-per-test",),
+    "setupplan": ("--setup-plan", "--setupplan"),
+    # The one above sets it as well.
+    "setuponly": ("--setup-only", "--setuponly", "--setup-plan", "--setupplan"),
+}
+
+
+def check_will_run(config: pytest.Config, settings: Settings) -> None:
+    """Refuse in CI what runs no gate and is not typed there."""
+    for name, spellings in _RUNS_NOTHING.items():
+        # The plugin of the last two may be left out.
+        if getattr(config.option, name, False):
+            check_is_typed(config, *spellings, require=settings.of_session("require"))
 
 
 class SessionScope:
@@ -35,16 +53,7 @@ class SessionScope:
     @property
     def has_run(self) -> bool:
         """Whether tests are run, and not only collected or set up."""
-        option = self._config.option
-        # The plugin of the last two may be left out.
-        names = (
-            "collectonly",
-            "showfixtures",
-            "show_fixtures_per_test",
-            "setuponly",
-            "setupplan",
-        )
-        return not any(getattr(option, name, False) for name in names)
+        return not any(getattr(self._config.option, name, False) for name in _RUNS_NOTHING)
 
     @property
     def required(self) -> str:

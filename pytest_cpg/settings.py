@@ -128,7 +128,9 @@ def read_settings(config: pytest.Config) -> Settings:
     _check_switches(switches, typed)
     _check_overruled({*switches, *typed}, config.invocation_params.args)
     _check_baseline(config, typed, switches)
-    _check_left_behind(config, switches, project | typed)
+    for switch in ("quick", "plan", "skip"):
+        if switch in switches:
+            check_is_typed(config, f"--cpg-{switch}", require=(project | typed)["require"])
     if _from_ini(config, "cpg_strict", "Give true or false"):
         switches.add("strict")
     allow_reruns = bool(_from_ini(config, "cpg_allow_reruns", "Give true or false"))
@@ -238,20 +240,16 @@ def is_in_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def _check_left_behind(
-    config: pytest.Config, switches: Set[str], values: Mapping[str, Any]
-) -> None:
-    """Refuse in CI what leaves gates without a verdict and is not typed there."""
+def check_is_typed(config: pytest.Config, *spellings: str, require: str) -> None:
+    """Refuse in CI an option that leaves gates without a verdict and is not typed there."""
     is_worker = hasattr(config, "workerinput")
-    if is_worker or values["require"] == "0" or not is_in_ci():
+    if is_worker or require == "0" or not is_in_ci():
         return
-    for switch in ("quick", "plan", "skip"):
-        flag = f"--cpg-{switch}"
-        if switch in switches and flag not in map(str, config.invocation_params.args):
-            raise pytest.UsageError(
-                f"{flag} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
-                f"verdict. Take it out there, or type it where it is meant."
-            )
+    if not {*spellings} & {*map(str, config.invocation_params.args)}:
+        raise pytest.UsageError(
+            f"{spellings[0]} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
+            f"verdict. Take it out there, or type it where it is meant."
+        )
 
 
 def _check_baseline(config: pytest.Config, typed: Mapping[str, Any], switches: Set[str]) -> None:

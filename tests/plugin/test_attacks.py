@@ -435,6 +435,22 @@ def test_bad(request):
         options=("-n", "1"),
         said="by an xfail that is not strict or not run",
     ),
+    *(
+        Attack(
+            name=f"{left} left in the environment",
+            environment={**CI, "PYTEST_ADDOPTS": left},
+            code=4,
+            said=f"{flag} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
+            "verdict. Take it out there, or type it where it is meant.",
+        )
+        for left, flag in (
+            ("--collect-only", "--collect-only"),
+            ("-q --co", "--collect-only"),
+            ("--setup-plan", "--setup-plan"),
+            ("--setup-only", "--setup-only"),
+            ("--fixtures", "--fixtures"),
+        )
+    ),
     Attack(
         name="a smoke test left in the environment",
         environment={**CI, "PYTEST_ADDOPTS": "--cpg-quick"},
@@ -455,6 +471,76 @@ def test_bad(request):
         code=4,
         said="--cpg-plan is set in PYTEST_ADDOPTS or addopts",
     ),
+]
+IN_A_CHILD = """
+
+@pytest.mark.cpg(task="track", model="right")
+def test_bad({fixtures}benchmark_runner):
+    child = os.fork()
+    if not child:
+        try:
+            benchmark_runner.compare(learned=mirrored)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+"""
+FORKED = [
+    Attack(
+        name=name,
+        tests=IN_A_CHILD.format(fixtures=fixtures),
+        options=("-W", "ignore"),
+        said="a comparison was made in a process that the test forked, where nothing is judged",
+    )
+    for name, fixtures in (
+        ("a comparison in a forked process", ""),
+        ("one of two comparisons in a forked process", "cpg, "),
+    )
+]
+LEFT_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
+ENDINGS = [
+    Attack(name=name, conftest=conftest, said=said)
+    for name, said, conftest in (
+        (
+            "sys.exit(0) after the session",
+            LEFT_AS_PASSED,
+            """
+
+def pytest_unconfigure():
+    raise SystemExit(0)
+""",
+        ),
+        (
+            "sys.exit(0) while the session ends",
+            LEFT_AS_PASSED,
+            """
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish():
+    raise SystemExit(0)
+""",
+        ),
+        (
+            "a session whose exit code is replaced",
+            LEFT_AS_PASSED,
+            """
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main():
+    yield
+    return 0
+""",
+        ),
+        (
+            "an exit code of which whoever waits sees 0",
+            "FAILED test_gates.py::test_bad - Failed: MODEL BOTTLENECK",
+            """
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    session.exitstatus = 256
+""",
+        ),
+    )
 ]
 ENDS = """
 calls = []
@@ -524,7 +610,7 @@ HANGS = [
         ("a hang of a worker", CATCHES, ("-n", "1"), "worker 'gw0' crashed"),
     )
 ]
-ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED, *ENDED, *HANGS]
+ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED, *ENDINGS, *FORKED, *ENDED, *HANGS]
 
 
 def run(repository, monkeypatch, attack):
@@ -564,26 +650,37 @@ AT_NATIVE_EXIT = """
 """
 
 
+# Before the plugin has put its own in the place of it.
+TAKEN = "\nfrom os import _exit\n"
+OUTERMOST = """
+
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_cmdline_main():
+    yield
+    return 0
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="calls the C library")
 @pytest.mark.parametrize(
-    ("name", "text", "by_pytest", "by_report"),
+    ("name", "text", "conftest", "by_pytest", "by_report"),
     [
-        ("GitHub", GOOD, 0, 0),
-        ("GitHub", BAD, 1, 1),
-        ("GitHub", ENDS.format(line=NATIVE.format("_exit")), 0, 2),
-        ("GitLab", ENDS.format(line=NATIVE.format("exit")), 0, 2),
-        ("GitLab", ENDS.format(line=AT_NATIVE_EXIT), 0, 1),
-        ("GitHub", ENDS.format(line="import conftest; conftest._exit(0)"), 0, 2),
+        ("GitHub", GOOD, "", 0, 0),
+        ("GitHub", BAD, "", 1, 1),
+        ("GitHub", ENDS.format(line=NATIVE.format("_exit")), "", 0, 2),
+        ("GitLab", ENDS.format(line=NATIVE.format("exit")), "", 0, 2),
+        ("GitLab", ENDS.format(line=AT_NATIVE_EXIT), "", 0, 1),
+        ("GitHub", ENDS.format(line="import conftest; conftest._exit(0)"), TAKEN, 0, 2),
+        ("GitHub", BAD, OUTERMOST, 0, 1),
     ],
-    ids=["good", "bad", "_exit", "exit", "at exit", "taken before"],
+    ids=["good", "bad", "_exit", "exit", "at exit", "taken before", "outermost"],
 )
-def test_the_recipe_for_ci_sees_a_session_that_native_code_ends(
-    repository, monkeypatch, name, text, by_pytest, by_report
+def test_the_recipe_for_ci_sees_a_session_that_is_ended_unseen(
+    repository, monkeypatch, name, text, conftest, by_pytest, by_report
 ):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
-        # Before the plugin has put its own in the place of it.
-        file.write("\nfrom os import _exit\n")
+        file.write(conftest)
     repository.makepyfile(test_gates=HEAD + text)
     # There is no baseline to compare with.
     run, look = (line.replace("--cpg-drift=fail", "") for line in RECIPES[name])
