@@ -11,12 +11,12 @@ import torch
 from mujoco.rollout import Rollout
 
 from benchmarks.row import Row, cpu_seconds
-from pytest_cpg.episodes import run_arm
-from pytest_cpg.metrics import Arm
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.starts import sample_starts
-from pytest_cpg.tasks.control import ControlTask, acrobot_swingup
-from pytest_cpg.tasks.simulator import without_clock
+from pytest_cpg.tasks.control.formula_task import ControlTask, acrobot_swingup
+from pytest_cpg.tasks.control.simulator import without_clock
 from pytest_cpg.world_models import (
     OracleDynamics,
     bind,

@@ -7,9 +7,9 @@ from typing import Any
 
 from benchmarks.row import Row, cpu_seconds
 from pytest_cpg.contracts import Planner
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.diagnosing import diagnose
-from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.render.diagnosis import diagnosis_lines
 from pytest_cpg.tasks import TASKS

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 from benchmarks.latent import tdmpc2
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics, collect_transitions, inference
-from pytest_cpg.world_models.tiling import tile_of
+from pytest_cpg.world_models.binding.tiling import tile_of
 
 ROWS, HORIZON, TURNS = (10_000, 100_000, 1_000_000), 15, 3
 # What a processor is measured on at most, which takes a while.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.row import Row, wall_seconds
-from pytest_cpg.processors import own_share
+from pytest_cpg.machine.processors import own_share
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import TDMPC2, bind, inference
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Dynamics, Planner, Task, WorldModel
-    from pytest_cpg.gates.result import GateResult
-    from pytest_cpg.metrics import Arm
+    from pytest_cpg.episodes.arm import Arm
+    from pytest_cpg.gates.planning_gap.result import GateResult
     from pytest_cpg.stats import Interval, Verdict
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Arm": "pytest_cpg.metrics",
+    "Arm": "pytest_cpg.episodes.arm",
     "Dynamics": "pytest_cpg.contracts",
-    "GateResult": "pytest_cpg.gates.result",
+    "GateResult": "pytest_cpg.gates.planning_gap.result",
     "Interval": "pytest_cpg.stats",
     "Planner": "pytest_cpg.contracts",
     "Task": "pytest_cpg.contracts",

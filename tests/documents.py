@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 from fakes import result_of
 
-from pytest_cpg.ledger import comparison_name
-from pytest_cpg.outcomes import session_outcome
+from pytest_cpg.report.ledger import comparison_name
+from pytest_cpg.report.outcomes import session_outcome
 
 
 def measured(oracle, learned, episodes=50, *, seed=0, chance=0.04, **more):

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import judge
-from pytest_cpg.gates.ruling import rule_on_arm
-from pytest_cpg.metrics import Arm, Latency
+from pytest_cpg.episodes.arm import Arm, Latency
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.gates.planning_gap.measure import judge
+from pytest_cpg.gates.planning_gap.ruling import rule_on_arm
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.starts import Starts
 
 
 def arm(name, outcomes, returns=None, perturbed=None):

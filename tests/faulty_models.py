@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pytest_cpg.contracts import BoxActions
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.diagnosing import diagnose
-from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.world_models import OracleDynamics
 

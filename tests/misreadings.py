@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pytest_cpg.gates.decisions import Decision, Decisions
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
-from pytest_cpg.gates.rereading import misread
+from pytest_cpg.episodes.decisions import Decision, Decisions
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.diagnosis.rereading import misread
+from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
 from pytest_cpg.planners import CEM
 from pytest_cpg.world_models import inference
 

@@ -6,9 +6,9 @@ succeeds near 2.
 
 import numpy as np
 
-from pytest_cpg.episodes import ArmRun, episode_stream
+from pytest_cpg.episodes.arm_run import ArmRun, episode_stream
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions
 

@@ -17,9 +17,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pytest_cpg.episodes import ArmRun
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind
 

@@ -18,7 +18,7 @@ from pytest_cpg.contracts import (
     Planner,
     Plans,
 )
-from pytest_cpg.registry import check_complete
+from pytest_cpg.contracts.lookup import check_complete
 
 __all__ = [
     "test_an_episode_gets_the_same_plan_alone_and_in_any_order",

@@ -15,7 +15,7 @@ from pytest_cpg.conformance.rows import (
     without_writing,
 )
 from pytest_cpg.contracts import Task
-from pytest_cpg.registry import check_complete
+from pytest_cpg.contracts.lookup import check_complete
 
 __all__ = [
     "test_a_result_that_is_written_to_changes_no_later_one",

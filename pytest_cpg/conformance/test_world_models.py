@@ -16,7 +16,7 @@ from pytest_cpg.conformance.rows import (
     without_writing,
 )
 from pytest_cpg.contracts import Task
-from pytest_cpg.gates.probing import Responses
+from pytest_cpg.episodes.probe import Responses
 from pytest_cpg.world_models import bind, inference
 
 __all__ = [

@@ -7,15 +7,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from pytest_cpg.deadline import Deadline
-from pytest_cpg.gates.arm_runs import ArmProgress, Execution
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.diagnosing import diagnose
-from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.gates.ranking import ModelRanking, rank_on_starts
-from pytest_cpg.gates.result import GateResult
+from pytest_cpg.episodes.arms import ArmProgress, Execution
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.perturbations import Perturbation
+from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.model_ranking import ModelRanking, rank_on_starts
+from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.sweep import Sweep, sweep_settings
-from pytest_cpg.perturbations import Perturbation
+from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import OracleDynamics
 

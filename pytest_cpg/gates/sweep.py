@@ -10,12 +10,12 @@ from numbers import Integral, Real
 from typing import Any
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.gates.arm_runs import ArmProgress, Execution
-from pytest_cpg.gates.design import Design, replaced
-from pytest_cpg.gates.planning_gap import bound_to_starts, measure_gap, starts_of
-from pytest_cpg.gates.stopping import gap_interval
-from pytest_cpg.metrics import Arm, effective_horizon
-from pytest_cpg.perturbations import parse_perturbation
+from pytest_cpg.episodes.arm import Arm, effective_horizon
+from pytest_cpg.episodes.arms import ArmProgress, Execution
+from pytest_cpg.episodes.design import Design, replaced
+from pytest_cpg.episodes.perturbations import parse_perturbation
+from pytest_cpg.gates.planning_gap.measure import bound_to_starts, measure_gap, starts_of
+from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.stats import Interval
 from pytest_cpg.world_models import inference
 

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_cpg.diagnosis import Cause, Diagnosis, Measure, Profile
-from pytest_cpg.diagnosis.evidence import WINDOW
+from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Measure, Profile
+from pytest_cpg.gates.diagnosis.evidence import WINDOW
 from pytest_cpg.render.figures import PLOT_HEIGHT, PLOT_WIDTH, Axis
 
 _WIDTH = 80

@@ -8,13 +8,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_cpg.gates.result import GateResult
-from pytest_cpg.gates.ruling import blindness, doubt
-from pytest_cpg.gates.stopping import gap_interval, level_of_last_look
-from pytest_cpg.metrics import Arm
-from pytest_cpg.render.diagnosis import diagnosis_lines
-from pytest_cpg.render.explanation import explanation
-from pytest_cpg.render.notation import (
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.notation import (
     WEIGHT_DIGITS,
     arm_name,
     gap_text,
@@ -22,10 +17,15 @@ from pytest_cpg.render.notation import (
     recovery_text,
     short_name,
 )
+from pytest_cpg.gates.planning_gap.explanation import explanation
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.ruling import blindness, doubt
+from pytest_cpg.gates.planning_gap.stopping import gap_interval, level_of_last_look
+from pytest_cpg.render.diagnosis import diagnosis_lines
 from pytest_cpg.stats import Interval, Verdict, detectable_gap, smallest_detectable_gap
 
 if TYPE_CHECKING:
-    from pytest_cpg.baselines import Comparison
+    from pytest_cpg.gates.planning_gap.compare import Comparison
 
 # The options' defaults, which need not be typed; a test holds them to settings.py.
 USUAL_LEVEL, USUAL_TOLERANCE = 0.95, 0.05

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from pytest_cpg.contracts import BoolArray
-from pytest_cpg.metrics import Arm
+from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.stats import Interval
 
 FOREST_WIDTH = 250

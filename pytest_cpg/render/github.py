@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pytest_cpg.outcomes import FAILING
+from pytest_cpg.gates.notation import gap_text, one_line
 from pytest_cpg.render.markdown import MARKER, markdown, rows_of
-from pytest_cpg.render.notation import gap_text, one_line
+from pytest_cpg.report.outcomes import FAILING
 
 _MOST_IN_TITLE, _MOST_IN_LINE, _MOST_LINES = 200, 1000, 10
 
@@ -36,7 +36,7 @@ def annotations(
     Parameters
     ----------
     document : mapping
-        From `pytest_cpg.report.document` or `pytest_cpg.report.read`.
+        From `pytest_cpg.report.document.document` or `pytest_cpg.report.document.read`.
     locations : mapping, optional
         By gate id. A gate without one is annotated on the run as a whole.
     tests_are_annotated : bool

@@ -14,11 +14,11 @@ from importlib.resources import files
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.outcomes import besides_gates
+from pytest_cpg.gates.notation import arm_name, visible
 from pytest_cpg.render.diagnosis import heading, numbers, sentences, size
 from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
-from pytest_cpg.render.gate_view import STATES, GateView, gate_views, revision
-from pytest_cpg.render.notation import arm_name, visible
+from pytest_cpg.render.page_view import STATES, GateView, gate_views, revision
+from pytest_cpg.report.outcomes import besides_gates
 
 try:
     import jinja2

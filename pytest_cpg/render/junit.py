@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_cpg.gates.result import GateResult
-from pytest_cpg.render.notation import visible
+from pytest_cpg.gates.notation import visible
+from pytest_cpg.gates.planning_gap.result import GateResult
 
 
 def properties(result: GateResult) -> list[tuple[str, str | float]]:

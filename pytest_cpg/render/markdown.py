@@ -11,20 +11,26 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_cpg.diagnosis import Diagnosis
-from pytest_cpg.gates.result import GateResult
-from pytest_cpg.gates.ruling import blindness
-from pytest_cpg.metrics import Arm
-from pytest_cpg.outcomes import FAILING, WORDS, besides_gates, comparison_outcome, gate_outcome
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.diagnosis import Diagnosis
+from pytest_cpg.gates.notation import gap_text, label, one_line, recovery_text
+from pytest_cpg.gates.planning_gap.explanation import explanation, loss_split, resolve_hint
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.ruling import blindness
 from pytest_cpg.render.diagnosis import heading, numbers, sentences, size
-from pytest_cpg.render.explanation import explanation, loss_split, resolve_hint
 from pytest_cpg.render.failure import rerun_command
-from pytest_cpg.render.notation import gap_text, label, one_line, recovery_text
-from pytest_cpg.report import drift_of, result_of
+from pytest_cpg.report.document import drift_of, result_of
+from pytest_cpg.report.outcomes import (
+    FAILING,
+    WORDS,
+    besides_gates,
+    comparison_outcome,
+    gate_outcome,
+)
 from pytest_cpg.stats import Verdict, parse_verdict
 
 if TYPE_CHECKING:
-    from pytest_cpg.baselines import Comparison
+    from pytest_cpg.gates.planning_gap.compare import Comparison
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
 MARKER = "<!-- pytest-cpg report -->"
@@ -79,7 +85,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     Parameters
     ----------
     document : mapping
-        From `pytest_cpg.report.document` or `pytest_cpg.report.read`.
+        From `pytest_cpg.report.document.document` or `pytest_cpg.report.document.read`.
     """
     gates = sorted(document["gates"], key=lambda gate: gate["outcome"] not in FAILING)
     tables = [rows_of(gate) for gate in gates]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from pytest_cpg.forecast import POWER, WANTED_GAPS, Forecast
-from pytest_cpg.render.notation import fitted_names, for_log
+from pytest_cpg.gates.notation import fitted_names, for_log
+from pytest_cpg.gates.planning_gap.forecast import POWER, WANTED_GAPS, Forecast
 
 # Blanks and seven columns of numbers.
 _NUMBERS_WIDTH = 59

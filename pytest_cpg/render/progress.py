@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pytest_cpg.gates.arm_runs import ARMS
-from pytest_cpg.render.notation import visible
+from pytest_cpg.episodes.arms import ARMS
+from pytest_cpg.gates.notation import visible
 
 _SECONDS_BETWEEN = 0.1
 _NARROWEST = 24

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.replay import EpisodeOptimism, EpisodeTrace, Replay, optimism_of
-from pytest_cpg.render.notation import for_log
+from pytest_cpg.episodes.traces import EpisodeOptimism, EpisodeTrace, Replay, optimism_of
+from pytest_cpg.gates.notation import for_log
 
 _MOST_PLANS = 3
 _LABEL_WIDTH = 11

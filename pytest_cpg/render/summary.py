@@ -8,13 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pytest_cpg.forecast import surely_failed_drop
-from pytest_cpg.gates.result import GateResult
-from pytest_cpg.gates.ruling import blindness
-from pytest_cpg.ledger import Entry, Judgement, Ledger
-from pytest_cpg.outcomes import WORDS, comparison_outcome, gate_outcome
-from pytest_cpg.render.explanation import loss_split, resolve_hint
-from pytest_cpg.render.notation import (
+from pytest_cpg.gates.notation import (
     bracket,
     fitted_names,
     for_log,
@@ -24,6 +18,12 @@ from pytest_cpg.render.notation import (
     percentage,
     recovery_text,
 )
+from pytest_cpg.gates.planning_gap.explanation import loss_split, resolve_hint
+from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.ruling import blindness
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger
+from pytest_cpg.report.outcomes import WORDS, comparison_outcome, gate_outcome
 from pytest_cpg.stats import Verdict, parse_verdict
 
 _COLUMNS = "oracle learned   gap {level:^13s}    n verdict"

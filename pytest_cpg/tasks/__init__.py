@@ -39,7 +39,7 @@ def _control(name: str) -> TaskFactory:
             "threshold": threshold,
             "least_return": least_return,
         }
-        return _made("control", name, budget=budget, **options)
+        return _made("control.formula_task", name, budget=budget, **options)
 
     return make
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @cache
 def _dmc(name: str) -> TaskFactory:
     """Return what makes a task of the DeepMind Control suite, by its name there."""
-    family = import_module("pytest_cpg.tasks.any_control")
+    family = import_module("pytest_cpg.tasks.control.suite_task")
     family.check_name(name)
 
     def make(
@@ -44,7 +44,7 @@ def _dmc(name: str) -> TaskFactory:
 @cache
 def _gym(name: str) -> TaskFactory:
     """Return what makes a task of an environment of gymnasium's, by its id."""
-    family = import_module("pytest_cpg.tasks.gymnasium")
+    family = import_module("pytest_cpg.tasks.gymnasium.task")
     family.check_name(name)
 
     def make(

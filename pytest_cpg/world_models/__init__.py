@@ -8,22 +8,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.contracts import Task, WorldModelFactory
-from pytest_cpg.world_models.binding import BoundModel, bind
-from pytest_cpg.world_models.ensemble import Ensemble
+from pytest_cpg.world_models.binding.binding import BoundModel, bind
+from pytest_cpg.world_models.binding.ensemble import Ensemble
+from pytest_cpg.world_models.binding.rescoring import Rescored, learned_of
+from pytest_cpg.world_models.binding.torch_state import devices, inference, weights_digest
 from pytest_cpg.world_models.oracle import OracleDynamics
-from pytest_cpg.world_models.rescoring import Rescored, learned_of
-from pytest_cpg.world_models.torch_state import devices, inference, weights_digest
 from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
-    from pytest_cpg.world_models.decoded import Decoded, fit_decoder
-    from pytest_cpg.world_models.dreamer import DreamerV3
-    from pytest_cpg.world_models.exported import Program
+    from pytest_cpg.world_models.binding.decoded import Decoded, fit_decoder
+    from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
+    from pytest_cpg.world_models.checkpoints.exported import Program
+    from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
+    from pytest_cpg.world_models.checkpoints.stable_worldmodel import StableWorldModel
+    from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
+    from pytest_cpg.world_models.checkpoints.torchrl import TorchRLModel
     from pytest_cpg.world_models.mlp import MLP
-    from pytest_cpg.world_models.onnx import OnnxDynamics
-    from pytest_cpg.world_models.stable_worldmodel import StableWorldModel
-    from pytest_cpg.world_models.tdmpc2 import TDMPC2
-    from pytest_cpg.world_models.torchrl import TorchRLModel
     from pytest_cpg.world_models.training import train_mlp
 
 __all__ = [
@@ -81,14 +81,14 @@ WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
 # What needs an extra, and the module it is in.
 _OPTIONAL = {
     "MLP": "mlp",
-    "TDMPC2": "tdmpc2",
-    "Decoded": "decoded",
-    "DreamerV3": "dreamer",
-    "Program": "exported",
-    "OnnxDynamics": "onnx",
-    "StableWorldModel": "stable_worldmodel",
-    "TorchRLModel": "torchrl",
-    "fit_decoder": "decoded",
+    "TDMPC2": "checkpoints.tdmpc2",
+    "Decoded": "binding.decoded",
+    "DreamerV3": "checkpoints.dreamer",
+    "Program": "checkpoints.exported",
+    "OnnxDynamics": "checkpoints.onnx",
+    "StableWorldModel": "checkpoints.stable_worldmodel",
+    "TorchRLModel": "checkpoints.torchrl",
+    "fit_decoder": "binding.decoded",
     "train_mlp": "training",
 }
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
-from pytest_cpg.world_models.tensors import Tensor, torch
-from pytest_cpg.world_models.weights import read_content
+from pytest_cpg.world_models.binding.tensors import Tensor, torch
+from pytest_cpg.world_models.checkpoints.weights import read_content
 
 Variant: TypeAlias = Literal["normalised-delta", "plain"]
 Activation: TypeAlias = Literal["relu", "silu"]

@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.world_models.binding.tensors import Tensor, torch
+from pytest_cpg.world_models.binding.torch_state import one_torch_thread
 from pytest_cpg.world_models.mlp import MLP, Activation, Scaling, Variant, float32, forward
-from pytest_cpg.world_models.tensors import Tensor, torch
-from pytest_cpg.world_models.torch_state import one_torch_thread
 from pytest_cpg.world_models.transitions import Transitions
 
 # Relative spread below which a column counts as constant: rounding of float32.

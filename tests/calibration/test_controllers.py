@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.episodes import run_arm
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.world_models import OracleDynamics, bind
 
 pytest.importorskip("dm_control")
@@ -15,7 +15,7 @@ EPISODES = 20
 
 
 def solved(planner):
-    from pytest_cpg.tasks.control import cartpole_swingup
+    from pytest_cpg.tasks.control.formula_task import cartpole_swingup
 
     task = cartpole_swingup(budget=300, actions="box")
     starts = sample_starts(task, EPISODES, seed=0)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import FiniteActions
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.gates.stopping import gap_p_value_of
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.stats import (
     Verdict,

@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from pytest_cpg.episodes import run_arm
-from pytest_cpg.presets import PRESETS
-from pytest_cpg.starts import sample_starts
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.planners.presets import PRESETS
 from pytest_cpg.stats import agresti_caffo_interval, wilson_interval
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind

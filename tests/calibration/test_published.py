@@ -8,12 +8,12 @@ those that are solved already; ours replace them.
 import pytest
 
 from pytest_cpg import Verdict
-from pytest_cpg.episodes import run_arm
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.perturbations import DropActions
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, Chance, RandomShooting
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions

@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import pytest
 
-from pytest_cpg.episodes import run_arm
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, RandomShooting
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
 
 # Together they imagine more than the 512 rows that a learned model is called with at once.
@@ -81,9 +81,9 @@ models = pytest.mark.parametrize("model", ["oracle", pytest.param("mlp", marks=p
 @functools.cache
 def short_task(name, threads):
     """Compiled once for all planners and models."""
-    from pytest_cpg.tasks import control
+    from pytest_cpg.tasks.control import formula_task
 
-    return getattr(control, name)(budget=8, threads=threads)
+    return getattr(formula_task, name)(budget=8, threads=threads)
 
 
 @models
@@ -98,7 +98,7 @@ def test_episodes_do_not_feel_each_other(task, planner, model):
 @models
 def test_whole_episodes_of_acrobot_do_not_feel_each_other(model):
     pytest.importorskip("dm_control")
-    from pytest_cpg.tasks.control import acrobot_swingup
+    from pytest_cpg.tasks.control.formula_task import acrobot_swingup
 
     check(
         lambda threads: acrobot_swingup(budget=150, threads=threads),

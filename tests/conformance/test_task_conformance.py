@@ -8,7 +8,7 @@ import pytest
 from pytest_cpg.conformance.rows import HORIZON, ROWS
 from pytest_cpg.conformance.test_tasks import *  # noqa: F403 - tests of the task of this module
 from pytest_cpg.conformance.test_tasks import every_result
-from pytest_cpg.registry import lookup
+from pytest_cpg.contracts.lookup import lookup
 from pytest_cpg.tasks import TASKS
 
 EMBEDDED = {"maze", "two-room"}

@@ -593,7 +593,7 @@ GIVEN_UP = (
     "and catches what interrupts it. The session ends here, with exit code 1"
 )
 # Instead of half a minute.
-SOON = "\n\nimport pytest_cpg.deadline\n\npytest_cpg.deadline._LAST_SECONDS = 1.0\n"
+SOON = "\n\nimport pytest_cpg.machine.deadline\n\npytest_cpg.machine.deadline._LAST_SECONDS = 1.0\n"
 HANGS = [
     Attack(
         name=name,

@@ -251,7 +251,7 @@ def test_what_a_model_does_besides_leaves_the_gate_alone(repository, lines):
 
 
 def outcomes(repository, name):
-    from pytest_cpg.report import read, result_of
+    from pytest_cpg.report.document import read, result_of
 
     report = read(repository.path / f"{name}.json")
     results = [result_of(one) for gate in report["gates"] for one in gate["comparisons"]]

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from ways import both_ways, mostly_alone
 
-from pytest_cpg.report import read
+from pytest_cpg.report.document import read
 
 GATES = """
 import pytest
@@ -54,7 +54,9 @@ def test_good(cpg): ...
 
 def validated(path):
     found = json.loads(path.read_text(encoding="utf-8"))
-    schema = json.loads(files("pytest_cpg").joinpath("report.schema.json").read_text("utf-8"))
+    schema = json.loads(
+        files("pytest_cpg.report").joinpath("report.schema.json").read_text("utf-8")
+    )
     jsonschema.Draft202012Validator(schema).validate(found)
     assert read(path) == found
     return found
@@ -215,7 +217,7 @@ def test_a_page_is_refused_without_its_extra_and_a_history_without_a_page(projec
     typed = project.runpytest("--cpg-history=*.json")
     assert typed.ret == pytest.ExitCode.USAGE_ERROR
     typed.stderr.fnmatch_lines(["*add --cpg-html=PATH"])
-    monkeypatch.setattr("pytest_cpg.session_outputs.find_spec", lambda name: None)
+    monkeypatch.setattr("pytest_cpg.plugin.outputs.find_spec", lambda name: None)
     missing = project.runpytest_inprocess("--cpg-html=page.html")
     assert missing.ret == pytest.ExitCode.USAGE_ERROR
     missing.stderr.fnmatch_lines(['*pip install "pytest-cpg[[]html[]]"'])

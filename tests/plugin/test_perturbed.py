@@ -5,7 +5,7 @@ import json
 TESTS = """
 import conftest
 import pytest
-from pytest_cpg.perturbations import DelayActions
+from pytest_cpg.episodes.perturbations import DelayActions
 
 
 @pytest.mark.cpg(task="track", model="mirrored", perturbation="drop-next-3")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_cpg.gates import kept_run
+from pytest_cpg.episodes import kept_run
 
 TIMES = {"seconds", "latency_ms", "cpu_ms"}
 GATE = """
@@ -59,7 +59,7 @@ def project(repository, monkeypatch):
     text = path.read_text(encoding="utf-8")
     keyed = text.replace('    name = "track"', '    cache_key = "1"\n    name = "track"')
     # A run of a second is to be interrupted in its middle.
-    often = "\n\nimport pytest_cpg.gates.kept_run as kept\n\nkept._SECONDS_BETWEEN_{} = 0.0\n"
+    often = "\n\nimport pytest_cpg.episodes.kept_run as kept\n\nkept._SECONDS_BETWEEN_{} = 0.0\n"
     path.write_text(keyed + often.format("SNAPSHOTS") + often.format("FILES"), encoding="utf-8")
 
     (repository.path / "limit").write_text("100000")

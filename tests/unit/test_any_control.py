@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("dm_control")
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.oracle_cache import why_not_kept
+from pytest_cpg.contracts.lookup import lookup
+from pytest_cpg.episodes.arm_cache import why_not_kept
 from pytest_cpg.planners import Chance
-from pytest_cpg.registry import lookup
 from pytest_cpg.tasks import TASKS
-from pytest_cpg.tasks.any_control import dmc
+from pytest_cpg.tasks.control.suite_task import dmc
 from pytest_cpg.world_models import OracleDynamics, bind
 
 EPISODES, STEPS = 2, 25

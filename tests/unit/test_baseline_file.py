@@ -11,10 +11,11 @@ from fakes import first, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg import Verdict, baseline_file
-from pytest_cpg.baseline_file import GitState, git_state, load, text_of, update
-from pytest_cpg.baseline_gate import BaselineGate, DesignKey
-from pytest_cpg.baselines import Baseline, BaselineError, pruned, updated
+from pytest_cpg import Verdict
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate, DesignKey
+from pytest_cpg.gates.planning_gap.compare import Baseline, BaselineError, pruned, updated
+from pytest_cpg.report import baseline as baseline_file
+from pytest_cpg.report.baseline import GitState, git_state, load, text_of, update
 
 GATE = BaselineGate.of("b", result_of(first(9, 10), first(8, 10)), commit="3f2c1e9")
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -286,8 +287,8 @@ WRITER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from pytest_cpg.baseline_file import load, update
-from pytest_cpg.baselines import updated
+from pytest_cpg.report.baseline import load, update
+from pytest_cpg.gates.planning_gap.compare import updated
 
 path, name = Path(sys.argv[1]), sys.argv[2]
 (gate,) = load(path).gates.values()

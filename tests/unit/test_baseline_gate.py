@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from fakes import first, result_of
 
-from pytest_cpg.baseline_gate import BaselineGate, DesignKey
-from pytest_cpg.metrics import Arm
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate, DesignKey
 
 RESULT = result_of(first(47, 50), first(37, 50))
 GATE = BaselineGate.of("tests/test_wm.py::test_gate", RESULT, commit="3f2c1e9abcde")

@@ -5,8 +5,16 @@ from fakes import first, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.baseline_gate import BaselineGate
-from pytest_cpg.baselines import Baseline, Comparison, Label, compare, missing, pruned, updated
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.compare import (
+    Baseline,
+    Comparison,
+    Label,
+    compare,
+    missing,
+    pruned,
+    updated,
+)
 
 COMMIT = "3f2c1e9abcde"
 SOLVED = first(50, 50)

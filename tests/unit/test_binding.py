@@ -5,7 +5,7 @@ import pytest
 
 from pytest_cpg.contracts import BoxActions, Task, WorldModelError
 from pytest_cpg.world_models import OracleDynamics, bind, inference
-from pytest_cpg.world_models.binding import TILE
+from pytest_cpg.world_models.binding.binding import TILE
 
 DT = 0.1
 

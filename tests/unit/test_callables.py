@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.world_models.callables import adapt, adapt_dynamics, agree
+from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
 
 RNG = np.random.default_rng(0)
 OBSERVATIONS, ACTIONS = RNG.normal(size=(8, 4)), RNG.normal(size=(8, 1))

@@ -13,15 +13,15 @@ import pytest
 pytest.importorskip("dm_control")
 
 from pytest_cpg.contracts import BoxActions, ComponentError
-from pytest_cpg.tasks import control, suite
+from pytest_cpg.tasks.control import formula_task, suite
 
 TASKS = {
-    "acrobot-swingup": (control.acrobot_swingup, 0.6, 1, 5, 0.01),
-    "cartpole-swingup": (control.cartpole_swingup, 0.6, 1, 5, 0.01),
-    "reacher-easy": (control.reacher_easy, 0.5, 2, 9, 0.02),
-    "pendulum-swingup": (control.pendulum_swingup, 0.6, 1, 5, 0.02),
-    "ball-in-cup-catch": (control.ball_in_cup_catch, 0.6, 2, 9, 0.02),
-    "cheetah-run": (control.cheetah_run, 0.6, 6, None, 0.01),
+    "acrobot-swingup": (formula_task.acrobot_swingup, 0.6, 1, 5, 0.01),
+    "cartpole-swingup": (formula_task.cartpole_swingup, 0.6, 1, 5, 0.01),
+    "reacher-easy": (formula_task.reacher_easy, 0.5, 2, 9, 0.02),
+    "pendulum-swingup": (formula_task.pendulum_swingup, 0.6, 1, 5, 0.02),
+    "ball-in-cup-catch": (formula_task.ball_in_cup_catch, 0.6, 2, 9, 0.02),
+    "cheetah-run": (formula_task.cheetah_run, 0.6, 6, None, 0.01),
 }
 IN_SUITE = {
     name: (name.rpartition("-")[0].replace("-", "_"), name.rpartition("-")[2]) for name in TASKS
@@ -212,8 +212,8 @@ def test_a_task_of_other_versions_is_refused_where_it_is_received(task):
 
 
 def test_a_task_is_simulated_on_the_share_of_this_process(monkeypatch):
-    monkeypatch.setattr(control, "own_share", lambda: 5)
-    assert control.acrobot_swingup().simulator.threads == 5
+    monkeypatch.setattr(formula_task, "own_share", lambda: 5)
+    assert formula_task.acrobot_swingup().simulator.threads == 5
 
 
 @pytest.mark.parametrize("package", ["dm_control", "mujoco"])
@@ -223,7 +223,7 @@ def test_a_missing_package_names_the_extra(monkeypatch, package):
 
     monkeypatch.setattr(suite.importlib, "import_module", missing)
     with pytest.raises(ComponentError, match=rf'{package}.*pip install "pytest-cpg\[control\]"'):
-        control.acrobot_swingup()
+        formula_task.acrobot_swingup()
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_packages_that_do_not_fit_are_named_in_one_line(monkeypatch, error):
     monkeypatch.setattr(suite, "version", versions.__getitem__)
     monkeypatch.setattr("dm_control.suite.load", fail)
     with pytest.raises(ComponentError) as raised:
-        control.reacher_easy()
+        formula_task.reacher_easy()
     message = str(raised.value)
     assert "\n" not in message
     assert "dm-control 1.0.50 does not work with mujoco 4.0.0" in message
@@ -280,7 +280,7 @@ def test_nothing_looks_for_a_display_until_something_is_rendered(tmp_path):
 
 
 def test_the_key_of_an_arm_follows_the_physics_and_not_the_threads():
-    first, again = (control.acrobot_swingup(threads=threads) for threads in (1, 2))
+    first, again = (formula_task.acrobot_swingup(threads=threads) for threads in (1, 2))
     assert first.cache_key == again.cache_key
     again.simulator.model.opt.timestep *= 2
     assert first.cache_key != again.cache_key
@@ -289,7 +289,7 @@ def test_the_key_of_an_arm_follows_the_physics_and_not_the_threads():
 
 @pytest.mark.parametrize("scales", [{"mass": 1.2}, {"friction": 3.0}, {"gravity": 0.9}])
 def test_other_physics_move_otherwise_from_the_same_starts(scales):
-    task = control.acrobot_swingup(threads=1)
+    task = formula_task.acrobot_swingup(threads=1)
     other, same = task.with_physics(**scales), task.with_physics(mass=1.0)
     seeds = np.arange(3)
     starts, pushes = task.reset(seeds), np.ones((3, 1))
@@ -302,7 +302,7 @@ def test_other_physics_move_otherwise_from_the_same_starts(scales):
 
 
 def test_what_is_heavier_falls_as_fast_and_is_harder_to_push():
-    task = control.cartpole_swingup(threads=1)
+    task = formula_task.cartpole_swingup(threads=1)
     heavy = task.with_physics(mass=2.0)
     starts, push = task.reset(np.arange(1)), np.ones((1, 1))
     velocity = task.measured[2]
@@ -361,7 +361,7 @@ def test_a_lost_row_stays_lost_when_actions_are_repeated(task):
 
 
 def test_arms_of_other_repeats_actions_or_thresholds_have_other_keys(task):
-    from pytest_cpg.oracle_cache import arm_key
+    from pytest_cpg.episodes.arm_cache import arm_key
     from pytest_cpg.planners import Chance
 
     def key(**options):
@@ -390,7 +390,7 @@ def test_arms_of_other_repeats_actions_or_thresholds_have_other_keys(task):
 )
 def test_an_impossible_option_is_named(options, message):
     with pytest.raises(ValueError, match=message):
-        control.acrobot_swingup(**options)
+        formula_task.acrobot_swingup(**options)
 
 
 def test_observations_are_named_with_their_sizes(task):

@@ -5,9 +5,10 @@ torch = pytest.importorskip("torch")
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import bind, binding, latent, tensors, tiling
-from pytest_cpg.world_models.tensors import rollout_there
-from pytest_cpg.world_models.tiling import TILE, TILE_ELSEWHERE, tile_of, tiled
+from pytest_cpg.world_models import bind
+from pytest_cpg.world_models.binding import binding, latent, tensors, tiling
+from pytest_cpg.world_models.binding.tensors import rollout_there
+from pytest_cpg.world_models.binding.tiling import TILE, TILE_ELSEWHERE, tile_of, tiled
 
 
 class Residual(torch.nn.Module):

@@ -25,27 +25,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from pytest_cpg.deadline import Deadline
-from pytest_cpg.diagnosis import (
+from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.episodes.decisions import Decision, Decisions
+from pytest_cpg.gates.benchmark import Benchmark
+from pytest_cpg.gates.diagnosis import (
     Cause,
     Diagnosis,
     Measure,
     Profile,
     diagnosis_of,
     read_training_data,
+    sample,
 )
-from pytest_cpg.diagnosis.coverage import PERCENTILE
-from pytest_cpg.diagnosis.evidence import LEARNED, ORACLE, Headroom
-from pytest_cpg.diagnosis.losses import kendall_taus, over_episodes
-from pytest_cpg.diagnosis.rules import has_headroom
-from pytest_cpg.gates import diagnosing
-from pytest_cpg.gates.arm_runs import Execution
-from pytest_cpg.gates.benchmark import Benchmark
-from pytest_cpg.gates.decisions import Decision, Decisions
-from pytest_cpg.gates.diagnosing import diagnose
-from pytest_cpg.gates.planning_gap import bound_to_starts, starts_of
-from pytest_cpg.gates.questions import evidence_of
-from pytest_cpg.gates.result import GateResult
+from pytest_cpg.gates.diagnosis.coverage import PERCENTILE
+from pytest_cpg.gates.diagnosis.evidence import LEARNED, ORACLE, Headroom
+from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes
+from pytest_cpg.gates.diagnosis.questions import evidence_of
+from pytest_cpg.gates.diagnosis.rules import has_headroom
+from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.planners import CEM
 from pytest_cpg.render.diagnosis import diagnosis_lines, plots
 from pytest_cpg.stats import Verdict
@@ -210,7 +210,7 @@ def test_decisions_that_are_asked_about_in_parts_name_the_same_cause(monkeypatch
         return diagnose(design, oracle=oracle, learned=fault.learned, result=result)
 
     whole = diagnosed()
-    monkeypatch.setattr("pytest_cpg.gates.questions._MOST_NUMBERS", 30_000)
+    monkeypatch.setattr("pytest_cpg.gates.diagnosis.questions._MOST_NUMBERS", 30_000)
     parts = diagnosed()
     assert (parts.cause, parts.decisions) == (whole.cause, whole.decisions)
     assert parts.measures == whole.measures
@@ -353,7 +353,7 @@ def test_a_score_that_leads_the_true_dynamics_to_the_goal_is_no_cause(loss, caus
     def told(evidence, **facts):
         return diagnosis_of(evidence, **{**facts, "scoring_loss": scoring_loss})
 
-    monkeypatch.setattr(diagnosing, "diagnosis_of", told)
+    monkeypatch.setattr(sample, "diagnosis_of", told)
     found = diagnose(design, oracle=oracle, learned=fault.learned, result=result)
     assert found.cause.value == cause
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
-from pytest_cpg.disturbance import Disturbance
-from pytest_cpg.episodes import ArmRun
-from pytest_cpg.perturbations import Physics, parse_perturbation
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.disturbance import Disturbance
+from pytest_cpg.episodes.perturbations import Physics, parse_perturbation
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, Chance, RandomShooting
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.tasks.grids import maze, two_room
 from pytest_cpg.world_models import OracleDynamics, bind
 

@@ -3,7 +3,7 @@
 import double_faults as double
 import pytest
 
-from pytest_cpg.diagnosis import Cause
+from pytest_cpg.gates.diagnosis import Cause
 from pytest_cpg.stats import Verdict
 
 QUICK = (

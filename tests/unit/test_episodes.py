@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
-from pytest_cpg.episodes import ArmRun, episode_stream, run_arm
+from pytest_cpg.episodes.arm_run import ArmRun, episode_stream, run_arm
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
-from pytest_cpg.starts import sample_starts
 
 LEVEL = 0.95
 

@@ -9,9 +9,9 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-from pytest_cpg import executors
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.executors import Call, WorkerPool, run_all
+from pytest_cpg.machine import executors
+from pytest_cpg.machine.executors import Call, WorkerPool, run_all
 
 
 class Scripted:
@@ -106,7 +106,7 @@ def test_modules_are_found_where_the_sender_found_them(tmp_path, monkeypatch):
     model = __import__("sent_module").Model()
     data = executors.dump(model, "it")
     code = (
-        "import pickle, sys; from pytest_cpg import executors; "
+        "import pickle, sys; from pytest_cpg.machine import executors; "
         "print(executors.load(pickle.load(sys.stdin.buffer)).size)"
     )
     sent = pickle.dumps(data)
@@ -138,7 +138,7 @@ def test_a_pool_is_new_after_it_was_shut_down():
 def test_workers_end_with_a_process_that_was_killed():
     code = (
         "import os, signal\n"
-        "from pytest_cpg.executors import WorkerPool\n"
+        "from pytest_cpg.machine.executors import WorkerPool\n"
         "if __name__ == '__main__':\n"
         "    pool = WorkerPool(1)\n"
         "    print(pool.submit(os.getpid).result(), flush=True)\n"

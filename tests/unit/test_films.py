@@ -13,7 +13,7 @@ pytest.importorskip("PIL")
 from PIL import Image
 
 from pytest_cpg.contracts import ComponentError, CpgError
-from pytest_cpg.films import check_can_render, write_films
+from pytest_cpg.render.films import check_can_render, write_films
 from pytest_cpg.tasks import TASKS, pictures
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, draw_control, draw_grid
@@ -181,7 +181,7 @@ def test_missing_pillow_names_the_extra(monkeypatch):
 
 
 def test_films_are_known_without_pillow_or_mujoco():
-    script = "import sys, pytest_cpg.films; assert not {'PIL', 'mujoco'} & set(sys.modules)"
+    script = "import sys, pytest_cpg.render.films; assert not {'PIL', 'mujoco'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from pytest_cpg.world_models.fingerprint import fingerprint
+from pytest_cpg.world_models.binding.fingerprint import fingerprint
 
 FACTOR = 2.0
 
@@ -78,7 +78,7 @@ import sys
 
 sys.path.insert(0, {folder!r})
 from mine import Net
-from pytest_cpg.world_models.fingerprint import fingerprint
+from pytest_cpg.world_models.binding.fingerprint import fingerprint
 
 print(fingerprint(Net(2)))
 """
@@ -108,7 +108,7 @@ def test_another_process_finds_the_same_and_other_code_another(tmp_path):
 
 TORCH = """
 import torch
-from pytest_cpg.world_models.fingerprint import fingerprint
+from pytest_cpg.world_models.binding.fingerprint import fingerprint
 
 for seed, change in {networks}:
     torch.manual_seed(seed)
@@ -173,7 +173,7 @@ def test_all_code_and_class_state_of_a_model_is_in_it(tmp_path, change):
             (tmp_path / f"{name}.py").write_text(values.get(name, code), encoding="utf-8")
         code = (
             f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import base, helper, mine; "
-            "from pytest_cpg.world_models.fingerprint import fingerprint; "
+            "from pytest_cpg.world_models.binding.fingerprint import fingerprint; "
             "print(fingerprint(mine.changed()))"
         )
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from fakes import first, result_of
 
-from pytest_cpg.forecast import surely_failed_drop
-from pytest_cpg.gates.result import Look
-from pytest_cpg.gates.stopping import stopping_rule
+from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
+from pytest_cpg.gates.planning_gap.result import Look
+from pytest_cpg.gates.planning_gap.stopping import stopping_rule
 from pytest_cpg.stats import (
     Verdict,
     betting_characteristics,

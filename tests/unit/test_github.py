@@ -5,13 +5,13 @@ from fakes import first, result_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
-from pytest_cpg.outcomes import SessionEnd
-from pytest_cpg.provenance import Provenance
+from pytest_cpg.gates.notation import one_line
 from pytest_cpg.render.github import Location, annotations, step_summary
 from pytest_cpg.render.markdown import MARKER, markdown
-from pytest_cpg.render.notation import one_line
-from pytest_cpg.report import document
+from pytest_cpg.report.document import document
+from pytest_cpg.report.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.provenance import Provenance
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 OPEN = result_of(first(47, 50), first(43, 50))

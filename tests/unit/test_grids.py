@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pytest_cpg.episodes import run_arm
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, Chance, RandomShooting
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.tasks.grids import GridTask, maze, two_room
 
 RIGHT, DOWN, LEFT, UP = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])

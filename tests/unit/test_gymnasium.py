@@ -18,12 +18,12 @@ from pytest_cpg.contracts import (
     TaskError,
     WorldModelError,
 )
-from pytest_cpg.episodes import run_arm
+from pytest_cpg.contracts.lookup import lookup
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import Chance
-from pytest_cpg.registry import lookup
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.tasks import TASKS
-from pytest_cpg.tasks.gymnasium import World, gym_task
+from pytest_cpg.tasks.gymnasium.task import World, gym_task
 from pytest_cpg.world_models import OracleDynamics, bind
 
 # The ant's code reads bodies' positions and contact forces of before its last time step.
@@ -193,7 +193,7 @@ def test_states_have_the_same_bits_in_every_process():
     program = """
 import hashlib
 import numpy as np
-from pytest_cpg.tasks.gymnasium import gym_task
+from pytest_cpg.tasks.gymnasium.task import gym_task
 task = gym_task("CartPole-v1")
 states = [task.reset(np.arange(3))]
 for action in (0, 1, 1):

@@ -14,9 +14,9 @@ import pytest
 from documents import gate, large, measured, session
 from fakes import first, result_of
 
-from pytest_cpg.baseline_gate import BaselineGate
-from pytest_cpg.baselines import compare
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render.html_page import html_page
 
 pytestmark = pytest.mark.usefixtures("compiled_page")

@@ -3,9 +3,9 @@ import pytest
 from sliders import Forgetful, Nested, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import Plans, WorldModelError
-from pytest_cpg.episodes import ArmRun
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.world_models import bind
 
 TASK = Slider()

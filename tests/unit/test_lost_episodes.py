@@ -5,10 +5,16 @@ import re
 import pytest
 from fakes import first, result_of
 
-from pytest_cpg import lost_episodes
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.lost_episodes import LostEpisodes, LostEpisodesError, file_name, parse_target, read
-from pytest_cpg.report import ReportError
+from pytest_cpg.gates.planning_gap import lost_episodes
+from pytest_cpg.gates.planning_gap.lost_episodes import (
+    LostEpisodes,
+    LostEpisodesError,
+    file_name,
+    parse_target,
+    read,
+)
+from pytest_cpg.report.document import ReportError
 
 IDS = [
     "test_gates.py::test_maze",

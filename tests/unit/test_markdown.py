@@ -8,15 +8,15 @@ from fakes import first, result_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.baseline_gate import BaselineGate
-from pytest_cpg.baselines import compare
-from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
-from pytest_cpg.outcomes import SessionEnd
-from pytest_cpg.perturbations import DropActions
-from pytest_cpg.provenance import Provenance
+from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.gates.notation import one_line
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render.markdown import MARKER, markdown
-from pytest_cpg.render.notation import one_line
-from pytest_cpg.report import document
+from pytest_cpg.report.document import document
+from pytest_cpg.report.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.provenance import Provenance
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 GOOD = result_of(first(100, 100), first(100, 100))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg import Arm
-from pytest_cpg.metrics import Latency, effective_horizon
+from pytest_cpg.episodes.arm import Latency, effective_horizon
 
 
 def arm(successes, steps, **changes):

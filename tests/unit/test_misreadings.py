@@ -9,8 +9,8 @@ import pytest
 from faulty_models import Fault, Late, OwnReward, Puck, faults, named, perfect
 from misreadings import conventions, misreading_in
 
-from pytest_cpg.diagnosis import Cause, Diagnosis, TrainingStates
-from pytest_cpg.gates.choices import Choices
+from pytest_cpg.gates.diagnosis import Cause, Diagnosis, TrainingStates
+from pytest_cpg.gates.diagnosis.choices import Choices
 from pytest_cpg.render.diagnosis import diagnosis_lines, heading, sentences
 from pytest_cpg.tasks import TASKS
 

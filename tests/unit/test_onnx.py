@@ -7,7 +7,7 @@ pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.world_models.onnx import OnnxDynamics
+from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
 
 
 def stored(weight, *, joined, location=None):

@@ -1,4 +1,3 @@
-import ast
 import hashlib
 import json
 import multiprocessing
@@ -9,6 +8,7 @@ import sys
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,21 +17,22 @@ from fakes import arm as fake_arm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg import oracle_cache
+import pytest_cpg
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans
-from pytest_cpg.episodes import run_arm
-from pytest_cpg.metrics import Latency
-from pytest_cpg.oracle_cache import (
+from pytest_cpg.episodes import arm_cache
+from pytest_cpg.episodes.arm import Latency
+from pytest_cpg.episodes.arm_cache import (
     OracleCache,
     arm_key,
     spot_check,
     why_not_kept,
 )
-from pytest_cpg.perturbations import DropActions
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.planners import CEM, Chance, RandomShooting
-from pytest_cpg.starts import sample_starts
-from pytest_cpg.stored_arm import StoredArm, start_digests
-from pytest_cpg.tasks.formulas import ACROBOT
+from pytest_cpg.tasks.control.formulas import ACROBOT
 from pytest_cpg.tasks.grids import GridTask, maze
 from pytest_cpg.world_models import OracleDynamics
 
@@ -236,7 +237,7 @@ def test_what_cannot_be_told_apart_in_a_keyed_component_is_left_to_its_key():
 def test_another_process_finds_the_same_key():
     program = """
 import sys
-from pytest_cpg.oracle_cache import arm_key
+from pytest_cpg.episodes.arm_cache import arm_key
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics
@@ -260,7 +261,7 @@ def test_other_kernels_are_other_arms():
     program = """
 import sys
 import torch
-from pytest_cpg.oracle_cache import arm_key
+from pytest_cpg.episodes.arm_cache import arm_key
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 class Model(torch.nn.Linear):
@@ -288,9 +289,9 @@ print(arm_key(arm="learned", task=task, planner=RandomShooting(), model=Model(2,
 
 @pytest.fixture
 def fresh_environment():
-    oracle_cache._environment.cache_clear()
+    arm_cache._environment.cache_clear()
     yield
-    oracle_cache._environment.cache_clear()
+    arm_cache._environment.cache_clear()
 
 
 def changed_of(name):
@@ -300,26 +301,26 @@ def changed_of(name):
 @pytest.mark.parametrize(
     ("where", "name", "value"),
     [
-        (oracle_cache, "version", changed_of("pytest-cpg")),
-        (oracle_cache, "version", changed_of("scipy")),
-        (oracle_cache, "_source_digest", lambda package: "0"),
-        (oracle_cache.np, "__version__", "99"),
-        (oracle_cache.np, "show_config", lambda mode: {"SIMD Extensions": {"found": ["NONE"]}}),
-        (oracle_cache.platform, "libc_ver", lambda: ("glibc", "99")),
-        (oracle_cache.platform, "machine", lambda: "vax"),
-        (oracle_cache.sys, "platform", "vms"),
-        (oracle_cache.sys, "version_info", (4, 0)),
+        (arm_cache, "version", changed_of("pytest-cpg")),
+        (arm_cache, "version", changed_of("scipy")),
+        (arm_cache, "_source_digest", lambda package: "0"),
+        (arm_cache.np, "__version__", "99"),
+        (arm_cache.np, "show_config", lambda mode: {"SIMD Extensions": {"found": ["NONE"]}}),
+        (arm_cache.platform, "libc_ver", lambda: ("glibc", "99")),
+        (arm_cache.platform, "machine", lambda: "vax"),
+        (arm_cache.sys, "platform", "vms"),
+        (arm_cache.sys, "version_info", (4, 0)),
     ],
     ids=["package", "scipy", "source", "numpy", "simd", "libc", "machine", "system", "python"],
 )
 def test_the_environment_is_in_the_key(where, name, value, monkeypatch, fresh_environment):
     before = key()
-    oracle_cache._environment.cache_clear()
+    arm_cache._environment.cache_clear()
     # Only while the key is made: others ask the platform, too.
     with monkeypatch.context() as changed:
         changed.setattr(where, name, value)
         assert key() != before
-    oracle_cache._environment.cache_clear()
+    arm_cache._environment.cache_clear()
     assert key() == before
 
 
@@ -338,46 +339,17 @@ def test_an_engine_is_in_the_key_of_what_it_may_compute_only(monkeypatch, engine
     assert old[1] == new[1]
 
 
-def test_every_module_that_an_episode_runs_through_is_in_the_source_digest(tmp_path):
-    package = Path(oracle_cache.__file__).parent
+@pytest.mark.parametrize(
+    "room", ["contracts", "episodes", "machine", "planners", "tasks", "world_models"]
+)
+def test_a_change_in_a_room_that_an_episode_runs_through_changes_the_source_digest(tmp_path, room):
+    package = Path(pytest_cpg.__file__).parent
     copy = tmp_path / "pytest_cpg"
-    for path in package.rglob("*.py"):
-        target = copy / path.relative_to(package)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(path.read_bytes())
-
-    def imported(path):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                parts = node.module.split(".")
-                if parts[0] == "pytest_cpg" and len(parts) > 1:
-                    yield copy.joinpath(*parts[1:])
-
-    pending = [copy / "episodes.py", *(copy / "planners").iterdir(), *(copy / "tasks").iterdir()]
-    pending += (copy / "world_models").iterdir()
-    pending.append(copy / "oracle_cache.py")
-    seen = set()
-    while pending:
-        path = pending.pop()
-        # Intervals and rates are taken of outcomes, and decide none.
-        if path in seen or "stats" in path.parts:
-            continue
-        seen.add(path)
-        for base in imported(path):
-            found = [base / "__init__.py"] if base.is_dir() else [base.with_suffix(".py")]
-            pending += found
-    assert len(seen) > 20
-    before = oracle_cache._source_digest(copy)
-    for path in seen:
-        text = path.read_bytes()
-        path.write_bytes(text + b"\n# changed\n")
-        assert oracle_cache._source_digest(copy) != before, path
-        path.write_bytes(text)
-    (copy / "render" / "summary.py").write_bytes(b"")
-    assert oracle_cache._source_digest(copy) == before
-    (copy / "tasks" / "grids.py").rename(copy / "tasks" / "griddles.py")
-    assert oracle_cache._source_digest(copy) != before
+    copytree(package, copy, ignore=ignore_patterns("__pycache__"))
+    before = arm_cache._source_digest(copy)
+    for path in (copy / room).rglob("*.py"):
+        path.write_bytes(path.read_bytes() + b"\n# changed\n")
+        assert arm_cache._source_digest(copy) != before, path
 
 
 @pytest.mark.parametrize(
@@ -700,7 +672,7 @@ def the_file(tmp_path):
 
 
 def same(stored, other):
-    return oracle_cache._file_of(KEY, stored) == oracle_cache._file_of(KEY, other)
+    return arm_cache._file_of(KEY, stored) == arm_cache._file_of(KEY, other)
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -922,7 +894,7 @@ def dropped(*where):
 @pytest.mark.parametrize(
     "change",
     [
-        set_to("schema", value=oracle_cache.SCHEMA + 1),
+        set_to("schema", value=arm_cache.SCHEMA + 1),
         set_to("schema", value=None),
         set_to("key", value=OTHER_KEY),
         set_to("sha256", value="0" * 64),
@@ -966,7 +938,7 @@ def test_a_foreign_file_is_no_arm_even_with_its_digest(change, cache, tmp_path):
     path = the_file(tmp_path)
     content = json.loads(path.read_bytes())
     assert content["sha256"] == digest(content["stored"])
-    assert (content["schema"], content["key"]) == (oracle_cache.SCHEMA, KEY)
+    assert (content["schema"], content["key"]) == (arm_cache.SCHEMA, KEY)
     change(content)
     if content.get("sha256") != "0" * 64 and "stored" in content:
         content["sha256"] = digest(content["stored"])
@@ -1068,7 +1040,7 @@ def test_a_folder_that_can_only_be_read_is_as_good(cache, monkeypatch):
     assert cache.load(KEY)[0].arm.episodes == 3
 
 
-SIZE = len(oracle_cache._file_of(KEY, stored_of(30)))
+SIZE = len(arm_cache._file_of(KEY, stored_of(30)))
 KEYS = [letter * 64 for letter in "0123456789"]
 
 

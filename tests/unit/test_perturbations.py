@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cpg.perturbations import (
+from pytest_cpg.episodes.perturbations import (
     ActionNoise,
     DelayActions,
     DropActions,
@@ -75,7 +75,10 @@ def test_names_are_those_of_the_marker():
         ("delay-2,drop-next-5", "Write one gate for each."),
         ("delay-2,mass-1.2", "combines 'delay-2' with another"),
         ("mass-1.2,", "'mass-1.2,' has a comma too many. Write 'mass-1.2'."),
-        ("DropActions(5)", "Write DropActions(5) without the quotes, from pytest_cpg.perturb"),
+        (
+            "DropActions(5)",
+            "Write DropActions(5) without the quotes, from pytest_cpg.episodes.perturb",
+        ),
         (DropActions, "write DropActions(...) for a perturbation"),
         (5, "need a perturbation or its name, got 5"),
     ],

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_cpg.contracts import BoxActions, FiniteActions
-from pytest_cpg.episodes import run_arm
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.starts import Starts, sample_starts
 from pytest_cpg.planners import (
     CEM,
     ICEM,
@@ -22,7 +23,6 @@ from pytest_cpg.planners import (
     rollout_steps_per_plan,
     widened,
 )
-from pytest_cpg.starts import Starts, sample_starts
 from pytest_cpg.world_models import OracleDynamics, bind
 
 

@@ -5,7 +5,7 @@ import pytest
 from fakes import first, result_of
 
 from pytest_cpg import GateResult, Verdict
-from pytest_cpg.gates.ruling import failure_reason
+from pytest_cpg.gates.planning_gap.ruling import failure_reason
 from pytest_cpg.planners import GradientMPC
 
 

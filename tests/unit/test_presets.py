@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.marker import Components, parse_gate
-from pytest_cpg.options import OPTIONS
 from pytest_cpg.planners import PLANNERS, rollout_steps_per_plan
-from pytest_cpg.presets import PRESETS
-from pytest_cpg.settings import Settings
+from pytest_cpg.planners.presets import PRESETS
+from pytest_cpg.plugin.marker import Components, parse_gate
+from pytest_cpg.plugin.options import OPTIONS
+from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.tasks import TASKS
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from faulty_models import Fault, Late, Puck, deaf, design_of, perfect
 
-from pytest_cpg.gates.planning_gap import measure_gap
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.world_models import OracleDynamics
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cpg.processors import SHARERS, own_share, processor_name
+from pytest_cpg.machine.processors import SHARERS, own_share, processor_name
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_processor_is_named_as_the_system_names_it(monkeypatch, described, n
 
 
 def kernels(imports, **environment):
-    program = f"import json, {imports}; from pytest_cpg.processors import kernels"
+    program = f"import json, {imports}; from pytest_cpg.machine.processors import kernels"
     done = subprocess.run(
         [sys.executable, "-c", f"{program}; print(json.dumps(kernels()))"],
         env={**os.environ, **environment},

@@ -6,10 +6,10 @@ from faulty_models import OwnReward, Puck
 from sliders import Forgetful, Remembering, Scoring, Slider
 
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans, WorldModelError
-from pytest_cpg.episodes import ArmRun
-from pytest_cpg.imagination import Imagination
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI, RandomShooting
-from pytest_cpg.starts import sample_starts
 from pytest_cpg.world_models import OracleDynamics, Rescored, bind
 
 TASK, PUCK = Slider(), Puck()

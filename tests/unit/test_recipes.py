@@ -6,9 +6,9 @@ import pytest
 from fakes import first, result_of
 
 from pytest_cpg import Verdict
-from pytest_cpg.findings import findings
-from pytest_cpg.ledger import Entry, Judgement, Ledger
-from pytest_cpg.recipes import differences, judge_recipe
+from pytest_cpg.gates.planning_gap.recipes import differences, judge_recipe
+from pytest_cpg.report.findings import findings
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.stats import cluster_interval
 
 SOLVED = first(20, 20)

@@ -2,7 +2,7 @@ import pytest
 
 from pytest_cpg import Planner
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.registry import check_complete, did_you_mean, lookup, merge
+from pytest_cpg.contracts.lookup import check_complete, did_you_mean, lookup, merge
 
 
 def test_contributions_are_merged_and_empty_ones_ignored():

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_cpg.gates.replay import ArmTraces, EpisodeTrace, Replay
+from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace, Replay
 from pytest_cpg.render.replay import replay_lines
 
 

@@ -6,15 +6,12 @@ import pytest
 from fakes import first, result_of
 
 from pytest_cpg import Verdict
-from pytest_cpg.forecast import Forecast
-from pytest_cpg.gates.result import Look
-from pytest_cpg.gates.ruling import failure_reason
-from pytest_cpg.ledger import Entry, Judgement, Ledger, dump, load
-from pytest_cpg.options import OPTIONS
-from pytest_cpg.outcomes import SessionEnd
-from pytest_cpg.perturbations import DropActions
-from pytest_cpg.provenance import Provenance
-from pytest_cpg.render.explanation import resolve_hint
+from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.gates.planning_gap.explanation import resolve_hint
+from pytest_cpg.gates.planning_gap.forecast import Forecast
+from pytest_cpg.gates.planning_gap.result import Look
+from pytest_cpg.gates.planning_gap.ruling import failure_reason
+from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.render.failure import (
     USUAL_LEVEL,
     USUAL_TOLERANCE,
@@ -22,12 +19,15 @@ from pytest_cpg.render.failure import (
     headline,
     rerun_command,
 )
-from pytest_cpg.render.gate_view import gate_views
 from pytest_cpg.render.markdown import rows_of
+from pytest_cpg.render.page_view import gate_views
 from pytest_cpg.render.plan import plan_lines
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
-from pytest_cpg.report import document
+from pytest_cpg.report.document import document
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger, dump, load
+from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.stats import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))

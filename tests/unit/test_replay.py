@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, WorldModelError
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.gates.replay import EpisodeTrace, optimism_of, replay
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.traces import EpisodeTrace, optimism_of, replay
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics

@@ -12,20 +12,20 @@ from fakes import first, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.baseline_gate import BaselineGate
-from pytest_cpg.baselines import compare
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.gates.result import Look
-from pytest_cpg.ledger import Entry, Finding, Judgement, Ledger
-from pytest_cpg.outcomes import SessionEnd
-from pytest_cpg.perturbations import DropActions
-from pytest_cpg.provenance import Provenance
+from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.compare import compare
+from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.markdown import markdown
-from pytest_cpg.report import ReportError, document, drift_of, read, write
-from pytest_cpg.report import result_of as result_in
+from pytest_cpg.report.document import ReportError, document, drift_of, read, write
+from pytest_cpg.report.document import result_of as result_in
+from pytest_cpg.report.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.provenance import Provenance
 
-SCHEMA = json.loads(files("pytest_cpg").joinpath("report.schema.json").read_text("utf-8"))
+SCHEMA = json.loads(files("pytest_cpg.report").joinpath("report.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 GOOD = result_of(first(50, 50), first(50, 50))

@@ -11,15 +11,15 @@ import pytest
 from sliders import Forgetful, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import IncompleteError
-from pytest_cpg.diagnosis import Cause, Diagnosis
-from pytest_cpg.gates.arm_runs import Execution
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.gates.replay import replay
-from pytest_cpg.gates.result import GateResult
-from pytest_cpg.oracle_cache import OracleCache
+from pytest_cpg.episodes.arm_cache import OracleCache
+from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.traces import replay
+from pytest_cpg.gates.diagnosis import Cause, Diagnosis
+from pytest_cpg.gates.planning_gap.explanation import explanation, loss_split
+from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.render.explanation import explanation, loss_split
 from pytest_cpg.render.failure import failure_text
 from pytest_cpg.render.junit import properties
 from pytest_cpg.stats import Verdict
@@ -140,7 +140,9 @@ def test_a_result_with_a_third_arm_survives_json_and_an_older_one_has_none(off):
 
 
 def test_a_result_with_a_third_arm_is_as_the_schema_of_reports_says(off):
-    schema = json.loads(files("pytest_cpg").joinpath("report.schema.json").read_text("utf-8"))
+    schema = json.loads(
+        files("pytest_cpg.report").joinpath("report.schema.json").read_text("utf-8")
+    )
     part = {"$ref": "#/$defs/result", "$defs": schema["$defs"]}
     jsonschema.validate(json.loads(off.to_json()), part)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 mujoco = pytest.importorskip("mujoco")
-simulator = pytest.importorskip("pytest_cpg.tasks.simulator")
+simulator = pytest.importorskip("pytest_cpg.tasks.control.simulator")
 
 PENDULUM = """
 <mujoco>
@@ -221,7 +221,7 @@ def test_a_forked_process_gets_threads_of_its_own(tmp_path):
     script = """
         import os, sys
         import mujoco, numpy as np
-        from pytest_cpg.tasks.simulator import Simulator
+        from pytest_cpg.tasks.control.simulator import Simulator
 
         sim = Simulator(mujoco.MjModel.from_xml_string(sys.argv[1]), threads=2)
         states, controls = np.zeros((40, 4)), np.full((40, 5, 1), 1e-9)

@@ -4,14 +4,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.diagnosing import diagnose
-from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.gates.replay import replay
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.traces import replay
+from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics, bind
-from pytest_cpg.world_models.stable_worldmodel import StableWorldModel
+from pytest_cpg.world_models.checkpoints.stable_worldmodel import StableWorldModel
 
 
 class Predictor(torch.nn.Module):

@@ -7,16 +7,16 @@ import pytest
 from sliders import Scoring, Slider
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.gates.arm_runs import Execution
-from pytest_cpg.gates.design import Design
-from pytest_cpg.gates.planning_gap import measure_gap
-from pytest_cpg.gates.ranking import rank_on_starts
-from pytest_cpg.gates.replay import replay
+from pytest_cpg.episodes.arm_cache import OracleCache
+from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.episodes.traces import replay
+from pytest_cpg.gates.model_ranking import rank_on_starts
+from pytest_cpg.gates.notation import recovery_text
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.sweep import Sweep, sweep_settings
-from pytest_cpg.oracle_cache import OracleCache
-from pytest_cpg.perturbations import DropActions
 from pytest_cpg.planners import Chance, RandomShooting
-from pytest_cpg.render.notation import recovery_text
 from pytest_cpg.tasks.grids import two_room
 from pytest_cpg.world_models import OracleDynamics
 

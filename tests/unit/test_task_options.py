@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions
-from pytest_cpg.marker import Components, parse_gate
-from pytest_cpg.options import OPTIONS
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.settings import Settings
+from pytest_cpg.plugin.marker import Components, parse_gate
+from pytest_cpg.plugin.options import OPTIONS
+from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.tasks import TASKS
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from official_weights import tdmpc2, tdmpc2_before, tdmpc2_december
 
 from pytest_cpg.contracts import BoxActions, WorldModelError
-from pytest_cpg.world_models.tdmpc2 import TDMPC2
-from pytest_cpg.world_models.tensors import mish
+from pytest_cpg.world_models.binding.tensors import mish
+from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
 
 SETTINGS = {
     "obs_keys": ["orientations", "velocity"],

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import bind, tiling
-from pytest_cpg.world_models.tiling import TILE, tiled
+from pytest_cpg.world_models import bind
+from pytest_cpg.world_models.binding import tiling
+from pytest_cpg.world_models.binding.tiling import TILE, tiled
 
 ROWS = np.random.default_rng(0).normal(size=(100, 2))
 ACTIONS = ROWS[:8]

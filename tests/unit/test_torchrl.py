@@ -9,7 +9,7 @@ pytest.importorskip("tensordict")
 from tensordict.nn import TensorDictModule, TensorDictSequential
 
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.world_models.torchrl import TorchRLModel
+from pytest_cpg.world_models.checkpoints.torchrl import TorchRLModel
 
 
 class Joined(torch.nn.Linear):

@@ -1,0 +1,370 @@
+"""Oracle cache: finished arms kept from run to run, by all that decides their episodes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import IntArray, Planner, Task
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.perturbations import Perturbation
+from pytest_cpg.episodes.stored_arm import COUNTS, OUTCOMES, StoredArm
+from pytest_cpg.machine.files import check_unpacked_size, replace_file
+from pytest_cpg.machine.processors import kernels
+from pytest_cpg.planners import Chance
+from pytest_cpg.world_models import OracleDynamics
+from pytest_cpg.world_models.binding.conventions import describe
+from pytest_cpg.world_models.binding.fingerprint import fingerprint
+
+SCHEMA = 1
+# More than tasks without pictures need for a thousand episodes.
+_MOST_SNAPSHOT_BYTES = 32 * 2**20
+# A temporary file as old as this is of a process that is gone.
+_LEFT_BEHIND_SECONDS = 60
+# What an episode runs through, and what it is kept by.
+_ROOMS = ("contracts", "episodes", "machine", "planners", "tasks", "world_models")
+_ENGINES = ("torch", "onnxruntime")
+_FILE_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.(json|npz)")
+_LEFT_BEHIND = re.compile(r"\.cpg-[0-9a-f]+\.tmp")
+
+
+class _UnkeyedError(Exception):
+    """Something whose definition is not known; the message says what, in one clause."""
+
+
+def arm_key(
+    *,
+    arm: str,
+    task: Task,
+    planner: Planner,
+    model: Any,
+    seed: int,
+    starts: str,
+    to_the_end: bool,
+    perturbation: Perturbation | None = None,
+    by_content: bool = False,
+) -> str | None:
+    """Return 64 hexadecimal digits that tell apart arms whose episodes may differ.
+
+    What defines the package's own tasks and planners is their source and their fields. Those of
+    users have an attribute ``cache_key``: a text that is changed with whatever the component does,
+    and that a subclass or a wrapper has to bring anew. None where something has no key:
+    `why_not_kept` says what. The number of episodes is not in the key, and where they start is
+    not: stored arms know that.
+
+    Parameters are those of `Design` and `ArmRun`; ``model`` is what the planner imagines with, not
+    yet bound. `Chance` asks none, and its key does not depend on it. With ``by_content`` a model
+    without a key is told from others by its `fingerprint`.
+    """
+    try:
+        values = _components(task, planner, model, by_content=by_content)
+    except _UnkeyedError:
+        return None
+    values.update(arm=arm, seed=int(seed), starts=starts, to_the_end=bool(to_the_end))
+    values.update(perturbation="none" if perturbation is None else perturbation.name)
+    return _digest({**values, "schema": SCHEMA, "environment": _environment()})
+
+
+def why_not_kept(
+    *, task: Task, planner: Planner, model: Any, by_content: bool = False
+) -> str | None:
+    """Say in one clause why such an arm has no key; None when it has one."""
+    try:
+        _components(task, planner, model, by_content=by_content)
+    except _UnkeyedError as error:
+        return str(error)
+    return None
+
+
+def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], Arm]) -> str | None:
+    """Run two episodes again; say in one line what differs from a stored arm, None if nothing.
+
+    ``arm`` is as much of the stored one as is to be used, and ``run`` maps one or two of its rows,
+    rising, to an arm of these episodes alone. Give another ``rng`` each time: it picks the rows.
+    """
+    rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
+    kept, found = arm.to_dict(), run(rows).to_dict()
+    for place, row in enumerate(rows):
+        for name in OUTCOMES:
+            old, new = kept[name] and kept[name][row], found[name] and found[name][place]
+            if old != new:
+                return (
+                    f"the stored {arm.name} arm could not be repeated: {name} of episode "
+                    f"{arm.indices[row]} was {old!r} and is now {new!r}"
+                )
+    return None
+
+
+class OracleCache:
+    """A folder of finished arms, one file for each key, that several processes may use at once.
+
+    It has no say in any verdict: what is wrong with the folder or a file is only told. When
+    the files take more than ``max_bytes`` together, the least recently used are dropped.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int) -> None:
+        self._folder, self._max_bytes = folder, max_bytes
+
+    def load(self, key: str) -> tuple[StoredArm | None, str | None]:
+        """Return the longest arm stored under a key, and a note on a broken file, now removed."""
+        note = None
+        # A file that is gone once it is opened was replaced by a longer arm, or dropped.
+        for _ in range(3):
+            try:
+                paths = self._files(key)
+                return _read(paths[0], key) if paths else None, note
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                return None, f"a stored arm cannot be read: {error}"
+            # Broad, as the bytes of a damaged file may break any of its readers.
+            except Exception:
+                note = _dropped(paths[0])
+        return None, note
+
+    def store(self, key: str, stored: StoredArm) -> str | None:
+        """Keep an arm from episode 0 on unless one as long is kept; return why it cannot be."""
+        if stored.arm.indices[0]:
+            raise ValueError(f"need an arm from episode 0 on, got {stored.arm.indices}")
+        data = _file_of(key, stored)
+        if len(data) > self._max_bytes:
+            return f"the {stored.arm.name} arm takes {len(data)} of {self._max_bytes} bytes"
+        kept, _ = self.load(key)
+        if kept is not None and kept.arm.episodes >= stored.arm.episodes:
+            return None
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self._folder / f"{key}-{stored.arm.episodes}.json", data)
+            # The length is in the name and the longest stays: processes that store arms of several
+            # lengths at once need not wait for each other.
+            for shorter in self._files(key)[1:]:
+                shorter.unlink(missing_ok=True)
+            self._shrink()
+        except OSError as error:
+            return f"the {stored.arm.name} arm cannot be kept: {error}"
+        return None
+
+    def discard(self, key: str) -> None:
+        """Remove what is stored under a key, if anything is."""
+        with suppress(OSError):
+            for path in self._files(key):
+                path.unlink(missing_ok=True)
+
+    def load_snapshot(self, key: str) -> tuple[dict[str, npt.NDArray[Any]] | None, str | None]:
+        """Return the snapshot stored under a key, and a note on a broken file, now removed."""
+        path = self._snapshot_path(key)
+        try:
+            content = path.read_bytes()
+            check_unpacked_size(content)
+            # Numpy leaves a damaged archive open that it opened itself.
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                values = dict(arrays)
+            if str(values.pop("key")) == key and str(values.pop("sha256")) == _bits_of(values):
+                return values, None
+        except FileNotFoundError:
+            return None, None
+        except OSError as error:
+            return None, f"the snapshot of an arm cannot be read: {error}"
+        # Broad, as the bytes of a damaged archive may break any of its readers.
+        except Exception:
+            return None, _dropped(path)
+        return None, _dropped(path)
+
+    def store_snapshot(self, key: str, values: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Keep a snapshot of an unfinished arm in place of the one before, if that can be done."""
+        if sum(array.nbytes for array in values.values()) > _MOST_SNAPSHOT_BYTES:
+            return
+        buffer = io.BytesIO()
+        signed = {**values, "key": np.array(key), "sha256": np.array(_bits_of(values))}
+        np.savez(buffer, allow_pickle=False, **signed)
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self._snapshot_path(key), buffer.getvalue())
+            self._shrink()
+
+    def drop_snapshot(self, key: str) -> None:
+        """Remove the snapshot of an arm that is finished."""
+        with suppress(OSError):
+            self._snapshot_path(key).unlink(missing_ok=True)
+
+    def _snapshot_path(self, key: str) -> Path:
+        return self._folder / f"{key}-0.npz"
+
+    def _files(self, key: str) -> list[Path]:
+        """Return the finished files of a key, the longest arm first."""
+        matches = [_FILE_NAME.fullmatch(name) for name in os.listdir(self._folder)]
+        finished = [m for m in matches if m and m[3] == "json"]
+        own = sorted((int(m[2]), m[0]) for m in finished if m[1] == key)
+        return [self._folder / name for _, name in reversed(own)]
+
+    def _shrink(self) -> None:
+        """Drop the least recently used files until the others take no more than they may."""
+        found = []
+        for name in os.listdir(self._folder):
+            is_left_behind = _LEFT_BEHIND.fullmatch(name)
+            if not (is_left_behind or _FILE_NAME.fullmatch(name)):
+                continue
+            # Another process may just have removed it.
+            with suppress(FileNotFoundError):
+                status = os.stat(self._folder / name)
+                # Or may just be writing it.
+                if is_left_behind and time.time() - status.st_mtime < _LEFT_BEHIND_SECONDS:
+                    continue
+                found.append((status.st_mtime_ns, name, status.st_size))
+        excess = sum(size for _, _, size in found) - self._max_bytes
+        for _, name, size in sorted(found):
+            if excess > 0:
+                (self._folder / name).unlink(missing_ok=True)
+                excess -= size
+
+
+def _read(path: Path, key: str) -> StoredArm:
+    """Return the arm in a file, or raise ValueError unless it was written here under this key."""
+    data = path.read_bytes()
+    values = json.loads(data)["stored"]
+    stored = StoredArm(**{**values, "arm": Arm.from_dict(values["arm"])})
+    # To the byte, which covers schema, key, digest, types and numbers.
+    if data != _file_of(key, stored) or path.name != f"{key}-{stored.arm.episodes}.json":
+        raise ValueError("it is not what would be written")
+    # A folder that can only be read is as good.
+    with suppress(OSError):
+        os.utime(path)
+    return stored
+
+
+def _dropped(path: Path) -> str:
+    """Remove a broken file, and return a note that says so."""
+    with suppress(OSError):
+        path.unlink()
+    return f"{path} is not as it was written; its arm is run again"
+
+
+def _bits_of(values: Mapping[str, npt.NDArray[Any]]) -> str:
+    """Return the SHA-256 of arrays by name, type, shape and bits."""
+    digest = hashlib.sha256()
+    for name, array in sorted(values.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _file_of(key: str, stored: StoredArm) -> bytes:
+    values = {name: getattr(stored, name).tolist() for name in COUNTS}
+    values["arm"] = stored.arm.to_dict()
+    content = {"schema": SCHEMA, "key": key, "sha256": _digest(values), "stored": values}
+    return json.dumps(content, sort_keys=True).encode()
+
+
+def _digest(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -> dict[str, Any]:
+    """Return what is known of the components, or raise _UnkeyedError."""
+    named = f"task {str(task.name)!r}"
+    least = getattr(task, "least_return", None)
+    goal = None if least is None else float(least)
+    values = {
+        "task": _definition(named, task),
+        "facts": [str(task.name), int(task.budget), float(task.control_period), goal],
+        "actions": _definition(f"the action space of {named}", task.actions),
+        "versions": {str(name): str(found) for name, found in task.versions.items()},
+        "planner": _definition(f"planner {str(planner.name)!r}", planner),
+        "horizon": int(planner.horizon),
+    }
+    if type(planner) is not Chance and not (type(model) is OracleDynamics and model.task is task):
+        # What it may compute with; one that is not loaded has no part in it.
+        engines = [str(getattr(sys.modules.get(name), "__version__", "")) for name in _ENGINES]
+        chosen = kernels().get("torch", "")
+        values["model"] = [_model_definition(model, by_content=by_content), *engines, chosen]
+    return values
+
+
+def _definition(what: str, value: Any) -> Any:
+    """Return JSON values that are others for whatever differs, or raise _UnkeyedError."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind in (list, tuple):
+        return [kind.__name__, *(_definition(what, item) for item in value)]
+    if (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biufcU":
+        return ["array", value.dtype.str, list(value.shape), value.tobytes().hex()]
+    key, known = _explicit_key(value), {}
+    if isinstance(value, type) or (key is None and not (_is_own(kind) and is_dataclass(value))):
+        raise _UnkeyedError(f"{what} has no cache_key")
+    for field in fields(value) if is_dataclass(value) else ():
+        # Settings are told apart even if the key forgets them; what cannot be, it stands for.
+        with suppress(*[_UnkeyedError] if key else []):
+            known[field.name] = _definition(what, getattr(value, field.name)) if field.init else 0
+    return [f"{kind.__module__}.{kind.__qualname__}", key, known]
+
+
+def _model_definition(model: Any, *, by_content: bool) -> Any:
+    what = f"model {describe(model)}"
+    try:
+        return _definition(what, model)
+    except _UnkeyedError:
+        if not by_content:
+            raise
+    try:
+        return ["content", fingerprint(model)]
+    except ValueError as error:
+        raise _UnkeyedError(f"{what} has no cache_key, and {error}") from None
+
+
+def _explicit_key(value: Any) -> str | None:
+    """Return the key that a component or its very class defines.
+
+    One that is inherited, or passed on by a wrapper, is about something else.
+    """
+    kind = type(value)
+    if not any("cache_key" in names for names in (vars(kind), getattr(value, "__dict__", {}))):
+        return None
+    key = value.cache_key
+    return key if isinstance(key, str) and key else None
+
+
+def _is_own(kind: type) -> bool:
+    """Say whether a class is one of this package's, whose source is in the key."""
+    module, name = kind.__module__, kind.__qualname__
+    return module.startswith("pytest_cpg.") and getattr(sys.modules.get(module), name, None) is kind
+
+
+@cache
+def _environment() -> dict[str, Any]:
+    """Return what else decides the bits of an episode: our source, libraries and the processor."""
+    return {
+        "pytest-cpg": version("pytest-cpg"),
+        "source": _source_digest(Path(__file__).parents[1]),
+        "numpy": np.__version__,
+        # Planners draw through its normal distribution.
+        "scipy": version("scipy"),
+        # Numpy's sines and sums are other code on other processors; the rest are the C library's.
+        "openblas": kernels().get("OpenBLAS", ""),
+        "simd": (np.show_config(mode="dicts") or {}).get("SIMD Extensions"),
+        "libc": "".join(platform.libc_ver()) or platform.version(),
+        "machine": [sys.platform, platform.machine()],
+        # Sums of floats round otherwise since 3.12.
+        "python": sys.version_info[:2],
+    }
+
+
+def _source_digest(package: Path) -> str:
+    paths = [path for room in _ROOMS for path in (package / room).rglob("*.py")]
+    return _digest({str(path.relative_to(package)): path.read_bytes().hex() for path in paths})

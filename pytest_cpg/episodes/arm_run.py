@@ -1,0 +1,411 @@
+"""Episodes: arms collected in lockstep.
+
+Episodes advance by planning rounds: all unfinished episodes plan together in one batch, each
+executes its own plan up to that plan's length, then the next round begins. What happens in an
+episode depends on its seed and index only: its start, its planner noise and its rows of every
+batch belong to it alone, so that it ends the same in any batch, order, thread or process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BoolArray,
+    CpgError,
+    FloatArray,
+    IntArray,
+    Planner,
+    Plans,
+    Task,
+    TaskError,
+)
+from pytest_cpg.episodes.arm import Arm, Latency
+from pytest_cpg.episodes.disturbance import Disturbance
+from pytest_cpg.episodes.imagination import ArmModel, Imagination
+from pytest_cpg.episodes.perturbations import Perturbation
+from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
+from pytest_cpg.episodes.streams import episode_stream, set_words, words_of
+from pytest_cpg.episodes.warm_starts import WarmStarts
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Attributes of a run that change from round to round, or tell it from others; "done" is no array.
+_SNAPSHOT = (
+    "episodes",
+    "starts",
+    "states",
+    "steps",
+    "successes",
+    "returns",
+    "solved_at",
+    "plans",
+    "model_steps",
+    "done",
+)
+Progress = Callable[[int, int], None]
+StepObserver = Callable[[IntArray, FloatArray], None]
+PlanObserver = Callable[[IntArray, Plans], None]
+
+
+class ArmRun:
+    """An arm in the making: its episodes are run in the order of their indices, some at a time.
+
+    How they are divided into calls of `advance` changes no outcome.
+
+    Parameters
+    ----------
+    name : str
+        Printed in reports and errors: ``"oracle"``, ``"learned"`` or ``"chance"``.
+    model : ArmModel
+        What the planner imagines with; it may bring a planner of its own. Real steps are always
+        the task's own.
+    starts : Starts
+        As many as the arm may have.
+    to_the_end : bool
+        Go on after a success until the budget is spent, for returns of whole episodes.
+    perturbation : Perturbation, optional
+        What goes wrong in real steps; no model is told.
+    progress : callable, optional
+        Told after each round how many episodes are done, and of how many wanted by then.
+    on_step : callable, optional
+        Told the episodes [B] and the actions [B, A] of each real step.
+    on_plan : callable, optional
+        Told the episodes [N] and the plans of each round, before any of it is executed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        planner: Planner,
+        model: ArmModel,
+        starts: Starts,
+        *,
+        seed: int,
+        level: float,
+        to_the_end: bool = False,
+        perturbation: Perturbation | None = None,
+        progress: Progress | None = None,
+        on_step: StepObserver | None = None,
+        on_plan: PlanObserver | None = None,
+    ) -> None:
+        count = len(starts.episodes)
+        self._name, self._task = name, task
+        self._episodes, self._level = starts.episodes, level
+        self._least_return: float | None = getattr(task, "least_return", None)
+        self._to_the_end = to_the_end or self._least_return is not None
+        self._progress = progress
+        self._on_step, self._on_plan = on_step, on_plan
+        self._starts, self._states = starts.states, starts.states.copy()
+        self._steps = np.zeros(count, dtype=np.int64)
+        self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
+        self._solved_at = np.zeros(count, dtype=np.int64)
+        self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
+        self._disturbance = Disturbance(perturbation, task, starts.episodes, seed=seed)
+        self._imagination = Imagination(name, task.actions, model)
+        self._planner = self._imagination.planner or planner
+        self._noise = [
+            episode_stream(seed, int(episode), of_model=True)
+            for episode in (starts.episodes if self._imagination.noise_size else ())
+        ]
+        self._latents: FloatArray | None = None
+        self._plans, self._model_steps = (np.zeros(count, dtype=np.int64) for _ in range(2))
+        self._confidences: FloatArray | None = None
+        self._warm_starts = WarmStarts(self._planner, count)
+        self._wall: list[float] = []
+        self._cpu: list[float] = []
+        self._seconds, self._done = 0.0, 0
+
+    def advance(self, until: int) -> Arm:
+        """Run the episodes up to number ``until``, and return the arm so far.
+
+        Raises
+        ------
+        WorldModelError, TaskError
+            Naming the episode and step: predictions that are not finite, a diverged simulator.
+        """
+        begun = time.perf_counter()
+        active = np.arange(self._done, until)
+        # None of them, unless this run was restored.
+        active = active[~self._is_over(active)]
+        with self._disturbance.named():
+            while active.size:
+                for rows in self._warm_starts.groups(active, self._plans):
+                    self._execute(self._plan(rows), rows)
+                active = active[~self._is_over(active)]
+                if self._progress:
+                    self._progress(until - active.size, until)
+        self._done = max(self._done, until)
+        self._seconds += time.perf_counter() - begun
+        return self._arm()
+
+    @property
+    def states(self) -> FloatArray:
+        """Where each episode is, or ended, [N, S]."""
+        return self._states.copy()
+
+    @property
+    def latents(self) -> FloatArray:
+        """What each episode was last planned from, or has been carried to since, [N, Z]."""
+        return np.empty((len(self._episodes), 0)) if self._latents is None else self._latents.copy()
+
+    @property
+    def finished(self) -> StoredArm | None:
+        """The episodes that `advance` has run to their end; None before there are any."""
+        count = self._done
+        if not count:
+            return None
+        stored = StoredArm(
+            arm=self._arm(),
+            plans=self._plans[:count],
+            model_steps=self._model_steps[:count],
+            starts=start_digests(self._starts[:count]),
+        )
+        # An arm that was broken off has made plans in other episodes, too.
+        return replace(stored, arm=stored.first(count, level=self._level))
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether some episode has begun and not ended."""
+        return bool(self._steps[self._done :].any())
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that the next round depends on, between two rounds: name to array."""
+        values = {name: np.array(getattr(self, f"_{name}")) for name in _SNAPSHOT}
+        if self._confidences is not None:
+            values["confidences"] = self._confidences.copy()
+        if self._warm_starts.memory is not None:
+            values["memory"] = self._warm_starts.memory.copy()
+        values["streams"] = np.array([words_of(rng) for rng in self._rngs], dtype=np.uint64)
+        values.update(self._disturbance.snapshot())
+        if self._noise:
+            values["noise"] = np.array([words_of(rng) for rng in self._noise], dtype=np.uint64)
+        # Other latents are encoded anew before they are read.
+        if self._imagination.is_recurrent and self._latents is not None:
+            values["latents"] = self._latents.copy()
+        return values
+
+    def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> bool:
+        """Go on where a run of the same episodes was when `snapshot` was taken.
+
+        Those it had finished before the first of these are left out. Return whether it fits; when
+        not, nothing is changed.
+        """
+        given = snapshot.get("episodes", np.arange(0))
+        skipped = len(given) - len(self._episodes)
+        needed = {
+            *_SNAPSHOT,
+            *self._disturbance.snapshot(),
+            "streams",
+            *["noise"] * bool(self._noise),
+        }
+        if self._imagination.is_recurrent and np.any(snapshot.get("plans", 0)):
+            needed.add("latents")
+        if skipped < 0 or not needed <= set(snapshot):
+            return False
+        if not np.array_equal(given[skipped:], self._episodes):
+            return False
+        rows = {n: np.array(v[skipped:]) for n, v in snapshot.items() if n != "done"}
+        if not np.array_equal(rows["starts"], self._starts) or int(snapshot["done"]) < skipped:
+            return False
+        for name in _SNAPSHOT[:-1]:
+            setattr(self, f"_{name}", rows[name])
+        self._confidences, self._latents = rows.get("confidences"), rows.get("latents")
+        self._warm_starts.memory = rows.get("memory")
+        self._disturbance.restore(rows)
+        self._done = int(snapshot["done"]) - skipped
+        self._imagination.steps = int(self._model_steps.sum())
+        for streams, name in ((self._rngs, "streams"), (self._noise, "noise")):
+            for rng, words in zip(streams, rows[name] if streams else (), strict=True):
+                set_words(rng, words)
+        return True
+
+    def _plan(self, active: IntArray) -> Plans:
+        """Plan for these rows, timed and checked."""
+        wall_start, cpu_start = time.perf_counter(), time.process_time()
+        remaining, imagined = self._task.budget - self._steps[active], self._imagination.steps
+        latents = self._latents_of(active)
+        noise = [self._noise[row] for row in active] if self._noise else []
+        self._imagination.plans_for(self._episodes[active], self._steps[active], noise)
+        rngs = [self._rngs[row] for row in active]
+        warm = self._warm_starts.keywords(active, self._plans)
+        plan = self._planner.plan(self._imagination, latents, rngs, remaining, **warm)
+        plans = Plans(*plan)
+        _check_plans(self._planner, plans, self._task.actions, remaining)
+        self._warm_starts.keep(plans.memory, active)
+        self._wall.append((time.perf_counter() - wall_start) / active.size)
+        self._cpu.append((time.process_time() - cpu_start) / active.size)
+        self._plans[active] += 1
+        # Every call imagines as many rows for each of them.
+        self._model_steps[active] += (self._imagination.steps - imagined) // active.size
+        if plans.confidences is not None:
+            if self._confidences is None:
+                self._confidences = np.zeros(len(self._episodes))
+            self._confidences[active] += plans.confidences
+        if self._on_plan:
+            self._on_plan(self._episodes[active], plans)
+        return plans
+
+    def _latents_of(self, active: IntArray) -> FloatArray:
+        """Encode these rows, but for those whose latents are carried from step to step."""
+        fresh = active
+        if self._imagination.is_recurrent:
+            fresh = active[self._plans[active] == 0]
+        if fresh.size:
+            self._imagination.plans_for(self._episodes[fresh], self._steps[fresh])
+            encoded = self._imagination.encode(self._seen(fresh))
+            if self._latents is None:
+                self._latents = np.zeros((len(self._episodes), encoded.shape[1]))
+            self._latents[fresh] = encoded
+        return self._latents[active]  # type: ignore[index]  # set with the first plan
+
+    def _carry(self, rows: IntArray, actions: FloatArray) -> None:
+        """Let a recurrent model see the real step that these rows have just taken."""
+        going = ~self._is_over(rows)
+        rows = rows[going]
+        if self._latents is None or not self._imagination.is_recurrent or not rows.size:
+            return
+        self._imagination.plans_for(self._episodes[rows], self._steps[rows])
+        self._latents[rows] = self._imagination.update(
+            self._latents[rows], actions[going], self._seen(rows)
+        )
+
+    def _seen(self, rows: IntArray) -> FloatArray:
+        """Return the states of these rows as the planner sees them."""
+        return self._disturbance.seen(
+            rows, self._states[rows], self._steps[rows], counts=~self._successes[rows]
+        )
+
+    def _execute(self, plans: Plans, active: IntArray) -> None:
+        """Step each active episode through its own plan, until the plan or the episode ends."""
+        task = self._task
+        for t in range(int(plans.lengths.max())):
+            running = (plans.lengths > t) & ~self._is_over(active)
+            rows, planned = active[running], plans.actions[running, t]
+            if not rows.size:
+                return
+            actions, states = self._disturbance.step(
+                rows,
+                self._states[rows],
+                planned,
+                self._steps[rows],
+                counts=~self._successes[rows],
+            )
+            self._states[rows] = states
+            self._steps[rows] += 1
+            rewards = task.reward(states, actions)
+            self._check_step(rows, states, rewards)
+            solved = rows[self._has_succeeded(rows, states, actions, rewards)]
+            self._successes[solved], self._solved_at[solved] = True, self._steps[solved]
+            # A goal that ends an episode is one that could be kept.
+            left = np.where(self._is_over(rows), task.budget - self._steps[rows], 0)
+            self._returns[rows] += rewards * (1 + left)
+            # As little as the planner is a model told what became of its action.
+            self._carry(rows, planned)
+            if self._on_step:
+                self._on_step(self._episodes[rows], actions)
+
+    def _has_succeeded(
+        self, rows: IntArray, states: FloatArray, actions: FloatArray, rewards: FloatArray
+    ) -> BoolArray:
+        """Say which of these rows have just succeeded, by a step that was rewarded like this."""
+        if self._least_return is None:
+            return np.asarray(self._task.success(states, actions) & ~self._successes[rows])
+        is_enough: BoolArray = self._returns[rows] + rewards >= self._least_return
+        return np.asarray(is_enough & (self._steps[rows] == self._task.budget))
+
+    def _is_over(self, rows: IntArray) -> BoolArray:
+        spent = self._steps[rows] >= self._task.budget
+        return spent if self._to_the_end else spent | self._successes[rows]
+
+    def _check_step(self, rows: IntArray, states: FloatArray, rewards: FloatArray) -> None:
+        """Raise TaskError for a simulator that diverged or a reward that is no number."""
+        for values, what, cure in (
+            (states, "the simulator diverged", "Reduce its time step or the actions' range."),
+            (rewards[:, None], "the reward is not finite", "Mend the task's reward."),
+        ):
+            broken = ~np.isfinite(values).all(axis=1)
+            if broken.any():
+                row = rows[broken][0]
+                raise TaskError(
+                    f"{self._task.name}: {what} in episode {self._episodes[row]} at step "
+                    f"{self._steps[row]}. {cure}"
+                )
+
+    def _arm(self) -> Arm:
+        done, decisions = slice(self._done), int(self._plans.sum())
+        confidences = self._confidences
+        successes, perturbed = self._successes[done], self._disturbance.perturbed
+        return Arm(
+            name=self._name,
+            successes=successes,
+            steps=np.where(successes, self._solved_at[done], self._steps[done]),
+            indices=self._episodes[done],
+            returns=self._returns[done],
+            confidences=None if confidences is None else confidences[done] / self._plans[done],
+            perturbed=None if perturbed is None else perturbed[done],
+            level=self._level,
+            decisions=decisions,
+            rollout_steps=self._imagination.steps / decisions if decisions else 0.0,
+            latency_ms=Latency.of(1e3 * np.array(self._wall)),
+            cpu_ms=Latency.of(1e3 * np.array(self._cpu)),
+            seconds=self._seconds,
+        )
+
+
+def run_arm(
+    name: str,
+    task: Task,
+    planner: Planner,
+    model: ArmModel,
+    starts: Starts,
+    *,
+    seed: int,
+    level: float,
+    **options: Any,
+) -> Arm:
+    """Run every episode to its end, and return the arm; parameters are those of `ArmRun`."""
+    run = ArmRun(name, task, planner, model, starts, seed=seed, level=level, **options)
+    return run.advance(len(starts.episodes))
+
+
+def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining: IntArray) -> None:
+    """Raise CpgError unless the planner returned what its contract promises."""
+    expected = (len(remaining), planner.horizon, actions.size)
+    if np.shape(plans.actions) != expected or np.shape(plans.lengths) != expected[:1]:
+        raise CpgError(
+            f"planner {planner.name!r} returned actions {np.shape(plans.actions)} and lengths "
+            f"{np.shape(plans.lengths)}; return actions {expected} and lengths {expected[:1]}."
+        )
+    if plans.confidences is not None:
+        _check_confidences(planner, plans.confidences, len(remaining))
+    if not actions.contains(plans.actions).all():
+        raise CpgError(
+            f"planner {planner.name!r} returned actions outside the task's: {actions}. Take them "
+            f"from world_model.actions."
+        )
+    upper = np.minimum(remaining, planner.horizon)
+    is_whole = np.issubdtype(np.asarray(plans.lengths).dtype, np.integer)
+    if not is_whole or ((plans.lengths < 1) | (plans.lengths > upper)).any():
+        raise CpgError(
+            f"planner {planner.name!r} returned lengths {np.unique(plans.lengths)}; return whole "
+            f"numbers from 1 to min(horizon, remaining)."
+        )
+
+
+def _check_confidences(planner: Planner, confidences: FloatArray, episodes: int) -> None:
+    if np.shape(confidences) != (episodes,) or not np.isfinite(confidences).all():
+        raise CpgError(
+            f"planner {planner.name!r} returned confidences {confidences!r}; return one finite "
+            f"number for each of {episodes} episodes, or None."
+        )

@@ -1,0 +1,224 @@
+"""Arm runs: the three arms of a gate in the making, wherever they are run and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any, NamedTuple, TypeAlias
+
+from pytest_cpg.contracts import Planner
+from pytest_cpg.episodes.arm_cache import OracleCache, arm_key, why_not_kept
+from pytest_cpg.episodes.arm_run import ArmRun, Progress
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.kept_run import KeptRun
+from pytest_cpg.episodes.probe import imagined, probe_of
+from pytest_cpg.episodes.spread_run import SpreadRun, Workload
+from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.planners import Chance
+from pytest_cpg.world_models import BoundModel
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+ArmProgress: TypeAlias = Callable[[str, int, int], None]
+
+ARMS = ("oracle", "learned", "chance", "rescored")
+# What changes with every model that is worked on.
+_OF_THE_MODEL = ("learned", "rescored")
+
+
+class Execution(NamedTuple):
+    """Where arms are run, and where they are kept.
+
+    Attributes
+    ----------
+    cache : OracleCache or None
+        Where finished arms are kept from session to session.
+    executor : Executor or None
+        Who runs blocks of episodes; None for this process alone.
+    resumes : bool
+        Whether to go on with what an interrupted session has kept of arms, the learned one
+        included.
+    """
+
+    cache: OracleCache | None = None
+    executor: Executor | None = None
+    resumes: bool = False
+
+
+class Reuse(NamedTuple):
+    """What was known of arms that do not change with the model.
+
+    Attributes
+    ----------
+    known : tuple of str
+        How much of each arm was stored, or why nothing can be.
+    notes : tuple of str
+        What was wrong with it.
+    """
+
+    known: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class ArmRuns:
+    """The runs of a gate's arms, by name.
+
+    Parameters
+    ----------
+    design : Design
+    starts : Starts
+    given, bound : mapping
+        Models of the oracle and learned arms, as they were given and as arms use them; where
+        there is a rescored arm, its own as well.
+    progress : callable, optional
+        Told the arm's name, the episodes done and their number.
+    execution : Execution
+
+    Attributes
+    ----------
+    names : tuple of str
+        The arms that there are, of `ARMS`.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        starts: Starts,
+        given: Mapping[str, Any],
+        bound: Mapping[str, BoundModel],
+        *,
+        progress: ArmProgress | None,
+        execution: Execution,
+    ) -> None:
+        self._design, self._starts, self._progress = design, starts, progress
+        self._given, self._bound, self._execution = given, bound, execution
+        self._workloads: dict[str, Workload] = {}
+        self._not_kept: list[str] = []
+        self._notes: list[str] = []
+        self.names = tuple(name for name in ARMS if _role(name) in bound)
+        self._runs = {name: self._run_of(name) for name in self.names}
+        if any(run.is_refuted for run in self._kept):
+            # What one arm shows to have changed has changed for all, seen there or not.
+            for run in self._kept:
+                run.discard()
+                self._notes += run.notes
+            self._execution = execution._replace(resumes=False)
+            self._runs = {name: self._run_of(name) for name in self.names}
+
+    def __getitem__(self, name: str) -> ArmRun | SpreadRun | KeptRun:
+        return self._runs[name]
+
+    @property
+    def reuse(self) -> Reuse:
+        """What was known of these arms before."""
+        kept = self._kept
+        known = (*map(str, kept), *(f"not stored: {why}" for why in dict.fromkeys(self._not_kept)))
+        return Reuse(known, (*self._notes, *(note for run in kept for note in run.notes)))
+
+    def keep(self) -> None:
+        """Store what was run."""
+        for run in self._kept:
+            run.keep()
+
+    @property
+    def _kept(self) -> list[KeptRun]:
+        return [run for run in self._runs.values() if isinstance(run, KeptRun)]
+
+    def _run_of(self, name: str) -> ArmRun | SpreadRun | KeptRun:
+        execution = self._execution
+
+        def begin(starts: Starts, progress: Progress | None = None) -> ArmRun | SpreadRun:
+            if execution.executor is None:
+                return self._here(name, starts, progress)
+            return self._spread(name, starts, progress, execution.executor)
+
+        def tell(done: int, count: int) -> None:
+            if self._progress:
+                self._progress(name, done, count)
+
+        key = self._key_of(name)
+        if execution.cache is None or key is None:
+            return begin(self._starts, tell)
+        return KeptRun(
+            name,
+            begin,
+            self._starts,
+            repeat=lambda starts: self._here(name, starts).advance(len(starts.episodes)),
+            cache=execution.cache,
+            key=key,
+            level=self._design.level,
+            progress=tell,
+            # Of a model that is worked on, only what belongs to the same run is of use.
+            uses_stored=name not in _OF_THE_MODEL or execution.resumes,
+            resumes=execution.resumes,
+        )
+
+    def _here(self, name: str, starts: Starts, progress: Progress | None = None) -> ArmRun:
+        """Return a run of some episodes of an arm in this process."""
+        return ArmRun(
+            name,
+            self._design.task,
+            self._planner_of(name),
+            self._bound[_role(name)],
+            starts,
+            **self._options,
+            progress=progress,
+        )
+
+    def _spread(
+        self, name: str, starts: Starts, progress: Progress | None, executor: Executor
+    ) -> SpreadRun:
+        """Return a run of some episodes of an arm on an executor."""
+        role, task = _role(name), self._design.task
+        if name not in self._workloads:
+            probe = probe_of(task, self._starts, self._design.seed)
+            answer = imagined(self._bound[role], probe)
+            self._workloads[name] = Workload.of(
+                task, self._planner_of(name), self._given[role], probe, answer
+            )
+        return SpreadRun(
+            name,
+            self._workloads[name],
+            starts,
+            executor=executor,
+            **self._options,
+            progress=progress,
+        )
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        design = self._design
+        return {
+            "seed": design.seed,
+            "level": design.level,
+            "to_the_end": design.metric == "return",
+            "perturbation": design.perturbation,
+        }
+
+    def _key_of(self, name: str) -> str | None:
+        """Return what an arm is kept under; None where it cannot be kept, or need not be."""
+        if self._execution.cache is None:
+            return None
+        is_learned = name in _OF_THE_MODEL
+        of_these: dict[str, Any] = {
+            "task": self._design.task,
+            "planner": self._planner_of(name),
+            "model": self._given[_role(name)],
+            "by_content": is_learned,
+        }
+        options = self._options
+        del options["level"]
+        key = arm_key(arm=name, starts=self._design.starts, **of_these, **options)
+        # Only whoever wants to resume has to know that a learned arm cannot be.
+        if key is None and name != "rescored" and (not is_learned or self._execution.resumes):
+            self._not_kept.append(str(why_not_kept(**of_these)))
+        return key
+
+    def _planner_of(self, name: str) -> Planner:
+        return Chance() if name == "chance" else self._design.planner
+
+
+def _role(name: str) -> str:
+    """Return whose model an arm has: chance imagines nothing, and has the oracle's."""
+    return "oracle" if name == "chance" else name

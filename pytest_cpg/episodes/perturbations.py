@@ -1,0 +1,316 @@
+"""Perturbations: what may go wrong in the real world while a plan is carried out, as values.
+
+Every one has a name that a marker may give in its place, such as ``"drop-next-5"``; they are
+applied to real steps only, in all arms alike, and no model is told of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import KW_ONLY, dataclass, fields
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class DropActions:
+    """After some step the next planned actions are lost; the idle action takes their place.
+
+    The time of the environment goes on, and the budget with it. Without any of ``at``, ``every``
+    and ``probability`` it happens once in an episode, after a number of steps that is drawn from 1
+    to a tenth of the budget: early enough for most episodes not to be over.
+
+    Attributes
+    ----------
+    count : int
+        Actions that are lost, from 0 to 1 000 000.
+    at : int, optional
+        Steps taken before.
+    every : int, optional
+        Steps between one loss and the next.
+    probability : float, optional
+        That a loss begins after a step, in (0, 1].
+    """
+
+    count: int
+    _: KW_ONLY
+    at: int | None = None
+    every: int | None = None
+    probability: float | None = None
+
+    def __post_init__(self) -> None:
+        _keep(self, "count", _whole("count", self.count, least=0, most=_MOST_STEPS))
+        given = [name for name in _MOMENTS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{given[0]}= and {given[1]}= both say when actions are dropped")
+        for name, least in (("at", 0), ("every", 1)):
+            if name in given:
+                whole = _whole(name, getattr(self, name), least=least, most=_MOST_STEPS)
+                _keep(self, name, whole)
+        if self.probability is not None:
+            probability = _positive("probability", self.probability)
+            if probability > 1:
+                raise ValueError(f"probability: need at most 1, got {self.probability!r}")
+            _keep(self, "probability", probability)
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        when = [
+            f"-{m}-{_short(getattr(self, m))}" for m in _MOMENTS if getattr(self, m) is not None
+        ]
+        return f"drop-next-{self.count}{''.join(when)}"
+
+
+@dataclass(frozen=True, slots=True)
+class DelayActions:
+    """Every planned action is executed some steps late; before the first there are idle ones.
+
+    Attributes
+    ----------
+    steps : int
+        From 1 to 10 000.
+    """
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        _keep(self, "steps", _whole("steps", self.steps, least=1, most=_MOST_DELAY))
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return f"delay-{self.steps}"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionNoise:
+    """Normal noise on every executed action.
+
+    What leaves the range of the actions is clipped. In a finite set the nearest action is taken,
+    with each number in units of its range, so that small noise often has no effect.
+
+    Attributes
+    ----------
+    deviation : float
+        Standard deviation, as a share of each number's range; above 0.
+    """
+
+    deviation: float
+
+    def __post_init__(self) -> None:
+        _keep(self, "deviation", _positive("deviation", self.deviation))
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return f"action-noise-{_short(self.deviation)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationNoise:
+    """Normal noise on what every plan begins from; the world itself is where it is.
+
+    It is added to the columns of the simulator's state that the task calls ``measured``, so that
+    oracle and learned model are deceived alike: the one plans from that state, the other from what
+    is observed of it.
+
+    Attributes
+    ----------
+    deviation : float
+        Standard deviation, in the units of the state; above 0.
+    """
+
+    deviation: float
+
+    def __post_init__(self) -> None:
+        _keep(self, "deviation", _positive("deviation", self.deviation))
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return f"observation-noise-{_short(self.deviation)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Physics:
+    """The real world is another than the one that the oracle imagines.
+
+    Attributes
+    ----------
+    mass, friction, gravity : float
+        Factors above 0, not all of them 1. Friction is that of contacts, and of joints both dry
+        and viscous.
+    """
+
+    mass: float = 1.0
+    friction: float = 1.0
+    gravity: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in _SCALES:
+            _keep(self, name, _positive(name, getattr(self, name)))
+        if not self.scales:
+            raise ValueError("physics: need a factor other than 1, as in Physics(mass=1.2)")
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """The factors that change something, by name."""
+        values = {field.name: float(getattr(self, field.name)) for field in fields(self)}
+        return {name: scale for name, scale in values.items() if scale != 1}
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return ",".join(f"{name}-{_short(scale)}" for name, scale in self.scales.items())
+
+
+Perturbation: TypeAlias = DropActions | DelayActions | ActionNoise | ObservationNoise | Physics
+
+_MOMENTS = ("at", "every", "probability")
+_SCALES = ("mass", "friction", "gravity")
+# Longer than any episode; what is delayed waits in memory.
+_MOST_STEPS, _MOST_DELAY = 1_000_000, 10_000
+# Every name without its number, and with one.
+_EXAMPLES = {
+    "drop-next": "drop-next-5",
+    "delay": "delay-2",
+    "action-noise": "action-noise-0.1",
+    "observation-noise": "observation-noise-0.05",
+    "mass": "mass-1.2",
+    "friction": "friction-0.5",
+    "gravity": "gravity-0.9",
+}
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_CALL = re.compile(r"(DropActions|DelayActions|ActionNoise|ObservationNoise|Physics)\(")
+_NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})(?:-([a-z]+)-({_NUMBER}))?")
+
+
+def parse_perturbation(given: Any) -> Perturbation | None:
+    """Return the perturbation of a name, or the perturbation itself; None for ``"none"``.
+
+    >>> parse_perturbation("drop-next-5-at-20")
+    DropActions(count=5, at=20, every=None, probability=None)
+    >>> parse_perturbation("mass-1.2,gravity-0.9").name
+    'mass-1.2,gravity-0.9'
+
+    Raises
+    ------
+    ValueError
+        Naming the value and what to type instead.
+    """
+    if given is None or isinstance(given, Perturbation):
+        return given
+    if isinstance(given, type):
+        raise ValueError(f"write {given.__name__}(...) for a perturbation of {given!r}")
+    if not isinstance(given, str):
+        raise ValueError(f"need a perturbation or its name, got {given!r}. {_known()}")
+    if given == "none":
+        return None
+    if _CALL.match(given):
+        raise ValueError(
+            f"{given!r} is a text. Write {given} without the quotes, from "
+            f"pytest_cpg.episodes.perturbations, or a name such as 'drop-next-5'."
+        )
+    if "," in given:
+        _check_parts(given)
+    if given.partition("-")[0] in _SCALES:
+        return Physics(**_scales(given))
+    match = _NAMED.fullmatch(given)
+    if match is None:
+        raise ValueError(_unknown(given))
+    kind, number, moment, when = match.groups()
+    if kind not in _EXAMPLES or (moment and kind != "drop-next"):
+        raise ValueError(_unknown(given))
+    if moment and moment not in _MOMENTS:
+        raise ValueError(
+            f"{given!r} says when by {moment!r}. Write -at-STEPS, -every-STEPS or "
+            f"-probability-SHARE."
+        )
+    if kind == "drop-next":
+        return DropActions(_figure(number), **({moment: _figure(when)} if moment else {}))
+    if kind == "delay":
+        return DelayActions(_figure(number))
+    return (ActionNoise if kind == "action-noise" else ObservationNoise)(float(number))
+
+
+def _check_parts(given: str) -> None:
+    """Raise ValueError unless all that commas join is physics, which alone can be joined."""
+    parts = given.split(",")
+    if not all(parts):
+        left = ",".join(filter(None, parts)) or "mass-1.2,gravity-0.9"
+        raise ValueError(f"{given!r} has a comma too many. Write {left!r}.")
+    others = [part for part in parts if _kind(part) not in ("", *_SCALES)]
+    if others:
+        raise ValueError(
+            f"{given!r} combines {others[0]!r} with another: only mass, friction and gravity can "
+            f"be joined, as in 'mass-1.2,gravity-0.9'. Write one gate for each."
+        )
+
+
+def _kind(given: str) -> str:
+    """Return the kind of perturbation that a name begins with, empty if it is none."""
+    return next((kind for kind in _EXAMPLES if given.startswith(f"{kind}-")), "")
+
+
+def _scales(given: str) -> dict[str, float]:
+    """Return the factors of ``"mass-1.2,gravity-0.9"``."""
+    scales: dict[str, float] = {}
+    for part in given.split(","):
+        match = _NAMED.fullmatch(part)
+        if match is None or match[1] not in _SCALES or match[3] is not None:
+            raise ValueError(_unknown(part))
+        if match[1] in scales:
+            raise ValueError(f"{given!r} has two factors of {match[1]}")
+        scales[match[1]] = float(match[2])
+    return scales
+
+
+def _figure(text: str) -> Any:
+    """Return a number: a whole one where it is written so."""
+    return int(text) if text.isdecimal() else float(text)
+
+
+def _unknown(given: str) -> str:
+    """Say what to type instead of a name that is none."""
+    stem = re.sub(rf"-?{_NUMBER}.*", "", given)
+    close = get_close_matches(stem, _EXAMPLES, n=1)
+    if not close:
+        return f"no perturbation is named {given!r}. {_known()}"
+    rest = given[len(stem) :]
+    meant = close[0] + rest
+    # What is wrong may also be the number.
+    if meant == given or not _NAMED.fullmatch(meant):
+        meant = _EXAMPLES[close[0]]
+    return f"no perturbation is named {given!r}. Did you mean {meant!r}?"
+
+
+def _known() -> str:
+    return f"Write one such as {', '.join(map(repr, _EXAMPLES.values()))}."
+
+
+def _short(value: float) -> str:
+    text = f"{value:g}"
+    return text if float(text) == value else repr(value)
+
+
+def _whole(name: str, value: Any, *, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}: need a whole number of at least {least}, got {value!r}")
+    if int(value) > most:
+        raise ValueError(f"{name}: need a whole number of at most {most}, got {value!r}")
+    return int(value)
+
+
+def _positive(name: str, value: Any) -> float:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{name}: need a number above 0, got {value!r}")
+    return float(value)
+
+
+def _keep(perturbation: Any, name: str, value: float) -> None:
+    """Set a field of a frozen value to what it was checked to be."""
+    object.__setattr__(perturbation, name, value)

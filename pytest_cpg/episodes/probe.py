@@ -1,0 +1,153 @@
+"""Probing: what is asked of a model before and after its arm, on a few states of its gate."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    FiniteActions,
+    FloatArray,
+    IntArray,
+    Plans,
+    Task,
+    WorldModelError,
+)
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arm_run import ArmRun, Progress
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.world_models import BoundModel
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Streams of the probe that checks a model before it is trusted; episodes use 0 and 1.
+_PROBE_STREAM = 2
+_PROBES = 8
+# Distinct actions that a model must tell apart, and for how many steps they are held.
+_ACTIONS, _HELD = 4, 3
+
+
+def probe_of(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return states [P, S] a few random steps from the starts, and an action [P, A] for each."""
+    rngs = [
+        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PROBE_STREAM, row)))
+        for row in range(_PROBES)
+    ]
+    states = starts.states[np.arange(_PROBES) % len(starts.states)]
+    actions = task.actions.sample(rngs, (3,))
+    for step in range(2):
+        states = task.step(states, actions[:, step])
+    return states, actions[:, 2]
+
+
+def imagined(model: BoundModel, probe: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """Return what a model imagines one step ahead of the probe."""
+    states, actions = probe
+    return model.rollout(model.encode(states), actions[:, None])
+
+
+def check_unchanged(who: str, before: FloatArray, after: FloatArray) -> None:
+    """Raise WorldModelError for a model that answers a probe otherwise than before its arm."""
+    if not np.array_equal(before, after, equal_nan=True):
+        raise WorldModelError(
+            f"{who} answers otherwise than before its arm was run, so no verdict on it could be "
+            f"repeated. Keep no state between calls."
+        )
+
+
+def ignores_action(
+    model: BoundModel,
+    design: Design,
+    starts: Starts,
+    arm: Arm,
+    *,
+    progress: Progress | None = None,
+) -> bool:
+    """Say whether a model predicts the same for different actions wherever its arm plans.
+
+    It is asked at some starts first. What tells no actions apart there may know other places:
+    episodes of its arm are run again, solved ones first, until it does.
+
+    Parameters
+    ----------
+    arm : Arm
+        The model's own, of the first of these starts.
+    progress : callable, optional
+        Told how many episodes are run again, and of how many.
+    """
+    responses = Responses(model, design.task)
+    few = np.unique(np.linspace(0, len(starts.states) - 1, _PROBES).round().astype(int))
+    states = starts.states[few]
+    if responses.differ(states, model.encode(states)):
+        return False
+    again = starts.take(np.sort(np.argsort(~arm.successes, kind="stable")[:_PROBES]))
+
+    def look(episodes: IntArray, _: Plans) -> None:
+        rows = np.searchsorted(again.episodes, episodes)
+        if responses.differ(run.states[rows], run.latents[rows]):
+            raise _ToldApartError
+
+    run = ArmRun(
+        arm.name,
+        design.task,
+        design.planner,
+        model,
+        again,
+        seed=design.seed,
+        level=design.level,
+        to_the_end=design.metric == "return",
+        perturbation=design.perturbation,
+        progress=progress,
+        on_plan=look,
+    )
+    with suppress(_ToldApartError):
+        run.advance(len(again.episodes))
+        return responses.differ_truly
+    return False
+
+
+class _ToldApartError(Exception):
+    """A model has told two actions apart."""
+
+
+class Responses:
+    """Asks a model and its task whether different actions lead to different states.
+
+    Attributes
+    ----------
+    differ_truly : bool
+        Whether they did where the model was asked and said no.
+    """
+
+    def __init__(self, model: BoundModel, task: Task) -> None:
+        self._model, self._task = model, task
+        self.differ_truly = False
+
+    def differ(self, states: FloatArray, latents: FloatArray) -> bool:
+        """Say whether they do in the model, at any of these states [M, S], its latents [M, Z]."""
+        choices = _choices(self._task.actions)
+        plans = np.tile(choices, (len(states), 1))[:, None].repeat(_HELD, axis=1)
+
+        def are_apart(after: FloatArray) -> bool:
+            groups = after.reshape(len(states), len(choices), -1)
+            return not bool((groups == groups[:, :1]).all())
+
+        if are_apart(self._model.rollout(np.repeat(latents, len(choices), axis=0), plans)):
+            return True
+        if not self.differ_truly:
+            true = self._task.rollout(np.repeat(states, len(choices), axis=0), plans)
+            self.differ_truly = are_apart(self._task.observe(true))
+        return False
+
+
+def _choices(actions: ActionSpace) -> FloatArray:
+    """Return a few distinct actions [M, A], the extremes among them."""
+    if isinstance(actions, FiniteActions):
+        count = len(actions.values)
+        picks = np.unique(np.linspace(0, count - 1, min(count, _ACTIONS)).round().astype(int))
+        return np.take(actions.values, picks, axis=0)
+    return np.stack([actions.low, (actions.low + actions.high) / 2, actions.high])

@@ -1,0 +1,162 @@
+"""Action readings: a model asked with actions in another order, sign or unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.gates.diagnosis.answer_readings import indices, vector
+from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps, centred, error
+
+# Two factors nearer than this are one.
+_SAME = 0.02
+# Numbers of an action, of which every pair is fitted.
+_MOST_NUMBERS = 8
+# Of those in an action of a small set, whose orders are named as such.
+_MOST_ORDERED = 3
+
+
+class _Instead(NamedTuple):
+    """What maps actions [..., A] to those to ask in their place, as code, and its name."""
+
+    name: str
+    code: str
+    meaning: str
+    of: Callable[[FloatArray], FloatArray]
+
+
+def of_actions(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Reading]:
+    """Yield readings of answers [N, J, O] with other actions, if there are such.
+
+    One is held to where steps lead, and one to what the choice of an action changes in it: a model
+    may be wrong about the rest as well.
+    """
+    found = _of_all(steps, answers) if steps.is_complete else None
+    found = found or _of_linear(steps, asked)
+    if found is None:
+        return
+    count, tried, size = steps.actions.shape
+    instead = found.of
+    plans = instead(steps.actions).reshape(-1, 1, size)
+    read = asked.answers(np.repeat(np.arange(count), tried), plans).reshape(answers.shape)
+    begun = np.broadcast_to(steps.begun, read.shape)
+    three = [values[steps.checked] for values in (answers, read, begun)]
+    true, better = steps.after[steps.checked], f"`model(o, {found.code})`"
+    advice = f"Call {better}, or mend how it gets the action."
+    errors = [error(values, true, steps.change) for values in three]
+    claim = f"{better} {{fits}} than `model(o, a)`"
+
+    def mended(model: Step) -> Step:
+        return lambda observations, actions: model(observations, instead(actions))
+
+    yield Reading(found.name, claim, found.meaning, advice, mended, *errors)
+    # With answers as far off as that the actions may be right, and all else wrong.
+    if errors[1] > errors[2]:
+        return
+    errors = [error(centred(values), centred(true), steps.effect) for values in three]
+    claim = f"In {better} the effect of actions {{fits}} than in `model(o, a)`"
+    yield Reading(found.name, claim, found.meaning, advice, mended, *errors)
+
+
+def _of_all(steps: TrueSteps, answers: FloatArray) -> _Instead | None:
+    """Return which of a few actions does what another one should."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, count = steps.fitted, steps.actions.shape[1]
+    model, true = centred(answers)[rows], centred(steps.after)[rows]
+    cost = np.array(
+        [
+            [error(model[:, other], true[:, one], steps.effect) for other in range(count)]
+            for one in range(count)
+        ]
+    )
+    # Of actions that are alike each stays what it is.
+    cost = np.where(np.isfinite(cost), cost, 1e9) + 1e-9 * (1 - np.eye(count))
+    order = linear_sum_assignment(cost)[1]
+    if (order == np.arange(count)).all():
+        return None
+    values = steps.actions[0]
+
+    def of(actions: FloatArray) -> FloatArray:
+        # Each of them is one of the set, exactly.
+        numbers = (actions[..., None, :] == values).all(axis=-1).argmax(axis=-1)
+        return np.asarray(values[order[numbers]])
+
+    if np.array_equal(-values, values[order]):
+        return _signed("-a", of)
+    size = values.shape[1]
+    for columns in permutations(range(size)) if size <= _MOST_ORDERED else ():
+        if np.array_equal(values[:, columns], values[order]):
+            return _ordered(f"a[:, {indices(np.array(columns))}]", of)
+    return _ordered(f"actions[{indices(order)}[number of a]]", of)
+
+
+def _of_linear(steps: TrueSteps, asked: Asked) -> _Instead | None:
+    """Return which number of an action does what another one should, and how strongly."""
+    rows, size = steps.fitted, steps.actions.shape[-1]
+    counts = np.isfinite(steps.effect)
+    if size > _MOST_NUMBERS or not counts.any():
+        return None
+    unit, half = steps.effect[counts], steps.reach / 2
+    plans = np.concatenate([steps.idle[None], steps.idle + np.diag(half)])[:, None]
+    found = asked.answers(np.repeat(rows, len(plans)), np.tile(plans, (len(rows), 1, 1)))
+    found = found.reshape(len(rows), size + 1, -1)[..., counts] / unit
+    # What each number does [N, A, O], per half of its reach, and all together should do [N, J, O].
+    does = found[:, 1:] - found[:, :1]
+    should = centred(steps.after[rows])[..., counts] / unit
+    tried = centred(steps.actions[rows]) / half
+    inputs = np.einsum("nko,njl->njokl", does, tried).reshape(-1, size * size)
+    known = np.isfinite(inputs).all(axis=1)
+    if not known.any():
+        return None
+    mixing = np.linalg.lstsq(inputs[known], should.reshape(-1)[known], rcond=None)[0]
+    mixing = mixing.reshape(size, size) * half[:, None] / half
+    order = np.abs(mixing).argmax(axis=1)
+    scale = np.array([_rounded(value) for value in mixing[np.arange(size), order]])
+    if len(set(order.tolist())) < size or (scale == 0).any():
+        return None
+    return _as_code(steps, scale, order)
+
+
+def _as_code(steps: TrueSteps, scale: FloatArray, order: IntArray) -> _Instead | None:
+    """Return actions whose numbers are in this order and then scaled; None where all stay."""
+
+    def of(actions: FloatArray) -> FloatArray:
+        return np.asarray(steps.idle + scale * (actions - steps.idle)[..., order])
+
+    is_ordered = bool((order != np.arange(len(order))).any())
+    what = f"a[:, {indices(order)}]" if is_ordered else "a"
+    if (np.abs(scale) == 1).all():
+        if (scale == 1).all():
+            return _ordered(what, of) if is_ordered else None
+        return _signed(f"-{what}" if (scale < 0).all() else f"{vector(scale)} * {what}", of)
+    factor = f"{scale[0]:g}" if (scale == scale[0]).all() else vector(scale)
+    return _Instead(
+        "ACTION SCALE",
+        f"{factor} * {what}",
+        "actions are in other units in the model, or move another mass",
+        of,
+    )
+
+
+def _signed(code: str, of: Callable[[FloatArray], FloatArray]) -> _Instead:
+    return _Instead("ACTION SIGN", code, "an action does in the model what its opposite should", of)
+
+
+def _ordered(code: str, of: Callable[[FloatArray], FloatArray]) -> _Instead:
+    return _Instead(
+        "ACTION ORDER",
+        code,
+        "the model takes actions, or their numbers, in another order",
+        of,
+    )
+
+
+def _rounded(value: float) -> float:
+    """Return a factor as a sentence gives it."""
+    return math.copysign(1.0, value) if abs(abs(value) - 1) < _SAME else float(f"{value:.3g}")

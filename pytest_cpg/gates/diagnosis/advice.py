@@ -1,0 +1,66 @@
+"""Advice: what to do about a cause, with what a model brings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_cpg.gates.diagnosis.result import Cause
+
+# Numbers in braces are those of `wording`.
+_ADVICE = {
+    Cause.ACTION_BLIND: "Check that the action reaches the network (order, units, normalisation) "
+    "and that the training data varies it.",
+    Cause.NOISE: "Plan with the mean (leave noise_size out), or fit the variance better.",
+    Cause.COVERAGE: "Train on transitions where the oracle's plans lead as well, or on those of "
+    "this planner.",
+    Cause.DYNAMICS_BIAS: "Check masses, damping, gravity, time step, units and normalisation, and "
+    "the delay of actions, and fit single steps better.",
+    Cause.LOCAL_ERROR: "Find where with --cpg-replay: where plans break their promise. Train on "
+    "transitions from there.",
+    Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
+    "plans that were chosen.",
+    Cause.COMPOUNDING_ERROR: "Train on rollouts of several steps, or plan {steps}.",
+    Cause.PLANNER: "Give it more samples, iterations or horizon before the model is judged.",
+}
+_ON_MEMORY = (
+    "Check update first: what it is given (the action that led to the observation), and that it "
+    "keeps what was remembered. "
+)
+_ON_DATA = " A training_data fixture tells whether it was trained there."
+_ON_DECODER = (
+    "Retrain the decoder on latents that the rollout reaches: the task's score reads what it "
+    "decodes."
+)
+
+
+def advice_on(cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_data: bool) -> str:
+    """Return what to do about a cause; empty for NONE.
+
+    Parameters
+    ----------
+    swapped : sequence of str
+        As of `GateResult`.
+    has_memory : bool
+        Whether the model has an ``update``.
+    knows_data : bool
+        Whether its training data is known.
+    """
+    if cause == Cause.SCORE_HEAD:
+        return advice_on_score(swapped)
+    text = _ADVICE.get(cause, "")
+    if cause == Cause.DYNAMICS_BIAS and has_memory:
+        return _ON_MEMORY + text
+    return text + _ON_DATA * (cause == Cause.LOCAL_ERROR and not knows_data)
+
+
+def advice_on_score(swapped: Sequence[str]) -> str:
+    """Return what to do about a model that rates plans wrongly, by what it rates them with."""
+    if "decoder" in swapped:
+        return _ON_DECODER
+    own = [part for part in ("score", "reward", "value") if part in swapped]
+    names = {"value": "terminal_value"}
+    left_out = " and ".join(names.get(part, part) for part in own)
+    return (
+        f"Mend its {' and '.join(own)}, or leave out {left_out}: beside a decode(latents) the "
+        f"task's score is used."
+    )

@@ -1,0 +1,184 @@
+"""Coverage: how much of what a planner visits and imagines a model has been trained on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import BoolArray, CpgError, FloatArray, IntArray
+from pytest_cpg.machine.files import check_unpacked_size
+
+# A state is covered by this many neighbours, so that a single odd row covers nothing.
+NEIGHBOURS = 5
+# Of distances between training states: 1 % of them are farther by definition.
+PERCENTILE = 99.0
+# Rows that are kept of larger data, evenly: the distances of 5000 rows take a second.
+MOST_ROWS = 5000
+# Rows that follow each other are alike. A state is held against the other parts of the data.
+_PARTS = 10
+_BINS = 20
+_WIDEST = 4.0
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Coverage:
+    """Distances of states to the training data, as multiples of the threshold.
+
+    Attributes
+    ----------
+    threshold : float
+        In deviations of the training data.
+    trained : array [T]
+        Of training states to the rest of the data.
+    planned : array [P]
+        Of states that were visited or imagined.
+    episodes : array [P], int
+        Which episode each of these is from.
+    """
+
+    threshold: float
+    trained: FloatArray
+    planned: FloatArray
+    episodes: IntArray
+
+    @property
+    def is_outside(self) -> BoolArray:
+        """Which of the planned states lie farther out than the threshold, [P]."""
+        return self.planned > 1
+
+    def histogram(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return edges [D+1] and the shares of trained and planned states [D] between them.
+
+        What lies farther than the last edge counts in the last bin.
+        """
+        edges = np.linspace(0, _WIDEST, _BINS + 1)
+        shares = (
+            np.histogram(np.minimum(distances, _WIDEST), edges)[0] / max(1, len(distances))
+            for distances in (self.trained, self.planned)
+        )
+        trained, planned = shares
+        return edges, trained, planned
+
+
+class TrainingStates:
+    """The observations that a model was trained on, ready to be asked for the nearest ones.
+
+    Parameters
+    ----------
+    observations : array [T, O]
+        At least ten times `NEIGHBOURS` rows, finite.
+
+    Attributes
+    ----------
+    centre, scale : array [O]
+        Mean and deviation of the observations; the latter 1 where none differs.
+    """
+
+    def __init__(self, observations: FloatArray) -> None:
+        from scipy.spatial import cKDTree
+
+        rows = np.linspace(0, len(observations) - 1, min(len(observations), MOST_ROWS))
+        kept = observations[rows.round().astype(np.intp)]
+        self.centre, deviations = kept.mean(axis=0), kept.std(axis=0)
+        # What never changed in training is outside as soon as it does, in its own unit.
+        self.scale = np.where(deviations > 0, deviations, 1.0)
+        kept = (kept - self.centre) / self.scale
+        self._distances = np.empty(len(kept))
+        for part in np.array_split(np.arange(len(kept)), _PARTS):
+            others = cKDTree(np.delete(kept, part, axis=0))
+            self._distances[part] = others.query(kept[part], k=[NEIGHBOURS])[0][:, 0]
+        self.threshold = float(np.percentile(self._distances, PERCENTILE))
+        self._tree = cKDTree(kept)
+
+    def distances(self, observations: FloatArray) -> FloatArray:
+        """Return distances of observations [..., O], as multiples of the threshold."""
+        flat = (observations.reshape(-1, len(self.scale)) - self.centre) / self.scale
+        found = self._tree.query(flat, k=[NEIGHBOURS])[0][:, 0]
+        return self._relative(found).reshape(observations.shape[:-1])
+
+    @property
+    def own_distances(self) -> FloatArray:
+        """Distances of training states [T] to the rest of the data, in the same unit."""
+        return self._relative(self._distances)
+
+    def _relative(self, distances: FloatArray) -> FloatArray:
+        # Cells of a grid may all have been seen: whatever has not is far.
+        if self.threshold == 0:
+            return np.where(distances > 0, 2.0, 0.0)
+        return distances / self.threshold
+
+
+def coverage_of(states: TrainingStates, planned: FloatArray, episodes: IntArray) -> Coverage:
+    """Return how planned observations [P, O] of these episodes [P] lie to the training data."""
+    return Coverage(
+        threshold=states.threshold,
+        trained=states.own_distances,
+        planned=states.distances(planned),
+        episodes=episodes,
+    )
+
+
+def read_training_data(given: Any, *, size: int) -> TrainingStates | str:
+    """Return training data that a fixture gave, or why coverage cannot be checked by it.
+
+    Parameters
+    ----------
+    given : array [T, O], path or None
+        A path is of a ``.npy`` file, or of an ``.npz`` file with the key ``observations``.
+    size : int
+        Numbers in one observation, ``O``.
+    """
+    if given is None:
+        return "return the observations it was trained on from a training_data fixture"
+    try:
+        observations = _array_of(given)
+    except CpgError as error:
+        return str(error)
+    if observations.ndim > 2:
+        observations = observations.reshape(-1, observations.shape[-1])
+    wanted = f"return observations [T, {size}], or the path of a .npy or .npz file with them"
+    if observations.ndim != 2 or observations.shape[1] != size:
+        return f"training_data has shape {observations.shape}: {wanted}"
+    if observations.dtype.kind not in "fiu" or not np.isfinite(observations).all():
+        return f"training_data holds what is no finite number: {wanted}"
+    if len(observations) < _PARTS * NEIGHBOURS:
+        return f"training_data has {len(observations)} rows, and {_PARTS * NEIGHBOURS} are needed"
+    return TrainingStates(observations.astype(np.float64))
+
+
+def _array_of(given: Any) -> Array:
+    """Return an array that was given or read; nothing is unpickled."""
+    if not isinstance(given, str | os.PathLike):
+        if not hasattr(given, "__array__") and not isinstance(given, list | tuple):
+            raise CpgError(f"training_data is a {type(given).__name__}: return an array or a path")
+        try:
+            return np.asarray(given)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise CpgError(f"training_data is no array: {error}") from None
+    path = Path(given)
+    try:
+        check_unpacked_size(path)
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            if "observations" not in found.files:
+                raise CpgError(
+                    f"training_data {path} has no array named observations, only "
+                    f"{', '.join(found.files) or 'none at all'}"
+                )
+            return np.asarray(found["observations"])
+    except CpgError:
+        raise
+    # What is in a file may be wrong in any way, and its header may ask for any memory.
+    except Exception as error:
+        known = path.suffix in ("", ".npy", ".npz")
+        cure = "" if known else f". Write numpy.save({path.stem + '.npy'!r}, observations)"
+        raise CpgError(f"training_data {path} cannot be read: {error}{cure}") from None

@@ -1,0 +1,99 @@
+"""Evidence: what a learned model and the truth say of the same plans from the same states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.gates.diagnosis.coverage import Coverage
+from pytest_cpg.planners.objective import Objective
+
+# Rows of the candidates that planners chose; those behind them are random.
+LEARNED, ORACLE, FIRST_RANDOM = 0, 1, 2
+CHOSEN = slice(FIRST_RANDOM)
+# Steps of a plan between the true states that a model is asked to resume it from: enough for an
+# action to move what the score reads, by way of a speed.
+WINDOW = 3
+
+Memory: TypeAlias = Literal["none", "decoded", "opaque"]
+
+
+class Headroom(NamedTuple):
+    """Episodes that the oracle arm failed, run again with four times the search.
+
+    Attributes
+    ----------
+    solved, tried : int
+    """
+
+    solved: int
+    tried: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """Decisions taken again, with the model's answer and the truth.
+
+    Shapes: ``N`` decisions, ``C`` candidate plans (that of the learned arm's planner, that of the
+    oracle arm's, ``K`` random ones), ``H`` horizon, ``J`` windows of `WINDOW` steps in it. Scores
+    are infinite past the budget, and where the truth diverges.
+
+    Attributes
+    ----------
+    episodes : array [N], int
+        Which episode each decision is from.
+    lost : array [E], int
+        Episodes that the oracle solved and the learned model did not.
+    resumed : array [N, J, C, H]
+        The score that the model is planned with, of what it predicts from the true state at the
+        beginning of each window on, with a noise of 0. Infinite before it.
+    drawn : array [N, C, H] or None
+        The same of whole plans with the noise that the model draws; None for a deterministic one.
+    actual : array [N, C, H]
+        The task's score of what is true.
+    rescored : array [N, C, H] or None
+        The model's own score of what is true; None where it plans with the task's.
+    observed : array [N, J, C, H] or None
+        As `resumed`, by the task's score of what the model decodes; None where it decodes nothing
+        or has no other score or reward.
+    distances : array [N, 2, J] or None
+        How far chosen plans lead from the training data in a window, as multiples of the
+        threshold.
+    objective : Objective
+        What the planner chooses plans for.
+    remaining : array [N], int
+        Steps until the budget.
+    memory : "none", "decoded" or "opaque"
+        Whether the model has a memory, and what it holds can be compared with what is observed.
+    coverage : Coverage or str
+        Of the states that planners visit or imagine; a text says why it was not checked.
+    """
+
+    episodes: IntArray
+    lost: IntArray
+    resumed: FloatArray
+    drawn: FloatArray | None
+    actual: FloatArray
+    rescored: FloatArray | None
+    observed: FloatArray | None
+    distances: FloatArray | None
+    objective: Objective
+    remaining: IntArray
+    memory: Memory
+    coverage: Coverage | str
+
+    @property
+    def expected(self) -> FloatArray:
+        """What the model predicts of whole plans with a noise of 0, [N, C, H]."""
+        return self.resumed[:, 0]
+
+    @property
+    def predicted(self) -> FloatArray:
+        """What plans are chosen by, [N, C, H]."""
+        return self.expected if self.drawn is None else self.drawn
+
+    @property
+    def kept(self) -> FloatArray:
+        """What plans come to, by the score that the model is planned with, [N, C, H]."""
+        return self.actual if self.rescored is None else self.rescored

@@ -1,0 +1,217 @@
+"""Measures: what evidence comes to, in numbers that a perfect model leaves at their best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, FloatArray
+from pytest_cpg.gates.diagnosis.coverage import Coverage
+from pytest_cpg.gates.diagnosis.evidence import CHOSEN, FIRST_RANDOM, LEARNED, ORACLE, Evidence
+from pytest_cpg.gates.diagnosis.losses import (
+    LEVEL,
+    confusion,
+    judged,
+    loss_of,
+    mean,
+    median,
+    of_plans,
+    over_episodes,
+    per_episode,
+    ratio,
+    regrets,
+    taus,
+    without_nan,
+)
+from pytest_cpg.gates.diagnosis.repairs import WINDOW_ERROR, WonBack, window_errors, won_back
+from pytest_cpg.stats import Interval
+from pytest_cpg.stats.ratios import fieller_interval
+
+# What is right is off by so many times less than what is wrong.
+CONTRAST = 10.0
+# Of the true effect of actions: a planner searches in vain whatever it does.
+MOST_BLIND = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measures:
+    """What is known of a model's decisions; None where there is nothing to measure by.
+
+    Attributes
+    ----------
+    regret : Interval
+        How much worse the plan is that the model likes best, as a share of what a random plan
+        loses: 0 for the best of the candidates, 1 for chance.
+    ranking : Interval
+        Kendall's tau of whole plans.
+    won : WonBack or None
+        Of the regret where that is shown to be bad, else of what the ranking lacks; None where
+        neither is.
+    window_error : Interval
+        How far off the score is within a window that begins at a true state, as a multiple of what
+        plans change.
+    bad_windows : Interval
+        Share of windows that are off by more than the limit.
+    other_error : float
+        Median error of the others.
+    right_places : float
+        Share of windows of a decision in which random plans are off by less than a tenth of
+        `WINDOW_ERROR`, in the median.
+    inside_error, outside_error, inside_ratio : Interval
+        The error of windows of chosen plans within the training data, of those outside of it, and
+        the first per second, where that is shown to be above 0.
+    outside : Interval
+        Share of visited or imagined states that lie outside the training data.
+    response : Interval
+        How far apart random plans lead in the score as predicted, as a multiple of the truth.
+    blind : Interval
+        Share of decisions where that is below `MOST_BLIND` at every step of a plan.
+    memory_error : Interval
+        As `window_error`, of what a memory decodes where it is not planned with.
+    lost_at : int or None
+        First of the steps from which on plans are not shown to be ranked better than by chance.
+    ranking_by_step, error_by_step : array [H]
+        Means over the episodes, the latter along the oracle's plans; nan where there are none.
+    promised, kept : array [N]
+        What the chosen plans cost; of those chosen for their best step, where they promise most.
+    """
+
+    regret: Interval | None
+    ranking: Interval | None
+    won: WonBack | None
+    window_error: Interval | None
+    bad_windows: Interval | None
+    other_error: float
+    right_places: float
+    inside_error: Interval | None
+    outside_error: Interval | None
+    inside_ratio: Interval | None
+    outside: Interval | None
+    response: Interval | None
+    blind: Interval | None
+    memory_error: Interval | None
+    lost_at: int | None
+    ranking_by_step: FloatArray
+    error_by_step: FloatArray
+    promised: FloatArray
+    kept: FloatArray
+
+
+def measures_of(evidence: Evidence) -> Measures:
+    """Return all that these decisions tell."""
+    episodes, rows = evidence.episodes, judged(evidence)
+    sizes = np.abs(window_errors(evidence))
+    along = taus(evidence, evidence.predicted)
+    by_step = [over_episodes(per_episode(tau, episodes)) for tau in along.T]
+    regret = over_episodes(regrets(evidence, evidence.predicted)[rows])
+    ranking = over_episodes(1 - confusion(evidence, evidence.predicted)[rows])
+    loss = loss_of(regret, ranking)
+    won = won_back(evidence, loss) if loss else None
+    limit = won.limit if won else WINDOW_ERROR
+    ratios = ratio(_spread(evidence.expected), _spread(evidence.kept))
+    responses = without_nan(np.nanmax, ratios, 1)
+    bad = _marked(sizes > limit, sizes)
+    typical = median(sizes[:, FIRST_RANDOM:], axis=1)
+    promised, kept = _promises(evidence)
+    coverage = evidence.coverage
+    return Measures(
+        regret=regret,
+        ranking=ranking,
+        won=won,
+        window_error=over_episodes(per_episode(sizes, episodes)),
+        bad_windows=over_episodes(per_episode(bad, episodes, by_mean=True)),
+        other_error=float(median(np.where(sizes > limit, np.nan, sizes))),
+        right_places=float(mean(_marked(typical < WINDOW_ERROR / CONTRAST, typical))),
+        **_by_distance(sizes[:, CHOSEN], evidence),
+        outside=over_episodes(
+            per_episode(coverage.is_outside.astype(float), coverage.episodes, by_mean=True)
+        )
+        if isinstance(coverage, Coverage)
+        else None,
+        response=over_episodes(per_episode(responses, episodes)),
+        blind=over_episodes(
+            per_episode(_marked(responses < MOST_BLIND, responses), episodes, by_mean=True)
+        ),
+        memory_error=_memory_error(evidence),
+        lost_at=_lost_at(by_step),
+        ranking_by_step=mean(along, axis=0),
+        error_by_step=_error_by_step(evidence),
+        promised=promised,
+        kept=kept,
+    )
+
+
+def by_the_task(evidence: Evidence) -> Evidence | None:
+    """Return what a model with a score of its own would say by the task's; None if not known."""
+    if evidence.observed is None:
+        return None
+    return replace(evidence, resumed=evidence.observed, drawn=None, rescored=None, observed=None)
+
+
+def _lost_at(by_step: Sequence[Interval | None]) -> int | None:
+    """Return the step behind the last one whose interval lies above 0, if there is one."""
+    above = [step for step, tau in enumerate(by_step, 1) if tau is not None and tau.low > 0]
+    last = max(above, default=0)
+    return last + 1 if last < len(by_step) else None
+
+
+def _promises(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
+    """Return promised and kept scores [N] of what the learned arm's planner chose.
+
+    Both are the model's own where it has one.
+    """
+    own = evidence.predicted[:, LEARNED], evidence.kept[:, LEARNED]
+    if evidence.objective == "best":
+        at = own[0].argmin(axis=1)[:, None]
+        promised, kept = (np.take_along_axis(scores, at, axis=1)[:, 0] for scores in own)
+        return promised, kept
+    promised, kept = (of_plans(scores[:, None], evidence)[:, 0] for scores in own)
+    return promised, kept
+
+
+def _spread(scores: FloatArray) -> FloatArray:
+    """Return how far random plans lie apart in scores [N, C, H] after each step [N, H]."""
+    random = scores[:, FIRST_RANDOM:]
+    return without_nan(np.nanstd, np.where(np.isfinite(random), random, np.nan), 1)
+
+
+def _error_by_step(evidence: Evidence) -> FloatArray:
+    with np.errstate(invalid="ignore"):
+        off = np.abs(evidence.expected[:, ORACLE] - evidence.kept[:, ORACLE])
+    return median(ratio(np.where(np.isfinite(off), off, np.nan), _spread(evidence.kept)), axis=0)
+
+
+def _memory_error(evidence: Evidence) -> Interval | None:
+    by_task = by_the_task(evidence)
+    if by_task is None or evidence.memory == "none":
+        return None
+    sizes = np.abs(window_errors(by_task))[:, :, 0]
+    return over_episodes(per_episode(sizes, evidence.episodes))
+
+
+def _by_distance(sizes: FloatArray, evidence: Evidence) -> dict[str, Interval | None]:
+    """Return the errors inside and outside of the training data, of sizes [N, 2, J]."""
+    if evidence.distances is None:
+        return dict.fromkeys(("inside_error", "outside_error", "inside_ratio"))
+    is_inside = evidence.distances <= 1
+    inside, outside = (
+        per_episode(np.where(mask, sizes, np.nan), evidence.episodes)
+        for mask in (is_inside, ~is_inside)
+    )
+    both = np.isfinite(inside) & np.isfinite(outside)
+    beyond = over_episodes(np.where(both, outside, np.nan))
+    is_off = beyond is not None and beyond.low > 0
+    return {
+        "inside_error": over_episodes(inside),
+        "outside_error": over_episodes(outside),
+        "inside_ratio": fieller_interval(inside[both], outside[both], level=LEVEL)
+        if is_off
+        else None,
+    }
+
+
+def _marked(holds: BoolArray, values: FloatArray) -> FloatArray:
+    """Return 1 where something holds, 0 where not; nan where the value is not known."""
+    return np.where(np.isnan(values), np.nan, holds)

@@ -1,0 +1,261 @@
+"""Questions: what a learned model and the truth answer at the same decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Planner,
+    Plans,
+    Task,
+)
+from pytest_cpg.episodes.decisions import Decisions
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.gates.diagnosis import Coverage, Evidence, TrainingStates, coverage_of
+from pytest_cpg.gates.diagnosis.evidence import CHOSEN, FIRST_RANDOM, LEARNED, WINDOW, Memory
+from pytest_cpg.planners.objective import Objective
+from pytest_cpg.world_models import BoundModel, OracleDynamics
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Random plans of each decision; Kendall's tau of one decision then has a deviation of 0.15.
+_CANDIDATES = 24
+# Second spawn keys of the streams here.
+_PLANS, _RANDOM, _PLANNED_NOISE, _ASKED_NOISE = range(4)
+# In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
+_MOST_NUMBERS = 2**22
+
+
+def evidence_of(
+    design: Design,
+    bound: Mapping[str, BoundModel],
+    decisions: Decisions,
+    *,
+    trained: TrainingStates | str,
+    lost: Sequence[int],
+) -> Evidence:
+    """Return what the models ``"learned"`` and ``"oracle"`` answer at these decisions.
+
+    ``"rescored"`` is the first one's witness; ``trained`` are the observations of the training
+    data, or why they are not known; ``lost`` episodes are those of the learned model alone.
+    """
+    answers = [
+        Questions(design, bound, decisions.take(rows)).answers(trained)
+        for rows in _parts(design, decisions, bound["learned"].noise_size)
+    ]
+    found: dict[str, Any] = {
+        name: np.concatenate([part.found[name] for part in answers]) for name in answers[0].found
+    }
+    if not isinstance(trained, str):
+        imagined = np.concatenate([part.imagined for part in answers])
+        # Only then are latents observations.
+        is_observed = bound["learned"].swapped == ("dynamics",)
+        coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
+    return Evidence(
+        **{"drawn": None, "rescored": None, "observed": None, "distances": None, **found},
+        objective=objective_of(design.planner),
+        remaining=design.task.budget - decisions.at,
+        memory=_memory(bound["learned"]),
+        episodes=decisions.episodes,
+        lost=np.array(lost, dtype=np.intp),
+        coverage=trained if isinstance(trained, str) else coverage,
+    )
+
+
+def objective_of(planner: Planner) -> Objective:
+    """Return what a planner chooses plans for, as far as we know."""
+    given: Any = getattr(planner, "objective", "best")
+    return given if given in get_args(Objective) else "best"
+
+
+def _memory(learned: BoundModel) -> Memory:
+    if learned.update is None:
+        return "none"
+    return "opaque" if learned.observe is None else "decoded"
+
+
+def _parts(design: Design, decisions: Decisions, noise_size: int) -> list[IntArray]:
+    """Divide decisions into as few parts as memory allows: rows of each."""
+    count = len(decisions.rows)
+    size = decisions.states.shape[1] + decisions.latents.shape[1] + noise_size
+    numbers = count * (FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size
+    return np.array_split(np.arange(count), min(count, -(-numbers // _MOST_NUMBERS)))
+
+
+def _coverage(
+    task: Task, decisions: Decisions, trained: TrainingStates, imagined: FloatArray | None
+) -> Coverage:
+    """Compare what is visited, and what the chosen plans are imagined to lead through [N, H, O]."""
+    planned, episodes = [task.observe(decisions.states)], [decisions.episodes]
+    if imagined is not None:
+        is_within = np.arange(imagined.shape[1]) < (task.budget - decisions.at)[:, None]
+        planned.append(imagined[is_within])
+        episodes.append(np.repeat(decisions.episodes, is_within.sum(axis=1)))
+    return coverage_of(trained, np.concatenate(planned), np.concatenate(episodes))
+
+
+class _Answers(NamedTuple):
+    """Some fields of `Evidence`, and the imagined latents of the learned arm's plans [N, H, Z]."""
+
+    found: Mapping[str, FloatArray]
+    imagined: FloatArray
+
+
+class Questions:
+    """What is asked of the model and of the truth at some decisions, all at once."""
+
+    def __init__(
+        self, design: Design, bound: Mapping[str, BoundModel], decisions: Decisions
+    ) -> None:
+        self._task, self._planner, self._seed = design.task, design.planner, design.seed
+        self._bound, self._decisions = bound, decisions
+        self._remaining = design.task.budget - decisions.at
+        self._imagination = self._ask("learned")
+        self._witness = self._ask("rescored")
+
+    def answers(self, trained: TrainingStates | str) -> _Answers:
+        """Ask."""
+        model, plans = self._bound["learned"], self._candidates()
+        followed = self._rolled(
+            self._witness,
+            np.concatenate([self._decisions.states, self._decisions.latents], axis=1),
+            plans,
+        )
+        size = self._decisions.states.shape[1]
+        # Simulators take whole rows.
+        truth = np.ascontiguousarray(followed[..., :size])
+        imagined = self._rolled(self._imagination, self._decisions.latents, plans)
+        found = {"actual": self._within(OracleDynamics(self._task).score(truth))}
+        # As it plans, and as the task rates what it decodes.
+        rated: dict[str, Callable[[FloatArray], FloatArray]] = {"resumed": self._scored}
+        if model.observe and model.rates and "decoder" not in model.swapped:
+            rated["observed"] = self._seen
+        scores: dict[str, list[FloatArray]] = {name: [] for name in rated}
+        for latents in chain([imagined], self._resumed(followed[..., size:], plans)):
+            for name, rate in rated.items():
+                scores[name].append(self._within(rate(latents), horizon=plans.shape[2]))
+        found |= {name: np.stack(parts, axis=1) for name, parts in scores.items()}
+        if model.noise_size:
+            # As the planner sees them.
+            drawing = self._ask("learned", noise=self._decisions.streams(self._seed, _ASKED_NOISE))
+            drawn = self._rolled(drawing, self._decisions.latents, plans)
+            found["drawn"] = self._within(self._scored(drawn))
+        # What is decoded of a memory tells what it remembers, and not how that is rated.
+        if model.rates and not (model.update and model.swapped[1:] == ("decoder",)):
+            own = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
+            found["rescored"] = self._within(own.reshape(truth.shape[:-1]))
+        if not isinstance(trained, str):
+            found["distances"] = self._distances(trained, truth[:, CHOSEN])
+        # A view would keep all of them.
+        return _Answers(found, imagined[:, LEARNED].copy())
+
+    def _resumed(self, known: FloatArray, plans: FloatArray) -> Iterator[FloatArray]:
+        """Yield what is left of plans [N, C, H', Z], resumed from the truth; nan where it is lost.
+
+        ``known`` [N, C, H, Z] is what the model makes of the truth.
+        """
+        for done in range(WINDOW, plans.shape[2], WINDOW):
+            begun = known[:, :, done - 1]
+            is_known = _are_numbers(begun)[..., None]
+            # A model is not asked about states that are no numbers.
+            begun = np.where(is_known, begun, self._decisions.latents[:, None])
+            rest = plans[:, :, done:]
+            reached = self._imagination.rollout(
+                begun.reshape(-1, begun.shape[2]), rest.reshape(-1, *rest.shape[2:])
+            )
+            found = reached.reshape(*rest.shape[:3], -1)
+            yield np.where(is_known[..., None], found, np.nan)
+
+    def _distances(self, trained: TrainingStates, truth: FloatArray) -> FloatArray:
+        """Return how far plans [N, C, H, S] lead from the training data in each window."""
+        seen = self._task.observe(truth)
+        is_known = _are_numbers(seen)
+        begun = self._task.observe(self._decisions.states)[:, None, None]
+        distances = trained.distances(np.where(is_known[..., None], seen, begun))
+        distances = np.where(is_known, distances, np.inf)
+        begins = np.arange(0, truth.shape[2], WINDOW)
+        return np.asarray(np.maximum.reduceat(distances, begins, axis=2))
+
+    def _ask(self, arm: str, noise: Sequence[np.random.Generator] = ()) -> Imagination:
+        """Return a world to ask about all decisions, with noise from a stream of each or none."""
+        imagination = Imagination(arm, self._task.actions, self._bound[arm])
+        imagination.plans_for(self._decisions.episodes, self._decisions.at, noise)
+        return imagination
+
+    def _candidates(self) -> FloatArray:
+        """Return the plans of both arms' planners and random ones [N, C, H, A]."""
+        chosen = []
+        for number, arm in enumerate(("learned", "oracle")):
+            plans = self._decisions.plans.copy()
+            others = [i for i, row in enumerate(self._decisions.rows) if row.arm != number]
+            if others:
+                plans[others] = self._planned(arm, np.array(others))
+            chosen.append(plans[:, None])
+        rngs = self._decisions.streams(self._seed, _RANDOM)
+        random = self._task.actions.sample(rngs, (_CANDIDATES, self._planner.horizon))
+        return np.concatenate([*chosen, random], axis=1)
+
+    def _planned(self, arm: str, rows: IntArray) -> FloatArray:
+        """Return what an arm's planner chooses [M, H, A] at some decisions of the other arm."""
+        decisions, imagination = self._decisions, self._ask(arm)
+        rngs = decisions.streams(self._seed, _PLANS)
+        draws = decisions.streams(self._seed, _PLANNED_NOISE)
+        noise = [draws[row] for row in rows]
+        imagination.plans_for(decisions.episodes[rows], decisions.at[rows], noise)
+        # It was never there before.
+        is_warm_started = getattr(self._planner, "is_warm_started", False)
+        memory: dict[str, Any] = {"memory": None} if is_warm_started else {}
+        is_known = arm == "learned"
+        found = self._planner.plan(
+            imagination,
+            decisions.latents[rows] if is_known else imagination.encode(decisions.states[rows]),
+            [rngs[row] for row in rows],
+            self._remaining[rows],
+            **memory,
+        )
+        return Plans(*found).actions
+
+    def _rolled(self, model: Imagination, latents: FloatArray, plans: FloatArray) -> FloatArray:
+        """Imagine plans [N, C, H, A] from latents [N, Z]: latents [N, C, H, Z]."""
+        flat = plans.reshape(-1, *plans.shape[2:])
+        imagined = model.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
+        return _stacked(imagined, len(latents))
+
+    def _scored(self, latents: FloatArray) -> FloatArray:
+        """Rate latents [N, C, H, Z] as the model is planned with; what is unknown is infinite."""
+        is_known = _are_numbers(latents)
+        known = np.where(is_known[..., None], latents, 0.0)
+        scores = self._imagination.score(known.reshape(-1, *known.shape[2:]))
+        return np.where(is_known, scores.reshape(is_known.shape), np.inf)
+
+    def _seen(self, latents: FloatArray) -> FloatArray:
+        """Rate what is decoded of latents [N, C, H, Z] as the task does."""
+        is_known = _are_numbers(latents)
+        known = np.where(is_known[..., None], latents, 0.0)
+        observe: Any = self._imagination.observe
+        scores = self._task.score(observe(known.reshape(-1, *known.shape[2:])))
+        return np.where(is_known, scores.reshape(is_known.shape), np.inf)
+
+    def _within(self, scores: FloatArray, *, horizon: int | None = None) -> FloatArray:
+        """Leave steps past the budget out, and fill up to the horizon before the first ones."""
+        missing = 0 if horizon is None else horizon - scores.shape[2]
+        whole = np.pad(scores, ((0, 0), (0, 0), (missing, 0)), constant_values=np.inf)
+        steps = np.arange(whole.shape[2])
+        return np.where(steps < self._remaining[:, None, None], whole, np.inf)
+
+
+def _stacked(rows: FloatArray, count: int) -> FloatArray:
+    return rows.reshape(count, -1, *rows.shape[1:])
+
+
+def _are_numbers(rows: FloatArray) -> BoolArray:
+    return np.asarray(np.isfinite(rows).all(axis=-1))

@@ -1,0 +1,171 @@
+"""Repairs: which plans a model would choose if a part of it were the truth, and what that saves.
+
+All candidates stay as they are. Only the scores that they are chosen by are made anew, from what
+the evidence holds: no model is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, FloatArray
+from pytest_cpg.gates.diagnosis.evidence import FIRST_RANDOM, WINDOW, Evidence
+from pytest_cpg.gates.diagnosis.losses import LEVEL, Loss, judged
+from pytest_cpg.stats import Interval
+from pytest_cpg.stats.ratios import fieller_interval
+
+# Of a score itself: what changes it less is rounding.
+_ROUNDING = 1e-9
+# Of a loss: a repair that wins back less leaves more than it mends.
+MOST = 0.5
+# Of what plans change in a window: an error r times that leaves a correlation of
+# 1 / sqrt(1 + r**2), which is 0.97 here.
+WINDOW_ERROR = 0.25
+# Errors beyond which places are answered by the truth: as few of them as win back most.
+_LIMITS = (4.0, 2.0, 1.0, 0.5, WINDOW_ERROR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Repair:
+    """What of a model is replaced by the truth.
+
+    Attributes
+    ----------
+    places : array [N, C, J] of bool, or None
+        Windows that the truth answers. The model goes on from the true state behind them.
+    restarts : bool
+        The model goes on from the true state at the beginning of every window.
+    noise : bool
+        No noise is drawn.
+    """
+
+    places: BoolArray | None = None
+    restarts: bool = False
+    noise: bool = False
+
+    def __or__(self, other: Repair) -> Repair:
+        """Return both repairs together."""
+        places = self.places if other.places is None else other.places
+        if self.places is not None and other.places is not None:
+            places = self.places | other.places
+        return Repair(
+            places=places,
+            restarts=self.restarts or other.restarts,
+            noise=self.noise or other.noise,
+        )
+
+
+def mended(evidence: Evidence, repair: Repair) -> FloatArray:
+    """Return the scores [N, C, H] that plans would be chosen by after a repair."""
+    scores = np.empty(evidence.kept.shape)
+    # The window from whose true beginning the model goes on.
+    resumed = np.zeros(scores.shape[:2], dtype=np.intp)
+    for window in range(evidence.resumed.shape[1]):
+        own = slice(window * WINDOW, (window + 1) * WINDOW)
+        if repair.restarts:
+            resumed = np.full_like(resumed, window)
+        from_there = np.moveaxis(evidence.resumed[..., own], 1, 3)
+        answer = np.take_along_axis(from_there, resumed[:, :, None, None], axis=3)[..., 0]
+        if repair.places is not None:
+            is_true = repair.places[:, :, window]
+            answer = np.where(is_true[..., None], evidence.kept[..., own], answer)
+            resumed = np.where(is_true, window + 1, resumed)
+        scores[..., own] = answer
+    if evidence.drawn is None or repair.noise:
+        return scores
+    with np.errstate(invalid="ignore"):
+        noise = evidence.drawn - evidence.expected
+    return scores + np.where(np.isfinite(noise), noise, 0.0)
+
+
+def window_errors(evidence: Evidence) -> FloatArray:
+    """Return how far scores are off at most within each window [N, C, J]; below 0 they flatter.
+
+    The model begins each window at the true state. Errors are multiples of what plans change in
+    the score by then, per window up to it. They are nan where there is nothing to be off in: past
+    the budget, and where plans change next to nothing and the model knows it.
+    """
+    changes, least = _changes(evidence)
+    least = least[:, None]
+    errors = np.empty((*evidence.kept.shape[:2], changes.shape[1]))
+    for window in range(changes.shape[1]):
+        own = slice(window * WINDOW, (window + 1) * WINDOW)
+        with np.errstate(invalid="ignore"):
+            off = evidence.resumed[:, window, :, own] - evidence.kept[..., own]
+        # Two infinities are alike.
+        off = np.where(np.isnan(off), 0.0, off)
+        most = np.abs(off).argmax(axis=2)[..., None]
+        errors[..., window] = np.take_along_axis(off, most, axis=2)[..., 0]
+    begins = WINDOW * np.arange(changes.shape[1])
+    is_asked = begins < evidence.remaining[:, None]
+    is_flat = (changes[:, None] <= least) & (np.abs(errors) <= least)
+    units = np.maximum(changes[:, None], least)
+    found = np.full(errors.shape, np.nan)
+    np.divide(errors, units, out=found, where=is_asked[:, None] & ~is_flat & (units > 0))
+    return found
+
+
+def _changes(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
+    """Return what random plans change in the score per window, and what is rounding, [N, J]."""
+    windows = evidence.resumed.shape[1]
+    last = np.minimum((np.arange(windows) + 1) * WINDOW, evidence.kept.shape[2]) - 1
+    ends = evidence.kept[:, FIRST_RANDOM:, last]
+    ends = np.where(np.isfinite(ends).all(axis=1, keepdims=True), ends, 0.0)
+    # A plan has had so many windows to come that far.
+    changes = np.asarray(ends.std(axis=1) / (np.arange(windows) + 1))
+    return changes, _ROUNDING * np.abs(ends).max(axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WonBack:
+    """What repairs win back of a loss.
+
+    Attributes
+    ----------
+    shares : mapping
+        By what is the truth: ``"noise"`` (none is drawn), ``"places"`` (the worst windows, off by
+        more than the limit), ``"promises"`` (windows that flatter by more than the first limit),
+        ``"restarts"`` (the beginning of every window), ``"dynamics"`` (all but the model's score).
+    limit : float
+        The largest at which the worst places win back most; the least where none does.
+    needed : tuple of str
+        Two of them that win back most together, and neither alone.
+    """
+
+    shares: Mapping[str, Interval]
+    limit: float
+    needed: tuple[str, ...] = ()
+
+
+def won_back(evidence: Evidence, loss: Loss) -> WonBack:
+    """Return what repairs win back of a loss that is shown to be there."""
+    lost = loss(evidence, evidence.predicted)
+    rows = judged(evidence) & np.isfinite(lost)
+
+    def saved(scores: FloatArray, before: FloatArray = lost) -> Interval:
+        return fieller_interval((before - loss(evidence, scores))[rows], lost[rows], level=LEVEL)
+
+    errors = window_errors(evidence)
+    for limit in _LIMITS:
+        places = Repair(places=np.abs(errors) > limit)
+        if saved(mended(evidence, places)).low > MOST:
+            break
+    repairs = {"noise": Repair(noise=True), "places": places, "restarts": Repair(restarts=True)}
+    scores = {name: mended(evidence, repair) for name, repair in repairs.items()}
+    scores["promises"] = mended(evidence, Repair(places=errors < -_LIMITS[0]))
+    shares = {name: saved(found) for name, found in scores.items()}
+
+    def are_needed(pair: tuple[str, ...]) -> bool:
+        both = mended(evidence, repairs[pair[0]] | repairs[pair[1]])
+        adds = (saved(both, loss(evidence, scores[name])).low > 0 for name in pair)
+        return saved(both).low > MOST and all(adds)
+
+    needed: tuple[str, ...] = ()
+    if all(share.low <= MOST for share in shares.values()):
+        needed = next(filter(are_needed, combinations(repairs, 2)), ())
+    shares["dynamics"] = saved(evidence.kept)
+    return WonBack(shares=shares, limit=limit, needed=needed)

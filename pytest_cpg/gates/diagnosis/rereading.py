@@ -1,0 +1,186 @@
+"""Rereading: true steps from places where a gate decided, and what its model answers there."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    BoxActions,
+    FiniteActions,
+    FloatArray,
+    IncompleteError,
+    IntArray,
+    Task,
+)
+from pytest_cpg.episodes.decisions import Decisions
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.diagnosis import Misreading, TrainingStates
+from pytest_cpg.gates.diagnosis.choices import Choices
+from pytest_cpg.gates.diagnosis.losses import LEAST_REGRET
+from pytest_cpg.gates.diagnosis.misreadings import reading_of, worded
+from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps
+from pytest_cpg.world_models import BoundModel
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Decisions whose states are asked about: half of them check what is found on the others.
+_STATES = 64
+# Of a few states some convention fits noise by chance: tests/unit/test_misreadings.py.
+_FEWEST = 16
+# Random actions in each; of a finite set all, if they are not more than these.
+_ACTIONS, _MOST_ACTIONS = 4, 16
+# A step of a model may be so many of the task, or the other way round.
+_HELD = 10
+# With a reading that leaves more of what choices lose, it is not what they lose by.
+_MOST_LEFT = 0.75
+# Second spawn key of the actions; others are in questions.py.
+_TRIED = 6
+
+
+def misread(
+    design: Design,
+    learned: BoundModel,
+    decisions: Decisions,
+    *,
+    trained: TrainingStates | str,
+) -> Misreading | None:
+    """Return how the learned model is misread at some of these decisions, if it is.
+
+    None also where its choices are shown to be no better for it, its answers cannot be compared
+    with observations, or the decisions are too few to tell by. ``trained`` is as of `evidence_of`.
+    """
+    # Of answers to what a model was never meant to be asked.
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _misread(design, learned, decisions, trained)
+
+
+def _misread(
+    design: Design, learned: BoundModel, decisions: Decisions, trained: TrainingStates | str
+) -> Misreading | None:
+    count = len(decisions.rows)
+    decisions = decisions.take(np.linspace(0, count - 1, min(count, _STATES)).round().astype(int))
+    steps, known = _true_steps(design, decisions, trained)
+    asked = _asked(learned, decisions.latents[known], steps.observations)
+    if asked is None or len(known) < _FEWEST:
+        return None
+    rows = np.repeat(np.arange(len(known)), steps.actions.shape[1])
+    plans = steps.actions.reshape(len(rows), 1, -1)
+    answers = asked.answers(rows, plans).reshape(steps.after.shape)
+    reading = reading_of(steps, asked, answers)
+    if reading is None:
+        return None
+    # Where states are rated, and not what is observed of them, predictions are not.
+    if callable(getattr(design.task, "score_states", None)):
+        return worded(reading, steps, asked, regrets=None)
+    as_is, read = _regrets(Choices(design, decisions.take(known)), asked, reading)
+    is_decisive = as_is > LEAST_REGRET
+    if is_decisive and read is not None and read > _MOST_LEFT * as_is:
+        return None
+    return worded(reading, steps, asked, regrets=(as_is, read) if is_decisive else None)
+
+
+def _regrets(choices: Choices, asked: Asked, reading: Reading) -> tuple[float, float | None]:
+    """Return the regret of choices by what the model predicts as it is, and read otherwise.
+
+    None for the latter where nothing makes the model's step another.
+    """
+
+    def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
+        return asked.answers(choices.rows, actions[:, None], observations)[:, 0]
+
+    def decoded(observations: FloatArray, plans: FloatArray) -> FloatArray:
+        del observations
+        return asked.answers(choices.rows, plans)
+
+    def regret(way: Callable[[Step], Step]) -> float:
+        # Step by step where it can be: what is wrong along a plan alone is no misread step.
+        if asked.takes_observations:
+            return choices.regret(choices.followed(way(step)))
+        return choices.regret(way(decoded)(choices.plans, choices.plans))
+
+    return regret(lambda model: model), None if reading.mended is None else regret(reading.mended)
+
+
+def _true_steps(
+    design: Design, decisions: Decisions, trained: TrainingStates | str
+) -> tuple[TrueSteps, IntArray]:
+    """Return true steps, and from which decisions they are: where none of them diverges."""
+    task, states = design.task, decisions.states
+    actions = _actions(task, decisions.streams(design.seed, _TRIED))
+    (count, tried), first = actions.shape[:2], actions[:, 0]
+    every = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
+    after = every.reshape(count, tried, -1)
+    held = [after[:, 0]]
+    for _ in range(1, _HELD):
+        held.append(task.step(held[-1], first))
+    idled = task.step(states, np.tile(task.actions.idle, (count, 1)))
+    seen = {
+        "observations": task.observe(states),
+        "after": task.observe(after),
+        "held": task.observe(np.stack(held, axis=1)),
+        "second": task.observe(task.step(held[0], actions[:, 1])),
+        "delayed": task.observe(task.step(idled, first)),
+    }
+    is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in seen.values()]
+    known = np.flatnonzero(np.all(is_known, axis=0))
+    kept = {name: np.array(part[known], dtype=np.float64) for name, part in seen.items()}
+    # Where the training data is not known, what is visited has to stand for it.
+    visited = kept["observations"].mean(axis=0), kept["observations"].std(axis=0)
+    mean, deviation = visited if isinstance(trained, str) else (trained.centre, trained.scale)
+    steps = TrueSteps(
+        **kept,
+        actions=actions[known],
+        idle=task.actions.idle,
+        reach=_reach(task),
+        is_complete=tried == len(getattr(task.actions, "values", ())),
+        period=task.control_period,
+        mean=mean,
+        deviation=deviation,
+    )
+    return steps, known
+
+
+def _actions(task: Task, streams: list[np.random.Generator]) -> FloatArray:
+    """Return actions to try in each state [N, J, A]: all of a small set, or random ones."""
+    actions = task.actions
+    if isinstance(actions, FiniteActions) and len(actions.values) <= _MOST_ACTIONS:
+        return np.tile(actions.values, (len(streams), 1, 1))
+    return actions.sample(streams, (_ACTIONS,))
+
+
+def _reach(task: Task) -> FloatArray:
+    """Return half of the range of each number in an action [A]."""
+    space = task.actions
+    if isinstance(space, BoxActions):
+        return np.asarray((space.high - space.low) / 2)
+    return np.asarray(np.ptp(space.values, axis=0) / 2)
+
+
+def _asked(learned: BoundModel, latents: FloatArray, observations: FloatArray) -> Asked | None:
+    """Return how a model is asked at these latents [N, Z]; None if it predicts no observations."""
+    own = learned.described(latents)
+    takes_observations = learned.update is None and np.array_equal(own, observations)
+    read = learned.described if takes_observations else learned.observe
+    if read is None:
+        return None
+    size = observations.shape[1]
+
+    def answers(rows: IntArray, plans: FloatArray, given: FloatArray | None = None) -> FloatArray:
+        asked = latents[rows]
+        if given is not None:
+            asked = np.concatenate([given, asked[:, size:]], axis=1)
+        try:
+            found = read(learned.rollout(asked, plans))
+        except IncompleteError:
+            raise
+        # A model may raise anything for what it was never meant to be asked.
+        except Exception:
+            return np.full((*plans.shape[:2], size), np.nan)
+        return np.asarray(found, dtype=np.float64)
+
+    return Asked(answers, takes_observations)

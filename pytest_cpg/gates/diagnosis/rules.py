@@ -1,0 +1,135 @@
+"""Rules: which causes the measures name, if any; docs/diagnosis.md says why they are as they are.
+
+A cause is named if its repair is shown to win back most of what the model's choices lose. Every
+rule asks that an interval lies beyond its threshold, not its middle.
+"""
+
+from __future__ import annotations
+
+from pytest_cpg.gates.diagnosis.evidence import Headroom, Memory
+from pytest_cpg.gates.diagnosis.measures import CONTRAST, Measures
+from pytest_cpg.gates.diagnosis.repairs import MOST, WINDOW_ERROR, WonBack
+from pytest_cpg.gates.diagnosis.result import Cause
+from pytest_cpg.stats import Interval
+
+# Of states; of new ones from the training distribution 1 % lie outside.
+LEAST_OUTSIDE = 0.1
+# With more than this there may be nothing inside to compare with.
+MOSTLY_OUTSIDE = 0.5
+# Of the error outside: as much inside would be the model's, and not its data's.
+LEAST_INSIDE = 1 / 3
+# Some places are wrong, and not all: the others are a quarter of all or more, or random plans are
+# right in a fifth of the places that decisions lead to.
+MOST_BAD, LEAST_RIGHT = 0.75, 0.2
+# Of decisions: with fewer, the model is blind in some places.
+MOSTLY_BLIND = 0.75
+# One-sided, of an exact binomial test.
+ALPHA = 0.025
+
+
+def causes_of(
+    measures: Measures,
+    *,
+    scoring_loss: Interval | None,
+    memory: Memory,
+    by_task: Measures | None,
+) -> tuple[Cause, ...]:
+    """Return the cause of a model's gap; two where both have to be mended, none where in doubt.
+
+    Parameters
+    ----------
+    scoring_loss : Interval or None
+        What the oracle's success rate loses by the model's rating; None where that was not run.
+    memory : "none", "decoded" or "opaque"
+        As of `Evidence`.
+    by_task : Measures or None
+        The same if the task's score rated what a model with another decodes.
+    """
+    if measures.won is None:
+        return ()
+    # Rewards need not prefer what the task's score prefers, and may lead to the goal all the same.
+    is_harmless = scoring_loss is not None and not is_above(scoring_loss, 0)
+    # What is rated is what the memory holds: that has to be right first.
+    is_in_doubt = memory == "opaque" or (
+        memory == "decoded" and not is_below(measures.memory_error, WINDOW_ERROR)
+    )
+    if is_below(measures.won.shares["dynamics"], MOST) and not is_harmless and not is_in_doubt:
+        others = () if by_task is None else _of_dynamics(by_task)
+        return (Cause.SCORE_HEAD, *others[:1])
+    return _of_dynamics(measures)
+
+
+def has_headroom(headroom: Headroom | None, oracle_high: float) -> bool:
+    """Say whether four times the search solves more of the failed starts than the oracle does.
+
+    Starts that were failed are no easier than others, so that a search that is no better solves
+    at most the oracle's rate of them: an exact binomial test against that rate's upper end.
+    """
+    if headroom is None or not headroom.solved:
+        return False
+    from scipy.special import bdtrc
+
+    return float(bdtrc(headroom.solved - 1, headroom.tried, oracle_high)) <= ALPHA
+
+
+def is_above(interval: Interval | None, threshold: float) -> bool:
+    """Say whether all of an interval lies above a threshold."""
+    return interval is not None and interval.low > threshold
+
+
+def is_below(interval: Interval | None, threshold: float) -> bool:
+    """Say whether all of an interval lies below a threshold."""
+    return interval is not None and interval.high < threshold
+
+
+def _of_dynamics(found: Measures) -> tuple[Cause, ...]:
+    """Return the causes that lie in what is predicted, not in how it is rated."""
+    won = found.won
+    if won is None:
+        return ()
+    causes = {
+        "noise": Cause.NOISE,
+        "places": _of_places(found, won),
+        # Steps that are wrong do not compound: they are wrong.
+        "restarts": Cause.COMPOUNDING_ERROR if is_below(found.window_error, WINDOW_ERROR) else None,
+    }
+    for name, cause in causes.items():
+        if cause is not None and is_above(won.shares[name], MOST):
+            return (cause,)
+    pair = tuple(cause for name in won.needed if (cause := causes[name]) is not None)
+    return pair if len(pair) == len(won.needed) else ()
+
+
+def _of_places(found: Measures, won: WonBack) -> Cause | None:
+    """Return what is wrong with the places that the truth answers, by where they lie."""
+    are_some = _are_some(found, won)
+    if are_some and is_above(won.shares["promises"], MOST):
+        return Cause.EXPLOITATION
+    if _is_uncovered(found):
+        return Cause.COVERAGE
+    if are_some:
+        return Cause.LOCAL_ERROR
+    if is_above(found.blind, MOSTLY_BLIND):
+        return Cause.ACTION_BLIND
+    return Cause.DYNAMICS_BIAS if is_above(found.window_error, WINDOW_ERROR) else None
+
+
+def _are_some(found: Measures, won: WonBack) -> bool:
+    """Say whether some places are wrong and others right.
+
+    Not by intervals: an episode keeps to such places, or away from them.
+    """
+    bad = found.bad_windows
+    is_contrast = found.other_error < won.limit / CONTRAST
+    are_few = bad is not None and bad.estimate < MOST_BAD
+    return (is_contrast and are_few) or found.right_places > LEAST_RIGHT
+
+
+def _is_uncovered(found: Measures) -> bool:
+    if not is_above(found.outside, LEAST_OUTSIDE):
+        return False
+    if found.inside_ratio is not None:
+        return is_below(found.inside_ratio, LEAST_INSIDE)
+    # Nothing inside to compare with.
+    is_mostly_outside = found.inside_error is None and is_above(found.outside, MOSTLY_OUTSIDE)
+    return is_mostly_outside and is_above(found.window_error, WINDOW_ERROR)

@@ -1,0 +1,254 @@
+"""Diagnosing: a sample of a gate's decisions, taken again to find why its gap is there."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import CpgError, FloatArray, IntArray
+from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.arms import ArmProgress
+from pytest_cpg.episodes.decisions import Decision, Decisions
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.episodes.traces import EpisodeTrace, replay_bound
+from pytest_cpg.gates.diagnosis import (
+    Cause,
+    Diagnosis,
+    Evidence,
+    Headroom,
+    Misreading,
+    diagnosis_of,
+    read_training_data,
+)
+from pytest_cpg.gates.diagnosis.questions import evidence_of
+from pytest_cpg.gates.diagnosis.rereading import misread
+from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.planners import widened
+from pytest_cpg.stats import Verdict
+from pytest_cpg.world_models import BoundModel, inference
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# One episode in ten is run again, within these bounds: 5 are the fewest whose interval is narrow
+# enough to name anything, and more than 10 make it little narrower.
+_SHARE, _FEWEST, _MOST = 0.1, 5, 10
+# Of them, episodes that the learned arm won: there the model may be right.
+_WON = 0.2
+# Of each episode and arm.
+_DECISIONS = 10
+# The search is so many times as wide for the headroom, only where half of the starts are failed.
+_EFFORT, _WEAK_ORACLE = 4, 0.5
+# Characters of an error; the frameworks' own can be pages.
+_LONGEST = 300
+
+
+def diagnose(
+    design: Design,
+    *,
+    oracle: Any,
+    learned: Any,
+    result: GateResult,
+    training_data: Any = None,
+    progress: ArmProgress | None = None,
+) -> Diagnosis:
+    """Return why a gate that has just been run has its gap.
+
+    Whatever goes wrong here, the gate's verdict stands: a model or planner that raises where only
+    a diagnosis asks it, one that breaks its contract, and time that ran out are told by the
+    diagnosis.
+
+    Parameters
+    ----------
+    oracle, learned, progress
+        As of `measure_gap`.
+    result : GateResult
+    training_data : array [T, O], path or None
+        Observations that the model was trained on.
+    """
+    begun = time.perf_counter()
+    episodes = _sample(result)
+
+    def tell(arm: str, done: int, count: int) -> None:
+        if progress:
+            progress(f"diagnosis, {arm}", done, count)
+
+    try:
+        headroom = evidence = misreading = None
+        if result.verdict != Verdict.MODEL_BOTTLENECK:
+            headroom = _headroom(design, oracle, result, tell)
+        # Where both arms fail alike, only the planner can be at fault.
+        if result.verdict != Verdict.PLANNER_BOTTLENECK:
+            evidence, misreading = _evidence(
+                design, oracle, learned, result, episodes, training_data, tell
+            )
+        found = diagnosis_of(
+            evidence,
+            verdict=result.verdict,
+            oracle_rate=result.oracle.interval,
+            scoring_loss=result.scoring_loss,
+            swapped=result.swapped,
+            headroom=headroom,
+            episodes=episodes,
+        )
+        found = replace(found, misreading=misreading)
+    # A model is asked here about states that no episode has led to: it may raise anything.
+    except Exception as error:
+        found = Diagnosis(
+            cause=Cause.NONE,
+            summary=f"The diagnosis was broken off: {_told(error)}",
+            recommendation="",
+            episodes=episodes,
+        )
+    return replace(found, seconds=time.perf_counter() - begun)
+
+
+def _told(error: Exception) -> str:
+    """Return an error in one line; ours say all by themselves."""
+    name = "" if isinstance(error, CpgError) else f"{type(error).__name__}: "
+    return textwrap.shorten(f"{name}{error}", _LONGEST, placeholder=" ...")
+
+
+def _sample(result: GateResult) -> tuple[int, ...]:
+    """Return the episodes to run again: lost ones, and some that the model won beside them."""
+    learned = result.learned
+    count = min(_MOST, max(_FEWEST, round(_SHARE * learned.episodes)))
+    lost = np.array(result.lost_episodes, dtype=np.intp)
+    beside = learned.indices[learned.successes]
+    kept = _evenly(lost, count - min(len(beside), round(_WON * count)))
+    if len(beside) < count - len(kept):
+        beside = np.setdiff1d(learned.indices, lost)
+    kept = np.concatenate([kept, _evenly(beside, count - len(kept))])
+    return tuple(int(episode) for episode in np.sort(kept))
+
+
+def _evenly(pool: IntArray, count: int) -> IntArray:
+    """Return so many of them, from the first to the last."""
+    places = np.linspace(0, len(pool) - 1, min(count, len(pool)))
+    return np.asarray(pool[places.round().astype(int)])
+
+
+def _evidence(
+    design: Design,
+    oracle: Any,
+    learned: Any,
+    result: GateResult,
+    episodes: tuple[int, ...],
+    training_data: Any,
+    progress: ArmProgress,
+) -> tuple[Evidence, Misreading | None]:
+    """Return what all was asked for, and how the model is misread, if it is."""
+    with inference(oracle, learned):
+        starts = starts_of(design)
+        bound = {"learned": bound_to_starts(learned, design, starts)}
+        bound["rescored"] = _witness_of(design, bound["learned"])
+        bound["oracle"] = bound_to_starts(oracle, design, starts)
+        replayed = replay_bound(design, bound, starts, episodes=episodes, progress=progress)
+        decisions = _decisions(
+            [
+                _Taken(episode, arm, trace)
+                for episode, pair in replayed.traces.items()
+                for arm, trace in enumerate((pair.learned, pair.oracle))
+            ],
+            Imagination("learned", design.task.actions, bound["learned"]),
+        )
+        trained = read_training_data(training_data, size=design.task.observation_size)
+        misreading = misread(design, bound["learned"], decisions, trained=trained)
+        evidence = evidence_of(design, bound, decisions, trained=trained, lost=result.lost_episodes)
+        return evidence, misreading
+
+
+def _witness_of(design: Design, learned: BoundModel) -> BoundModel:
+    """Return a model's witness, or raise CpgError where its answers are not comparable."""
+    if learned.planner is not None:
+        raise CpgError("a model that plans itself is not diagnosed; see --cpg-replay")
+    if learned.witness is None:
+        raise CpgError("a model that rates plans and no states is not diagnosed; see --cpg-replay")
+    if design.perturbation is not None:
+        raise CpgError("a perturbed gate is not diagnosed; diagnose it without its perturbation")
+    return learned.witness
+
+
+class _Taken(NamedTuple):
+    """What an arm did in an episode; arms are numbered as in `Decision`."""
+
+    episode: int
+    arm: int
+    trace: EpisodeTrace
+
+
+def _decisions(taken: Sequence[_Taken], learned: Imagination) -> Decisions:
+    """Return some of the decisions of each trace, from its first to its last."""
+    rounds = []
+    for one in taken:
+        count = len(one.trace.at)
+        spread = np.linspace(0, count - 1, min(count, _DECISIONS)).round()
+        rounds.append(np.unique(spread).astype(int))
+    traces = [one.trace for one in taken]
+    at = [trace.at[own] for trace, own in zip(traces, rounds, strict=True)]
+    return Decisions(
+        rows=tuple(
+            Decision(one.episode, one.arm, int(step))
+            for one, steps in zip(taken, at, strict=True)
+            for step in steps
+        ),
+        states=np.concatenate([t.states[steps] for t, steps in zip(traces, at, strict=True)]),
+        latents=_known(taken, at, learned),
+        plans=np.concatenate([t.plans[own] for t, own in zip(traces, rounds, strict=True)]),
+    )
+
+
+def _known(taken: Sequence[_Taken], at: Sequence[IntArray], learned: Imagination) -> FloatArray:
+    """Return what the learned model knows at some steps of each trace, also of the oracle's."""
+    traces, episodes = [one.trace for one in taken], np.array([one.episode for one in taken])
+    if not learned.is_recurrent:
+        learned.plans_for(np.repeat(episodes, [len(steps) for steps in at]), np.concatenate(at))
+        states = [trace.states[steps] for trace, steps in zip(traces, at, strict=True)]
+        return learned.encode(np.concatenate(states))
+    learned.plans_for(episodes, np.zeros_like(episodes))
+    last = np.array([steps[-1] for steps in at])
+    latents = learned.encode(np.stack([trace.states[0] for trace in traces]))
+    # Only what is asked for: all of them together can be large.
+    known = [[latents[row].copy()] if 0 in steps else [] for row, steps in enumerate(at)]
+    for step in range(last.max()):
+        rows = np.flatnonzero(last > step)
+        learned.plans_for(episodes[rows], np.full(len(rows), step + 1))
+        latents[rows] = learned.update(
+            latents[rows],
+            np.stack([traces[int(row)].actions[step] for row in rows]),
+            np.stack([traces[int(row)].states[step + 1] for row in rows]),
+        )
+        for row in rows[[step + 1 in at[int(row)] for row in rows]]:
+            known[row].append(latents[row].copy())
+    return np.concatenate([np.stack(own) for own in known])
+
+
+def _headroom(
+    design: Design, oracle: Any, result: GateResult, progress: ArmProgress
+) -> Headroom | None:
+    """Run starts that the oracle failed with four times the search, where it fails most."""
+    wider = widened(design.planner, _EFFORT)
+    if result.oracle.success_rate > _WEAK_ORACLE or wider is None:
+        return None
+    failed = np.flatnonzero(~result.oracle.successes)
+    count = min(_MOST, max(_FEWEST, round(_SHARE * result.oracle.episodes)), len(failed))
+    with inference(oracle):
+        starts = starts_of(design)
+        arm = run_arm(
+            "oracle",
+            design.task,
+            wider,
+            bound_to_starts(oracle, design, starts),
+            starts.take(_evenly(failed, count)),
+            seed=design.seed,
+            level=design.level,
+            progress=lambda done, most: progress("headroom", done, most),
+        )
+    return Headroom(arm.success_count, arm.episodes)

@@ -1,0 +1,267 @@
+"""Wording: a diagnosis in words: the table of its measures, a paragraph, and what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pytest_cpg.contracts import FloatArray
+from pytest_cpg.gates.diagnosis import rules
+from pytest_cpg.gates.diagnosis.advice import advice_on
+from pytest_cpg.gates.diagnosis.coverage import Coverage
+from pytest_cpg.gates.diagnosis.evidence import WINDOW, Evidence, Headroom
+from pytest_cpg.gates.diagnosis.losses import FEWEST_EPISODES, LEAST_REGRET
+from pytest_cpg.gates.diagnosis.measures import MOST_BLIND, Measures, by_the_task, measures_of
+from pytest_cpg.gates.diagnosis.repairs import WINDOW_ERROR
+from pytest_cpg.gates.diagnosis.result import Cause, Diagnosis, Measure, Profile
+from pytest_cpg.stats import Interval, Verdict
+
+_MEANINGS = {
+    Cause.ACTION_BLIND: "the model hardly answers to actions: as it predicts, plans lead "
+    "{response} times as far apart as they do.",
+    Cause.NOISE: "the noise that the model draws decides: without it the model wins back {noise} "
+    "of its loss.",
+    Cause.SCORE_HEAD: "the score is at fault: with the true dynamics the model wins back only "
+    "{dynamics} of its loss.",
+    Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. "
+    "{window} steps are off there by {outside_error} times what plans change in them, {inside}.",
+    Cause.DYNAMICS_BIAS: "{window} steps are off by {window_error} times what plans change in "
+    "them: with true ones the model wins back {places} of its loss.",
+    Cause.LOCAL_ERROR: "{bad_windows} of the places that plans lead through are wrong, the others "
+    "right. With the truth there the model wins back {places} of its loss.",
+    Cause.EXPLOITATION: "the planner finds what only the model believes: with the truth where most "
+    "is promised the model wins back {promises} of its loss.",
+    Cause.COMPOUNDING_ERROR: "small errors grow: {window} steps are off by {window_error} times "
+    "what plans change in them. Led back to the truth every {window} steps, the model wins back "
+    "{restarts} of its loss.",
+    Cause.PLANNER: "with four times the search the oracle solves {solved} of {tried} starts that "
+    "it had failed: the planner looks at too little.",
+}
+# What is the truth, by its name in `WonBack`.
+_PARTS = {
+    "dynamics": "won back with the true dynamics",
+    "places": "won back, the worst places true",
+    "promises": "won back, the most promising places true",
+    "restarts": f"won back, true every {WINDOW} steps",
+    "noise": "won back with a noise of 0",
+}
+_NO_GAP = "The verdict is {verdict}, so there is no gap of the model to explain."
+_NO_HEADROOM = "Four times the search is not shown to solve more: {headroom}."
+_NO_LOSS = (
+    "The model's choices lose {regret} of what a random plan loses, not shown to be more than "
+    "{least:g}, and its ranking is not shown to be bad: this does not explain the gap."
+)
+_UNEXPLAINED = (
+    "The model's choices lose {regret} of what a random plan loses, but no single cause is shown "
+    "to win most of it back."
+)
+_TOO_FEW = "Only {count} episodes were run again, and {fewest} are needed to name a cause."
+_ALIKE = (
+    "The true scores of plans hardly differ, so that nothing tells the model's choices from "
+    "others: this does not explain the gap."
+)
+_LOOK = "Look at the measures, and at lost episodes with --cpg-replay; more episodes show more."
+_BOTH = "Neither is enough by itself."
+
+
+def diagnosis_of(
+    evidence: Evidence | None,
+    *,
+    verdict: Verdict,
+    oracle_rate: Interval,
+    scoring_loss: Interval | None,
+    swapped: tuple[str, ...],
+    headroom: Headroom | None,
+    episodes: tuple[int, ...],
+) -> Diagnosis:
+    """Return what the evidence shows of a gate with this verdict.
+
+    Parameters
+    ----------
+    evidence : Evidence or None
+        None where no decision was taken again.
+    oracle_rate : Interval
+        Of the oracle's success rate.
+    scoring_loss : Interval or None
+    swapped : tuple of str
+        As of `GateResult`.
+    headroom : Headroom or None
+        None where it was not asked for.
+    episodes : tuple of int
+        Which were run again.
+    """
+    causes: tuple[Cause, ...] = ()
+    if rules.has_headroom(headroom, oracle_rate.high):
+        causes = (Cause.PLANNER,)
+    planner = Measure.of("planner", None, _headroom(headroom, oracle_rate))
+    words = _words_of_planner(headroom, oracle_rate)
+    if evidence is None:
+        advice = advice_on(Cause.PLANNER, swapped=(), has_memory=False, knows_data=True)
+        told = _told(causes, words, _NO_HEADROOM.format(**words), advice * bool(causes))
+        return replace(told, measures=(planner,))
+    found = measures_of(evidence)
+    words |= _words(found)
+    if verdict == Verdict.MODEL_BOTTLENECK:
+        by_task = by_the_task(evidence)
+        causes = rules.causes_of(
+            found,
+            scoring_loss=scoring_loss,
+            memory=evidence.memory,
+            by_task=None if by_task is None else measures_of(by_task),
+        )
+        said = f"{_unexplained(found, words, len(episodes))} {_LOOK}"
+    else:
+        said = _NO_GAP.format(verdict=verdict.value)
+    advice = " ".join(
+        advice_on(
+            cause,
+            swapped=swapped,
+            has_memory=evidence.memory != "none",
+            knows_data=isinstance(evidence.coverage, Coverage),
+        )
+        for cause in causes
+    )
+    return replace(
+        _told(causes, words, said, advice),
+        measures=(*_table(found, evidence), planner),
+        episodes=episodes,
+        profile=_profile(found, evidence.coverage),
+        decisions=len(evidence.episodes),
+    )
+
+
+def _told(
+    causes: tuple[Cause, ...], words: dict[str, str], otherwise: str, advice: str
+) -> Diagnosis:
+    """Return a diagnosis that says what was found, and what to do about each cause."""
+    texts = [_MEANINGS[cause].format(**words) for cause in causes] or [otherwise]
+    if len(causes) > 1:
+        texts.append(_BOTH)
+    first, second, *_ = (*causes, Cause.NONE, Cause.NONE)
+    return Diagnosis(
+        cause=first,
+        second=second,
+        summary=" ".join(text[:1].upper() + text[1:] for text in texts),
+        recommendation=advice.format(**words),
+    )
+
+
+def _unexplained(found: Measures, words: dict[str, str], count: int) -> str:
+    """Say why no cause is named."""
+    if found.won is not None:
+        return _UNEXPLAINED.format(**words)
+    if found.regret is not None:
+        return _NO_LOSS.format(least=LEAST_REGRET, **words)
+    if count >= FEWEST_EPISODES:
+        return _ALIKE
+    return _TOO_FEW.format(count=count, fewest=FEWEST_EPISODES)
+
+
+def _words(found: Measures) -> dict[str, str]:
+    """Return the numbers that texts are made of."""
+    intervals = {
+        name: interval
+        for name in Measures.__dataclass_fields__
+        if isinstance(interval := getattr(found, name), Interval | None)
+    }
+    numbers = {
+        name: "unknown" if interval is None else f"{interval.estimate:.2f}"
+        for name, interval in {**intervals, **(found.won.shares if found.won else {})}.items()
+    }
+    inside = "and there are no others"
+    if found.inside_error is not None:
+        inside = f"inside by {found.inside_error.estimate:.2f}"
+    steps = "fewer steps" if found.lost_at is None else f"fewer than {found.lost_at} steps"
+    return {
+        **numbers,
+        "steps": f"{steps} ahead",
+        "inside": inside,
+        "limit": f"{_limit(found):g}",
+        "window": str(WINDOW),
+    }
+
+
+def _words_of_planner(headroom: Headroom | None, oracle_rate: Interval) -> dict[str, str]:
+    solved, tried = headroom or (0, 0)
+    return {
+        "solved": str(solved),
+        "tried": str(tried),
+        "headroom": _headroom(headroom, oracle_rate),
+    }
+
+
+def _table(found: Measures, evidence: Evidence) -> Iterator[Measure]:
+    chance = "never chance" if found.lost_at is None else f"chance from step {found.lost_at} on"
+    is_checked = isinstance(evidence.coverage, Coverage)
+    of_coverage = f"of states outside the data; bad above {rules.LEAST_OUTSIDE:g}"
+    for name, interval, text in (
+        ("regret", found.regret, f"of a random plan's loss; bad above {LEAST_REGRET:g}"),
+        ("ranking", found.ranking, f"Kendall tau; {chance}"),
+        (
+            f"{WINDOW} steps",
+            found.window_error,
+            f"error / change by plans; bad above {WINDOW_ERROR:g}",
+        ),
+        ("bad places", found.bad_windows, f"share of places off by more than {_limit(found):g}"),
+        ("response", found.response, f"spread / true spread; blind below {MOST_BLIND:g}"),
+        (
+            "coverage",
+            found.outside,
+            of_coverage if is_checked else f"not checked: {evidence.coverage}",
+        ),
+    ):
+        yield Measure.of(name, interval, text)
+    for name, text in _PARTS.items():
+        if name != "noise" or evidence.drawn is not None:
+            yield Measure.of(name, found.won.shares[name] if found.won else None, text)
+
+
+def _limit(found: Measures) -> float:
+    return found.won.limit if found.won else WINDOW_ERROR
+
+
+def _headroom(headroom: Headroom | None, oracle_rate: Interval) -> str:
+    if headroom is None:
+        return f"4 x search not run: at most {1 - oracle_rate.estimate:.2f} of starts to gain"
+    return f"4 x search solves {headroom.solved} of {headroom.tried} starts that the oracle failed"
+
+
+def _profile(found: Measures, coverage: Coverage | str) -> Profile:
+    bins: tuple[tuple[float, ...], ...] = ((), (), ())
+    if isinstance(coverage, Coverage):
+        bins = tuple(_plain(part) for part in coverage.histogram())
+    return Profile(
+        ranking=_known(found.ranking_by_step),
+        open_loop=_known(found.error_by_step),
+        bins=bins[0],
+        trained=bins[1],
+        planned=bins[2],
+        **_scatter(found.promised, found.kept),
+    )
+
+
+def _scatter(promised: FloatArray, kept: FloatArray) -> dict[str, tuple[float, ...]]:
+    pairs = [
+        (float(one), float(other))
+        for one, other in zip(promised, kept, strict=True)
+        if math.isfinite(one) and math.isfinite(other)
+    ]
+    predicted, actual = zip(*pairs, strict=True) if pairs else ((), ())
+    return {"predicted": _short(predicted), "actual": _short(actual)}
+
+
+def _known(values: FloatArray) -> tuple[float, ...]:
+    """Return the values up to the first that is not known."""
+    plain = [float(value) for value in values]
+    end = next((i for i, value in enumerate(plain) if not math.isfinite(value)), len(plain))
+    return _short(plain[:end])
+
+
+def _plain(values: FloatArray) -> tuple[float, ...]:
+    return _short(values.tolist())
+
+
+def _short(values: tuple[float, ...] | list[float]) -> tuple[float, ...]:
+    """Round to what a figure shows: hundreds of these are in a report."""
+    return tuple(float(f"{value:.4g}") for value in values)

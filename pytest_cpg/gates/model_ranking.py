@@ -1,0 +1,159 @@
+"""Ranking: several world models on the same starts, ordered by what they plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.arms import ArmProgress
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.probe import check_unchanged, ignores_action, imagined, probe_of
+from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
+from pytest_cpg.gates.planning_gap.notes import faults_of
+from pytest_cpg.stats import (
+    Interval,
+    Ranking,
+    kendall_interval,
+    rank_models,
+    spearman_interval,
+)
+from pytest_cpg.world_models import inference
+
+__tracebackhide__ = True
+
+# Episodes and probe use the streams 0 to 2.
+_RESAMPLING_STREAM = 3
+# The usual number; a stricter level needs more for its tails to hold any.
+_RESAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelRanking:
+    """World models in the order of what they plan.
+
+    Attributes
+    ----------
+    ranking : Ranking
+        Names from best to worst, their ranks and the intervals of those.
+    arms : mapping
+        Outcomes of each model, by name; all of them began at the same starts.
+    faults : mapping
+        What is wrong with each model, by name; mostly nothing.
+    """
+
+    ranking: Ranking
+    arms: Mapping[str, Arm]
+    faults: Mapping[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        ranks = ", ".join(
+            f"{rank}. {name} {self.arms[name].success_count}/{self.arms[name].episodes} "
+            f"[{low}-{high}]"
+            for name, rank, (low, high) in zip(
+                self.ranking.names, self.ranking.ranks, self.ranking.rank_intervals, strict=True
+            )
+        )
+        broken = (f"; {name}: {', '.join(found)}" for name, found in self.faults.items() if found)
+        return f"by success: {ranks}{''.join(broken)}"
+
+    def correlation(
+        self, metric: Mapping[str, float], *, method: Literal["spearman", "kendall"] = "spearman"
+    ) -> Interval:
+        """Return the rank correlation of an offline metric with planning success.
+
+        Parameters
+        ----------
+        metric : mapping
+            One number for each model, by name, such as its validation error.
+
+        Raises
+        ------
+        ValueError
+            When a model has no number, or when there are too few models or nothing to order.
+        """
+        if set(metric) != set(self.arms):
+            raise ValueError(
+                f"need a metric for each of {', '.join(self.arms)}, got {', '.join(metric)}"
+            )
+        interval = {"spearman": spearman_interval, "kendall": kendall_interval}[method]
+        return interval(
+            [metric[name] for name in self.arms],
+            [arm.success_rate for arm in self.arms.values()],
+            level=self.ranking.level,
+        )
+
+
+def rank_on_starts(
+    design: Design, models: Mapping[str, Any], *, progress: ArmProgress | None = None
+) -> ModelRanking:
+    """Run every model's arm on the same starts and rank them.
+
+    Parameters
+    ----------
+    models : mapping
+        What `measure_gap` takes as the learned model, by name; at least two.
+    progress : callable, optional
+        Told a model's name, the episodes done and their number.
+
+    Raises
+    ------
+    CpgError
+        When there are fewer than two models.
+    WorldModelError
+        When a model breaks its contract; what a model raises itself goes on unchanged.
+    """
+    if len(models) < 2:
+        raise CpgError(
+            f"a ranking needs at least two models, got {len(models)}. Write "
+            f'benchmark_runner.rank({{"old": old_model, "new": new_model}}).'
+        )
+    if len({str(name) for name in models}) < len(models):
+        raise CpgError(
+            f"two models of the ranking have one name: {', '.join(map(repr, models))}. Give each "
+            f"its own."
+        )
+    starts = starts_of(design)
+    probe = probe_of(design.task, starts, design.seed)
+    arms: dict[str, Arm] = {}
+    faults: dict[str, tuple[str, ...]] = {}
+    for name, model in models.items():
+        with inference(model):
+            if progress:
+                progress(str(name), 0, design.episodes)
+            bound = bound_to_starts(model, design, starts)
+            answer = imagined(bound, probe)
+            run = ArmRun(
+                f"{name!r}",
+                design.task,
+                design.planner,
+                bound,
+                starts,
+                seed=design.seed,
+                level=design.level,
+                perturbation=design.perturbation,
+                progress=progress and _named(progress, str(name)),
+            )
+            arms[str(name)] = replace(run.advance(design.episodes), name=str(name))
+            is_blind = ignores_action(bound, design, starts, arms[str(name)])
+            check_unchanged(f"the model {name!r}", answer, imagined(bound, probe))
+            faults[str(name)] = tuple(faults_of(replace(bound, ignores_action=is_blind)))
+    stream = np.random.SeedSequence(design.seed, spawn_key=(_RESAMPLING_STREAM,))
+    ranking = rank_models(
+        list(arms),
+        [arm.successes for arm in arms.values()],
+        rng=np.random.default_rng(stream),
+        level=design.level,
+        resamples=max(_RESAMPLES, math.ceil(2 / (1 - design.level))),
+    )
+    return ModelRanking(ranking, arms, faults)
+
+
+def _named(progress: ArmProgress, name: str) -> Any:
+    return lambda done, count: progress(name, done, count)

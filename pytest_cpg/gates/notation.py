@@ -1,0 +1,142 @@
+"""Notation: how verdicts, gaps and intervals are written in every report."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from typing import Any
+
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.stats import Verdict
+
+# Of a hash, enough to tell any two checkpoints apart.
+WEIGHT_DIGITS = 16
+_NARROWEST_NAME = 13
+# From here on four digits round to 1.
+_NEARLY_ONE = 0.9999
+# Controls, formats (bidirectional ones among them), lone surrogates, no characters, separators.
+_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"))
+# The log's reader skips blanks, and finds the older form, ##[, anywhere.
+_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
+_SHORT = {
+    Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
+    Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
+}
+
+
+def gap_text(result: GateResult) -> str:
+    """Return the judged gap and its interval, as they are printed everywhere."""
+    return f"{number(result.interval.estimate, result.metric)} {bracket(result)}"
+
+
+def recovery_text(result: GateResult) -> str:
+    """Return what went wrong and how each arm recovered from it; empty where nothing did."""
+    if not result.perturbation:
+        return ""
+    return f"{result.perturbation}: recovered {', '.join(map(_recovered, result.arms))}"
+
+
+def _recovered(arm: Arm) -> str:
+    interval = arm.recovery
+    if arm.perturbed is None or interval is None:
+        return f"{arm_name(arm)} 0/0"
+    count = int((arm.successes & arm.perturbed).sum())
+    return (
+        f"{arm_name(arm)} {count}/{arm.perturbed.sum()} [{interval.low:.2f}, {interval.high:.2f}]"
+    )
+
+
+def short_name(verdict: Verdict) -> str:
+    """Return a verdict in at most 19 columns, for tables."""
+    return _SHORT.get(verdict, verdict.value)
+
+
+def label(result: GateResult) -> str:
+    """Return a result's verdict in at most 19 columns, or that there is none to have."""
+    has_none = result.is_smoke or result.is_aa
+    return result.label if has_none else short_name(result.verdict)
+
+
+def arm_name(arm: Arm) -> str:
+    """Return what an arm is called for readers."""
+    return "oracle+score" if arm.name == "rescored" else arm.name
+
+
+def percentage(level: float) -> str:
+    """Return a level of coverage with as many digits as tell it from 100 %."""
+    return f"{100 * level:.4g}%" if level < _NEARLY_ONE else f"{100 * level:.12g}%"
+
+
+def bracket(result: GateResult) -> str:
+    """Return the interval of the judged gap."""
+    interval, metric = result.interval, result.metric
+    return f"[{number(interval.low, metric)},{number(interval.high, metric)}]"
+
+
+def number(value: float, metric: str = "success") -> str:
+    """Return a gap in rates with two decimals, or one in returns with three digits."""
+    return f"{value:+.2f}" if metric == "success" else f"{value:+.3g}"
+
+
+def one_line(text: str, most: int = sys.maxsize) -> str:
+    """Return a text without line breaks and other signs nobody sees, cut in its middle."""
+    seen = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text).strip()
+    half = most // 2 - 1
+    return seen if len(seen) <= most else f"{seen[:half]}..{seen[-half:]}"
+
+
+def visible(text: str) -> str:
+    r"""Return a text whose control and bidirectional signs are shown as Python writes them.
+
+    >>> visible("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(map(_visible, text))
+
+
+def _visible(sign: str) -> str:
+    is_shown = sign in "\n\t" or unicodedata.category(sign) not in _UNSEEN
+    return sign if is_shown else sign.encode("unicode_escape").decode()
+
+
+def for_log(text: str) -> str:
+    r"""Return a visible text of which the log of a GitHub workflow obeys no line as a command.
+
+    >>> for_log("a\n ::error::b ##[group]c")
+    'a\n : :error::b ## [group]c'
+    """
+    return _COMMAND.sub(r"\1: :", visible(text)).replace("##[", "## [")
+
+
+def disarmed(failure: Any) -> Any:
+    """Return a failure as pytest shows it; as plain text where a terminal or log would obey it."""
+    told = str(failure)
+    if for_log(told) == told:
+        return failure
+    crash = getattr(failure, "reprcrash", None)
+    return for_log(f"{crash.message}\n\n{told}" if crash else told)
+
+
+def fitted_names(gates: tuple[str, ...], room: int) -> dict[str, str]:
+    """Return the names shown: without the file when that is unambiguous, and cut to fit."""
+    short = {gate: one_line(_without_file(gate)) for gate in gates}
+    if len(set(short.values())) < len(gates):
+        short = {gate: one_line(gate) for gate in gates}
+    room = max(_NARROWEST_NAME, room)
+    return {gate: _shortened(name, room) for gate, name in short.items()}
+
+
+def _without_file(gate: str) -> str:
+    """Return the last part of a test's name; its parameters may hold what divides the others."""
+    name, bracket, parameters = gate.partition("[")
+    return f"{name.rpartition('::')[2]}{bracket}{parameters}"
+
+
+def _shortened(name: str, room: int) -> str:
+    """Return a name with its middle left out when it is too long."""
+    if len(name) <= room:
+        return name
+    head = room // 2 - 1
+    return f"{name[:head]}..{name[head + 2 - room :]}"

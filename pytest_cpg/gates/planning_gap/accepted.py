@@ -1,0 +1,311 @@
+"""Baseline gate: what is kept of a gate's result once it was accepted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from pytest_cpg.stats import Verdict
+from pytest_cpg.stats.counts import real_or_nan
+
+if TYPE_CHECKING:
+    from pytest_cpg.episodes.arm import Arm
+    from pytest_cpg.gates.planning_gap.result import GateResult
+
+# In the repr of a planner that has none of its own: where it lay in memory.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_OUTCOMES = re.compile("[01]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignKey:
+    """What two results must share to be compared: with one seed, episode ``i`` then has one start.
+
+    Not in it is what decides only how many episodes are run, and how they are judged.
+
+    Attributes
+    ----------
+    task, planner, starts, metric : str
+        As in `GateResult`. A planner without a repr of its own is known by its class alone.
+    budget, horizon : int
+        Steps of an episode and of a plan.
+    control_period : float
+        Seconds of simulated time per step.
+    versions : mapping
+        Package name to version, of what simulates.
+    perturbation : str
+        As in `GateResult`.
+    """
+
+    task: str
+    planner: str
+    starts: str
+    metric: str
+    budget: int
+    horizon: int
+    control_period: float
+    versions: Mapping[str, str]
+    perturbation: str = ""
+
+    @classmethod
+    def of(cls, result: GateResult) -> DesignKey:
+        """Return the key of a result."""
+        values = {known.name: getattr(result, known.name) for known in fields(cls)}
+        values["planner"] = _ADDRESS.sub("", result.planner)
+        values["versions"] = dict(result.versions)
+        return cls(**values)
+
+    @property
+    def short_hash(self) -> str:
+        """Twelve hexadecimal digits that tell designs apart."""
+        text = json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; a perturbation is among them only if there is one."""
+        values = asdict(self)
+        if not self.perturbation:
+            del values["perturbation"]
+        return values
+
+    def changes(self, now: DesignKey) -> list[str]:
+        """Return one clause, ``"what old -> new"``, for each difference."""
+        old, new = asdict(self), asdict(now)
+        before, after = old.pop("versions"), new.pop("versions")
+        pairs = [(name.replace("_", " "), old[name], new[name]) for name in old]
+        pairs += [
+            (package, before.get(package, "none"), after.get(package, "none"))
+            for package in sorted({*before, *after})
+        ]
+        return [
+            f"{name} {then or 'none'} -> {today or 'none'}"
+            for name, then, today in pairs
+            if then != today
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineGate:
+    """The last accepted result of one gate.
+
+    Attributes
+    ----------
+    id : str
+        The gate, or one of its comparisons.
+    design : DesignKey
+    seed : int
+    oracle, learned : str
+        Outcome of each episode, ``"1"`` for a success. The oracle arm may have run more.
+    oracle_mean_return, learned_mean_return : float
+        In reward units, to six digits.
+    learned_returns : tuple of float
+        Return of each episode, to six digits; only of gates judged by returns.
+    level : float
+        Coverage of the intervals, in (0, 1).
+    verdict : Verdict
+    commit : str
+        Where it was accepted; empty when not known.
+    model : str
+        Name of the learned model; empty when not known.
+    processor : str
+        Where it was measured; empty when not known.
+    kernels : mapping
+        Library to the kernels it chose there.
+    """
+
+    id: str
+    design: DesignKey
+    seed: int
+    oracle: str
+    learned: str
+    oracle_mean_return: float
+    learned_mean_return: float
+    level: float
+    verdict: Verdict
+    commit: str
+    model: str = ""
+    learned_returns: tuple[float, ...] = ()
+    processor: str = ""
+    kernels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("oracle", "learned"):
+            if not _OUTCOMES.fullmatch(getattr(self, name)):
+                got = reprlib.repr(getattr(self, name))
+                raise ValueError(f"need a 0 or 1 for each {name} episode, got {got}")
+        if len(self.oracle) < len(self.learned):
+            raise ValueError(
+                f"need at least as many oracle as learned episodes, got {len(self.oracle)} and "
+                f"{len(self.learned)}"
+            )
+        if not 0 < self.level < 1:
+            raise ValueError(f"need a level between 0 and 1, got {self.level!r}")
+        wanted = len(self.learned) if self.design.metric == "return" else 0
+        if len(self.learned_returns) != wanted:
+            raise ValueError(f"need {wanted} learned_returns, got {len(self.learned_returns)}")
+        for value in (self.oracle_mean_return, self.learned_mean_return, *self.learned_returns):
+            if not math.isfinite(value):
+                raise ValueError(f"need finite returns, got {value!r}")
+
+    @classmethod
+    def of(cls, gate: str, result: GateResult, *, commit: str, model: str = "") -> BaselineGate:
+        """Return what is kept of a gate's result."""
+        returns = result.learned.returns if result.metric == "return" else ()
+        return cls(
+            id=gate,
+            design=DesignKey.of(result),
+            seed=result.seed,
+            oracle=_outcomes(result.oracle),
+            learned=_outcomes(result.learned),
+            oracle_mean_return=_mean_return(result.oracle),
+            learned_mean_return=_mean_return(result.learned),
+            learned_returns=tuple(_six_digits(value) for value in returns),
+            level=result.level,
+            verdict=result.verdict,
+            commit=commit,
+            model=model,
+            processor=result.processor,
+            kernels=dict(result.kernels),
+        )
+
+    @property
+    def oracle_arm(self) -> tuple[int, int]:
+        """Successes and episodes of the oracle arm."""
+        return self.oracle.count("1"), len(self.oracle)
+
+    @property
+    def learned_arm(self) -> tuple[int, int]:
+        """Successes and episodes of the learned arm."""
+        return self.learned.count("1"), len(self.learned)
+
+    @property
+    def gap(self) -> float:
+        """Oracle minus learned success rate, in [-1, 1]."""
+        (s, n), (t, m) = self.oracle_arm, self.learned_arm
+        return (s * m - t * n) / (n * m)
+
+    def moved_to(self, now: BaselineGate) -> str:
+        """Say in one clause on which other processor or kernels a gate was run; empty if on none.
+
+        Only libraries that both have loaded tell kernels apart.
+        """
+        shared = [name for name in self.kernels if name in now.kernels]
+        if not self.processor or not now.processor:
+            return ""
+        if self.processor == now.processor and all(
+            self.kernels[name] == now.kernels[name] for name in shared
+        ):
+            return ""
+        return f"accepted on {self._where(shared)}, run on {now._where(shared)}"
+
+    def _where(self, libraries: Sequence[str]) -> str:
+        chosen = ", ".join(f"{name} {self.kernels[name]}" for name in libraries)
+        return f"{self.processor} ({chosen})" if chosen else self.processor
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: all but the id, and what a reader of a diff looks for."""
+        values = asdict(self)
+        del values["id"]
+        # Files from before they were recorded have neither.
+        if not (self.processor or self.kernels):
+            del values["processor"], values["kernels"]
+        return {
+            **values,
+            "design": self.design.to_dict(),
+            "verdict": self.verdict.value,
+            "learned_returns": list(self.learned_returns),
+            "design_hash": self.design.short_hash,
+            "gap": self.gap,
+            "oracle_successes": "{}/{}".format(*self.oracle_arm),
+            "learned_successes": "{}/{}".format(*self.learned_arm),
+        }
+
+    @classmethod
+    def from_dict(cls, gate: str, values: Mapping[str, Any]) -> BaselineGate:
+        """Rebuild a gate from `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            When a value is missing, unknown or impossible, or does not fit the others.
+        """
+        kept = _typed({"processor": "", "kernels": {}, **values}, _GATE_TYPES)
+        kept["design"] = DesignKey(
+            **_typed({"perturbation": "", **kept["design"]}, _DESIGN_TYPES),
+        )
+        kept["verdict"] = Verdict(kept["verdict"])
+        kept["learned_returns"] = tuple(real_or_nan(value) for value in kept["learned_returns"])
+        read = cls(id=gate, **kept)
+        # Nothing that was edited by hand is dropped or contradicts the rest.
+        _check_equal(values, read.to_dict())
+        return read
+
+
+_DESIGN_TYPES: dict[str, type | tuple[type, ...]] = {
+    "task": str,
+    "planner": str,
+    "starts": str,
+    "metric": str,
+    "budget": int,
+    "horizon": int,
+    "control_period": (int, float),
+    "versions": dict,
+    "perturbation": str,
+}
+_GATE_TYPES: dict[str, type | tuple[type, ...]] = {
+    "design": dict,
+    "seed": int,
+    "oracle": str,
+    "learned": str,
+    "oracle_mean_return": (int, float),
+    "learned_mean_return": (int, float),
+    "level": (int, float),
+    "verdict": str,
+    "commit": str,
+    "model": str,
+    "learned_returns": list,
+    "processor": str,
+    "kernels": dict,
+}
+
+
+def _typed(
+    values: Mapping[str, Any], types: Mapping[str, type | tuple[type, ...]]
+) -> dict[str, Any]:
+    """Return the values of these names, or raise ValueError for the first that does not fit."""
+    for name, wanted in types.items():
+        if name not in values:
+            raise ValueError(f"{name} is missing")
+        if not isinstance(values[name], wanted):
+            raise ValueError(f"{name} cannot be {reprlib.repr(values[name])}")
+    return {name: values[name] for name in types}
+
+
+def _check_equal(values: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    for name in sorted({*values, *expected}):
+        if name not in expected:
+            raise ValueError(f"{name} is no name of a value")
+        if values.get(name) != expected[name]:
+            raise ValueError(
+                f"{name} is {reprlib.repr(values.get(name))}, and the other values give "
+                f"{reprlib.repr(expected[name])}"
+            )
+
+
+def _outcomes(arm: Arm) -> str:
+    return "".join("01"[success] for success in arm.successes.tolist())
+
+
+def _mean_return(arm: Arm) -> float:
+    # Divided first: the sum of large returns may have no number.
+    return _six_digits(float((arm.returns / arm.episodes).sum()))
+
+
+def _six_digits(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,322 @@
+"""Baselines: the last accepted results of a project, and what has changed since."""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.stats import (
+    Interval,
+    agresti_caffo_interval,
+    exact_mcnemar_p_value,
+    paired_mean_interval,
+)
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.planning_gap.result import GateResult
+
+# More than any project has, and few enough to share an error rate among.
+LARGEST_FAMILY = 1_000_000
+# What `comparison_name` adds to a gate's id from the second comparison of a test on.
+_NUMBER = re.compile(r" #\d+$")
+
+
+class BaselineError(CpgError):
+    """A baseline that cannot be read or written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The last accepted results of a project.
+
+    Attributes
+    ----------
+    gates : mapping
+        By id.
+    declared_family_size : int or None
+        Gates that are to share one error rate; None for those that are in it.
+    """
+
+    gates: Mapping[str, BaselineGate] = field(default_factory=dict)
+    declared_family_size: int | None = None
+
+    @property
+    def family_size(self) -> int:
+        """Gates that share one error rate: as declared, and never fewer than are in it."""
+        return max(self.declared_family_size or 0, len(self.gates))
+
+
+class Label(StrEnum):
+    """What became of a gate since its result was accepted."""
+
+    NEW = "NEW"
+    MISSING = "MISSING"
+    REGRESSED = "REGRESSED"
+    IMPROVED = "IMPROVED"
+    UNCHANGED = "UNCHANGED"
+    UNRESOLVED = "UNRESOLVED"
+    INCOMPARABLE = "INCOMPARABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A gate's result beside the last accepted one.
+
+    Attributes
+    ----------
+    label : Label
+    text : str
+        What changed, in one line.
+    commit : str
+        Where the old result was accepted; empty when not known.
+    then, now : (successes, episodes) or None
+        Of the learned arm; None where there is no such result.
+    lost, gained : int or None
+        Starts that the learned arm solved only then, or only now; None without common starts.
+    p_value : float or None
+        Exact and two-sided, of ``lost`` and ``gained``.
+    interval : Interval or None
+        Of then minus now, in success rate or mean return, where that is what was compared.
+    differs : tuple of str
+        What is not as it was in the accepted run, and not the model.
+    """
+
+    label: Label
+    text: str
+    commit: str = ""
+    then: tuple[int, int] | None = None
+    now: tuple[int, int] | None = None
+    lost: int | None = None
+    gained: int | None = None
+    p_value: float | None = None
+    interval: Interval | None = None
+    differs: tuple[str, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        """Whether a gate that must not drift fails: it got worse, or nothing can be said."""
+        return self.label in (Label.REGRESSED, Label.INCOMPARABLE)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether a reader has to know: an outcome or a condition is not as it was."""
+        return self.label is not Label.UNCHANGED or bool(self.differs)
+
+    def to_json(self) -> str:
+        """Return one line of JSON that `from_json` reads back."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Comparison:
+        """Rebuild a comparison from `to_json`."""
+        values = json.loads(text)
+        values["label"] = Label(values["label"])
+        for name in ("then", "now"):
+            values[name] = values[name] and tuple(values[name])
+        values["interval"] = values["interval"] and Interval(**values["interval"])
+        values["differs"] = tuple(values["differs"])
+        return cls(**values)
+
+
+def updated(baseline: Baseline, gates: Iterable[BaselineGate]) -> Baseline:
+    """Return the baseline with these gates; all others stay.
+
+    A gate that is the same in all but its commit keeps the old one: nothing new was accepted.
+    """
+    merged = dict(baseline.gates)
+    for gate in gates:
+        before = merged.get(gate.id)
+        if before is None or replace(before, commit=gate.commit) != gate:
+            merged[gate.id] = gate
+    return replace(baseline, gates=merged)
+
+
+def pruned(baseline: Baseline, keep_ids: Collection[str]) -> Baseline:
+    """Return the baseline with the gates of these ids alone."""
+    kept = {name: gate for name, gate in baseline.gates.items() if name in keep_ids}
+    return replace(baseline, gates=kept)
+
+
+def missing(
+    baseline: Baseline, ids: Collection[str], *, measured: Collection[str] = ()
+) -> dict[str, Comparison]:
+    """Return what is in the baseline and no longer among the gates, by id.
+
+    Parameters
+    ----------
+    ids : collection of str
+        Gates that were collected, whether they were run or not.
+    measured : collection of str
+        Comparisons of tests that ran to their end. Of a gate among them, a comparison that it no
+        longer makes is missing; of any other gate nobody knows how many it would make.
+    """
+
+    def is_missing(name: str) -> bool:
+        gate = _NUMBER.sub("", name)
+        if name in ids:
+            return False
+        return gate not in ids or (gate in measured and name not in measured)
+
+    return {
+        name: Comparison(
+            label=Label.MISSING,
+            text=f"{_was(gate)}: no such gate was collected",
+            commit=gate.commit,
+            then=gate.learned_arm,
+        )
+        for name, gate in baseline.gates.items()
+        if is_missing(name)
+    }
+
+
+def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> Comparison:
+    """Compare a result with the one that was accepted.
+
+    - NEW: there is none.
+    - INCOMPARABLE: it was measured under another design, of which an older simulator is one, or by
+      returns from other starts.
+    - UNCHANGED: no start was lost or gained; from other starts, the success rates are equal.
+    - REGRESSED, IMPROVED: the difference is significant at ``1 - level``, two-sided. With the same
+      seed episode ``i`` began at the same start, and the starts that both learned arms ran are
+      compared by McNemar's exact test, their returns by Student's paired interval. With another
+      seed the rates are, by the Agresti-Caffo interval of two independent arms.
+    - UNRESOLVED: there is a difference, and chance explains it.
+    """
+    if gate is None:
+        return Comparison(
+            label=Label.NEW,
+            text="nothing accepted yet (--cpg-update-baseline accepts this)",
+            now=(result.learned.success_count, result.learned.episodes),
+        )
+    now = BaselineGate.of(gate.id, result, commit="")
+    moved = _moved_starts(gate, now)
+    elsewhere = _elsewhere(gate, now, moved)
+    differs = [*gate.design.changes(now.design), *_changed_run(gate, now)]
+    # Another processor on which the oracle arm is the same is told beside news, and is none.
+    told = [*differs, elsewhere] if elsewhere else differs
+    differs = told if moved else differs
+    found = _evidence(gate, now, level)
+    beside = f"; {', '.join(told)}" if told else ""
+    return Comparison(
+        label=found.label,
+        text=f"{_was(gate)}: {found.text}{beside}",
+        commit=gate.commit,
+        then=gate.learned_arm,
+        now=now.learned_arm,
+        lost=found.lost,
+        gained=found.gained,
+        p_value=found.p_value,
+        interval=found.interval,
+        differs=tuple(differs),
+    )
+
+
+def _was(gate: BaselineGate) -> str:
+    """Say what the learned arm reached, and where that was accepted."""
+    successes, episodes = gate.learned_arm
+    commit, dash, dirty = gate.commit.partition("-")
+    at = f" @ {commit[:7]}{dash}{dirty}" if commit else ""
+    return f"learned was {successes}/{episodes}{at}"
+
+
+def _changed_run(then: BaselineGate, now: BaselineGate) -> Iterator[str]:
+    """Yield what is not as it was although the design is: a change here may hide a worse model."""
+    if then.seed != now.seed:
+        yield f"seed {then.seed} -> {now.seed}"
+    learned, oracle = (len(then.learned), len(now.learned)), (len(then.oracle), len(now.oracle))
+    for name, (before, after) in {"episodes": learned, "oracle episodes": oracle}.items():
+        if before != after and (name == "episodes" or oracle != learned):
+            yield f"{name} {before} -> {after}"
+    if then.level != now.level:
+        yield f"level {then.level:g} -> {now.level:g}"
+
+
+def _moved_starts(then: BaselineGate, now: BaselineGate) -> int | None:
+    """Return on how many common starts the oracle arm changed; None without common starts.
+
+    With the same starts, noise and dynamics, whatever changed it changed both arms.
+    """
+    if then.seed != now.seed or then.design != now.design:
+        return None
+    moved: int = sum(map(operator.ne, then.oracle, now.oracle))
+    return moved
+
+
+def _elsewhere(then: BaselineGate, now: BaselineGate, moved: int | None) -> str:
+    """Say on which other processor a gate was run, and what that did to the oracle arm."""
+    where = then.moved_to(now)
+    if not where:
+        return f"oracle arm changed on {moved} start{'s'[: moved != 1]}" if moved else ""
+    if moved is None:
+        return where
+    return f"{where}: {moved} oracle start{'s'[: moved != 1]} moved"
+
+
+class _Evidence(NamedTuple):
+    """What two results say, before anything else that differs is told."""
+
+    label: Label
+    text: str
+    lost: int | None = None
+    gained: int | None = None
+    p_value: float | None = None
+    interval: Interval | None = None
+
+
+def _evidence(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
+    if then.design.short_hash != now.design.short_hash:
+        return _Evidence(Label.INCOMPARABLE, "another design")
+    if then.design.metric == "return":
+        return _by_returns(then, now, level)
+    return (_by_starts if then.seed == now.seed else _by_rates)(then, now, level)
+
+
+def _by_starts(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
+    common = list(zip(then.learned, now.learned, strict=False))
+    lost, gained = common.count(("1", "0")), common.count(("0", "1"))
+    p = exact_mcnemar_p_value(lost=lost, gained=gained)
+    if lost == gained == 0:
+        return _Evidence(Label.UNCHANGED, "no start lost or gained", lost, gained, p)
+    text = f"lost {lost} start{'s'[: lost != 1]}, gained {gained} (exact p={p:.2g})"
+    if p > 1 - level:
+        return _Evidence(Label.UNRESOLVED, text, lost, gained, p)
+    label = Label.REGRESSED if lost > gained else Label.IMPROVED
+    return _Evidence(label, text, lost, gained, p)
+
+
+def _by_rates(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
+    drop = agresti_caffo_interval(*then.learned_arm, *now.learned_arm, level=level)
+    successes, episodes = now.learned_arm
+    text = (
+        f"now {successes}/{episodes}, drop {drop.estimate:+.2f} [{drop.low:+.2f},{drop.high:+.2f}]"
+    )
+    return _Evidence(_label_of(drop, is_same=drop.estimate == 0), text, interval=drop)
+
+
+def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
+    common = min(len(then.learned), len(now.learned))
+    if then.seed != now.seed or common < 2:
+        return _Evidence(Label.INCOMPARABLE, "returns are compared on two or more common starts")
+    old, new = then.learned_returns[:common], now.learned_returns[:common]
+    drop = paired_mean_interval(old, new, level=level)
+    text = (
+        f"mean return {then.learned_mean_return:.4g}, now {now.learned_mean_return:.4g}, "
+        f"drop {drop.estimate:+.3g} [{drop.low:+.3g},{drop.high:+.3g}]"
+    )
+    return _Evidence(_label_of(drop, is_same=old == new), text, interval=drop)
+
+
+def _label_of(drop: Interval, *, is_same: bool) -> Label:
+    """Return what an interval of then minus now says."""
+    if is_same:
+        return Label.UNCHANGED
+    if drop.low > 0:
+        return Label.REGRESSED
+    return Label.IMPROVED if drop.high < 0 else Label.UNRESOLVED

@@ -1,0 +1,263 @@
+"""Forecast: what a gate could find before anything is run, and what it would cost."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.compare import Baseline
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.stopping import level_of_last_look, level_of_size
+from pytest_cpg.report.ledger import Ledger, comparison_name
+from pytest_cpg.stats import (
+    Verdict,
+    betting_characteristics,
+    detectable_gap,
+    episodes_for_gap,
+    operating_characteristics,
+    pair_rates,
+    wang_tsiatis_boundary,
+)
+
+# The usual convention for a planned study (Cohen, Statistical Power Analysis, 1988, section 2.4).
+POWER = 0.8
+WANTED_GAPS = (0.1, 0.2, 0.3)
+# Where nothing is known of the oracle: rates near 0.5 vary most, so that gaps are hardest to find.
+_UNKNOWN_RATE = 0.5
+# Half of the starts decide for both arms at once: equal arms then correlate by one half.
+_USUAL_SHARE = 0.5
+_GAP_STEPS, _FINE_STEPS = 100, 1000
+# Of a bet on more starts, the power of its first ones is taken: it only grows.
+_MOST_BETS = 150
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What one gate could find.
+
+    Attributes
+    ----------
+    gate : str
+    episodes : int
+        Per arm, at most.
+    may_stop : bool
+        Whether the gate may stop earlier.
+    oracle_rate : float
+        What the oracle arm is taken to solve, in [0, 1].
+    source : str
+        Where that is from: ``"last run"``, ``"baseline"`` or ``"assumed"``.
+    detectable, paired : float or None
+        The smallest gap that is found with a chance of 80 %, if the arms were independent, and if
+        half of the starts decide for both at once and a paired interval judges. None when no gap
+        is, or when returns are judged.
+    needed : tuple of (int or None)
+        Episodes per arm that find each of `WANTED_GAPS` with that chance, if the arms were
+        independent; None where the oracle's rate leaves no room for such a gap, and for gates that
+        may stop early, whose limit is not their size.
+    seconds : float or None
+        At the last run's speed, at most; None when the gate was never run here.
+    """
+
+    gate: str
+    episodes: int
+    may_stop: bool
+    oracle_rate: float
+    source: str
+    detectable: float | None
+    paired: float | None
+    needed: tuple[int | None, ...]
+    seconds: float | None
+
+
+def forecast(
+    gate: str, design: Design, costs: Mapping[str, Any], baseline: Baseline | None
+) -> Forecast:
+    """Return what a gate of this design could find.
+
+    Parameters
+    ----------
+    costs : mapping
+        From `costs_of`, of earlier runs.
+    """
+    rate, source = _oracle_rate(gate, costs, baseline)
+    detectable, paired = _detectable(design, rate)
+    return Forecast(
+        gate=gate,
+        episodes=design.episodes,
+        may_stop=design.stop != "fixed",
+        oracle_rate=rate,
+        source=source,
+        detectable=detectable,
+        paired=paired,
+        needed=tuple(_needed(design, rate, gap) for gap in WANTED_GAPS),
+        seconds=_seconds(design, costs.get(gate)),
+    )
+
+
+def costs_of(ledger: Ledger) -> dict[str, Any]:
+    """Return what each gate's episodes took, and what its oracle solved, as plain values."""
+    costs = {}
+    for gate, entry in ledger.entries.items():
+        for number, judgement in enumerate(entry.judgements, 1):
+            result = judgement.read()
+            costs[comparison_name(gate, number)] = {
+                "oracle_rate": result.oracle.success_rate,
+                "seconds_per_episode": {
+                    arm.name: arm.seconds / arm.episodes for arm in result.arms
+                },
+            }
+    return costs
+
+
+def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None:
+    """Return a drop from the oracle's measured rate that fails such a gate 4 times in 5, in (0, 1].
+
+    Larger ones fail it more often; smaller ones may pass. Arms are taken to be independent, which
+    promises too little of arms on the same starts. None where no drop fails it so often, and where
+    nothing is known of its power: of gates judged by returns, and of smoke tests.
+
+    Parameters
+    ----------
+    max_verdict : Verdict
+        The worst verdict that the gate accepts. Where INCONCLUSIVE is too bad, raw rates that are
+        not near 1, or a gap of the margin, fail it as well.
+    """
+    if result.metric == "return" or result.is_smoke or max_verdict is Verdict.MODEL_BOTTLENECK:
+        return None
+    rate = result.oracle.success_rate
+    if max_verdict.severity < Verdict.INCONCLUSIVE.severity:
+        if result.margin is not None:
+            return result.margin if result.margin < rate else None
+        return _seen_by_raw_rates(rate, result.learned.episodes, result.tolerance)
+    # A gap within the margin may be as sure as one above 0, and is then no bottleneck.
+    power = POWER + (0.0 if result.margin is None else (1 - result.interval.level) / 2)
+    if result.stop == "anytime":
+        most = min(result.max_episodes or result.learned.episodes, _MOST_BETS)
+        found = _found_by_bet(rate, most, result.interval.level, power)
+    else:
+        found = detectable_gap(
+            rate,
+            result.max_episodes or result.learned.episodes,
+            power=power,
+            oracle_episodes=result.oracle.episodes if result.stop == "fixed" else None,
+            method=result.method,
+            # Of a boundary this is the last look alone, which finds nearly what all of them do.
+            level=level_of_last_look(result),
+        )
+    return found if found is None else max(found, result.margin or 0.0)
+
+
+def _seen_by_raw_rates(rate: float, episodes: int, tolerance: float) -> float | None:
+    """Return the smallest drop whose raw rate is not near 1 with the wanted chance."""
+    from scipy.special import bdtr
+
+    # The most successes that are not near 1, apart from how tolerances round.
+    most = math.ceil((1 - tolerance) * episodes - 1e-9) - 1
+    steps = bisect_left(
+        range(int(rate * _FINE_STEPS)),
+        x=True,
+        key=lambda drop: bool(bdtr(most, episodes, rate - drop / _FINE_STEPS) >= POWER),
+    )
+    return max(steps, 1) / _FINE_STEPS if steps < int(rate * _FINE_STEPS) else None
+
+
+@cache
+def _found_by_bet(
+    rate: float, episodes: int, level: float, power: float, *, share: float = 0.0
+) -> float | None:
+    """Return the smallest gap in hundredths that a bet finds with this power."""
+    return _least_gap(
+        rate,
+        share,
+        lambda chances: betting_characteristics(episodes, level=level, **chances).above >= power,
+    )
+
+
+def _oracle_rate(
+    gate: str, costs: Mapping[str, Any], baseline: Baseline | None
+) -> tuple[float, str]:
+    if gate in costs:
+        return float(costs[gate]["oracle_rate"]), "last run"
+    accepted = baseline.gates.get(gate) if baseline else None
+    if accepted:
+        solved, episodes = accepted.oracle_arm
+        return solved / episodes, "baseline"
+    return _UNKNOWN_RATE, "assumed"
+
+
+def _needed(design: Design, rate: float, gap: float) -> int | None:
+    if design.metric == "return" or design.stop != "fixed" or gap > rate:
+        return None
+    return episodes_for_gap(rate, gap, power=POWER, method=design.method, level=_level(design))
+
+
+def _level(design: Design) -> float:
+    """Return the level of the interval; what a margin adds hardly changes with the episodes."""
+    return level_of_size(
+        design.method, design.episodes, level=design.gap_level, margin=design.margin
+    )
+
+
+def _detectable(design: Design, rate: float) -> tuple[float | None, float | None]:
+    """Return the gaps found with the wanted chance: independent arms, and paired ones."""
+    if design.metric == "return":
+        return None, None
+    if design.stop != "fixed":
+        return _found_in_time(design, rate, 0.0), _found_in_time(design, rate, _USUAL_SHARE)
+    paired = design.method if design.method != "agresti-caffo" else "bonett-price"
+    return (
+        detectable_gap(
+            rate,
+            design.episodes,
+            power=POWER,
+            oracle_episodes=design.oracle_episodes,
+            method=design.method,
+            level=_level(design),
+        ),
+        detectable_gap(
+            rate,
+            design.episodes,
+            power=POWER,
+            method=paired,
+            level=_level(design),
+            share=_USUAL_SHARE,
+        ),
+    )
+
+
+def _found_in_time(design: Design, rate: float, share: float) -> float | None:
+    """Return the smallest gap in hundredths that a gate which may stop early finds."""
+    if design.stop == "anytime":
+        return _found_by_bet(rate, design.episodes, design.gap_level, POWER, share=share)
+    boundary = wang_tsiatis_boundary(design.episodes, level=design.gap_level, margin=design.margin)
+    return _least_gap(
+        rate, share, lambda chances: operating_characteristics(boundary, **chances).above >= POWER
+    )
+
+
+def _least_gap(
+    rate: float, share: float, finds: Callable[[Mapping[str, float]], bool]
+) -> float | None:
+    """Return the smallest gap in hundredths that is found; larger ones are found more often."""
+
+    def is_found(steps: int) -> bool:
+        rates = pair_rates(rate, max(0.0, rate - steps / _GAP_STEPS), share=share)
+        return finds({"oracle_only": rates.oracle_only, "learned_only": rates.learned_only})
+
+    most = int(rate * _GAP_STEPS)
+    if not most or not is_found(most):
+        return None
+    return (1 + bisect_left(range(1, most), x=True, key=is_found)) / _GAP_STEPS
+
+
+def _seconds(design: Design, cost: Mapping[str, Any] | None) -> float | None:
+    if cost is None:
+        return None
+    episodes = {"oracle": max(design.episodes, design.oracle_episodes or 0)}
+    per_episode: Mapping[str, float] = cost["seconds_per_episode"]
+    return sum(seconds * episodes.get(arm, design.episodes) for arm, seconds in per_episode.items())

@@ -1,0 +1,307 @@
+"""The planning gap: both arms on the same starts, and the verdict."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pytest_cpg.contracts import IncompleteError, WorldModelError
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arms import ArmProgress, ArmRuns, Execution, Reuse
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.probe import check_unchanged, ignores_action, imagined, probe_of
+from pytest_cpg.episodes.starts import Starts, sample_starts
+from pytest_cpg.gates.planning_gap.notes import differences_of, faults_of, notes_on
+from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak
+from pytest_cpg.gates.planning_gap.ruling import Ruled, is_settled, rule_on_arm
+from pytest_cpg.gates.planning_gap.stopping import gap_interval
+from pytest_cpg.machine.processors import kernels, processor_name
+from pytest_cpg.planners import rollout_steps_per_plan
+from pytest_cpg.stats import PAIRED_INTERVALS, Ruling, Verdict
+from pytest_cpg.world_models import (
+    BoundModel,
+    OracleDynamics,
+    Rescored,
+    bind,
+    devices,
+    inference,
+    weights_digest,
+)
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+class LoopFallbackWarning(UserWarning):
+    """A world model that takes one row at a time makes its gate slow."""
+
+
+def measure_gap(
+    design: Design,
+    *,
+    oracle: Any,
+    learned: Any,
+    progress: ArmProgress | None = None,
+    execution: Execution | None = None,
+) -> GateResult:
+    """Run the oracle, learned and chance arms on the same starts and judge the gap.
+
+    Where the model brings a score of its own, the true dynamics are run with that as well.
+
+    Parameters
+    ----------
+    oracle, learned : OracleDynamics, world model or dynamics callable
+        See `pytest_cpg.world_models.bind`.
+    progress : callable, optional
+        Told the arm's name, the episodes done and their number: when an arm begins, and after
+        every planning round.
+    execution : Execution, optional
+        Where the arms are run and kept; by default in this process, and nowhere.
+
+    Raises
+    ------
+    WorldModelError
+        When a model breaks its contract; what a model raises itself goes on unchanged.
+    """
+    _check_roles(oracle, learned, is_aa=design.is_aa)
+    with inference(oracle, learned):
+        starts = starts_of(design)
+        probe = probe_of(design.task, starts, design.seed)
+        models = {
+            "oracle": bound_to_starts(oracle, design, starts),
+            "learned": bound_to_starts(learned, design, starts),
+        }
+        _warn_of_loops(models["learned"], design)
+        given = {"oracle": oracle, "learned": learned, "rescored": Rescored(learned)}
+        rescored = models["learned"].rescored
+        # Beside a surrogate it would not tell what the score loses.
+        if rescored is not None and isinstance(oracle, OracleDynamics):
+            models["rescored"] = rescored
+        answer = imagined(models["learned"], probe)
+        runs = ArmRuns(
+            design,
+            starts,
+            given,
+            models,
+            progress=progress,
+            execution=execution or Execution(),
+        )
+        arms, ruled, looks = _run_arms(design, runs, progress)
+        is_blind = ignores_action(
+            models["learned"],
+            design,
+            starts,
+            arms["learned"],
+            progress=progress and partial(progress, "learned again"),
+        )
+        check_unchanged("the learned model", answer, imagined(models["learned"], probe))
+    models["learned"] = replace(models["learned"], ignores_action=is_blind)
+    return judge(
+        design,
+        models,
+        starts,
+        **arms,
+        ruled=ruled,
+        looks=looks,
+        weights=weights_digest(learned),
+        device=devices(learned),
+        reuse=runs.reuse,
+    )
+
+
+def starts_of(design: Design) -> Starts:
+    """Return the starts of the longest arm."""
+    return sample_starts(
+        design.task,
+        max(design.episodes, design.oracle_episodes or 0),
+        seed=design.seed,
+        fixed=design.starts == "fixed",
+    )
+
+
+def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
+    """Return a model as an arm uses it, checked on states near the starts."""
+    states, actions = probe_of(design.task, starts, design.seed)
+    return bind(model, design.task, probe_states=states, probe_actions=actions)
+
+
+def _run_arms(
+    design: Design, runs: ArmRuns, progress: ArmProgress | None
+) -> tuple[dict[str, Arm], dict[str, Ruled], tuple[Look, ...]]:
+    """Run arms from look to look until the verdict is settled, then all as far as the learned one.
+
+    Chance is judged at the same looks as the learned arm, and may need more of them: until it is
+    settled, a verdict that would pass does not say that a model without any knowledge would not.
+    """
+
+    def advance(name: str, begun: int, until: int) -> Arm:
+        if progress:
+            progress(name, begun, until)
+        return runs[name].advance(until)
+
+    done: dict[str, Arm] = {}
+    ruled: dict[str, Ruled] = {}
+    rule, looks, begun, open_arms = design.rule, [], 0, ["learned", "chance"]
+    try:
+        for number, size in enumerate(rule.sizes):
+            done["oracle"] = advance("oracle", begun, max(size, design.oracle_episodes or 0))
+            for name in open_arms:
+                done[name] = advance(name, begun, size)
+                ruled[name] = rule_on_arm(design, number, done["oracle"], done[name])
+            begun = size
+            if "learned" in open_arms:
+                look = rule.look(number, done["oracle"], done["learned"])
+                looks += [look] if look else []
+            open_arms = [name for name in open_arms if not is_settled(ruled[name], design)]
+            is_bad = ruled["learned"].ruling.verdict is Verdict.MODEL_BOTTLENECK
+            if "learned" not in open_arms and (is_bad or not open_arms):
+                break
+        size = done["learned"].episodes
+        if design.stop != "fixed":
+            # The gap is about the starts that its interval is about.
+            done["oracle"] = done["oracle"].first(size)
+        for name in runs.names:
+            begun = done[name].episodes if name in done else 0
+            if begun < size:
+                done[name] = advance(name, begun, size)
+    except IncompleteError as error:
+        raise IncompleteError(f"{error}. {_so_far(done)}") from None
+    finally:
+        runs.keep()
+    return done, ruled, tuple(looks)
+
+
+def _so_far(done: Mapping[str, Arm]) -> str:
+    """Say what is known of arms that were run to the end of their episodes."""
+    arms = ", ".join(f"{a.name} solved {a.success_count}/{a.episodes}" for a in done.values())
+    return (
+        f"{f'Finished: {arms}' if done else 'No arm was finished'}; without the others there is no "
+        f"verdict. Use fewer episodes or more time (pytest --cpg-plan says what a gate takes), or "
+        f"go on from here with --cpg-resume."
+    )
+
+
+def judge(
+    design: Design,
+    models: Mapping[str, BoundModel],
+    starts: Starts,
+    *,
+    oracle: Arm,
+    learned: Arm,
+    chance: Arm,
+    ruled: Mapping[str, Ruled],
+    rescored: Arm | None = None,
+    looks: tuple[Look, ...] = (),
+    weights: str = "",
+    device: str = "",
+    reuse: Reuse | None = None,
+) -> GateResult:
+    """Return the result of finished arms.
+
+    ``models`` are those of oracle and learned, ``ruled`` what the looks said of learned and chance.
+    """
+    interval, ruling = ruled["learned"]
+    in_place = None if design.is_smoke else ruled["chance"].ruling.verdict
+    if is_too_weak(oracle, design.min_oracle):
+        ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={design.min_oracle:g}")
+    if design.is_aa:
+        ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is an A/A check")
+    if design.is_smoke:
+        ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
+    beside = design.interval if design.interval in PAIRED_INTERVALS else "bonett-price"
+    paired = gap_interval(beside, oracle, learned, level=design.gap_level)
+    if design.metric == "success" and design.stop == "fixed" and design.interval == beside:
+        paired = interval
+    return GateResult(
+        verdict=ruling.verdict,
+        evidence=ruling.evidence,
+        is_weak=ruling.is_weak,
+        chance_verdict=in_place,
+        interval=interval,
+        paired_interval=paired,
+        oracle=oracle,
+        learned=learned,
+        chance=chance,
+        rescored=rescored,
+        # Tasks and planners of users may give numpy's numbers, which JSON does not know.
+        task=str(design.task.name),
+        planner=repr(design.planner),
+        starts=design.starts,
+        budget=int(design.task.budget),
+        horizon=int(design.planner.horizon),
+        control_period=float(design.task.control_period),
+        level=design.level,
+        tolerance=design.tolerance,
+        min_oracle=design.min_oracle,
+        margin=design.margin,
+        metric=design.metric,
+        stop=design.stop,
+        method=design.method,
+        max_episodes=design.episodes,
+        looks=looks,
+        family_size=design.family_size,
+        group=design.group,
+        perturbation="" if design.perturbation is None else design.perturbation.name,
+        is_aa=design.is_aa,
+        is_smoke=design.is_smoke,
+        seed=design.seed,
+        starts_skipped=starts.skipped,
+        start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
+        swapped=models["learned"].swapped,
+        weights=weights,
+        device=device,
+        processor=processor_name(),
+        kernels=kernels(),
+        versions={str(name): str(found) for name, found in design.task.versions.items()},
+        reuse=(*reuse.known, *reuse.notes) if reuse else (),
+        notes=(
+            *(() if design.is_smoke else notes_on(design, models, in_place, oracle, chance)),
+            *(reuse.notes if reuse else ()),
+        ),
+        faults=(
+            *faults_of(models["learned"]),
+            *(differences_of(oracle, learned) if design.is_aa else ()),
+        ),
+    )
+
+
+def _check_roles(oracle: Any, learned: Any, *, is_aa: bool) -> None:
+    """Raise WorldModelError for models that cannot have been meant as these two arms."""
+    if isinstance(oracle, OracleDynamics):
+        if isinstance(learned, OracleDynamics) and not is_aa:
+            raise WorldModelError(
+                "the learned arm was given the true dynamics, so that no model would be judged. "
+                "Return your model from learned_dynamics; for the A/A check, which runs the true "
+                'dynamics in both arms, write model="oracle" in the marker or --cpg-model=oracle.'
+            )
+        return
+    if isinstance(learned, OracleDynamics):
+        raise WorldModelError(
+            "the learned arm was given the true dynamics and the oracle arm something else. Write "
+            "compare(oracle=oracle_dynamics, learned=my_model)."
+        )
+    if oracle is learned:
+        raise WorldModelError(
+            "both arms were given the same model, which has no gap to itself. Leave oracle= out, "
+            "and the task's true dynamics are taken."
+        )
+
+
+def _warn_of_loops(model: BoundModel, design: Design) -> None:
+    """Warn once, with measured costs, of a model that is called row by row."""
+    if model.seconds_per_row is None:
+        return
+    steps = rollout_steps_per_plan(design.planner, design.task.actions, budget=design.task.budget)
+    per_plan = steps * model.seconds_per_row
+    most = per_plan * design.episodes * design.task.budget
+    warnings.warn(
+        f"the learned dynamics takes one row at a time: {1e6 * model.seconds_per_row:.1f} us per "
+        f"model step, {1e3 * per_plan:.0f} ms per plan of {steps} steps, up to {most:.0f} s for "
+        f"the learned arm if every step is planned anew. Accept observations [B, O] and actions "
+        f"[B, A] at once to make this gate fast.",
+        LoopFallbackWarning,
+        stacklevel=4,
+    )

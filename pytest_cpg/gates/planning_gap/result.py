@@ -1,0 +1,361 @@
+"""A gate's result: the verdict, what it rests on, and its JSON form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import IntArray
+from pytest_cpg.episodes.arm import Arm, Metric
+from pytest_cpg.gates.diagnosis import Diagnosis
+from pytest_cpg.stats import (
+    Interval,
+    Verdict,
+    agresti_caffo_interval,
+    fieller_return_interval,
+    paired_mean_interval,
+)
+
+SCHEMA = 2
+# Schema 1 had one interval, one stopping rule and one metric: the defaults of what came after.
+_READABLE = (1, SCHEMA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """How the two arms did on the same starts, counted in episodes."""
+
+    both: int
+    oracle_only: int
+    learned_only: int
+    neither: int
+
+    @classmethod
+    def of(cls, oracle: Arm, learned: Arm) -> Pairs:
+        """Count the episodes that both arms ran; the oracle arm may have run more.
+
+        Raises
+        ------
+        ValueError
+            When episodes of one place in the arms did not begin at the same start.
+        """
+        shared = oracle.indices[: learned.episodes]
+        if not np.array_equal(shared, learned.indices):
+            raise ValueError(
+                f"need arms over the same episodes to pair them, got indices {_ends(shared)} and "
+                f"{_ends(learned.indices)}"
+            )
+        solved = oracle.successes[: learned.episodes]
+        both = int((solved & learned.successes).sum())
+        return cls(
+            both=both,
+            oracle_only=int(solved.sum()) - both,
+            learned_only=learned.success_count - both,
+            neither=int((~solved & ~learned.successes).sum()),
+        )
+
+
+class Look(NamedTuple):
+    """One look at a gate that could have stopped there.
+
+    Attributes
+    ----------
+    episodes : int
+        Complete pairs by then.
+    statistic, boundary : float
+        What was found, and what it had to exceed in size: a paired z, or what a bet had won.
+    """
+
+    episodes: int
+    statistic: float
+    boundary: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GateResult:
+    """What one gate measured, and its verdict.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    evidence : str
+        What the verdict was judged by, in one clause.
+    is_weak : bool
+        Whether it rests on raw rates that may hide a difference of twice the tolerance.
+    chance_verdict : Verdict or None
+        What random actions would have been called in the learned arm's place; None for a smoke
+        test, and in results of an earlier pytest-cpg.
+    interval, paired_interval : Interval
+        Of the gap, in [-1, 1]: the one the verdict is judged by, and one that uses that both arms
+        share their starts. With ``metric="return"`` the first is in units of return.
+    oracle, learned, chance : Arm
+        Episode ``i`` of each began at the same start. The oracle and chance arms may have run more.
+    rescored : Arm or None
+        The true dynamics, with plans rated as the learned model rates them; None where it is the
+        task that rates them, and in results of schema 1.
+    task, planner, starts : str
+        What was run: the task's name, the planner with all its settings, "sampled" or "fixed".
+    budget, horizon : int
+        Steps an episode may take, and steps a plan looks ahead.
+    control_period : float
+        Seconds of simulated time per step.
+    level, tolerance : float
+        Coverage of the intervals in (0, 1); how near to 0 or 1 a rate counts as such, [0, 0.5].
+    min_oracle : float or None
+        Oracle success rate below which the verdict is PLANNER BOTTLENECK, once it is sure.
+    margin : float or None
+        The largest gap that is no loss; with it a verdict has to be proven.
+    metric : str
+        ``"success"`` or ``"return"``: which gap was judged.
+    stop : str
+        ``"fixed"``, ``"sequential"`` or ``"anytime"``.
+    max_episodes : int or None
+        Episodes per arm if no look had settled the verdict; None in results of schema 1.
+    method : str
+        What bounds the success gap: "agresti-caffo" or a paired method, as in markers.
+    looks : tuple of Look
+        What was found at each look; empty when all episodes were run.
+    family_size : int
+        Gates that share one error rate.
+    group : str
+        The recipe that this model is one checkpoint of; empty for none.
+    perturbation : str
+        The name of what went wrong in real steps; empty for nothing.
+    is_aa : bool
+        Whether this was the A/A check, whose verdict is INCONCLUSIVE: no model was judged.
+    is_smoke : bool
+        Whether this was a smoke test, whose verdict is INCONCLUSIVE whatever it measured.
+    seed, starts_skipped : int
+        The seed of starts and planner noise; starts replaced because they were solved already.
+    start_seeds : tuple of int
+        What the task was reset with in each episode.
+    swapped : tuple of str
+        What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
+    reuse : tuple of str
+        How much of the oracle and chance arms was known from earlier sessions. As times do, it
+        differs between runs that are otherwise the same, and it is not in the JSON form.
+    weights : str
+        SHA-256 of the learned model's torch weights; empty where it has none.
+    device : str
+        Where those weights are, as torch names it, with the name of a graphics processor behind it.
+    processor : str
+        The processor that the gate ran on; empty in results from before it was recorded.
+    kernels : mapping
+        Library to the kernels it chose there, of numpy, OpenBLAS and torch.
+    versions : mapping
+        Package name to version.
+    notes : tuple of str
+        What a reader must know before trusting the verdict.
+    faults : tuple of str
+        What is wrong with the model itself; a gate with a fault fails whatever its verdict.
+    diagnosis : Diagnosis or None
+        Why the gap is there; None where that was not asked.
+    """
+
+    verdict: Verdict
+    interval: Interval
+    paired_interval: Interval
+    oracle: Arm
+    learned: Arm
+    chance: Arm
+    task: str
+    planner: str
+    starts: str
+    budget: int
+    horizon: int
+    control_period: float
+    level: float
+    tolerance: float
+    min_oracle: float | None
+    seed: int
+    starts_skipped: int
+    start_seeds: tuple[int, ...]
+    swapped: tuple[str, ...]
+    versions: Mapping[str, str]
+    notes: tuple[str, ...]
+    faults: tuple[str, ...]
+    evidence: str = ""
+    is_weak: bool = False
+    chance_verdict: Verdict | None = None
+    margin: float | None = None
+    metric: Metric = "success"
+    stop: str = "fixed"
+    max_episodes: int | None = None
+    method: str = "agresti-caffo"
+    looks: tuple[Look, ...] = ()
+    family_size: int = 1
+    group: str = ""
+    perturbation: str = ""
+    is_aa: bool = False
+    is_smoke: bool = False
+    weights: str = ""
+    device: str = ""
+    processor: str = ""
+    kernels: Mapping[str, str] = field(default_factory=dict)
+    reuse: tuple[str, ...] = ()
+    rescored: Arm | None = None
+    diagnosis: Diagnosis | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"GateResult({self.label}, gap {self.gap:+.2f} [{self.interval.low:+.2f}, "
+            f"{self.interval.high:+.2f}], {self.oracle!r}, {self.learned!r})"
+        )
+
+    @property
+    def label(self) -> str:
+        """The verdict, or that there is none to have."""
+        if self.is_smoke or self.is_aa:
+            return "SMOKE" if self.is_smoke else "A/A"
+        return self.verdict.value
+
+    @property
+    def gap(self) -> float:
+        """Counterfactual Planning Gap: oracle minus learned success rate, in [-1, 1]."""
+        s, n = self.oracle.success_count, self.oracle.episodes
+        t, m = self.learned.success_count, self.learned.episodes
+        # One division of whole numbers rounds once: 47 and 37 of 50 differ by 0.2.
+        return (s * m - t * n) / (n * m)
+
+    @property
+    def normalised_gap(self) -> float | None:
+        """The gap as a share of what the oracle adds to chance; None when it adds nothing."""
+        headroom = self.oracle.success_rate - self.chance.success_rate
+        return self.gap / headroom if headroom > 0 else None
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All arms that were run."""
+        return (self.oracle, *([self.rescored] if self.rescored else []), self.learned, self.chance)
+
+    @property
+    def scoring_loss(self) -> Interval | None:
+        """Interval of what the model's own score loses; None where the task's score rates.
+
+        Oracle minus `rescored` success rate (Agresti-Caffo), or mean return where that is judged.
+        """
+        return self._loss(self.oracle, self.rescored)
+
+    @property
+    def dynamics_loss(self) -> Interval | None:
+        """Interval of what is lost beyond `scoring_loss`: `rescored` minus learned, as that."""
+        return self._loss(self.rescored, self.learned)
+
+    @property
+    def pairs(self) -> Pairs:
+        """The paired table of the two arms."""
+        return Pairs.of(self.oracle, self.learned)
+
+    @property
+    def is_oracle_too_weak(self) -> bool:
+        """Whether the oracle surely solves less than ``min_oracle`` asks for.
+
+        Its Wilson interval ends below that: raw rates would fail a good oracle in every other run.
+        """
+        return is_too_weak(self.oracle, self.min_oracle)
+
+    @property
+    def lost_episodes(self) -> tuple[int, ...]:
+        """Indices of the episodes that the oracle solved and the learned model did not."""
+        solved = self.oracle.successes[: self.learned.episodes]
+        return tuple(int(index) for index in self.learned.indices[solved & ~self.learned.successes])
+
+    @property
+    def return_interval(self) -> Interval | None:
+        """Interval of the gap in mean returns, in reward units; None for a single episode."""
+        if self.learned.episodes == 1:
+            return None
+        return return_gap(self.oracle, self.learned, level=self.level)
+
+    @property
+    def normalised_return_interval(self) -> Interval | None:
+        """Interval of the gap in returns, as a share of what the oracle adds to chance.
+
+        None where the oracle is not sure to add anything.
+        """
+        common = self.learned.episodes
+        if common == 1:
+            return None
+        return fieller_return_interval(
+            self.oracle.returns[:common],
+            self.learned.returns,
+            self.chance.returns[:common],
+            level=self.level,
+        )
+
+    def _loss(self, better: Arm | None, worse: Arm | None) -> Interval | None:
+        if better is None or worse is None:
+            return None
+        if self.metric == "return":
+            return return_gap(better, worse, level=self.level) if worse.episodes > 1 else None
+        return agresti_caffo_interval(
+            better.success_count,
+            better.episodes,
+            worse.success_count,
+            worse.episodes,
+            level=self.level,
+        )
+
+    def to_json(self) -> str:
+        """Return one line of JSON that `from_json` reads back."""
+        values: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name in ("oracle", "learned", "chance", "rescored"):
+            values[name] = values[name] and values[name].to_dict()
+        for name in ("interval", "paired_interval"):
+            values[name] = asdict(values[name])
+        values["verdict"] = self.verdict.value
+        values["chance_verdict"] = self.chance_verdict and self.chance_verdict.value
+        values["versions"], values["kernels"] = dict(self.versions), dict(self.kernels)
+        del values["reuse"]
+        values["diagnosis"] = None if self.diagnosis is None else asdict(self.diagnosis)
+        values["gap"] = self.gap
+        return json.dumps({"schema": SCHEMA, **values}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> GateResult:
+        """Rebuild a result from `to_json`.
+
+        Raises
+        ------
+        ValueError
+            When the text was written by a newer pytest-cpg.
+        """
+        values = json.loads(text)
+        schema = values.pop("schema", None)
+        if schema not in _READABLE:
+            raise ValueError(
+                f"this result has schema {schema!r}, and this pytest-cpg reads up to {SCHEMA}. "
+                f"Read it with the pytest-cpg that wrote it, or upgrade: pip install -U pytest-cpg"
+            )
+        del values["gap"]
+        for name in ("oracle", "learned", "chance", "rescored"):
+            values[name] = values.get(name) and Arm.from_dict(values[name])
+        for name in ("interval", "paired_interval"):
+            values[name] = Interval(**values[name])
+        values["verdict"] = Verdict(values["verdict"])
+        in_place = values.get("chance_verdict")
+        values["chance_verdict"] = None if in_place is None else Verdict(in_place)
+        for name in ("start_seeds", "swapped", "notes", "faults"):
+            values[name] = tuple(values[name])
+        if values.get("diagnosis") is not None:
+            values["diagnosis"] = Diagnosis.from_dict(values["diagnosis"])
+        values["looks"] = tuple(Look(*look) for look in values.get("looks", ()))
+        return cls(**values)
+
+
+def is_too_weak(oracle: Arm, min_oracle: float | None) -> bool:
+    """Say whether the Wilson interval of an oracle's success rate ends below what is asked for."""
+    return min_oracle is not None and oracle.interval.high < min_oracle
+
+
+def return_gap(oracle: Arm, learned: Arm, *, level: float) -> Interval:
+    """Bound the difference of two arms' mean returns on the starts that both began at."""
+    return paired_mean_interval(oracle.returns[: learned.episodes], learned.returns, level=level)
+
+
+def _ends(indices: IntArray) -> str:
+    return f"{indices[0]} to {indices[-1]} ({len(indices)})" if len(indices) else "none"

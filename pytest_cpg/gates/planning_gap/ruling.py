@@ -1,0 +1,102 @@
+"""Ruling: what an arm's episodes say beside the oracle's, and whether a test may pass for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
+from pytest_cpg.stats import Interval, Ruling, Verdict, rule_on_gap, rule_on_returns
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+class Ruled(NamedTuple):
+    """A verdict on one arm beside the oracle, and the interval of the gap that it rests on."""
+
+    interval: Interval
+    ruling: Ruling
+
+
+def rule_on_arm(design: Design, number: int, oracle: Arm, arm: Arm) -> Ruled:
+    """Return what look ``number`` says of an arm: the learned one, or chance in its place."""
+    if design.metric == "return":
+        interval = return_gap(oracle, arm, level=design.gap_level)
+        return Ruled(interval, rule_on_returns(interval, margin=design.margin))
+    interval = design.rule.interval(number, oracle, arm)
+    ruling = rule_on_gap(
+        interval,
+        (oracle.success_count, oracle.episodes),
+        (arm.success_count, arm.episodes),
+        tolerance=design.tolerance,
+        margin=design.margin,
+    )
+    return Ruled(interval, ruling)
+
+
+def is_settled(ruled: Ruled, design: Design) -> bool:
+    """Say whether an early look may end the gate: only what its interval has proven may."""
+    proven = {Verdict.MODEL_BOTTLENECK, Verdict.LEARNED_OUTPERFORMS_ORACLE}
+    if design.margin is not None:
+        proven.add(Verdict.MODEL_AS_GOOD_AS_ORACLE)
+    return ruled.ruling.verdict in proven
+
+
+def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
+    """Say in one line why a test that accepts ``max_verdict`` fails; None when it passes."""
+    # Two arms of one model that differ say more than whatever else may be wrong.
+    if result.is_smoke or (result.is_aa and result.faults):
+        return result.faults[0] if result.faults else None
+    if result.is_oracle_too_weak:
+        return (
+            f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, a rate of "
+            f"at most {result.oracle.interval.high:.3f}, and min_oracle asks for "
+            f"{result.min_oracle:g}"
+        )
+    if not result.is_aa and result.verdict.severity > max_verdict.severity:
+        return f"the verdict is worse than {max_verdict}"
+    if Verdict.PLANNER_BOTTLENECK.severity > max_verdict.severity:
+        blind = blindness(result, max_verdict)
+        if blind is not None:
+            return blind
+    if result.faults:
+        return result.faults[0]
+    return None
+
+
+def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
+    """Say in one line that random actions would have passed a test that accepts ``max_verdict``.
+
+    None where they would not, and where the verdict itself already says what is wrong. They pass
+    unless their own verdict is worse; PLANNER BOTTLENECK blames the gate, and never who is judged.
+    """
+    chance = result.chance_verdict
+    if chance is None or result.verdict.severity >= Verdict.PLANNER_BOTTLENECK.severity:
+        return None
+    if chance is not Verdict.PLANNER_BOTTLENECK and (
+        chance is Verdict.MODEL_BOTTLENECK or chance.severity > max_verdict.severity
+    ):
+        return None
+    return (
+        f"blind gate: acting at random would have passed this gate (chance "
+        f"{_reached(result.chance, result)}, oracle {_reached(result.oracle, result)})"
+    )
+
+
+def doubt(result: GateResult) -> str | None:
+    """Return the first reason not to trust a verdict that may pass; None where there is none."""
+    if result.is_smoke:
+        return None
+    # What is wrong with stored arms says nothing of this verdict: they were run anew.
+    for note in result.notes:
+        if note not in result.reuse:
+            return note
+    return f"judged by {result.evidence}" if result.is_weak else None
+
+
+def _reached(arm: Arm, result: GateResult) -> str:
+    if result.metric == "return":
+        return f"{arm.returns.mean():.4g} a start"
+    return f"{arm.success_count}/{arm.episodes}"

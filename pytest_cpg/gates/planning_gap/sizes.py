@@ -1,0 +1,166 @@
+"""Episode counts: how many episodes a gate has, once all that goes with their number fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_cpg.episodes.arm import Metric
+    from pytest_cpg.gates.planning_gap.stopping import StopMode
+
+# Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
+_MOST_CALIBRATED, _QUICK = 1000, 150
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of one gate, and where.
+
+    Attributes
+    ----------
+    values : dict
+        Option name to value.
+    sources : mapping
+        Option name to ``"session"``, ``"marker"`` or ``"project"``.
+    """
+
+    values: dict[str, Any]
+    sources: Mapping[str, str]
+
+    def is_refused(self, name: str, *, beside: str) -> bool:
+        """Say whether an option without effect is a mistake: whoever asks for both can mend it.
+
+        What a session asks of all gates need not fit one that says otherwise in its marker, nor
+        what a marker asks a session that says otherwise for once.
+        """
+        source, other = self.sources[name], self.sources[beside]
+        if source == "project" and name == "episodes":
+            # It always has a value.
+            return False
+        return source == other or other == "project"
+
+
+def interval_of(given: str, family_size: int, *, has_margin: bool) -> str:
+    """Return the method meant by "auto", for gates that judge successes.
+
+    At the levels of a family, Agresti and Caffo's interval excludes 0 up to 2.4 times as often as
+    it should, and it proves a margin that is the gap up to 3.4 times as often (docs/statistics.md).
+    Tango's does neither.
+    """
+    if given != "auto":
+        return given
+    return "tango" if has_margin or family_size > 1 else "agresti-caffo"
+
+
+def episodes_of(
+    asked: Asked, metric: Metric, gap_level: float, interval: str, *, has_margin: bool
+) -> int:
+    """Return the most episodes per arm, once all that goes with their number fits together."""
+    values = asked.values
+    stop, oracle_episodes = values["stop"], values["oracle_episodes"]
+    if stop == "fixed":
+        if metric == "success":
+            _check_can_fail(values["episodes"], gap_level, interval)
+        elif values["episodes"] < 2:
+            raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
+        if asked.sources["max_episodes"] == asked.sources["stop"] == "marker":
+            raise ValueError(
+                f"max_episodes={values['max_episodes']} says nothing of a gate that runs all its "
+                f'episodes. Use episodes={values["max_episodes"]}, or add stop="sequential".'
+            )
+        if 0 < oracle_episodes < values["episodes"]:
+            if asked.is_refused("oracle_episodes", beside="episodes"):
+                raise ValueError(
+                    f"the oracle arm is to have {oracle_episodes} episodes, fewer than the "
+                    f"{values['episodes']} of the others. Use --cpg-oracle-episodes="
+                    f"{values['episodes']} or more, or leave it out."
+                )
+            values["oracle_episodes"] = 0
+        if values["oracle_episodes"] and metric == "success" and interval != "agresti-caffo":
+            _check_oracle_episodes(asked, interval, has_margin=has_margin)
+            values["oracle_episodes"] = 0
+        return int(values["episodes"])
+    # Whoever gives both limits is ready for either kind of gate.
+    is_only_limit = asked.sources["episodes"] != asked.sources["max_episodes"]
+    if is_only_limit and asked.is_refused("episodes", beside="stop"):
+        raise ValueError(
+            f"with stop={stop!r} the limit is max_episodes, and episodes says nothing. Use "
+            f"--cpg-max-episodes={values['episodes']}, or max_episodes= in the marker."
+        )
+    if oracle_episodes and asked.is_refused("oracle_episodes", beside="stop"):
+        raise ValueError(
+            f"stop={stop!r} compares the arms start by start, and has no use for more oracle "
+            f"episodes. Leave --cpg-oracle-episodes out, or use --cpg-stop=fixed."
+        )
+    if values["interval"] != "auto" and asked.is_refused("interval", beside="stop"):
+        raise ValueError(
+            f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
+            f'out, or use stop="fixed".'
+        )
+    values.update(oracle_episodes=0, interval="auto")
+    _check_first_look(stop, values["max_episodes"], gap_level)
+    return int(values["max_episodes"])
+
+
+def _check_oracle_episodes(asked: Asked, interval: str, *, has_margin: bool) -> None:
+    """Refuse more oracle episodes where an interval of pairs was asked for in the same place."""
+    source = asked.sources["oracle_episodes"]
+    is_by_margin = asked.values["interval"] == "auto" and has_margin
+    if source == ("marker" if is_by_margin else asked.sources["interval"]):
+        why = "a margin" if is_by_margin else f"interval={interval!r}"
+        raise ValueError(
+            f"{why} compares the arms start by start, and has no use for more oracle episodes. "
+            f"Leave oracle_episodes={asked.values['oracle_episodes']} out."
+        )
+
+
+def _check_first_look(stop: StopMode, most: int, level: float) -> None:
+    from pytest_cpg.stats import (
+        anytime_look_sizes,
+        look_sizes,
+        paired_statistic,
+        wang_tsiatis_boundary,
+    )
+
+    try:
+        if stop == "anytime":
+            anytime_look_sizes(most, level=level)
+            return
+        look_sizes(most)
+        if most > _MOST_CALIBRATED:
+            raise ValueError(
+                f"the boundary of more than {_MOST_CALIBRATED} episodes takes too long to "
+                f'calibrate, got {most}; stop="anytime" needs none'
+            )
+        # Any boundary that takes long to calibrate can be reached.
+        boundary = wang_tsiatis_boundary(most, level=level) if most <= _QUICK else None
+        if boundary and paired_statistic(wins=most, losses=0, pairs=most) <= boundary.constant:
+            raise ValueError(
+                f"a gate of {most} episodes can never fail at level {level:g}, got {most}; 50 is a "
+                f"good start"
+            )
+    except ValueError as error:
+        raise ValueError(f"--cpg-max-episodes: {error}") from None
+
+
+def _check_can_fail(episodes: int, level: float, interval: str) -> None:
+    from pytest_cpg.stats import smallest_decisive_episodes, smallest_decisive_pairs
+
+    if interval != "agresti-caffo":
+        least = smallest_decisive_pairs(level=level, method=interval)
+        if episodes < least:
+            raise ValueError(
+                f"a paired gate with {episodes} episode{'s'[: episodes != 1]} per arm can never "
+                f"fail at confidence {level:.10g}, or not without failing equal models too often. "
+                f"Use --cpg-episodes={least} or more; 50 is a good start."
+            )
+        return
+    least = smallest_decisive_episodes(level=level)
+    if episodes < least:
+        raise ValueError(
+            f"a gate with {episodes} episode{'s'[: episodes != 1]} per arm can never fail at "
+            f"confidence {level:g}: even {episodes}/{episodes} against 0/{episodes} is "
+            f"INCONCLUSIVE. Use --cpg-episodes={least} or more; 50 is a good start."
+        )

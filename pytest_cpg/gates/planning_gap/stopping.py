@@ -1,0 +1,209 @@
+"""Stopping: how many episodes a gate runs, and the interval it may be judged by after each look.
+
+Nothing else looks at outcomes before a gate is over: an interval that is read again and again until
+it says something says it far too often.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+from typing import Literal, Protocol, TypeAlias
+
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.planning_gap.result import GateResult, Look, Pairs
+from pytest_cpg.stats import (
+    PAIRED_INTERVALS,
+    PAIRED_P_VALUES,
+    Boundary,
+    Interval,
+    agresti_caffo_interval,
+    agresti_caffo_p_value,
+    anytime_interval,
+    anytime_look_sizes,
+    betting_wealth,
+    boundary_p_value,
+    exact_tango_p_value,
+    final_critical_value,
+    margin_interval,
+    margin_level,
+    paired_mean_p_value,
+    paired_statistic,
+    repeated_interval,
+    wang_tsiatis_boundary,
+)
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+StopMode: TypeAlias = Literal["fixed", "sequential", "anytime"]
+
+
+class StoppingRule(Protocol):
+    """When a gate may look, and what it may conclude there."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Episodes of the learned arm at each look, rising."""
+        ...
+
+    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:
+        """Bound the gap at look ``number``, counted from 0."""
+        ...
+
+    def look(self, number: int, oracle: Arm, learned: Arm) -> Look | None:
+        """Return what the report says of look ``number``; None where there is only one look."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedSize:
+    """One look, at the end, with the interval that was asked for."""
+
+    episodes: int
+    method: str
+    level: float
+    margin: float | None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The one size."""
+        return (self.episodes,)
+
+    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:  # noqa: ARG002
+        """Bound the gap by the method asked for; Tango's holds a margin if there is one."""
+        if self.method == "tango" and self.margin is not None:
+            pairs = asdict(Pairs.of(oracle, learned))
+            return margin_interval(**pairs, margin=self.margin, level=self.level)
+        return gap_interval(self.method, oracle, learned, level=self.level)
+
+    def look(self, number: int, oracle: Arm, learned: Arm) -> None:
+        """Nothing was looked at early."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSequential:
+    """Looks at a few sizes, with a boundary whose error over all of them is exact."""
+
+    boundary: Boundary
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the boundary."""
+        return self.boundary.looks
+
+    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:
+        """Bound the gap by the repeated interval of this look."""
+        return repeated_interval(self.boundary, number, **asdict(Pairs.of(oracle, learned)))
+
+    def look(self, number: int, oracle: Arm, learned: Arm) -> Look:
+        """Return the paired statistic beside the boundary."""
+        pairs = Pairs.of(oracle, learned)
+        statistic = paired_statistic(
+            wins=pairs.oracle_only,
+            losses=pairs.learned_only,
+            pairs=learned.episodes,
+            margin=self.boundary.margin,
+        )
+        return Look(learned.episodes, statistic, self.boundary.critical_values[number])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyTime:
+    """Looks as often as it likes, with a bet whose winnings bound the error at all times."""
+
+    max_episodes: int
+    level: float
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """From the first size that can decide, in steps that grow with it."""
+        return anytime_look_sizes(self.max_episodes, level=self.level)
+
+    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:  # noqa: ARG002
+        """Bound the gap at this and every other time."""
+        return anytime_interval(**asdict(Pairs.of(oracle, learned)), level=self.level)
+
+    def look(self, number: int, oracle: Arm, learned: Arm) -> Look:  # noqa: ARG002
+        """Return what the better of both bets has won, negative if it is that on the model."""
+        pairs = Pairs.of(oracle, learned)
+        won = betting_wealth(wins=pairs.oracle_only, losses=pairs.learned_only)
+        lost = betting_wealth(wins=pairs.learned_only, losses=pairs.oracle_only)
+        return Look(learned.episodes, won if won >= lost else -lost, 2 / (1 - self.level))
+
+
+def stopping_rule(
+    stop: StopMode, *, episodes: int, method: str, level: float, margin: float | None
+) -> StoppingRule:
+    """Return the rule of this name for gates of at most so many episodes per arm.
+
+    Raises
+    ------
+    ValueError
+        When there are fewer episodes than the first look takes.
+    """
+    if stop == "sequential":
+        return GroupSequential(wang_tsiatis_boundary(episodes, level=level, margin=margin))
+    if stop == "anytime":
+        return AnyTime(max_episodes=episodes, level=level)
+    return FixedSize(episodes=episodes, method=method, level=level, margin=margin)
+
+
+def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Interval:
+    """Bound the gap of two arms; paired methods see the starts that both arms began at."""
+    if method in PAIRED_INTERVALS:
+        return PAIRED_INTERVALS[method](**asdict(Pairs.of(oracle, learned)), level=level)
+    return agresti_caffo_interval(
+        oracle.success_count, oracle.episodes, learned.success_count, learned.episodes, level=level
+    )
+
+
+def level_of_last_look(result: GateResult) -> float:
+    """Return the level at which `GateResult.method` alone judges as the gate's last look would.
+
+    A boundary's critical value at its last look is larger than that of one look, and so is the one
+    that holds a margin.
+    """
+    if result.stop == "sequential" and result.looks:
+        episodes, _, boundary = result.looks[-1]
+        critical = final_critical_value(boundary, episodes, result.max_episodes or episodes)
+        return 2 * NormalDist().cdf(critical) - 1
+    level, margin = result.interval.level, result.margin if result.stop == "fixed" else None
+    return level_of_size(result.method, result.learned.episodes, level=level, margin=margin)
+
+
+def level_of_size(method: str, episodes: int, *, level: float, margin: float | None) -> float:
+    """Return the level of an interval that judges a fixed number of episodes.
+
+    It is a higher one than asked for where a margin has to be held.
+    """
+    if method == "tango" and margin is not None:
+        return margin_level(episodes, margin=margin, level=level)
+    return level
+
+
+def gap_p_value_of(result: GateResult) -> float:
+    """Return the one-sided p-value of a finished gate, in (0, 1], by what judged it.
+
+    At an error rate of this size its verdict would just be MODEL BOTTLENECK.
+    """
+    oracle, learned = result.oracle, result.learned
+    pairs = asdict(Pairs.of(oracle, learned))
+    if result.metric == "return":
+        return paired_mean_p_value(oracle.returns[: learned.episodes], learned.returns)
+    if result.stop == "anytime":
+        # Never won is a p-value of 1, and what a bet on the model won is no evidence against it.
+        return 1 / max(1.0, *(look.statistic for look in result.looks))
+    if result.stop == "sequential" and result.max_episodes:
+        return boundary_p_value(
+            result.max_episodes,
+            {look.episodes: look.statistic for look in result.looks},
+            margin=result.margin,
+        )
+    if result.method == "tango" and result.margin is not None:
+        return max(exact_tango_p_value(**pairs), PAIRED_P_VALUES["tango"](**pairs))
+    if result.method in PAIRED_P_VALUES:
+        return PAIRED_P_VALUES[result.method](**pairs)
+    return agresti_caffo_p_value(
+        oracle.success_count, oracle.episodes, learned.success_count, learned.episodes
+    )

@@ -1,0 +1,284 @@
+"""Session hooks: what pytest tells of a session, passed on where a gate is concerned.
+
+Loaded in every session, with gates or without, and so as small as can be: whatever a session
+without gates does not need is imported when the first gate is met.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import unittest
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.machine.exits import refuse_success
+from pytest_cpg.plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.plugin.replay import SessionReplay
+    from pytest_cpg.plugin.session import GateSession
+
+# What may make a session without gates fail, or write something.
+_ASKED_OF_ANY = ("require", "json", "md", "html")
+_CHANNEL = "pytest_cpg_channel"
+# What leaves a test without failing it.
+_EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
+
+
+class SessionHooks:
+    """Follows one pytest session, in the controller or in one xdist worker.
+
+    Attributes
+    ----------
+    replay : SessionReplay or None
+        What to do in place of comparing.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config, self._settings = config, settings
+        self._begun = time.monotonic()
+        self._uncollected: set[str] = set()
+        self._collected: list[pytest.Item] = []
+        self._has_begun = self._has_workers = self._is_finished = False
+        self._shared: list[dict[str, dict[str, Any]]] = []
+        self._errors: dict[str, str] = {}
+        self._failed: set[str] = set()
+        self._gates: GateSession | None = None
+        self._process = os.getpid()
+        self._session: pytest.Session | None = None
+        self.replay: SessionReplay | None = None
+        # Whoever is added first comes last, when pytest has only the exit code left to give.
+        config.add_cleanup(self._end)
+        self._put_exits_back = refuse_success(lambda: bool(self._collected), self.show)
+
+    @property
+    def gates(self) -> GateSession:
+        """The session's gates."""
+        if self._gates is None:
+            from pytest_cpg.plugin.session import GateSession
+
+            self._gates = GateSession(
+                self._config,
+                self._settings,
+                begun=self._begun,
+                uncollected=self._uncollected,
+                replay=self.replay,
+            )
+        return self._gates
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
+        if metafunc.definition.get_closest_marker("cpg"):
+            self.gates.check_definition(metafunc.definition)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note that a file was skipped or could not be imported, here or on a worker."""
+        if not report.passed:
+            self._uncollected.add(report.outcome)
+        if report.failed:
+            self._errors[report.nodeid] = report.longreprtext
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Refuse in CI what runs no gate of those that there are, and is not typed."""
+        if _marked(session.items):
+            from pytest_cpg.plugin.scope import check_will_run
+
+            check_will_run(self._config, self._settings)
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Note a gate before anybody can drop it."""
+        if item.get_closest_marker("cpg"):
+            self._collected.append(item)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the gates that were collected and will not run."""
+        gates = _marked(items)
+        if gates:
+            self.gates.note_deselected(gates)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Note the gates that will run; only say what they could find under --cpg-plan."""
+        self._has_begun = True
+        gates, is_plan = _marked(session.items), "plan" in self._settings.switches
+        if gates or self._collected:
+            self.gates.note_planned(gates, self._collected)
+        self._share()
+        if session.testsfailed or not is_plan:
+            return None
+        self.gates.forecast(gates)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Check markers that were not seen while collecting; show our own errors without frames."""
+        __tracebackhide__ = True
+        # Some plugins run a test in a process of its own.
+        self._process = os.getpid()
+        if not item.get_closest_marker("cpg"):
+            return (yield)
+        from pytest_cpg.plugin.item import clean_errors, conclude
+
+        with clean_errors():
+            self.gates.begin(item)
+            try:
+                return (yield)
+            except _EXCUSES as excuse:
+                if self._hides(item, excuse):
+                    conclude(item, self.gates.spec(item), self._settings)
+                raise
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Apply the gate to what the test measured, once its body has passed."""
+        __tracebackhide__ = True
+        if not item.get_closest_marker("cpg"):
+            return (yield)
+        from pytest_cpg.plugin.item import clean_errors, conclude, fail
+
+        with clean_errors():
+            try:
+                yield
+            except _EXCUSES as excuse:
+                if not self._hides(item, excuse):
+                    raise
+            if self.replay is not None:
+                # Whatever was replayed has left the test by now.
+                fail(self.replay.lines[0].strip())
+            conclude(item, self.gates.spec(item), self._settings)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Refuse comparisons that are made once the gate has been applied."""
+        if not item.get_closest_marker("cpg"):
+            return (yield)
+        from pytest_cpg.plugin.item import torn_down
+
+        with torn_down(item, self.gates.ledger.late):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
+        if self._collected and os.getpid() != self._process:
+            # Forked by a test or its model: it would report all again, over its parent's files.
+            os._exit(1)
+        report = yield
+        if item.get_closest_marker("cpg"):
+            from pytest_cpg.plugin.item import sections
+            from pytest_cpg.plugin.item_report import put_on_report
+
+            def whole() -> str:
+                spec = self.gates.spec(item)
+                return "\n\n".join(sections(item, spec, self._settings, is_failing=True))
+
+            put_on_report(item, call, report, whole)
+        return report
+
+    def _share(self) -> None:
+        """Tell the controller, from a worker, what of the gates is in no report."""
+        channel = getattr(self._config, "workerinput", {}).get(_CHANNEL)
+        if channel is not None:
+            channel.send(self._gates.ledger.share() if self._gates else {})
+
+    def show(self, text: str) -> None:
+        """Print a line past pytest's capture."""
+        from pytest_cpg.plugin.terminal import write_line
+
+        write_line(self._config, text)
+
+    def _hides(self, item: pytest.Item, excuse: BaseException) -> bool:
+        """Say whether a skip would hide what was measured, or broke a comparison off.
+
+        Before a comparison, or to replay one, a test may be skipped.
+        """
+        from pytest_cpg.plugin.item import ERRORS, MEASUREMENTS, RESULTS
+
+        if self.replay is not None:
+            return False
+        is_measured = bool(item.stash[RESULTS] or item.stash[MEASUREMENTS])
+        is_expected = isinstance(excuse, pytest.xfail.Exception)
+        return bool(item.stash[ERRORS]) or (is_measured and not is_expected)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect what a gate reported, here or on a worker, and which other tests failed."""
+        if report.failed and not hasattr(report, "pytest_cpg_gate"):
+            self._failed.add(report.nodeid)
+        # The report of a subtest is a copy of its test's, which is still to come.
+        if hasattr(report, "pytest_cpg_gate") and not hasattr(report, "context"):
+            self.gates.note_report(report)
+
+    def pytest_report_teststatus(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
+        """Show a passed gate whose verdict is INCONCLUSIVE as a yellow question mark."""
+        judgements = getattr(report, "pytest_cpg_judgements", None)
+        if not judgements or not report.passed or hasattr(report, "wasxfail"):
+            return None
+        return self.gates.status_of(judgements)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Let an xdist worker say which gates it has before it can die in one of them.
+
+        The workeroutput of xdist comes from workers that finish, and its events are its own.
+        """
+        channel = node.gateway.newchannel()
+        # Called in a thread of execnet's.
+        channel.setcallback(self._shared.append)
+        node.workerinput[_CHANNEL] = channel
+        self._has_workers = True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a session in which a planned gate did not report, or the gates fail together."""
+        self._is_finished = True
+        self._share()
+        if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
+            return
+        for shared in filter(None, tuple(self._shared)):
+            self.gates.ledger.learn(shared)
+        if self._has_workers and not self._shared:
+            self._uncollected.add("silent")
+        if self._collected and not self._has_begun and session.exitstatus == pytest.ExitCode.OK:
+            # Something said, before any test began, that the session is over and has passed.
+            self.gates.note_planned(self._collected, self._collected)
+        is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
+        if self._gates or is_asked or "silent" in self._uncollected:
+            self.gates.finish(session, failed=self._failed, errors=self._errors)
+            self._session = session
+
+    @property
+    def fails(self) -> bool:
+        """Whether the session has to fail for its gates."""
+        if self._session is not None:
+            return self.gates.ledger.fails
+        # It was left before they were accounted for.
+        return self._has_begun and bool(self._collected) and not self._is_finished
+
+    def _end(self) -> None:
+        """Set the exit code again, which other hooks may have changed, and let it be the last."""
+        if self._session is not None:
+            from pytest_cpg.report.accounting import late_text
+
+            self.gates.hold_status(self._session)
+            said = {finding.text for finding in self.gates.ledger.findings}
+            for text in map(late_text, self.gates.ledger.late):
+                if text not in said:
+                    self.show(text)
+        self._put_exits_back(int(self._session.exitstatus) if self._session else 0)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print one line per gate, and what they say together."""
+        if self._gates:
+            self._gates.summarise(terminalreporter)
+
+
+def _marked(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    return [item for item in items if item.get_closest_marker("cpg")]

@@ -1,0 +1,124 @@
+"""Gate report: what pytest reports of one marked test, with what its gate has to say first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pytest_cpg.plugin.item import (
+    ATTEMPT,
+    ERRORS,
+    FIRST_FAILURE,
+    IS_REFUSED,
+    MEASUREMENTS,
+    RESULTS,
+    fail,
+    gate_id,
+)
+
+_HIDDEN = "this test skipped itself after its gate had failed, which hides no verdict."
+_FAILED_ALONE = "Above is what the gate measured. The test failed by itself:"
+_FAILED_TOO = "The test failed by itself, too:"
+
+
+def put_on_report(
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    whole: Callable[[], str],
+) -> None:
+    """Put a gate's id and results on its test's report, as strings: xdist ships nothing else.
+
+    ``whole`` returns what the test measured, accepted or not, for one that fails by itself.
+    """
+    from pytest_cpg.gates.notation import disarmed
+    from pytest_cpg.render.junit import properties
+    from pytest_cpg.report.ledger import dump
+
+    results = item.stash.get(RESULTS, [])
+    is_last = call.when == "call" or (call.when == "setup" and not report.passed)
+    if call.when == "call":
+        _unhide(item, report)
+    if is_last and results:
+        measured = [one for result, _ in results for one in properties(result)]
+        for owner in (item, report):
+            owner.user_properties.extend(measured)
+        if report.failed and call.excinfo is not None:
+            _lead_by_gate(item, call.excinfo, report, whole)
+    if report.failed:
+        report.longrepr = disarmed(report.longrepr)
+    values: dict[str, Any] = {"gate": gate_id(item), "attempt": item.stash.get(ATTEMPT, 1)}
+    if is_last:
+        values["judgements"] = dump([judgement for _, judgement in results])
+        values["measurements"] = json.dumps(item.stash.get(MEASUREMENTS, []))
+        values["is_refused"] = item.stash.get(IS_REFUSED, False)
+    if hasattr(report, "wasxfail"):
+        values["is_quarantined"] = _is_quarantined(item)
+    for name, value in values.items():
+        setattr(report, f"pytest_cpg_{name}", value)
+
+
+def _lead_by_gate(
+    item: pytest.Item,
+    caught: pytest.ExceptionInfo[BaseException],
+    report: pytest.TestReport,
+    whole: Callable[[], str],
+) -> None:
+    """Put the gate's section before a failure that is the test's own.
+
+    In the failure's text: sections of a report are not shown under --show-capture=no.
+    """
+    from pytest_cpg.gates.notation import for_log
+
+    is_concluded = item.stash[IS_REFUSED]
+    text = for_log(item.stash[FIRST_FAILURE] if is_concluded else whole())
+    if is_concluded and text in (str(caught.value), report.longrepr):
+        return
+    is_refused = any(judgement.reason is not None for _, judgement in item.stash[RESULTS])
+    between = _FAILED_TOO if is_refused else _FAILED_ALONE
+    failure: Any = report.longrepr
+    # pytest prints exceptions that follow from each other like this, and xdist sends them.
+    if hasattr(failure, "chain"):
+        try:
+            fail(text)
+        except pytest.fail.Exception:
+            gate: Any = pytest.ExceptionInfo.from_current().getrepr(style="value")
+        failure.chain = [(gate.reprtraceback, gate.reprcrash, between), *failure.chain]
+    else:
+        report.longrepr = f"{text}\n\n{between}\n\n{report.longreprtext}"
+
+
+def _unhide(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Fail the report of a test that skipped itself in a comparison, or after its gate had failed.
+
+    unittest keeps what was skipped to itself, and pytest puts it in place of our failure.
+    """
+    is_expected = hasattr(report, "wasxfail")
+    # Whoever marks a test as one that fails may have any failure.
+    if not report.skipped or (is_expected and item.get_closest_marker("xfail")):
+        return
+    is_refused = any(judgement.reason is not None for _, judgement in item.stash.get(RESULTS, []))
+    if item.stash.get(ERRORS, []) or (is_refused and not is_expected):
+        report.outcome = "failed"
+        report.longrepr = item.stash.get(FIRST_FAILURE, _HIDDEN)
+        if is_expected:
+            del report.wasxfail
+
+
+def _is_quarantined(item: pytest.Item) -> bool:
+    """Say whether a test that fails as expected was run, and fails the day that it passes."""
+    usual = item.config.getini("xfail_strict")
+    # pytest 9 has one setting more, for what is strict by default.
+    if usual is None:
+        usual = item.config.getini("strict")
+    markers = [mark.kwargs for mark in item.iter_markers("xfail") if _may_apply(mark)]
+    are_strict = (usual if (own := mark.get("strict")) is None else own for mark in markers)
+    return bool(markers) and all(are_strict) and all(mark.get("run", True) for mark in markers)
+
+
+def _may_apply(mark: pytest.Mark) -> bool:
+    """Say whether an xfail has no condition or one that may hold, as any text may."""
+    return any(mark.args or (mark.kwargs.get("condition", True),))

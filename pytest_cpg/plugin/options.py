@@ -1,0 +1,409 @@
+"""Options: what may be asked on the command line, in the environment and in the ini file."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Any, Literal
+
+# Of every variable of the environment that is an option.
+PREFIX = "PYTEST_CPG_"
+
+
+def whole(least: int, most: float = float("inf")) -> Callable[[Any], int]:
+    """Return a parser of whole numbers from ``least`` to ``most``."""
+
+    def parse(value: Any) -> int:
+        try:
+            number = int(value) if isinstance(value, str) else value
+        except ValueError:
+            number = None
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            raise ArgumentTypeError(f"need a whole number of at least {least}, got {value!r}")
+        if number > most:
+            raise ArgumentTypeError(f"need a whole number of at most {most}, got {value!r:.40}")
+        return number
+
+    return parse
+
+
+def between(low: float, high: float) -> Callable[[Any], float]:
+    """Return a parser of numbers between two excluded bounds."""
+
+    def parse(value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if isinstance(value, bool) or not low < number < high:
+            raise ArgumentTypeError(
+                f"need a number between {low:g} and {high:g} (both excluded), got {value!r}"
+            )
+        return number
+
+    return parse
+
+
+def seconds(value: Any) -> float:
+    """Parse a time in seconds; 0 is no limit."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if isinstance(value, bool) or not 0 <= number < float("inf"):
+        raise ArgumentTypeError(f"need a number of seconds, 0 for no limit, got {value!r}")
+    return number
+
+
+def one_of(*choices: str) -> Callable[[Any], str]:
+    """Return a parser of one of some words."""
+
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ArgumentTypeError(f"need one of {', '.join(choices)}, got {value!r}")
+        return str(value)
+
+    return parse
+
+
+def all_or_whole(value: Any) -> str:
+    """Parse ``"all"`` or a whole number, as text."""
+    if value == "all":
+        return "all"
+    try:
+        return str(whole(0)(value))
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"need all or a whole number, got {value!r}") from None
+
+
+def path(value: Any) -> str:
+    """Parse a path, which must not be empty."""
+    if not isinstance(value, str) or not value:
+        raise ArgumentTypeError(f"need a path, got {value!r}")
+    return value
+
+
+def model_name(value: Any) -> str:
+    """Parse where a model comes from, as text; it is looked for when a gate is collected."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(
+            f"need the name of a registered world model, got {value!r}; or module:factory, or the "
+            f"path of a checkpoint. Return the model itself from a learned_dynamics fixture."
+        )
+    return value
+
+
+def digests(value: Any) -> str:
+    """Parse digests of files, separated by commas, as they are printed."""
+    found = [part.strip().lower() for part in value.split(",")] if isinstance(value, str) else []
+    if not found or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in found):
+        raise ArgumentTypeError(
+            f"need sha256: and 64 digits as the refusal of a file prints them, commas between "
+            f"several, got {value!r}"
+        )
+    return ",".join(found)
+
+
+def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return a parser that also takes an empty text, for nothing."""
+    return lambda value: "" if value == "" else parse(value)
+
+
+# Plain classes here: making a dataclass or a named tuple takes up to a millisecond of every
+# session, with gates or without.
+class Option:
+    """One option, which may be given on the command line, in the environment and the ini file.
+
+    Parameters
+    ----------
+    kind : str
+        Type of the ini value, as pytest names it.
+    is_for_one_gate : bool
+        Whether a marker may give it, too.
+    is_for_one_run : bool
+        Whether it is given on the command line only.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parse: Callable[[Any], Any],
+        kind: Literal["int", "float", "string"],
+        default: Any,
+        metavar: str,
+        help: str,  # noqa: A002  # as argparse calls it
+        *,
+        is_for_one_gate: bool = True,
+        is_for_one_run: bool = False,
+    ) -> None:
+        self.name, self.parse, self.kind, self.default = name, parse, kind, default
+        self.metavar, self.help = metavar, help
+        self.is_for_one_gate, self.is_for_one_run = is_for_one_gate, is_for_one_run
+
+    @property
+    def flag(self) -> str:
+        """As typed on the command line."""
+        return f"--cpg-{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """As set in the environment."""
+        return f"{PREFIX}{self.name.upper()}"
+
+
+OPTIONS = (
+    Option("episodes", whole(1), "int", 50, "N", "episodes per arm (default 50)"),
+    Option("seed", whole(0), "int", 0, "SEED", "seed of starts and planner noise (default 0)"),
+    Option(
+        "confidence",
+        between(0, 1),
+        "float",
+        0.95,
+        "LEVEL",
+        "level of every interval, in (0, 1) (default 0.95)",
+    ),
+    Option(
+        "tolerance",
+        between(0, 0.5),
+        "float",
+        0.05,
+        "RATE",
+        "how near to 0 or 1 a success rate counts as such, in (0, 0.5) (default 0.05)",
+    ),
+    Option(
+        "interval",
+        one_of("auto", "agresti-caffo", "bonett-price", "tango", "newcombe-paired"),
+        "string",
+        "auto",
+        "METHOD",
+        "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price, tango or "
+        "newcombe-paired (default auto: agresti-caffo, and tango with a margin or a correction)",
+    ),
+    Option(
+        "stop",
+        one_of("fixed", "sequential", "anytime"),
+        "string",
+        "fixed",
+        "RULE",
+        "run all episodes (fixed, default), or stop as soon as the verdict is settled: at a few "
+        "looks with an exact boundary (sequential), or nearly anywhere (anytime)",
+    ),
+    Option(
+        "max_episodes",
+        whole(1),
+        "int",
+        150,
+        "N",
+        "the most episodes per arm of a gate that may stop early (default 150)",
+    ),
+    Option(
+        "oracle_episodes",
+        whole(0),
+        "int",
+        0,
+        "N",
+        "episodes of the oracle arm when it is to have more than the others (default: as many)",
+    ),
+    Option(
+        "timeout",
+        seconds,
+        "float",
+        0.0,
+        "SECONDS",
+        "the most a comparison may take; then it is broken off as INCOMPLETE, and its gate fails "
+        "(default: no limit)",
+    ),
+    Option(
+        "drift",
+        one_of("off", "warn", "fail"),
+        "string",
+        "warn",
+        "MODE",
+        "compare with the baseline: not at all (off), in the summary (warn, default), or failing "
+        "gates that regressed or cannot be compared (fail)",
+    ),
+    Option(
+        "model",
+        model_name,
+        "string",
+        "",
+        "MODEL",
+        "the learned model of every gate: a registered name, module:factory, or the path of a "
+        "checkpoint (default: what the marker names, or the learned_dynamics fixture)",
+    ),
+    Option(
+        "trust",
+        optional(digests),
+        "string",
+        "",
+        "DIGESTS",
+        "model files that may run code of their own, by sha256:DIGEST, commas between several "
+        "(default: none; TorchScript is refused, and so is torch.export with foreign operators)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "correction",
+        one_of("none", "holm"),
+        "string",
+        "none",
+        "METHOD",
+        "share one error rate among all gates of the family (holm), or not (none, default)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "family_size",
+        whole(0, 1_000_000),
+        "int",
+        0,
+        "K",
+        "gates of the family, for the correction (default: those of the baseline file)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "baseline",
+        path,
+        "string",
+        ".cpg/baseline.json",
+        "PATH",
+        "the baseline file, from the root directory (default .cpg/baseline.json)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "json",
+        optional(path),
+        "string",
+        "",
+        "PATH",
+        "write what every gate found, with every episode, as JSON; "
+        "pytest_cpg/report/report.schema.json describes it",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "md",
+        optional(path),
+        "string",
+        "",
+        "PATH",
+        "write a comment for a pull request, as Markdown",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "html",
+        optional(path),
+        "string",
+        "",
+        "PATH",
+        "write one page with figures of every gate, which asks nothing of a network (extra html)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "history",
+        optional(path),
+        "string",
+        "",
+        "GLOB",
+        "reports of earlier sessions (--cpg-json), in the order of their names, whose results the "
+        "page shows beside this one's",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "github",
+        one_of("auto", "off"),
+        "string",
+        "auto",
+        "MODE",
+        "in GitHub Actions annotate failing gates and add to the summary of the job (auto, "
+        "default), or not (off)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "diagnose",
+        one_of("auto", "always", "never"),
+        "string",
+        "auto",
+        "WHEN",
+        "say why a gap is there, from some episodes that are run again: of every MODEL or PLANNER "
+        "BOTTLENECK (auto, default), of every gate (always), or never; docs/diagnosis.md says how",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "budget",
+        seconds,
+        "float",
+        0.0,
+        "SECONDS",
+        "the most that all gates of a session (of each xdist worker) may take, from its start on "
+        "(default: no limit); steps of an episode are budget= in the marker",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "workers",
+        whole(1, 1024),
+        "int",
+        1,
+        "N",
+        "processes that run blocks of each gate's episodes (default 1: this one alone); outcomes "
+        "are the same for any number",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "cluster",
+        optional(path),
+        "string",
+        "",
+        "ADDRESS",
+        "run blocks of episodes on the dask cluster of this scheduler (extra cluster)",
+        is_for_one_gate=False,
+    ),
+    Option(
+        "last",
+        one_of("inconclusive", "bottleneck"),
+        "string",
+        "",
+        "VERDICT",
+        "run only gates that last said so here: inconclusive, or bottleneck (of model or planner)",
+        is_for_one_gate=False,
+        is_for_one_run=True,
+    ),
+    Option(
+        "replay",
+        path,
+        "string",
+        "",
+        "FILE[::EPISODE]",
+        "run both arms of a gate on the episodes that it lost, by its file in .cpg/lost, with "
+        "traces of all that was planned; there is no verdict",
+        is_for_one_gate=False,
+        is_for_one_run=True,
+    ),
+    Option(
+        "require",
+        all_or_whole,
+        "string",
+        "",
+        "all|N",
+        "fail when fewer gates were judged: all that exist in what was asked for (default in CI), "
+        "or a number (default 0); in the ini file it binds CI and runs of the whole project",
+        is_for_one_gate=False,
+    ),
+)
+
+# What is asked of one run only, and so on the command line only.
+SWITCHES = {
+    "plan": "say what every collected gate could find, and how long it takes, and run nothing",
+    "update_baseline": "accept the results of this run into the baseline file",
+    "prune_baseline": "drop gates from the baseline file that are no longer collected",
+    "strict": "fail gates whose verdict is passable and in doubt: every note of the report, "
+    "verdicts by raw rates that may hide twice the tolerance, and expected failures without any; "
+    "also cpg_strict in the ini file",
+    "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
+    "no_cache": "run all arms anew, and store none",
+    "resume": "go on where an interrupted session was: what it had finished of each arm is not run "
+    "again, if task, planner and model are the same",
+    "render": "film lost episodes, both arms side by side, into .cpg/lost: those that are "
+    "replayed, or the first three of every gate that fails (extra render)",
+    "only": "run gates alone",
+    "skip": "run everything but gates",
+    "force": "update the baseline although a gate failed, the tree is dirty, or this is CI",
+}

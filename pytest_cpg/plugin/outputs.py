@@ -1,0 +1,145 @@
+"""Session outputs: what a session writes besides the terminal, and where."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_cpg.plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.render.github import Location
+    from pytest_cpg.report.ledger import Finding, Ledger
+    from pytest_cpg.report.outcomes import SessionEnd
+    from pytest_cpg.report.provenance import Provenance
+
+_FILES = ("json", "md", "html")
+_ANNOTATES_TOO = "pytest_github_actions_annotate_failures"
+
+
+class SessionOutputs:
+    """The files and annotations of one session, written by the process that prints the summary.
+
+    Attributes
+    ----------
+    locations : dict
+        File, line counted from 0, and name of the test of every gate, by gate id.
+    annotations : list of str
+        What GitHub Actions reads from the end of the log, once the files are written.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config, self._settings = config, settings
+        self.locations: dict[str, tuple[str, int | None, str]] = {}
+        self.annotations: list[str] = []
+
+    def is_asked(self, *, with_gates: bool) -> bool:
+        """Say whether there is anything to write, by a session with gates or without any."""
+        if hasattr(self._config, "workeroutput"):
+            return False
+        return any(map(self._path, _FILES)) or (with_gates and self._is_in_github)
+
+    def provenance(self) -> Provenance:
+        """Return what this session is run with; asks git."""
+        from pytest_cpg.report.provenance import collect
+
+        return collect(self._config.rootpath)
+
+    def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
+        """Write everything, and say where it is, or why it is not."""
+        from pytest_cpg.render.github import annotations
+        from pytest_cpg.report.document import document
+        from pytest_cpg.report.ledger import Finding
+        from pytest_cpg.report.outputs import Outputs, write_outputs
+
+        report = document(ledger, provenance, end)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
+        outputs = Outputs(
+            **{name: self._path(name) for name in _FILES},
+            history=self._history(),
+            root=self._config.rootpath,
+            step_summary=Path(summary) if summary and ledger.gates else None,
+        )
+        if self._is_in_github:
+            is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
+            self.annotations = annotations(report, self._places(), tests_are_annotated=is_said)
+        folder = self._config.invocation_params.dir
+        found = tuple(write_outputs(report, outputs, folder=folder))
+        if outputs.html and self._path("history") and not outputs.history:
+            pattern = self._settings.of_session("history")
+            return (Finding(f"no report matches --cpg-history={pattern}"), *found)
+        return found
+
+    def check(self) -> None:
+        """Refuse what cannot be written before anything is run.
+
+        Raises
+        ------
+        pytest.UsageError
+            Saying what to install or to type instead.
+        """
+        if self._path("html") and find_spec("jinja2") is None:
+            raise pytest.UsageError(
+                '--cpg-html needs the extra html: pip install "pytest-cpg[html]"'
+            )
+        if self._settings.typed.get("history") and not self._path("html"):
+            raise pytest.UsageError("--cpg-history is shown by the page: add --cpg-html=PATH")
+        self._check_paths()
+
+    def _check_paths(self) -> None:
+        """Refuse to replace the baseline, a test or another report."""
+        baseline = self._config.rootpath / self._settings.of_session("baseline")
+        # By what is there already: two names of one file are found, too.
+        taken = {os.path.realpath(baseline): "--cpg-baseline"}
+        for name in _FILES:
+            path = self._path(name)
+            if path is None:
+                continue
+            option, own = f"--cpg-{name}", f"--cpg-{name}=cpg.{name}"
+            if path.suffix == ".py":
+                raise pytest.UsageError(
+                    f"{option}={path.name} would put a report in the place of a Python file. Its "
+                    f"path goes first: {own} {path.name}"
+                )
+            other = taken.setdefault(os.path.realpath(path), option)
+            if other != option:
+                raise pytest.UsageError(
+                    f"{option} and {other} name the same file, {path}. Give the report one of its "
+                    f"own: {own}"
+                )
+
+    def _places(self) -> dict[str, Location]:
+        """Return where every gate's test is written, from the repository's top."""
+        from pytest_cpg.render.github import Location
+
+        root = self._config.rootpath
+        top = Path(os.environ.get("GITHUB_WORKSPACE") or root)
+        places = {}
+        for gate, (file, line, _) in self.locations.items():
+            path = Path(os.path.normpath(root / file))
+            seen = path.relative_to(top) if path.is_relative_to(top) else Path(file)
+            places[gate] = Location(seen.as_posix(), (line or 0) + 1)
+        return places
+
+    def _history(self) -> tuple[Path, ...]:
+        """Return the reports of earlier sessions, one that is about to be replaced included."""
+        from glob import glob
+
+        pattern = self._path("history")
+        return tuple(Path(found) for found in sorted(glob(str(pattern)))) if pattern else ()
+
+    def _path(self, name: str) -> Path | None:
+        """Return a path: what is typed is from where it is typed, the rest from the root."""
+        value = self._settings.of_session(name)
+        is_typed = name in self._settings.typed
+        folder = self._config.invocation_params.dir if is_typed else self._config.rootpath
+        return folder / value if value else None
+
+    @property
+    def _is_in_github(self) -> bool:
+        is_wanted = self._settings.of_session("github") == "auto"
+        return is_wanted and os.environ.get("GITHUB_ACTIONS") == "true"

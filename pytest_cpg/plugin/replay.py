@@ -1,0 +1,241 @@
+"""Session replay: lost episodes, kept in files when a gate fails, and run again when asked for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_cpg.contracts import CpgError, Task
+from pytest_cpg.episodes.arms import ArmProgress
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.traces import EpisodeTrace, Replay, replay
+from pytest_cpg.gates.planning_gap import lost_episodes
+from pytest_cpg.gates.planning_gap.lost_episodes import LostEpisodes
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.render import films
+from pytest_cpg.render.replay import replay_lines
+from pytest_cpg.report.document import ReportError
+from pytest_cpg.world_models import weights_digest
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Of every gate that fails: enough to see what goes wrong, in a few seconds each.
+_MOST_FILMED = 3
+# What decides an episode beside task, planner and model.
+_AS_THEN = ("seed", "starts", "metric")
+_IGNORED = "# Written anew by every gate that fails.\n*\n"
+
+
+def lost_folder(config: pytest.Config) -> Path:
+    """Return where lost episodes and their films are kept."""
+    return config.rootpath / ".cpg" / "lost"
+
+
+def keep_lost(
+    config: pytest.Config, result: GateResult, *, gate: str, nodeid: str, comparison: int
+) -> tuple[str, str]:
+    """Write the file of a comparison's lost episodes.
+
+    Returns
+    -------
+    command : str
+        What replays them; empty where there are none, or where they cannot be written.
+    problem : str
+        Why they cannot be, which fails no gate; empty where they are.
+    """
+    lost = LostEpisodes.of(result, gate=gate, nodeid=nodeid, comparison=comparison)
+    if not lost.episodes:
+        return "", ""
+    folder = lost_folder(config)
+    try:
+        path = lost_episodes.write(lost, folder)
+    except ReportError as error:
+        # Which file it is says nothing; the gate's name is in it.
+        return "", f"{_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
+    ignored = folder / ".gitignore"
+    with suppress(OSError):
+        if not ignored.exists():
+            ignored.write_text(_IGNORED, encoding="utf-8")
+    file = shlex.quote(_from_here(config, path))
+    return f"pytest {shlex.quote(node_from_here(config, nodeid))} --cpg-replay={file}", ""
+
+
+def node_from_here(config: pytest.Config, nodeid: str) -> str:
+    """Return a node id as it is typed where pytest was started: pytest's own is from the root."""
+    file, colons, name = nodeid.partition("::")
+    return f"{_from_here(config, config.rootpath / file)}{colons}{name}"
+
+
+def film_lost(
+    config: pytest.Config,
+    design: Design,
+    result: GateResult,
+    *,
+    gate: str,
+    models: tuple[Any, Any],
+    progress: ArmProgress,
+) -> tuple[tuple[str, ...], str | None]:
+    """Film the first lost episodes of a result.
+
+    Parameters
+    ----------
+    models : two of model
+        Oracle and learned, as they were compared.
+
+    Returns
+    -------
+    paths : tuple of str
+        Animations, from the root directory.
+    problem : str or None
+        Why there are no more of them.
+    """
+    oracle, learned = models
+    episodes = result.lost_episodes[:_MOST_FILMED]
+    found = replay(design, oracle=oracle, learned=learned, episodes=episodes, progress=progress)
+    made, problem = _film(found, design.task, lost_folder(config), _stem(gate))
+    return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
+
+
+class SessionReplay:
+    """What --cpg-replay asks for.
+
+    Parameters
+    ----------
+    target : str
+        ``FILE``, or ``FILE::7,9`` for some of its episodes.
+    is_filmed : bool
+
+    Attributes
+    ----------
+    lines : list of str
+        What was found, for the summary.
+    """
+
+    def __init__(self, config: pytest.Config, target: str, *, is_filmed: bool) -> None:
+        self._config, self._is_filmed = config, is_filmed
+        try:
+            path, some = lost_episodes.parse_target(target)
+            self._path = config.invocation_params.dir / path
+            self._lost = lost_episodes.read(self._path)
+            self._episodes = self._lost.chosen(some)
+        except CpgError as error:
+            raise pytest.UsageError(str(error)) from None
+        self._compared = 0
+        number = self._lost.comparison
+        place = "it compared anything" if number == 1 else f"its comparison {number}"
+        self.lines = [f" nothing was replayed: the test ended before {place}"]
+
+    @property
+    def gate(self) -> str:
+        """The gate whose episodes these are."""
+        return self._lost.gate
+
+    def check_found(self, *, is_found: bool) -> None:
+        """Raise UsageError unless the gate was collected."""
+        if not is_found:
+            raise pytest.UsageError(
+                f"no gate {self.gate!r} was collected, whose lost episodes {self._path} holds. "
+                f"Type: pytest {shlex.quote(node_from_here(self._config, self._lost.nodeid))} "
+                f"--cpg-replay={shlex.quote(_from_here(self._config, self._path))}; if the test "
+                f"was renamed, run it again first."
+            )
+
+    def take(self, design: Design, oracle: Any, learned: Any, progress: ArmProgress) -> None:
+        """Run both arms again, note what was found, and leave the test.
+
+        A comparison before the one that is asked for is left to be run: the test may need it.
+        """
+        lost = self._lost
+        self._compared += 1
+        if self._compared < lost.comparison:
+            return
+        as_then: dict[str, Any] = {name: getattr(lost, name) for name in _AS_THEN}
+        as_lost = replace(
+            design, **as_then, stop="fixed", episodes=max(self._episodes) + 1, oracle_episodes=None
+        )
+        found = replay(
+            as_lost, oracle=oracle, learned=learned, episodes=self._episodes, progress=progress
+        )
+        width = self._config.get_terminal_writer().fullwidth
+        self.lines = replay_lines(found, width=width)
+        self.lines += [
+            "",
+            *(f" note: {text}" for text in self._differences(found, design, learned)),
+        ]
+        traces = self._path.with_suffix(".npz")
+        try:
+            found.save(traces)
+            self.lines.append(f" traces: {_from_here(self._config, traces)}")
+        except CpgError as error:
+            self.lines.append(f" no traces: {error}")
+        if self._is_filmed:
+            made, problem = _film(found, design.task, self._path.parent, self._path.stem)
+            self.lines += [f" film: {_from_here(self._config, path)}" for path in made]
+            self.lines += [f" no film: {problem}"] if problem else []
+        count = len(self._episodes)
+        pytest.skip(f"replayed {count} episode{'s'[: count != 1]}; a replay has no verdict")
+
+    def _differences(self, found: Replay, design: Design, learned: Any) -> list[str]:
+        """Say what is not as it was when the episodes were lost."""
+        lost, perturbation = self._lost, design.perturbation
+        pairs = [
+            ("planner", lost.planner, found.planner),
+            ("task", lost.task, found.task),
+            ("budget", lost.budget, found.budget),
+            ("perturbation", lost.perturbation, perturbation and perturbation.name),
+            ("versions", _joined(lost.versions), _joined(design.task.versions)),
+            ("weights", lost.weights[:12], weights_digest(learned)[:12]),
+        ]
+        return [
+            f"{what}: {then or 'none'} when these episodes were lost, now {now or 'none'}"
+            for what, then, now in pairs
+            if (then or None) != (now or None)
+        ]
+
+
+def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path], str | None]:
+    """Film every episode of a replay; return animations, and why there are no more."""
+    made: list[Path] = []
+    for episode, (oracle, learned) in found.traces.items():
+        captions = (f"oracle: {_ending(oracle)}", f"learned: {_ending(learned)}")
+        try:
+            film = films.write_films(
+                task,
+                oracle.states,
+                learned.states,
+                folder,
+                name=f"{stem}-episode-{episode}",
+                captions=captions,
+            )
+        except CpgError as error:
+            return made, str(error)
+        made.append(film.animation)
+    return made, None
+
+
+def _ending(trace: EpisodeTrace) -> str:
+    return f"solved at step {trace.steps}" if trace.success else "not solved"
+
+
+def _stem(gate: str) -> str:
+    return Path(lost_episodes.file_name(gate)).stem
+
+
+def _joined(versions: Any) -> str:
+    return ", ".join(f"{name} {found}" for name, found in sorted(versions.items()))
+
+
+def _from_here(config: pytest.Config, path: Path) -> str:
+    """Return a path as it is typed where pytest was started."""
+    try:
+        return Path(os.path.relpath(path, config.invocation_params.dir)).as_posix()
+    # On Windows, from one drive to another.
+    except ValueError:
+        return str(path)

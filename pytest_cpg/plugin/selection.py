@@ -1,0 +1,111 @@
+"""Selection: which tests of those collected are run, by being gates and by what they last said."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.plugin.replay import SessionReplay
+
+# In pytest's cache: verdicts of every gate when it last ran, and what it cost.
+LAST, COSTS = "cpg/last.1", "cpg/costs.1"
+_WANTED = {
+    "inconclusive": ("INCONCLUSIVE",),
+    "bottleneck": ("MODEL BOTTLENECK", "PLANNER BOTTLENECK"),
+}
+
+
+class Selection:
+    """Deselects what --cpg-only, --cpg-skip, --cpg-last or --cpg-replay leave out."""
+
+    def __init__(self, settings: Settings, replay: SessionReplay | None) -> None:
+        self._replay = replay
+        self._last = settings.typed.get("last")
+        self._skips = "skip" in settings.switches
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave gates out, or all that is no gate, or all gates that last said something else."""
+        kept: list[pytest.Item] = []
+        left: list[pytest.Item] = []
+        for item in items:
+            (kept if self._is_kept(config, item) else left).append(item)
+        if self._replay and not config.option.collectonly:
+            self._replay.check_found(is_found=bool(kept))
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = kept
+
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+    ) -> None:
+        """Say why --cpg-last left nothing to run, here or on xdist workers."""
+        if self._last and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            terminalreporter.write_line(f"--cpg-last={self._last}: {_why_none(config)}")
+
+    def _is_kept(self, config: pytest.Config, item: pytest.Item) -> bool:
+        is_gate = item.get_closest_marker("cpg") is not None
+        from pytest_cpg.plugin.item import gate_id
+
+        if self._replay:
+            return is_gate and gate_id(item) == self._replay.gate
+        if self._skips or not is_gate or self._last is None:
+            return is_gate is not self._skips
+        said = remembered(config, LAST).get(gate_id(item), ())
+        return any(verdict in _WANTED[self._last] for verdict in said)
+
+
+def _why_none(config: pytest.Config) -> str:
+    if getattr(config, "cache", None) is None:
+        return (
+            "what gates said is in pytest's cache, and there is none. Leave -p no:cacheprovider "
+            "out, and run the gates first: pytest --cpg-only"
+        )
+    if not remembered(config, LAST):
+        return "no gate said so here, as none has run. Run the gates first: pytest --cpg-only"
+    return "no gate that was collected said so here when it last ran"
+
+
+def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
+    """Return what pytest's cache has of each gate under a name, by gate id."""
+    cache = getattr(config, "cache", None)
+    found = cache.get(name, {}) if cache else {}
+    # Another version may have written something else, or somebody's editor.
+    is_known = {LAST: _are_verdicts, COSTS: _is_cost}[name]
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {gate: said for gate, said in pairs if is_known(said)}
+
+
+def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:
+    """Add to what pytest's cache has of each gate under a name, where that can be written."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return
+    # Pytest's own plugins say that it cannot, and a warning may be an error.
+    with warnings.catch_warnings(action="ignore"), suppress(OSError, ValueError):
+        cache.set(name, {**remembered(config, name), **found})
+
+
+def _are_verdicts(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(verdict, str) for verdict in said)
+
+
+def _is_cost(said: Any) -> bool:
+    """Say whether this is what `costs_of` gives for a gate."""
+    if not isinstance(said, dict) or not _is_number(said.get("oracle_rate"), most=1.0):
+        return False
+    seconds = said.get("seconds_per_episode")
+    return isinstance(seconds, dict) and all(map(_is_number, seconds.values()))
+
+
+def _is_number(value: Any, *, most: float = sys.float_info.max) -> bool:
+    return type(value) in (int, float) and 0 <= value <= most

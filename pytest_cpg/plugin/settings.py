@@ -1,0 +1,291 @@
+"""Settings: options of a session, parsed once at the edge into a frozen value.
+
+An option is taken from the command line, then the environment, then the closest marker that
+gives it, then the ini file, then its default: what is typed for one run wins over what is written
+in a test, and a test over the project's configuration.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+import pytest
+
+from pytest_cpg.plugin.options import OPTIONS, PREFIX, SWITCHES, Option
+
+# What decides a gate, and is asked of all of them alike.
+_OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
+_SIZES = ("episodes", "max_episodes", "stop", "oracle_episodes")
+
+
+class Settings:
+    """What was asked of a whole session.
+
+    Parameters
+    ----------
+    typed : mapping
+        Option name to value, from the command line or the environment; these win over markers.
+    project : mapping
+        Option name to value, from the ini file or the defaults; markers win over these.
+    switches : frozenset of str
+        Names of what was switched on.
+    allow_reruns : bool
+        Whether a gate may be run again by a plugin that repeats failed tests.
+    """
+
+    def __init__(
+        self,
+        typed: Mapping[str, Any],
+        project: Mapping[str, Any],
+        switches: frozenset[str],
+        *,
+        allow_reruns: bool,
+    ) -> None:
+        self.typed, self.project, self.switches = typed, project, switches
+        self.allow_reruns = allow_reruns
+
+    def resolve(self, name: str, marked: Mapping[str, Any]) -> Any:
+        """Return the value of one option for a test with these marker arguments."""
+        return {"session": self.typed, "marker": marked, "project": self.project}[
+            self.source(name, marked)
+        ][name]
+
+    def source(self, name: str, marked: Mapping[str, Any]) -> str:
+        """Return where the value of an option is from: "session", "marker" or "project"."""
+        if name in self.typed:
+            return "session"
+        return "marker" if name in marked else "project"
+
+    def of_session(self, name: str) -> Any:
+        """Return the value of an option that no marker gives."""
+        return self.resolve(name, {})
+
+    @property
+    def deciding(self) -> Mapping[str, Any]:
+        """What was typed and has a part in how a gate ends; outputs and selections have none."""
+        names = {option.name for option in OPTIONS if option.is_for_one_gate} | _OF_ALL_GATES
+        if "quick" in self.switches:
+            names -= {*_SIZES}
+        return {name: value for name, value in self.typed.items() if name in names}
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option on the command line and in the ini file."""
+    group = parser.getgroup("cpg", "gate on the planning gap of a learned world model")
+    for option in OPTIONS:
+        group.addoption(
+            option.flag,
+            dest=f"cpg_{option.name}",
+            type=option.parse,
+            default=None,
+            metavar=option.metavar,
+            help=option.help
+            if option.is_for_one_run
+            else f"{option.help}; also {option.variable} and cpg_{option.name} in the ini file",
+        )
+        if option.is_for_one_run:
+            continue
+        help_text = f"default of {option.flag}: {option.help}"
+        parser.addini(f"cpg_{option.name}", help_text, type=option.kind, default=option.default)
+    for name, help_text in SWITCHES.items():
+        flag = f"--cpg-{name.replace('_', '-')}"
+        group.addoption(flag, dest=f"cpg_{name}", action="store_true", help=help_text)
+    parser.addini(
+        "cpg_allow_reruns",
+        "let plugins that repeat failed tests repeat gates; a gate that is repeated until it "
+        "passes says nothing (default false)",
+        type="bool",
+        default=False,
+    )
+    parser.addini("cpg_strict", f"default of --cpg-strict: {SWITCHES['strict']}", type="bool")
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Read command line, environment and ini file.
+
+    Raises
+    ------
+    pytest.UsageError
+        Naming the place, the value and what is needed.
+    """
+    _check_variables()
+    typed, project = {}, {}
+    for option in OPTIONS:
+        given = config.getoption(f"cpg_{option.name}")
+        if given is not None:
+            typed[option.name] = given
+        project[option.name] = option.default
+        if option.is_for_one_run:
+            continue
+        text = os.environ.get(option.variable)
+        if given is None and text:
+            typed[option.name] = _parsed(option, text, option.variable)
+        project[option.name] = _ini_value(config, option)
+    switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
+    _check_switches(switches, typed)
+    _check_overruled({*switches, *typed}, config.invocation_params.args)
+    _check_baseline(config, typed, switches)
+    for switch in ("quick", "plan", "skip"):
+        if switch in switches:
+            check_is_typed(config, f"--cpg-{switch}", require=(project | typed)["require"])
+    if _from_ini(config, "cpg_strict", "Give true or false"):
+        switches.add("strict")
+    allow_reruns = bool(_from_ini(config, "cpg_allow_reruns", "Give true or false"))
+    return Settings(typed, project, frozenset(switches), allow_reruns=allow_reruns)
+
+
+def _check_variables() -> None:
+    """Refuse a variable of the environment that bears our prefix and means nothing."""
+    asked = sorted(name for name in os.environ if name.startswith(PREFIX))
+    if not asked:
+        return
+    from pytest_cpg.machine.processors import SHARERS
+
+    known = {option.variable for option in OPTIONS if not option.is_for_one_run}
+    # The one is set for worker processes, which may start a session of their own.
+    unknown = [name for name in asked if name not in (*known, SHARERS)]
+    if not unknown:
+        return
+    from pytest_cpg.contracts.lookup import did_you_mean
+
+    name = unknown[0]
+    asked_of = name.removeprefix(PREFIX).lower()
+    # Those of one run have no variable.
+    if asked_of in {*SWITCHES, *(option.name for option in OPTIONS)}:
+        flag = f"--cpg-{asked_of.replace('_', '-')}"
+        raise pytest.UsageError(f"{name} in the environment has no effect. Type {flag}.")
+    raise pytest.UsageError(
+        f"{name} in the environment names no option. {did_you_mean(name, known)}"
+    )
+
+
+# What decides some options itself, why, and which.
+_OVERRULED = {
+    "quick": ("a smoke test runs two episodes of every arm", _SIZES),
+    "plan": ("a plan has no results to write", ("json", "md", "html")),
+    "replay": ("a replay is of the episodes that were lost", ("seed", *_SIZES)),
+}
+
+
+def _check_overruled(asked: Set[str], words: Iterable[object]) -> None:
+    """Refuse what is typed beside something that overrules it.
+
+    Not what is set for more than this run, in addopts or the environment.
+    """
+    typed = {str(word).partition("=")[0] for word in words}
+    for switch, (why, names) in _OVERRULED.items():
+        for option in OPTIONS:
+            if switch in asked and option.name in names and option.flag in typed:
+                raise pytest.UsageError(
+                    f"--cpg-{switch} and {option.flag}: {why}. Leave one of them out."
+                )
+
+
+# Pairs of which one leaves nothing to the other, and what to do.
+_CLASHES = (
+    ("plan", "update_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
+    ("plan", "prune_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
+    ("quick", "update_baseline", "a smoke test is no result to accept"),
+    ("plan", "render", "--cpg-plan runs nothing, and there is nothing to film"),
+    ("quick", "plan", "--cpg-plan runs nothing, quick or not"),
+    ("resume", "no_cache", "what is resumed is in the cache"),
+    ("resume", "quick", "a smoke test is never resumed"),
+    ("only", "skip", "no test is a gate and none"),
+    ("skip", "plan", "there is no gate to plan"),
+)
+
+
+def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
+    for first, second, why in _CLASHES:
+        if {first, second} <= switches:
+            flags = " and ".join(f"--cpg-{name.replace('_', '-')}" for name in (first, second))
+            raise pytest.UsageError(f"{flags}: {why}. Leave one of them out.")
+    if "force" in switches and not switches & {"update_baseline", "prune_baseline"}:
+        raise pytest.UsageError(
+            "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
+            "--cpg-prune-baseline"
+        )
+    for switch in ("quick", "plan", "update_baseline", "prune_baseline", "skip", "resume"):
+        if switch in switches and "replay" in typed:
+            raise pytest.UsageError(
+                f"--cpg-replay and --cpg-{switch.replace('_', '-')}: a replay compares nothing. "
+                f"Leave one of them out."
+            )
+    for name in ("json", "md", "html"):
+        if "replay" in typed and typed.get(name):
+            raise pytest.UsageError(
+                f"--cpg-replay and --cpg-{name}: a replay has no results to write. Leave one of "
+                f"them out."
+            )
+    if "skip" in switches and typed.get("last"):
+        raise pytest.UsageError(
+            "--cpg-skip and --cpg-last: gates are left out and wanted. Leave one of them out."
+        )
+    if "skip" in switches and typed.get("require"):
+        raise pytest.UsageError(
+            "--cpg-skip and --cpg-require: what is left out cannot be required. Leave one of them "
+            "out."
+        )
+    if "quick" in switches and typed.get("require", "0") not in ("", "0"):
+        raise pytest.UsageError(
+            "--cpg-quick and --cpg-require: a smoke test judges no gate. Leave one of them out."
+        )
+
+
+def is_in_ci() -> bool:
+    """Say whether nobody watches this session."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def check_is_typed(config: pytest.Config, *spellings: str, require: str) -> None:
+    """Refuse in CI an option that leaves gates without a verdict and is not typed there."""
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or require == "0" or not is_in_ci():
+        return
+    if not {*spellings} & {*map(str, config.invocation_params.args)}:
+        raise pytest.UsageError(
+            f"{spellings[0]} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
+            f"verdict. Take it out there, or type it where it is meant."
+        )
+
+
+def _check_baseline(config: pytest.Config, typed: Mapping[str, Any], switches: Set[str]) -> None:
+    """Refuse a baseline that is asked for, and is not there to compare with."""
+    if "baseline" not in typed or "update_baseline" in switches:
+        return
+    path = config.rootpath / typed["baseline"]
+    if not path.exists():
+        is_typed = config.getoption("cpg_baseline") is not None
+        place = "--cpg-baseline" if is_typed else f"{PREFIX}BASELINE"
+        raise pytest.UsageError(
+            f"{place}={typed['baseline']}: there is no file {path}. Correct the path, which "
+            f"is from the root directory, leave it out, or add --cpg-update-baseline to write it."
+        )
+
+
+def _parsed(option: Option, value: Any, place: str) -> Any:
+    try:
+        return option.parse(value)
+    except ArgumentTypeError as error:
+        raise pytest.UsageError(f"{place}: {error}") from None
+
+
+def _ini_value(config: pytest.Config, option: Option) -> Any:
+    name = f"cpg_{option.name}"
+    value = _from_ini(config, name, f"Give {option.help}")
+    # A default may stand for nothing, which cannot be asked for.
+    if value == option.default:
+        return value
+    return _parsed(option, value, f"{name} in {config.inipath or 'the ini file'}")
+
+
+def _from_ini(config: pytest.Config, name: str, cure: str) -> Any:
+    """Return a value of the ini file; pytest's own message would name neither file nor setting."""
+    try:
+        return config.getini(name)
+    except (TypeError, ValueError, pytest.UsageError) as error:
+        place = f"{name} in {config.inipath or 'the ini file'}"
+        raise pytest.UsageError(f"{place}: {error}. {cure}.") from None

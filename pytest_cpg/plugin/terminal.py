@@ -1,0 +1,53 @@
+"""Terminal: where a running gate shows its progress, past pytest's capture."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import pytest
+
+from pytest_cpg.gates.notation import for_log
+from pytest_cpg.render.progress import LiveLine, LogLines, Watch
+
+
+def watch_on(config: pytest.Config, note: Callable[[str], None]) -> Watch:
+    """Return what shows a running gate: live on a terminal, line by line in a verbose log.
+
+    Parameters
+    ----------
+    note : callable
+        Told what is running, for the summary of an interrupted session.
+    """
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    show: LiveLine | LogLines | None = None
+    if reporter is not None and reporter.isatty and config.get_verbosity() >= 0:
+        show = LiveLine(lambda text: _write_raw(config, text), lambda: _free_columns(config))
+    elif reporter is not None and config.get_verbosity() > 0:
+        show = LogLines(lambda text: write_line(config, text))
+    return Watch(note, show)
+
+
+def _write_raw(config: pytest.Config, text: str) -> None:
+    # Past the terminal writer, which would count escape codes as columns.
+    with _uncaptured(config):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def write_line(config: pytest.Config, text: str) -> None:
+    """Print a line past pytest's capture, at once: whatever is left would be captured, or lost."""
+    with _uncaptured(config):
+        config.get_terminal_writer().line(for_log(text))
+        config.get_terminal_writer().flush()
+
+
+def _free_columns(config: pytest.Config) -> int:
+    terminal = config.get_terminal_writer()
+    return terminal.fullwidth - terminal.width_of_current_line - 1
+
+
+def _uncaptured(config: pytest.Config) -> AbstractContextManager[None]:
+    capture = config.pluginmanager.getplugin("capturemanager")
+    return capture.global_and_fixture_disabled() if capture else nullcontext()

@@ -1,0 +1,286 @@
+"""Films: two episodes from the same start, side by side, as an animation and as a film strip.
+
+A task of your own is filmed if it has a method ``render(states [B, S]) -> frames [B, H, W, 3]``,
+uint8, that draws its states.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from pytest_cpg.contracts import ComponentError, CpgError, FloatArray, IntArray, Task
+from pytest_cpg.machine.files import replace_file
+from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, Frames
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# A film has at most one frame more.
+_INTERVALS = 100
+# Seconds that a frame is shown. Viewers slow a GIF down whose frames are shorter; where a step
+# takes longer, as in a grid, real time would be tiresome.
+_SHORTEST, _LONGEST, _LAST = 0.02, 0.2, 1.5
+# Frames in a row of the strip, and how many times smaller than in the animation.
+_COLUMNS, _REDUCTION = 8, 2
+# Pixels.
+_GAP, _LINE, _FONT_SIZE = 8, 20, 13
+_PAPER, _INK, _FAINT = "#ffffff", "#1d2939", "#667085"
+# Letters; there is no room for more.
+_LONGEST_CAPTION = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Films:
+    """Where the films of two episodes are.
+
+    Attributes
+    ----------
+    animation : Path
+        A GIF; the shorter episode stays on its last frame.
+    strip : Path
+        A PNG with a row of frames for each episode, evenly spaced over its own steps.
+    """
+
+    animation: Path
+    strip: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Episode:
+    """What is shown of one episode.
+
+    Attributes
+    ----------
+    caption : str
+    shots : mapping
+        Images by step.
+    filmed, picked : list of int
+        Steps in the animation and in the strip.
+    """
+
+    caption: str
+    shots: Mapping[int, Image.Image]
+    filmed: Sequence[int]
+    picked: Sequence[int]
+
+
+def check_can_render() -> None:
+    """Raise ComponentError unless films can be put together here."""
+    try:
+        import PIL  # noqa: F401 - other functions use it
+    except ModuleNotFoundError as error:
+        if error.name != "PIL":
+            raise
+        raise ComponentError('films need Pillow: pip install "pytest-cpg[render]"') from error
+
+
+def write_films(
+    task: Task,
+    oracle_states: FloatArray,
+    learned_states: FloatArray,
+    folder: Path,
+    *,
+    name: str,
+    captions: tuple[str, str],
+) -> Films:
+    """Write ``name.gif`` and ``name.png`` into a folder, which is made if need be.
+
+    The same arguments give the same bytes on one machine.
+
+    Parameters
+    ----------
+    oracle_states, learned_states : array [T, S], array [U, S]
+        Every state of the two arms' episodes, from the start on.
+    captions : two of str
+        Shown above the oracle arm's episode, on the left, and above the learned arm's; cut to fit.
+
+    Raises
+    ------
+    ComponentError
+        When the task has no frames, or there is nothing to draw them with.
+    CpgError
+        When a file cannot be written.
+    """
+    check_can_render()
+    arms = (oracle_states, learned_states)
+    for states in arms:
+        if states.ndim != 2 or not len(states):
+            raise ValueError(f"need states of shape [T, S], T > 0, got shape {states.shape}")
+    times, seconds = _pace(max(map(len, arms)) - 1, task.control_period)
+    filmed = [np.minimum(times, len(states) - 1) for states in arms]
+    picked = [_spread(len(states)) for states in arms]
+    shots = _shots(task, arms, [np.union1d(*both) for both in zip(filmed, picked, strict=True)])
+    episodes = [
+        _Episode(caption=caption, shots=shown, filmed=steps.tolist(), picked=few.tolist())
+        for caption, shown, steps, few in zip(captions, shots, filmed, picked, strict=True)
+    ]
+    films = Films(animation=folder / f"{name}.gif", strip=folder / f"{name}.png")
+    _write(films.animation, _gif(_animation(episodes), seconds))
+    _write(films.strip, _png(_strip(episodes)))
+    return films
+
+
+def _pace(end: int, period: float) -> tuple[IntArray, float]:
+    """Return the steps that are filmed, of 0 to ``end``, and how many seconds each is shown."""
+    every = max(1, math.ceil(end / _INTERVALS))
+    if period > 0:
+        every = max(every, math.ceil(_SHORTEST / period))
+    seconds = min(_LONGEST, max(_SHORTEST, every * period))
+    return np.append(np.arange(0, end, every), end), seconds
+
+
+def _spread(states: int) -> IntArray:
+    """Return the steps in an episode's row of the strip: its first, its last, some between."""
+    return np.unique(np.linspace(0, states - 1, _COLUMNS).round().astype(np.int64))
+
+
+def _shots(
+    task: Task, arms: Sequence[FloatArray], steps: Sequence[IntArray]
+) -> list[dict[int, Image.Image]]:
+    """Return each arm's images at its steps, all of one size, by step."""
+    from PIL import Image, ImageOps
+
+    size = (WIDTH, HEIGHT)
+    frames = _frames(task, np.concatenate([arm[few] for arm, few in zip(arms, steps, strict=True)]))
+    # Its average keeps thin lines when a frame shrinks, and its squares when it grows.
+    box = Image.Resampling.BOX
+    images = iter(
+        ImageOps.pad(Image.fromarray(frame), size, method=box, color=_PAPER) for frame in frames
+    )
+    return [{int(step): next(images) for step in few} for few in steps]
+
+
+def _frames(task: Task, states: FloatArray) -> Frames:
+    """Return what a task draws of states [B, S], checked: [B, H, W, 3]."""
+    frames = np.asarray(_renderer(task)(states))
+    shape = frames.shape
+    if (len(shape), shape[:1], shape[3:]) != (4, (len(states),), (3,)) or not frames.size:
+        raise ComponentError(
+            f"task {task.name!r}: render must map states {states.shape} to frames "
+            f"[{len(states)}, H, W, 3], got shape {shape}"
+        )
+    if frames.dtype != np.uint8:
+        raise ComponentError(
+            f"task {task.name!r}: render must return uint8, 0 to 255, got {frames.dtype}"
+        )
+    return frames
+
+
+def _renderer(task: Task) -> Callable[[FloatArray], Frames]:
+    """Return what maps states [B, S] of a task to frames [B, H, W, 3]."""
+    render = getattr(task, "render", None)
+    if callable(render):
+        return cast("Callable[[FloatArray], Frames]", render)
+    raise ComponentError(
+        f"task {task.name!r} has no pictures: give it render(states [B, S]) -> "
+        f"frames [B, H, W, 3], uint8"
+    )
+
+
+def _animation(episodes: Sequence[_Episode]) -> list[Image.Image]:
+    """Return the animation's images: the episodes side by side, each below its caption."""
+    images = []
+    for steps in zip(*(episode.filmed for episode in episodes), strict=True):
+        image = _blank(columns=len(episodes), rows=1, size=(WIDTH, HEIGHT))
+        for column, (episode, step) in enumerate(zip(episodes, steps, strict=True)):
+            left = _GAP + column * (WIDTH + _GAP)
+            _letter(image, (left, 0), episode.caption, width=WIDTH)
+            _place(image, (left, _LINE), episode.shots[step], step)
+        images.append(image)
+    return images
+
+
+def _strip(episodes: Sequence[_Episode]) -> Image.Image:
+    """Return the film strip: a row of images for each episode, below its caption."""
+    width, height = WIDTH // _REDUCTION, HEIGHT // _REDUCTION
+    image = _blank(columns=_COLUMNS, rows=len(episodes), size=(width, height))
+    for row, episode in enumerate(episodes):
+        top = row * (2 * _LINE + height + _GAP)
+        _letter(image, (_GAP, top), episode.caption, width=image.width - 2 * _GAP)
+        for column, step in enumerate(episode.picked):
+            left = _GAP + column * (width + _GAP)
+            _place(image, (left, top + _LINE), episode.shots[step].reduce(_REDUCTION), step)
+    return image
+
+
+def _blank(*, columns: int, rows: int, size: tuple[int, int]) -> Image.Image:
+    """Return paper for shots of one size, with room for captions above and steps below."""
+    from PIL import Image
+
+    width = columns * (size[0] + _GAP) + _GAP
+    height = rows * (size[1] + 2 * _LINE + _GAP) - _GAP
+    return Image.new("RGB", (width, height), _PAPER)
+
+
+def _place(image: Image.Image, corner: tuple[int, int], shot: Image.Image, step: int) -> None:
+    """Put a shot at its left top corner, with its step below."""
+    left, top = corner
+    image.paste(shot, corner)
+    _letter(image, (left, top + shot.height), f"step {step}", width=shot.width, colour=_FAINT)
+
+
+def _letter(
+    image: Image.Image, corner: tuple[int, int], text: str, *, width: int, colour: str = _INK
+) -> None:
+    """Write one line of text from its left top corner, cut to a width in pixels."""
+    from PIL import ImageDraw, ImageFont
+
+    font = ImageFont.load_default(_FONT_SIZE)
+    # Half a character, or a line's end, cannot be drawn.
+    text = "".join(one if one.isprintable() else " " for one in text[:_LONGEST_CAPTION])
+    if font.getlength(text) > width:
+        end = bisect_right(
+            range(len(text)), float(width), key=lambda end: font.getlength(f"{text[:end]}...")
+        )
+        text = f"{text[: end - 1]}..."
+    left, top = corner
+    # At the line's middle.
+    ImageDraw.Draw(image).text((left, top + _LINE / 2), text, fill=colour, font=font, anchor="lm")
+
+
+def _gif(images: Sequence[Image.Image], seconds: float) -> bytes:
+    """Encode images that are shown for some seconds each, all in the same 256 colours."""
+    from PIL import Image
+
+    reel = Image.fromarray(np.concatenate([np.asarray(image) for image in images]))
+    # The other methods spend all colours on the sky and have none left for a small goal.
+    colours = reel.quantize(256, method=Image.Quantize.MAXCOVERAGE)
+    # Without dithering, what does not move stays the same and takes no room.
+    first, *others = (image.quantize(palette=colours, dither=Image.Dither.NONE) for image in images)
+    durations = [*([seconds] * len(others)), _LAST]
+    file = io.BytesIO()
+    first.save(
+        file,
+        format="GIF",
+        save_all=True,
+        append_images=others,
+        duration=[10 * round(100 * one) for one in durations],
+        loop=0,
+    )
+    return file.getvalue()
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, format="PNG", optimize=True)
+    return file.getvalue()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file, and its folder if need be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content)
+    except OSError as error:
+        raise CpgError(f"cannot write the film {path}: {error.strerror}") from None

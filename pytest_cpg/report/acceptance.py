@@ -1,0 +1,225 @@
+"""Acceptance: which results of a session go into the baseline, and what it says of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.compare import (
+    Baseline,
+    BaselineError,
+    Label,
+    missing,
+    pruned,
+    updated,
+)
+from pytest_cpg.report.baseline import GitState, git_state, load, update
+from pytest_cpg.report.ledger import Finding, Ledger, comparison_name, named
+from pytest_cpg.stats import fewest_significant_losses
+
+
+def baseline_findings(
+    ledger: Ledger,
+    path: Path,
+    switches: frozenset[str],
+    *,
+    root: Path,
+    in_ci: bool,
+    asked: Collection[Path] | None,
+    is_ignored: Callable[[Path], bool] | None = None,
+    all_collected: bool = True,
+    missing_fails: bool = False,
+) -> list[Finding]:
+    """Accept what was asked to be accepted, and return what there is to say of the baseline.
+
+    Parameters
+    ----------
+    path : Path
+        The baseline file.
+    switches : frozenset of str
+        ``"update_baseline"``, ``"prune_baseline"``, ``"force"``.
+    root : Path
+        The project's folder.
+    in_ci : bool
+        Whether this runs unattended, where accepting is refused.
+    asked : collection of Path or None
+        Files and folders that pytest was asked for; None for the whole project.
+    is_ignored : callable, optional
+        Says whether pytest was told to leave out a file; None where it was told of none.
+    all_collected : bool
+        Whether no file was skipped and none could not be imported.
+    missing_fails : bool
+        Whether an accepted gate that is gone fails the session.
+    """
+    try:
+        baseline = load(path) or Baseline()
+        unseen = _unseen(baseline, root, asked, is_ignored)
+        gone = tuple(missing(baseline, {*ledger.known, *unseen}, measured=_measured(ledger)))
+        found = []
+        if "update_baseline" in switches:
+            found += _accept(ledger, path, root, is_forced="force" in switches, in_ci=in_ci)
+        if "prune_baseline" in switches:
+            gone = tuple(
+                name
+                for name in gone
+                if _is_gone_for_good(name, ledger, root, all_collected=all_collected)
+            )
+            return found + _prune(path, gone, is_forced="force" in switches, in_ci=in_ci)
+    except BaselineError as error:
+        return [Finding(str(error), fails=True)]
+    left_out = [gate for gate in missing(baseline, set(ledger.known)) if unseen.get(gate)]
+    if left_out:
+        found.append(Finding(f"baseline: not collected, as files are ignored: {named(left_out)}"))
+    if gone:
+        found.append(
+            Finding(
+                f"baseline: {Label.MISSING}, accepted once and not collected: {named(gone)}; "
+                f"--cpg-prune-baseline drops what is gone for good",
+                fails=missing_fails,
+            )
+        )
+    return found
+
+
+def _unseen(
+    baseline: Baseline,
+    root: Path,
+    asked: Collection[Path] | None,
+    is_ignored: Callable[[Path], bool] | None,
+) -> dict[str, bool]:
+    """Return the accepted gates that may be where pytest did not look, and whether it ignored them.
+
+    Where pytest was not asked for a file, its gates are gone if it is; a gate with an id of its own
+    may be in any file.
+    """
+    if asked is None and is_ignored is None:
+        return {}
+    folders, unseen = (root,) if asked is None else asked, {}
+    for gate in baseline.gates:
+        file, is_node, _ = gate.partition("[")[0].partition("::")
+        path = root / file
+        is_left_out = is_ignored is not None and is_ignored(path)
+        if not is_node:
+            unseen[gate] = asked is None
+        elif path.exists() and (is_left_out or not any(map(path.is_relative_to, folders))):
+            unseen[gate] = is_left_out
+    return unseen
+
+
+def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: bool) -> bool:
+    """Say whether a gate's file is gone, or was collected without it.
+
+    A file without any gate may have been skipped as a whole, and a gate with an id of its own may
+    be in any file.
+    """
+    file, is_node, _ = name.partition("[")[0].partition("::")
+    if not is_node:
+        return all_collected
+    if not (root / file).exists():
+        return True
+    return any(gate.startswith(f"{file}::") for gate in ledger.known)
+
+
+def _measured(ledger: Ledger) -> list[str]:
+    """Return the comparisons of every test that ran to its end."""
+    return [
+        comparison_name(gate, number)
+        for gate, entry in ledger.entries.items()
+        if entry.outcome in ("passed", "xfailed")
+        for number, _ in enumerate(entry.judgements, 1)
+    ]
+
+
+def _accept(
+    ledger: Ledger, path: Path, root: Path, *, is_forced: bool, in_ci: bool
+) -> list[Finding]:
+    state = git_state(root, besides=path)
+    refusal = None if is_forced else _refusal(state, in_ci=in_ci)
+    if refusal is not None:
+        return [refusal]
+    accepted, refused, checks = [], [], []
+    for gate, entry in ledger.entries.items():
+        for number, judgement in enumerate(entry.judgements, 1):
+            name = comparison_name(gate, number)
+            if judgement.read().is_aa:
+                checks.append(name)
+            elif (judgement.reason is None and entry.outcome == "passed") or is_forced:
+                accepted.append(BaselineGate.of(name, judgement.read(), commit=state.commit))
+            else:
+                refused.append(name)
+    found = []
+    if accepted:
+        update(path, lambda baseline: updated(baseline, accepted))
+        where = f" @ {state.commit}" if state.commit else f" ({state.note})"
+        names = named([gate.id for gate in accepted])
+        found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
+        found += _cannot_regress(accepted)
+    if refused:
+        found.append(
+            Finding(
+                f"baseline: {named(refused)} not accepted, as the test did not pass; "
+                f"--cpg-force accepts it all the same",
+                fails=True,
+            )
+        )
+    if checks:
+        text = f"baseline: {named(checks)} not accepted: an A/A check has no model to accept"
+        found.append(Finding(text, fails=True))
+    if not accepted and not refused and not checks:
+        found.append(Finding("baseline: no gate was measured, none accepted", fails=True))
+    return found
+
+
+def _cannot_regress(accepted: Sequence[BaselineGate]) -> list[Finding]:
+    """Name accepted gates that solve so few starts that chance explains the loss of all of them."""
+    least = {gate.level: fewest_significant_losses(level=gate.level) for gate in accepted}
+    few = [
+        gate
+        for gate in accepted
+        if gate.design.metric == "success" and gate.learned_arm[0] < least[gate.level]
+    ]
+    if not few:
+        return []
+    names = named(
+        [f"{gate.id} ({gate.learned_arm[0]} solved, {least[gate.level]} needed)" for gate in few]
+    )
+    return [
+        Finding(
+            f"baseline: {names} can never read REGRESSED on these starts: chance explains the loss "
+            f"of so few"
+        )
+    ]
+
+
+def _prune(path: Path, gone: Sequence[str], *, is_forced: bool, in_ci: bool) -> list[Finding]:
+    if in_ci and not is_forced:
+        return [_IN_CI]
+    if not gone:
+        return [Finding("baseline: nothing to prune")]
+    update(path, lambda baseline: pruned(baseline, set(baseline.gates) - set(gone)))
+    return [Finding(f"baseline: {named(gone)} dropped from {path.name}")]
+
+
+_IN_CI = Finding(
+    "baseline: not written, as this is CI, where nobody looks at what is accepted; write it where "
+    "you can commit it, or use --cpg-force",
+    fails=True,
+)
+
+
+def _refusal(state: GitState, *, in_ci: bool) -> Finding | None:
+    """Return why nothing may be accepted here, if so."""
+    if in_ci:
+        return _IN_CI
+    if state.dirty:
+        return Finding(
+            f"baseline: not written, as {named(state.dirty)} not committed, and nobody could tell "
+            f"later what was accepted; commit first, or use --cpg-force",
+            fails=True,
+        )
+    return None
+
+
+def _shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)

@@ -1,0 +1,344 @@
+"""Ledger: which gates a session planned, and what each of them reported.
+
+Runs in the process that prints the summary. What a test measured arrives as one JSON string, so
+that it survives the way from an xdist worker; nothing else crosses that border.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.planning_gap.compare import Comparison
+    from pytest_cpg.gates.planning_gap.result import GateResult
+
+
+_MOST_NAMED = 5
+# As pytest words it.
+_EMPTY_SET = "got empty parameter set"
+
+
+class Report(Protocol):
+    """A test report of pytest, as far as it is read here."""
+
+    longrepr: Any
+
+    @property
+    def when(self) -> str | None:
+        """The phase: ``"setup"``, ``"call"`` or ``"teardown"``."""
+        ...
+
+    @property
+    def passed(self) -> bool:
+        """Whether this phase passed."""
+        ...
+
+    @property
+    def failed(self) -> bool:
+        """Whether this phase failed."""
+        ...
+
+    @property
+    def skipped(self) -> bool:
+        """Whether this phase was skipped, or failed as expected."""
+        ...
+
+
+Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped", "xfailed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One comparison of a gate and what it means for the test.
+
+    Attributes
+    ----------
+    result : str
+        `GateResult.to_json`.
+    reason : str or None
+        Why the test fails; None when the result is accepted.
+    max_verdict : str
+        The worst verdict that the test accepts.
+    drift : str or None
+        `Comparison.to_json` with the baseline; None when nothing was compared.
+    drift_fails : bool
+        Whether the test fails for a result that is worse than the accepted one.
+    films : tuple of str
+        Animations of lost episodes, from the root directory.
+    film_problem : str or None
+        Why there are no more of them.
+    """
+
+    result: str
+    reason: str | None
+    max_verdict: str
+    drift: str | None = None
+    drift_fails: bool = False
+    films: tuple[str, ...] = ()
+    film_problem: str | None = None
+
+    def read(self) -> GateResult:
+        """Return the result."""
+        from pytest_cpg.gates.planning_gap.result import GateResult
+
+        return GateResult.from_json(self.result)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison with the baseline."""
+        if self.drift is None:
+            return None
+        from pytest_cpg.gates.planning_gap.compare import Comparison
+
+        return Comparison.from_json(self.drift)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One statement about several gates, or about the baseline.
+
+    Attributes
+    ----------
+    text : str
+        Of any length; wrapped where it is printed.
+    fails : bool
+        Whether the session fails for it.
+    """
+
+    text: str
+    fails: bool = False
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{shown}{more}"
+
+
+def comparison_name(gate: str, number: int) -> str:
+    """Return the name of a gate's comparison ``number``, counted from 1."""
+    return gate if number == 1 else f"{gate} #{number}"
+
+
+def dump(judgements: Iterable[Judgement]) -> str:
+    """Return one JSON string for a report."""
+    return json.dumps([asdict(judgement) for judgement in judgements])
+
+
+def load(text: str) -> tuple[Judgement, ...]:
+    """Rebuild judgements from `dump`."""
+    return tuple(
+        Judgement(**{**values, "films": tuple(values["films"])}) for values in json.loads(text)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What became of one gate: its comparisons, and as text what it measured without judging it.
+
+    Attributes
+    ----------
+    is_refused : bool
+        Whether the test failed by what it measured, whatever became of that.
+    is_quarantined : bool
+        Whether a test that failed as expected was run, and fails the day that it passes.
+    attempt : int
+        How often the test had been run by then, this time included.
+    earlier : tuple of str
+        What each attempt before that found.
+    """
+
+    outcome: Outcome
+    judgements: tuple[Judgement, ...] = ()
+    measurements: tuple[str, ...] = ()
+    detail: str = ""
+    is_refused: bool = False
+    is_quarantined: bool = False
+    attempt: int = 1
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> str:
+        """What the gate found in a few words: its verdicts, or how it ended."""
+        return ", ".join(judgement.read().verdict for judgement in self.judgements) or self.outcome
+
+    @property
+    def fails(self) -> bool:
+        """Whether the session fails for it."""
+        return self.outcome in ("failed", "error")
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the test is said to have ended well, and failed or measured nothing."""
+        is_measured = self.judgements or self.measurements
+        if self.outcome == "passed":
+            return self.is_refused or not is_measured
+        return self.outcome == "skipped" and self.is_refused
+
+    @property
+    def is_excused(self) -> bool:
+        """Whether the test failed as expected, and nobody would notice if it did not."""
+        return self.outcome == "xfailed" and not (self.is_quarantined or self.is_empty)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the gate gave a verdict; a smoke test and a measurement give none."""
+        results = [judgement.read() for judgement in self.judgements]
+        is_about_model = any(not (result.is_smoke or result.is_aa) for result in results)
+        return is_about_model and not self.is_excused
+
+    @property
+    def is_aa(self) -> bool:
+        """Whether it is an A/A check."""
+        return any(judgement.read().is_aa for judgement in self.judgements)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there were no parameters to run the gate with."""
+        return self.detail == _EMPTY_SET
+
+
+def entry_of(report: Report) -> Entry | None:
+    """Return what this phase of a gate's test says about the gate, if anything."""
+    measured: dict[str, Any] = {
+        "judgements": load(getattr(report, "pytest_cpg_judgements", "[]")),
+        "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
+        "is_refused": getattr(report, "pytest_cpg_is_refused", False),
+        "is_quarantined": getattr(report, "pytest_cpg_is_quarantined", False),
+        "attempt": getattr(report, "pytest_cpg_attempt", 1),
+    }
+    if report.skipped:
+        outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
+        why = getattr(report, "wasxfail", str(report.longrepr))
+        return Entry(outcome=outcome, detail=_EMPTY_SET if _EMPTY_SET in why else "", **measured)
+    if report.when == "call":
+        if report.passed:
+            return Entry(outcome="passed", **measured)
+        # What a comparison failed for, it says itself.
+        is_said = any(judgement.reason for judgement in measured["judgements"])
+        return Entry(outcome="failed", detail="" if is_said else _first_line(report), **measured)
+    if report.failed:
+        detail = f"error in {report.when}: {_first_line(report)}"
+        return Entry(outcome="error", detail=detail, **measured)
+    return None
+
+
+def _first_line(report: Report) -> str:
+    """Return what went wrong, as pytest's own short summary would say it."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = (crash.message if crash else str(report.longrepr)).strip().splitlines()
+    # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".
+    return (
+        re.sub(r"^(?:[\w.]*\.)?(\w+: )", r"\1", lines[0]).removeprefix("Failed: ") if lines else ""
+    )
+
+
+# What is in no report.
+_SHARED = ("planned", "collected", "deselected", "groups", "late")
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Every gate of the session, in the order of collection.
+
+    Attributes
+    ----------
+    planned : dict
+        Gate id of every gate that has to report; the order counts, values are unused.
+    clashes : set
+        Gate ids that two collected tests share.
+    entries : dict
+        What was reported, by gate id.
+    collected : dict
+        Gate id of every gate that pytest collected; values are unused.
+    deselected : dict
+        Gate id of every gate that was collected and not selected; values are unused.
+    groups : dict
+        The recipe of every gate that is one checkpoint of one, by gate id.
+    late : dict
+        Gate id of every gate whose test compared after its end; values are unused.
+    findings : tuple of Finding
+        What the gates say together, once the session is over.
+    running : dict
+        What a gate that has begun is doing, by gate id; shown when the session is interrupted.
+    are_workers_cut : bool
+        Whether xdist workers were interrupted, of which it is not known what they were doing.
+    """
+
+    planned: dict[str, None] = field(default_factory=dict)
+    clashes: set[str] = field(default_factory=set)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    running: dict[str, str] = field(default_factory=dict)
+    collected: dict[str, None] = field(default_factory=dict)
+    deselected: dict[str, None] = field(default_factory=dict)
+    groups: dict[str, str] = field(default_factory=dict)
+    late: dict[str, None] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    are_workers_cut: bool = False
+
+    def plan(self, gates: Iterable[str]) -> None:
+        """Note gates that the session has to report on."""
+        gates = list(gates)
+        self.clashes.update(gate for gate in gates if gates.count(gate) > 1)
+        self.planned.update(dict.fromkeys(gates))
+
+    def share(self) -> dict[str, dict[str, Any]]:
+        """Return which gates there are, as an xdist worker tells it."""
+        return {name: getattr(self, name) for name in _SHARED}
+
+    def learn(self, shared: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take over what a worker shares."""
+        for name, gates in shared.items():
+            getattr(self, name).update(gates)
+
+    def report(self, gate: str, entry: Entry) -> None:
+        """Note what a phase of a gate's test reported.
+
+        The worst phase decides the outcome, and the last attempt that measured anything.
+        """
+        before = self.entries.get(gate)
+        if before is None:
+            self.entries[gate] = entry
+        elif entry.attempt > before.attempt and (entry.judgements or entry.measurements):
+            self.entries[gate] = replace(entry, earlier=(*before.earlier, before.found))
+        elif entry.fails:
+            self.entries[gate] = replace(
+                entry,
+                judgements=entry.judgements or before.judgements,
+                measurements=entry.measurements or before.measurements,
+                earlier=before.earlier,
+            )
+        self.running.pop(gate, None)
+
+    @property
+    def fails(self) -> bool:
+        """Whether a gate failed or was not judged, or the gates fail together."""
+        has_failed = any(entry.fails for entry in self.entries.values())
+        is_unjudged = bool(self.missing or self.late)
+        return has_failed or is_unjudged or any(one.fails for one in self.findings)
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Ids of all gates, planned or reported."""
+        return tuple({**self.planned, **dict.fromkeys(self.entries)})
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Ids of gates that were planned and did not report."""
+        return tuple(gate for gate in self.planned if gate not in self.entries)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Ids of all gates that exist, run or not."""
+        return tuple({**self.planned, **self.collected, **self.deselected})
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Ids of gates that were collected, and neither planned nor deselected."""
+        left = {*self.planned, *self.deselected}
+        return tuple(gate for gate in self.collected if gate not in left)

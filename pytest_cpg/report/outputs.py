@@ -1,0 +1,105 @@
+"""Outputs: the files that a session writes for machines and people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pytest_cpg.report.document import ReportError, read, write, write_text
+from pytest_cpg.report.ledger import Finding
+
+_Writer: TypeAlias = Callable[[Path, Mapping[str, Any], "Outputs"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """Where a session's report goes; None for nowhere.
+
+    Attributes
+    ----------
+    json, md, html : Path or None
+        The report, a comment for a pull request, and a page with figures.
+    step_summary : Path or None
+        The summary of a job in GitHub Actions, which is added to.
+    history : tuple of Path
+        Reports of earlier sessions, oldest first, for the page.
+    root : Path
+        The root directory, where the page finds films.
+    """
+
+    json: Path | None = None
+    md: Path | None = None
+    html: Path | None = None
+    step_summary: Path | None = None
+    history: tuple[Path, ...] = ()
+    root: Path = field(default_factory=Path)
+
+
+def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path) -> list[Finding]:
+    """Write what was asked for, and say where it is; what cannot be written fails the session.
+
+    Parameters
+    ----------
+    document : mapping
+        From `pytest_cpg.report.document.document`.
+    folder : Path
+        Where the reader is: paths below it are shown from there.
+    """
+    found = []
+    for path, make in _writers(outputs):
+        try:
+            make(path, document, outputs)
+        except ReportError as error:
+            found.append(Finding(str(error), fails=True))
+        except Exception as error:
+            # A page that cannot be drawn must cost neither the other files nor the summary.
+            found.append(
+                Finding(f"cannot write {path}: {type(error).__name__}: {error}", fails=True)
+            )
+        else:
+            if path != outputs.step_summary:
+                shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+                found.append(Finding(f"written: {shown}"))
+    return found
+
+
+def _writers(outputs: Outputs) -> Iterable[tuple[Path, _Writer]]:
+    pairs: tuple[tuple[Path | None, _Writer], ...] = (
+        # First, as the report that is replaced next may be part of its history.
+        (outputs.html, _write_page),
+        (outputs.json, _write_json),
+        (outputs.md, _write_markdown),
+        (outputs.step_summary, _add_summary),
+    )
+    return ((path, make) for path, make in pairs if path is not None)
+
+
+def _write_json(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
+    write(path, document)
+
+
+def _write_page(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:
+    from pytest_cpg.render.html_page import html_page
+
+    earlier = [read(one) for one in outputs.history]
+    way = Path(os.path.relpath(outputs.root, path.parent)).as_posix()
+    write_text(path, html_page([*earlier, document], root=f"{way}/"))
+
+
+def _write_markdown(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
+    from pytest_cpg.render.markdown import markdown
+
+    write_text(path, markdown(document) + "\n")
+
+
+def _add_summary(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
+    from pytest_cpg.render.github import step_summary
+
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(step_summary(document) + "\n")
+    except OSError as error:
+        raise ReportError(f"cannot write the job's summary {path}: {error.strerror}") from None

@@ -1,0 +1,83 @@
+"""Provenance: what a session was run with, and nothing that tells who ran it, when or where."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pytest_cpg.machine.processors import kernels, processor_name, processors
+from pytest_cpg.report.baseline import git_state
+
+# What a verdict depends on besides the project's own code.
+_PACKAGES = ("pytest-cpg", "pytest", "numpy", "scipy", "torch", "mujoco", "dm-control")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """What a session was run with.
+
+    Attributes
+    ----------
+    revision : str or None
+        The commit of the project, shortened to 12 hexadecimal digits; None outside git.
+    dirty : bool or None
+        Whether tracked files differ from that commit; None outside git.
+    python : str
+        Version of the interpreter.
+    platform : str
+        Operating system and processor type.
+    processor : str
+        Its name, or what kind it is where that is all the system says.
+    processors : int
+        Logical processors that this process may use, at least 1.
+    kernels : mapping
+        Library to the kernels it has chosen for the processor.
+    packages : mapping
+        Package name to version, of those that are installed.
+    """
+
+    revision: str | None
+    dirty: bool | None
+    python: str
+    platform: str
+    processor: str
+    processors: int
+    packages: Mapping[str, str]
+    kernels: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def collect(root: Path) -> Provenance:
+    """Return what this process runs with, in the working tree around a folder.
+
+    Asks git, and reads the metadata of installed packages without importing them.
+    """
+    # A folder is no file that git tracks: with this one, nothing is excepted.
+    state = git_state(root, besides=root)
+    return Provenance(
+        revision=state.commit.removesuffix("-dirty") or None,
+        dirty=bool(state.dirty) if state.commit else None,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        processor=processor_name(),
+        processors=processors(),
+        kernels=kernels(),
+        packages=_packages(),
+    )
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,154 @@
+"""Suite: environments of the DeepMind Control suite, as dm_control makes them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
+
+# Of a control step, but for LQR's, which has no bounds of actions (Tassa et al. 2018).
+LARGEST_REWARD = 1.0
+
+
+class Suite:
+    """One environment of the suite, used for the starts it samples."""
+
+    def __init__(self, domain: str, name: str) -> None:
+        self._random = np.random.RandomState(0)
+        self._lock = threading.RLock()
+        with _named_errors():
+            _import_without_display()
+            suite = importlib.import_module("dm_control.suite")
+            self._environment = suite.load(domain, name, task_kwargs={"random": self._random})
+            self._domain = importlib.import_module(f"dm_control.suite.{domain}")
+
+    def source(self) -> tuple[str, Mapping[str, bytes]]:
+        """Return the model's XML and the files that it includes, by name.
+
+        Those domains have one whose model does not depend on the task.
+        """
+        xml, includes = self._domain.get_model_and_assets()
+        return (xml if isinstance(xml, str) else xml.decode()), includes
+
+    @property
+    def model(self) -> Any:
+        """The compiled MuJoCo model."""
+        return self._environment.physics.model.ptr
+
+    @property
+    def control_period(self) -> float:
+        """Seconds of simulated time per step."""
+        return float(self._environment.control_timestep())
+
+    @property
+    def substeps(self) -> int:
+        """Time steps of the model in one control step."""
+        return round(self.control_period / float(self.model.opt.timestep))
+
+    def observation_keys(self) -> dict[str, int]:
+        """Return how many numbers each observation has, in the order of dm_control's dict."""
+        with self.begun(0) as environment:
+            observed = environment.task.get_observation(environment.physics)
+        return {name: int(np.size(values)) for name, values in observed.items()}
+
+    def starts(self, seeds: IntArray, context: Callable[[Any], FloatArray]) -> FloatArray:
+        """Return one start [S] per seed [N], as a fresh environment with that seed would."""
+        from pytest_cpg.tasks.control.simulator import snapshot
+
+        rows = []
+        for seed in seeds:
+            with self.begun(int(seed)) as environment:
+                physics = environment.physics
+                state = snapshot(physics.model.ptr, physics.data.ptr)
+                rows.append(np.concatenate([state, context(physics)]))
+        return np.stack(rows)
+
+    @contextmanager
+    def begun(self, seed: int) -> Iterator[Any]:
+        """Lend dm_control's environment, at the start of the episode of a seed."""
+        with self.lent() as environment:
+            self._random.seed(seed)
+            environment.reset()
+            yield environment
+
+    @contextmanager
+    def lent(self) -> Iterator[Any]:
+        """Lend dm_control's environment, to one thread at a time."""
+        with self._lock:
+            yield self._environment
+
+
+def suite_tasks() -> dict[str, tuple[str, str]]:
+    """Return the suite's tasks, in two parts, by name: ``"ball_in_cup-catch"``."""
+    with _named_errors():
+        _import_without_display()
+        tasks = importlib.import_module("dm_control.suite").ALL_TASKS
+        return {f"{domain}-{name}": (domain, name) for domain, name in tasks}
+
+
+def suite_versions() -> dict[str, str]:
+    """Return the versions of the suite's packages, by name."""
+    return {package: _version(package) for package in ("mujoco", "dm-control")}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    """Say in one line which package is missing, or which two do not fit each other."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in {"dm_control", "mujoco"}:
+            raise _mismatch(error) from error
+        raise ComponentError(
+            f"the control tasks need {error.name}, which is not installed. "
+            f'Type: pip install "pytest-cpg[control]"'
+        ) from error
+    # Versions that do not fit fail in any way; each becomes the one error that says so.
+    except Exception as error:
+        raise _mismatch(error) from error
+
+
+def _mismatch(error: Exception) -> ComponentError:
+    found = suite_versions()
+    return ComponentError(
+        f"dm-control {found['dm-control']} does not work with mujoco {found['mujoco']} "
+        f"({type(error).__name__}: {' '.join(str(error).split())}). "
+        f'Type: pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"'
+    )
+
+
+def _import_without_display() -> None:
+    """Keep dm_control from opening a display when it is imported; later rendering still can.
+
+    Its import looks for OpenGL, which takes half a second and changes the environment. A display is
+    looked for when something is first rendered instead.
+    """
+    importlib.import_module("mujoco")
+    before = os.environ.get("MUJOCO_GL")
+    os.environ["MUJOCO_GL"] = "disable"
+    try:
+        rendering: Any = importlib.import_module("dm_control._render")
+    finally:
+        if before is None:
+            del os.environ["MUJOCO_GL"]
+        else:
+            os.environ["MUJOCO_GL"] = before
+    if rendering.BACKEND == "off":
+        rendering.Renderer = lambda *args, **kwargs: importlib.reload(rendering).Renderer(
+            *args, **kwargs
+        )

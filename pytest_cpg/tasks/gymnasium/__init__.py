@@ -1,0 +1,1 @@
+"""Gymnasium environments as tasks: the only room that imports gymnasium."""

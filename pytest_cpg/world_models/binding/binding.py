@@ -1,0 +1,195 @@
+"""Binding: any world model made into what the episode loop calls, after checking it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.world_models.binding.bound import BoundModel, Methods
+from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.ensemble import Ensemble, ensemble_rollout
+from pytest_cpg.world_models.binding.gradients import PlanGradient
+from pytest_cpg.world_models.binding.latent import (
+    LatentModel,
+    bind_latent,
+    bind_parts,
+    noise_size_of,
+    observed,
+    probe_noise,
+)
+from pytest_cpg.world_models.binding.observing import unchanged
+from pytest_cpg.world_models.binding.rating import Rating, task_score
+from pytest_cpg.world_models.binding.rescoring import Rescored
+from pytest_cpg.world_models.binding.tiling import TILE, check_rows, tiled, tiled_for
+from pytest_cpg.world_models.binding.torch_state import inference, is_elsewhere
+from pytest_cpg.world_models.oracle import OracleDynamics
+
+__all__ = ["TILE", "BoundModel", "bind", "tiled"]
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Steps imagined to see whether two ways to roll out agree.
+_HORIZON = 3
+
+_HOW = """\
+Return a function, for instance:
+    @pytest.fixture
+    def learned_dynamics():
+        return lambda observations, actions: ...  # [B, O] and [B, A] to the next [B, O]
+or a torch module called like that, or an object with rollout(latents, actions)."""
+
+
+def bind(
+    learned: Any, task: Task, *, probe_states: FloatArray, probe_actions: FloatArray
+) -> BoundModel:
+    """Return a world model as the episode loop uses it, checked on a few rows.
+
+    Parameters
+    ----------
+    learned : OracleDynamics, world model, torch module or callable
+        A world model has ``rollout(latents [B, Z], actions [B, H, A]) -> [B, H, Z]`` and may have
+        what `WorldModel` names. A module or callable is
+        ``dynamics(observations [B, O], actions [B, A]) -> [B, O]``, an `Ensemble` several of them.
+        numpy arrays and torch tensors are both accepted.
+    probe_states, probe_actions : array [P, S], array [P, A]
+        Rows to check with; the more they differ, the more a check can find.
+
+    Raises
+    ------
+    WorldModelError
+        When it is none of these, or breaks its contract. Predictions that are not finite pass: the
+        episode loop can say where they occur.
+    """
+    if isinstance(learned, OracleDynamics):
+        if learned.task.name != task.name:
+            raise WorldModelError(
+                f"these are the true dynamics of {learned.task.name!r}, and the gate is about "
+                f"{task.name!r}. Take the fixture oracle_dynamics of this test."
+            )
+        return BoundModel(
+            actions=task.actions,
+            may_diverge=True,
+            methods=Methods(
+                lambda states: states, learned.rollout, learned.score, observe=task.observe
+            ),
+        )
+    if isinstance(learned, Rescored):
+        whole = bind(learned.learned, task, probe_states=probe_states, probe_actions=probe_actions)
+        if whole.rescored is None:
+            raise WorldModelError(
+                f"{describe(learned.learned)} swaps {', '.join(whole.swapped)} and nothing that "
+                f"rates true states, so there is nothing to rescore."
+            )
+        return whole.rescored
+    _check_kind(learned)
+    with inference(learned):
+        bind_kind = bind_latent if _has_rollout(learned) else _bind_callable
+        bound = bind_kind(learned, task, probe_states, probe_actions)
+        return replace(
+            bound,
+            gradient=_gradient_of(bound, learned, task, probe_states, probe_actions),
+        )
+
+
+def _check_kind(learned: object) -> None:
+    """Raise WorldModelError for what is evidently no world model."""
+    if learned is None:
+        given = "None (does the fixture end in a return?)"
+    elif isinstance(learned, type):
+        given = f"the class {describe(learned)} instead of an object of it"
+    elif isinstance(learned, Task):
+        given = f"the task {learned.name!r}, whose true dynamics are OracleDynamics(task)"
+    elif not (callable(learned) or isinstance(learned, Ensemble) or _has_rollout(learned)):
+        given = f"{type(learned).__name__!r}, which can neither be called nor has it a rollout"
+    else:
+        return
+    raise WorldModelError(f"the world model is {given}. {_HOW}")
+
+
+def _has_rollout(learned: object) -> bool:
+    return callable(getattr(learned, "rollout", None))
+
+
+def _bind_callable(
+    learned: Callable[..., Any], task: Task, states: FloatArray, actions: FloatArray
+) -> BoundModel:
+    """Bind plain dynamics: latents are observations, the task rates them."""
+    observations, noise_size = observed(task, states), noise_size_of(learned)
+    seconds_per_row = None
+    if isinstance(learned, Ensemble):
+        rollout, seconds_per_row = ensemble_rollout(learned, observations, actions)
+    elif noise_size:
+        rollout = _noisy_rollout(learned, observations, actions, noise_size)
+    else:
+        dynamics = adapt_dynamics(learned, observations, actions)
+        seconds_per_row = dynamics.seconds_per_row
+        rollout = _steps(dynamics.step)
+        if seconds_per_row is None:
+            if is_elsewhere(learned):
+                from pytest_cpg.world_models.binding.tensors import rollout_there
+
+                there = rollout_there(learned, otherwise=rollout)
+                plans = np.stack([np.roll(actions, -t, axis=0) for t in range(_HORIZON)], axis=1)
+                if agree(rollout(observations, plans), there(observations, plans)):
+                    rollout = there
+            rollout = tiled_for(learned, rollout)
+    model = LatentModel(
+        encode=lambda states: observed(task, states),
+        update=None,
+        rollout=rollout,
+        rating=Rating((), task_score(task)),
+        observe=unchanged,
+    )
+    bound = bind_parts(model, task, noise_size=noise_size, state_size=states.shape[1])
+    return replace(bound, seconds_per_row=seconds_per_row)
+
+
+def _noisy_rollout(
+    learned: Callable[..., Any], observations: FloatArray, actions: FloatArray, noise_size: int
+) -> ArrayFunction:
+    """Return the rollout of dynamics that read noise."""
+    noise = probe_noise(len(actions), noise_size, horizon=1)[0][:, 0]
+    step = adapt(
+        learned,
+        observations,
+        actions,
+        noise,
+        shape=lambda before, *_: before.shape,
+        promise=f"dynamics(observations [B, {observations.shape[1]}], actions "
+        f"[B, {actions.shape[1]}], noise [B, {noise_size}]) -> the next observations, as its "
+        f"noise_size promises",
+    )
+    check_rows(learned, "the model", tiled(step), observations, actions, noise)
+    return tiled(_steps(step))
+
+
+def _steps(step: ArrayFunction) -> ArrayFunction:
+    """Return the rollout that takes one step after the other; noise is one for each step."""
+
+    def rollout(observations: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
+        imagined = np.empty((*plans.shape[:2], observations.shape[1]))
+        for t in range(plans.shape[1]):
+            observations = step(observations, plans[:, t], *(drawn[:, t] for drawn in noise))
+            imagined[:, t] = observations
+        return imagined
+
+    return rollout
+
+
+def _gradient_of(
+    bound: BoundModel, learned: Any, task: Task, states: FloatArray, actions: FloatArray
+) -> PlanGradient | None:
+    """Return how plans are differentiated; None where each call draws noise or takes one row."""
+    if bound.noise_size or bound.seconds_per_row is not None:
+        return None
+
+    def rate(latents: FloatArray, plans: FloatArray) -> FloatArray:
+        return bound.score(bound.rollout(latents, plans))
+
+    return PlanGradient(learned, task, rate, bound.encode(states), actions)

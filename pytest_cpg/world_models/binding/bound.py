@@ -1,0 +1,130 @@
+"""Bound models: a world model as the episode loop calls it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
+from pytest_cpg.world_models.binding.conventions import ArrayFunction
+from pytest_cpg.world_models.binding.gradients import PlanGradient
+from pytest_cpg.world_models.binding.rating import behind
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+class Methods(NamedTuple):
+    """The functions of a bound model; shapes as in `BoundModel`."""
+
+    encode: ArrayFunction
+    rollout: ArrayFunction
+    score: ArrayFunction
+    update: ArrayFunction | None = None
+    observe: ArrayFunction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundModel:
+    """A world model, learned or oracle, bound to a task.
+
+    Every row's result is the same bits in any batch, order or position.
+
+    Attributes
+    ----------
+    actions : ActionSpace
+    swapped : tuple of str
+        What differs from the oracle arm: ``"dynamics"``, then ``"decoder"``, ``"score"`` or
+        ``"reward"`` and ``"value"``, then ``"planner"``.
+    seconds_per_row : float or None
+        Measured cost of one row and step of a model that takes one row at a time, else None.
+    ignores_action : bool
+        Different actions gave identical predictions wherever it was asked, although the task does
+        react to them; set by whoever asked.
+    noise_size : int
+        Normal numbers that a model draws in each imagined step; 0 for a deterministic one.
+    planner : Planner or None
+        The model's own, which plans in place of the gate's.
+    witness : BoundModel or None
+        The true dynamics, as this model sees and rates them: latents are simulator states with the
+        model's own behind them. None for the truth itself, and where it rates plans alone.
+    notes : tuple of str
+        What a reader of its verdict should know, a clause each.
+    may_diverge : bool
+        Its states may be NaN without anything being wrong with a model, as the true dynamics' are.
+    gradient : PlanGradient or None
+        How its plans are differentiated, where that can be asked for.
+    """
+
+    actions: ActionSpace
+    swapped: tuple[str, ...] = ()
+    seconds_per_row: float | None = None
+    ignores_action: bool = False
+    noise_size: int = 0
+    may_diverge: bool = False
+    notes: tuple[str, ...] = ()
+    planner: Planner | None = None
+    witness: BoundModel | None = field(default=None, repr=False)
+    gradient: PlanGradient | None = field(default=None, repr=False)
+    methods: Methods = field(repr=False)
+
+    @property
+    def update(self) -> ArrayFunction | None:
+        """What carries latents across a real step; None for a model without memory.
+
+        It maps latents [B, Z], the actions [B, A] that were executed and the simulator states
+        [B, S] they led to, to latents [B, Z].
+        """
+        return self.methods.update
+
+    @property
+    def observe(self) -> ArrayFunction | None:
+        """What maps latents [..., Z] to observations [..., O]; None where nothing does."""
+        return self.methods.observe
+
+    @property
+    def rates(self) -> bool:
+        """Whether it brings anything that rates, or that what is rated is read with."""
+        return not {"score", "decoder", "reward", "value"}.isdisjoint(self.swapped)
+
+    @property
+    def rescored(self) -> BoundModel | None:
+        """The true dynamics rated by this model, where that differs from the oracle."""
+        return self.witness if self.rates else None
+
+    @property
+    def rates_plans_alone(self) -> bool:
+        """Whether it has a rating of its own that true states cannot be given."""
+        return self.rates and self.witness is None
+
+    def described(self, latents: FloatArray) -> FloatArray:
+        """Return what latents [..., Z] say of the world, without the rewards of a plan so far."""
+        return latents[..., : latents.shape[-1] - behind(self.swapped)]
+
+    @property
+    def plan_gradient(self) -> ArrayFunction | None:
+        """What differentiates plans, see `PlanGradient.function`; None where nothing does."""
+        return self.gradient.function if self.gradient else None
+
+    def encode(self, states: FloatArray) -> FloatArray:
+        """Map simulator states [B, S] to latents [B, Z]."""
+        return self.methods.encode(states)
+
+    def rollout(
+        self, latents: FloatArray, actions: FloatArray, noise: FloatArray | None = None
+    ) -> FloatArray:
+        """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z].
+
+        A stochastic model also reads standard normal ``noise`` [B, H, noise_size], by default 0.
+        """
+        if not self.noise_size:
+            return self.methods.rollout(latents, actions)
+        if noise is None:
+            noise = np.zeros((*actions.shape[:2], self.noise_size))
+        return self.methods.rollout(latents, actions, noise)
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        """Rate latents [B, H, Z] by distance to the goal [B, H], float64; lower is better."""
+        return self.methods.score(latents)

@@ -1,0 +1,304 @@
+"""Callables: a user's functions made batched, after verifying what they are.
+
+Whether a dynamics function is batched is found out by calling it, never guessed: a function
+written for one row may broadcast over a batch and return wrong numbers of the right shape. Eight
+rows are predicted in a batch ``[R, O]``, each as a batch of one ``[1, O]`` and each alone ``[O]``:
+
+======================  ======================  ===================  =============================
+batch ``[R, O]``        batches of one          rows alone ``[O]``   then the function is
+======================  ======================  ===================  =============================
+works                   agree                   agree, or fail       batched
+works                   agree                   differ               refused: both readings hold
+works                   differ, or fail         agree                batched
+works                   differ, or fail         differ               for one row: called in a loop
+works                   differ, or fail         fail                 refused: its rows mix
+fails                   not tried               work                 for one row: called in a loop
+fails                   not tried               fail                 refused, with its exceptions
+======================  ======================  ===================  =============================
+
+"Works" means: floats or integers of the promised shape, the same bits when called again. The rows
+of the batch outnumber the entries of a row: what is an index within a row then is an index of
+another row of the batch, and the mistake shows. Rows mix in a batch norm left in train mode.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.world_models.binding.conventions import (
+    TOLERANCE,
+    ArrayFunction,
+    Convention,
+    Failure,
+    ShapeRule,
+    attempt,
+    conventions,
+    describe,
+    refusal,
+    shapes,
+)
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Rows compared in a verification, and calls in the measurement of a loop.
+_ROWS, _CALLS = 8, 32
+# Rows tried of a function that refuses others: some ensembles want multiples of their members.
+_MOST_ROWS = 16
+# Numbers inside a network are of order one, even where what it predicts is nearly zero.
+_INNER_ROUNDING = 1e-6
+
+
+class BatchedDynamics(NamedTuple):
+    """A dynamics function as the product calls it, whatever the user wrote.
+
+    Attributes
+    ----------
+    step : callable
+        Maps float64 observations [B, O] and actions [B, A] to next observations [B, O].
+    seconds_per_row : float or None
+        Measured cost of one row when the function is called in a loop; None when it is batched.
+    """
+
+    step: ArrayFunction
+    seconds_per_row: float | None
+
+
+def adapt(
+    function: Callable[..., Any], *probe: FloatArray, shape: ShapeRule, promise: str
+) -> ArrayFunction:
+    """Return a batched user function as one from float64 arrays to float64 arrays.
+
+    Parameters
+    ----------
+    *probe : arrays
+        Arguments to try it with.
+    shape : callable
+        Maps the arguments to the shape that must come back; checked on every call.
+    promise : str
+        What the function should be, for the message of a refusal.
+
+    Raises
+    ------
+    WorldModelError
+        When it fails on the probe; chained from the function's own exceptions.
+    """
+    failures = []
+    for convention in conventions(function):
+        call = convention.checked(shape)
+        result = attempt(call, *probe)
+        if not isinstance(result, Failure):
+            _check_repeats(function, result, attempt(call, *probe))
+            return call
+        failures.append(result.of(f"{convention.label} {shapes(*probe)}"))
+        if result.answered:
+            break
+    wrong = f"{describe(function)} is not usable as {promise}"
+    raise refusal(wrong + _other_arguments(function, len(probe)), failures)
+
+
+def _other_arguments(function: Callable[..., Any], count: int) -> str:
+    """Return what is wrong with a signature that so many arguments do not suit; else nothing."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return (
+            f". It takes {signature}, and is called with {count}: take what is named here alone. "
+            f"What came before belongs into the state, which update carries on; what stays the "
+            f"same, such as a goal, into the model"
+        )
+    return ""
+
+
+def adapt_dynamics(
+    function: Callable[..., Any], observations: FloatArray, actions: FloatArray
+) -> BatchedDynamics:
+    """Return a user's dynamics as a batched one; see the table at the top of this module.
+
+    Parameters
+    ----------
+    observations, actions : array [P, O], array [P, A]
+        Rows to verify with, as different from each other as they can be.
+
+    Raises
+    ------
+    WorldModelError
+        When it works in no form, or its form cannot be told.
+    """
+    needed = max(_ROWS, observations.shape[1] + 1, actions.shape[1] + 1)
+    cycle = np.arange(needed) % len(observations)
+    probe = _Probe(observations[cycle], actions[cycle])
+    failures = []
+    for convention in conventions(function):
+        call = convention.checked(lambda before, _: before.shape)
+        batch = attempt(call, *probe)
+        rows = _attempt_each(call, probe, probe.compared)
+        if not isinstance(batch, Failure):
+            _check_repeats(function, batch, attempt(call, *probe))
+            is_batched = _verify(function, convention, probe, batch, rows)
+            return BatchedDynamics(call, None) if is_batched else _loop(call, probe)
+        if not isinstance(rows, Failure):
+            _check_repeats(function, rows, _attempt_each(call, probe, probe.compared))
+            return _loop(call, probe)
+        alone = shapes(*(array[0] for array in probe))
+        failures.append(rows.of(f"one row as {convention.label} {alone}"))
+        failures.append(batch.of(f"a batch as {convention.label} {shapes(*probe)}"))
+        if batch.answered:
+            break
+    sizes = (observations.shape[1], actions.shape[1])
+    raise refusal(
+        f"{describe(function)} is not usable as dynamics(observations, actions). Take float arrays "
+        f"[B, {sizes[0]}] and [B, {sizes[1]}] and return the next observations [B, {sizes[0]}]"
+        f"{_other_rows(function, observations, actions)}",
+        failures,
+    )
+
+
+def _other_rows(function: Callable[..., Any], observations: FloatArray, actions: FloatArray) -> str:
+    """Return how many rows a function takes that does not take any number; else nothing."""
+    for convention in conventions(function):
+        call = convention.checked(lambda before, _: before.shape)
+
+        def takes(rows: int, call: ArrayFunction = call) -> bool:
+            cycle = np.arange(rows) % len(observations)
+            return not isinstance(attempt(call, observations[cycle], actions[cycle]), Failure)
+
+        least = next(filter(takes, range(1, _MOST_ROWS + 1)), None)
+        if least is None:
+            continue
+        if not takes(2 * least):
+            return f". It takes {least} row{'s' * (least > 1)} alone, and is asked for any number"
+        return (
+            f". It takes multiples of {least} rows, and is asked for any number. Repeat rows, and "
+            f"return as many as were given: "
+            f"rows = -(-len(observations) // {least}) * {least}; "
+            f"model(*(np.resize(x, (rows, x.shape[1])) for x in (observations, actions)))"
+            f"[:len(observations)]"
+        )
+    return ""
+
+
+def agree(
+    left: FloatArray, right: FloatArray, *, inputs: float = 1.0, tolerance: float = TOLERANCE
+) -> bool:
+    """Say whether two results [..., Z] are equal but for rounding.
+
+    Parameters
+    ----------
+    inputs : float
+        Largest number they were made from; below one, what counts as rounding shrinks with it.
+    tolerance : float
+        Difference that is mere rounding, relative to a column's largest number.
+    """
+    finite = np.where(np.isfinite(left), np.abs(left), 0.0)
+    bound = tolerance * finite.reshape(-1, left.shape[-1]).max(axis=0)
+    bound += _INNER_ROUNDING * min(1.0, inputs)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        near = np.abs(left - right) <= bound
+    return bool((near | (left == right) | (np.isnan(left) & np.isnan(right))).all())
+
+
+class _Probe(NamedTuple):
+    """Rows that a dynamics function is verified with: [R, O] and [R, A]."""
+
+    observations: FloatArray
+    actions: FloatArray
+
+    @property
+    def compared(self) -> list[int]:
+        """Return the rows that are called on their own; the last is always among them."""
+        return [int(row) for row in np.linspace(0, len(self.observations) - 1, _ROWS)]
+
+
+def _verify(
+    function: Callable[..., Any],
+    convention: Convention,
+    probe: _Probe,
+    batch: FloatArray,
+    rows: FloatArray | Failure,
+) -> bool:
+    """Say whether a function that works on a batch is batched; False: it is for one row."""
+    inputs = max(float(np.abs(array).max()) for array in probe)
+
+    def same(others: FloatArray | Failure) -> bool:
+        return not isinstance(others, Failure) and agree(
+            batch[probe.compared], others, inputs=inputs, tolerance=convention.tolerance
+        )
+
+    if same(rows):
+        return True
+    # A batch of one may lose its batch axis, in a model that ends in a squeeze.
+    call = Convention("", lambda *arrays: convention.call(*arrays).reshape(-1)).checked(
+        lambda before, _: (before.size,)
+    )
+    ones = _attempt_each(call, probe, [slice(row, row + 1) for row in probe.compared])
+    if isinstance(rows, Failure):
+        if same(ones):
+            return True
+        raise _mixing(function, ones)
+    if same(ones):
+        raise WorldModelError(
+            f"{describe(function)} predicts one thing for a row alone {shapes(probe[0][0])} and "
+            f"another for the same row in a batch {shapes(probe[0])}, so it cannot be told which "
+            f"is meant. Refuse one of the two: a batched function, for instance, by "
+            f"`assert observations.ndim == 2`."
+        )
+    return False
+
+
+def _mixing(function: Callable[..., Any], ones: FloatArray | Failure) -> WorldModelError:
+    """Return the error for a batch whose rows are not predicted one by one."""
+    failures = [ones.of("a batch of one")] if isinstance(ones, Failure) else []
+    return refusal(
+        f"{describe(function)} predicts a row of a batch otherwise than the same row in a batch of "
+        f"one. A prediction must depend on its own row alone: put a batch norm into eval mode, and "
+        f"normalise by constants",
+        failures,
+    )
+
+
+def _attempt_each(
+    call: ArrayFunction, probe: _Probe, rows: Sequence[int] | Sequence[slice]
+) -> FloatArray | Failure:
+    """Call once per row, and stack the results [len(rows), O]."""
+    results = []
+    for row in rows:
+        result = attempt(call, *(array[row] for array in probe))
+        if isinstance(result, Failure):
+            return result
+        results.append(result)
+    return np.stack(results)
+
+
+def _check_repeats(
+    function: Callable[..., Any], first: FloatArray, second: FloatArray | Failure
+) -> None:
+    """Raise WorldModelError unless a second, identical call gave the same bits."""
+    if isinstance(second, Failure) or not np.array_equal(first, second, equal_nan=True):
+        raise WorldModelError(
+            f"{describe(function)} gave different results for identical calls, so no verdict on it "
+            f"could be repeated. Put dropout into eval mode, return the mean instead of a sample, "
+            f"and keep no state between calls."
+        )
+
+
+def _loop(call: ArrayFunction, probe: _Probe) -> BatchedDynamics:
+    """Return the function called row by row, and what a row costs."""
+
+    def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
+        return np.stack([call(*row) for row in zip(observations, actions, strict=True)])
+
+    cycle = np.arange(_CALLS) % len(probe.observations)
+    start = time.perf_counter()
+    step(*(array[cycle] for array in probe))
+    return BatchedDynamics(step, (time.perf_counter() - start) / _CALLS)

@@ -1,0 +1,137 @@
+"""Ensembles: several learned dynamics planned with as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import NormalDist
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
+from pytest_cpg.world_models.binding.callables import BatchedDynamics, adapt_dynamics
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.tiling import tiled
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+Combine: TypeAlias = Literal["mean", "sampled"]
+
+
+class Ensemble:
+    """Several dynamics of one world, as one world model.
+
+    Parameters
+    ----------
+    members : sequence
+        Each is called ``dynamics(observations [B, O], actions [B, A]) -> [B, O]``; functions on
+        numpy arrays, functions on tensors and torch modules may be mixed.
+    combine : "mean" or "sampled"
+        Predict the mean of the members' predictions at every step; or imagine each plan with one
+        of the members, drawn from the episode's own stream (as TS-infinity of Chua et al. 2018).
+
+    Raises
+    ------
+    ValueError
+        When members are no sequence or none, or the way to combine them is unknown.
+    """
+
+    def __init__(self, members: Sequence[Any], combine: Combine = "mean") -> None:
+        if combine not in get_args(Combine):
+            raise ValueError(f"combine must be one of {get_args(Combine)}, got {combine!r}")
+        if not isinstance(members, Iterable):
+            raise ValueError(
+                f"an Ensemble needs a list of dynamics, got {describe(members)}. Write "
+                f"Ensemble([...])."
+            )
+        self.members, self.combine = tuple(members), combine
+        if not self.members:
+            raise ValueError("an Ensemble needs at least one member, got none")
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self.members)} members, combine={self.combine!r})"
+
+    @property
+    def noise_size(self) -> int:
+        """One number a step where members are drawn, and the first one of a plan draws."""
+        return int(self.combine == "sampled")
+
+
+def ensemble_rollout(
+    ensemble: Ensemble, observations: FloatArray, actions: FloatArray
+) -> tuple[ArrayFunction, float | None]:
+    """Return the rollout of an ensemble, and what a row costs where members take one at a time.
+
+    Parameters
+    ----------
+    observations, actions : array [P, O], array [P, A]
+        Rows to verify each member with.
+
+    Raises
+    ------
+    WorldModelError
+        Naming the member that is not usable.
+    """
+    members = [
+        _member(number, member, observations, actions)
+        for number, member in enumerate(ensemble.members)
+    ]
+    costs = [member.seconds_per_row for member in members if member.seconds_per_row is not None]
+    cost = sum(costs) if costs else None
+    if ensemble.combine == "mean":
+        return _tiled_if_batched(_mean_rollout(members), is_batched=not costs), cost
+    rollouts = [
+        _tiled_if_batched(_mean_rollout([one]), is_batched=one.seconds_per_row is None)
+        for one in members
+    ]
+    return _sampled(rollouts), cost
+
+
+def _member(
+    number: int, member: Any, observations: FloatArray, actions: FloatArray
+) -> BatchedDynamics:
+    if not callable(member) or isinstance(member, type | Ensemble):
+        raise WorldModelError(
+            f"member {number} of the Ensemble is {describe(member)}, which cannot be called as "
+            f"dynamics(observations [B, O], actions [B, A])."
+        )
+    try:
+        return adapt_dynamics(member, observations, actions)
+    except WorldModelError as error:
+        raise WorldModelError(f"member {number} of the Ensemble: {error}") from error.__cause__
+
+
+def _mean_rollout(members: Sequence[BatchedDynamics]) -> ArrayFunction:
+    """Return the rollout that goes on from the mean of all predictions."""
+
+    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
+        imagined = np.empty((*plans.shape[:2], observations.shape[1]))
+        for step in range(plans.shape[1]):
+            predicted = [member.step(observations, plans[:, step]) for member in members]
+            # One after the other: the order of numpy's sums depends on the shape.
+            observations = sum(predicted[1:], start=predicted[0]) / len(members)
+            imagined[:, step] = observations
+        return imagined
+
+    return rollout
+
+
+def _sampled(rollouts: Sequence[ArrayFunction]) -> ArrayFunction:
+    """Return the rollout that imagines each row with the member its first noise stands for."""
+    uniform = NormalDist()
+    bounds = [uniform.inv_cdf(part / len(rollouts)) for part in range(1, len(rollouts))]
+
+    def rollout(observations: FloatArray, plans: FloatArray, noise: FloatArray) -> FloatArray:
+        imagined = np.empty((*plans.shape[:2], observations.shape[1]))
+        drawn: IntArray = np.searchsorted(bounds, noise[:, 0, 0])
+        for member in np.unique(drawn):
+            rows = np.flatnonzero(drawn == member)
+            imagined[rows] = rollouts[member](observations[rows], plans[rows])
+        return imagined
+
+    return rollout
+
+
+def _tiled_if_batched(rollout: ArrayFunction, *, is_batched: bool) -> ArrayFunction:
+    return tiled(rollout) if is_batched else rollout

@@ -1,0 +1,184 @@
+"""Plan gradients: how a plan's scores change with its actions, through a torch model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task
+from pytest_cpg.world_models.binding.callables import agree
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, Failure, attempt
+from pytest_cpg.world_models.binding.rating import reads_both_ends
+from pytest_cpg.world_models.binding.tiling import tiled
+from pytest_cpg.world_models.binding.torch_state import inference
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Steps imagined to find out whether a model can be differentiated.
+_HORIZON = 3
+# Of a task's score, which is numpy: relative to a coordinate, and absolute below 1.
+_DIFFERENCE = 1e-5
+
+
+class PlanGradient:
+    """The gradient of a learned model's plans, once it is asked for.
+
+    Torch differentiates the dynamics and the model's own score, decoder or rewards; the task's
+    score is differentiated by central differences in what is observed. Whether that can be done is
+    found out by doing it: a model that leaves torch, detaches its tensors or predicts otherwise
+    than it does in its arm has no gradient.
+
+    Parameters
+    ----------
+    learned : object
+        As given by the user.
+    task : Task
+    rate : callable
+        Maps latents [B, Z] and actions [B, H, A] to the scores of the arm [B, H].
+    latents, actions : array [P, Z], array [P, A]
+        Rows to find out with.
+    """
+
+    def __init__(
+        self,
+        learned: Any,
+        task: Task,
+        rate: ArrayFunction,
+        latents: FloatArray,
+        actions: FloatArray,
+    ) -> None:
+        self._learned, self._task, self._rate = learned, task, rate
+        plans = [np.roll(actions, -step, axis=0) for step in range(_HORIZON)]
+        self._probe = latents, np.stack(plans, axis=1)
+
+    @cached_property
+    def function(self) -> ArrayFunction | None:
+        """What maps latents [B, Z], actions [B, H, A] and weights [B, H] to gradients [B, H, A].
+
+        They are those of the scores' sum by weights. None where the model has none.
+        """
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return None
+        with inference(self._learned):
+            expected = self._rate(*self._probe)
+            weights = np.ones(expected.shape)
+            for imagine in _ways(torch, self._learned):
+                path = _Path(torch, self._learned, self._task, imagine)
+                scores = attempt(lambda *probe, path=path: path.scores(*probe), *self._probe)
+                if isinstance(scores, Failure) or scores.shape != expected.shape:
+                    continue
+                if not agree(scores.reshape(-1, 1), expected.reshape(-1, 1), tolerance=1e-4):
+                    continue
+                if not isinstance(attempt(path.gradients, *self._probe, weights), Failure):
+                    return tiled(path.gradients)
+        return None
+
+
+class _Path:
+    """From actions to scores through torch, and back."""
+
+    def __init__(self, torch: Any, learned: Any, task: Task, imagine: Callable[..., Any]) -> None:
+        self._torch, self._learned, self._task, self._imagine = torch, learned, task, imagine
+        self._rates = [n for n in ("score", "reward") if callable(getattr(learned, n, None))]
+        self._is_own = bool(self._rates)
+
+    def scores(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        """Rate plans as the arm does, [B, H]."""
+        _, reached = self._forward(latents, actions)
+        values = np.asarray(reached.detach().cpu().double().numpy())
+        return values if self._is_own else self._task_scores(values)
+
+    def gradients(
+        self, latents: FloatArray, actions: FloatArray, weights: FloatArray
+    ) -> FloatArray:
+        """Return the gradient [B, H, A] of the scores' sum by weights [B, H]."""
+        plans, reached = self._forward(latents, actions)
+        if not self._is_own:
+            observed = np.asarray(reached.detach().cpu().double().numpy())
+            weights = weights[..., None] * self._score_slopes(observed)
+        with self._torch.inference_mode(mode=False), self._torch.enable_grad():
+            upstream = self._torch.tensor(weights, dtype=reached.dtype, device=reached.device)
+            (found,) = self._torch.autograd.grad(reached, plans, upstream)
+        # A kink where nothing is differentiable, such as a root at 0, says nothing of the way.
+        slopes = np.asarray(found.cpu().double().numpy())
+        return np.where(np.isfinite(slopes), slopes, 0.0)
+
+    def _forward(self, latents: FloatArray, actions: FloatArray) -> tuple[Any, Any]:
+        """Return the plans as a tensor and, from them, scores [B, H] or observations [B, H, O]."""
+        torch, learned = self._torch, self._learned
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            place = _place_of(torch, learned)
+            plans = torch.tensor(actions, **place, requires_grad=True)
+            begun = torch.tensor(latents, **place)
+            if self._rates[:1] == ["reward"]:
+                return plans, self._by_rewards(begun, plans)
+            reached = self._imagine(begun, plans)
+            if self._is_own:
+                return plans, learned.score(reached)
+            decodes = callable(getattr(learned, "decode", None))
+            return plans, learned.decode(reached) if decodes else reached
+
+    def _by_rewards(self, begun: Any, plans: Any) -> Any:
+        """Return scores [B, H] as `Rating.scores` has them."""
+        torch, learned = self._torch, self._learned
+        has_value = callable(getattr(learned, "terminal_value", None))
+        end = begun.shape[1] - 2 - has_value
+        own, earned, weight = begun[:, :end], begun[:, end : end + 1], begun[:, end + 1 : end + 2]
+        reached = self._imagine(own, plans)
+        before = torch.cat([own[:, None], reached[:, :-1]], 1)
+        takes_both = reads_both_ends(learned.reward)
+        rewards = learned.reward(before, plans, *[reached] * takes_both)
+        steps = torch.arange(plans.shape[1] + 1, dtype=begun.dtype, device=begun.device)
+        weights = weight * float(getattr(learned, "discount", 1.0)) ** steps
+        own_rewards = weights[:, :-1] * rewards
+        if not has_value:
+            return -own_rewards
+        total = earned + torch.cumsum(own_rewards, 1)
+        value = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
+        return -(total + weights[:, 1:] * value.reshape(total.shape))
+
+    def _task_scores(self, observations: FloatArray) -> FloatArray:
+        return np.asarray(self._task.score(observations), dtype=np.float64)
+
+    def _score_slopes(self, observations: FloatArray) -> FloatArray:
+        """Return the task's score differentiated by each number observed, [B, H, O]."""
+        slopes = np.empty(observations.shape)
+        for number in range(observations.shape[-1]):
+            step = _DIFFERENCE * np.maximum(1.0, np.abs(observations[..., number]))
+            above, below = observations.copy(), observations.copy()
+            above[..., number] += step
+            below[..., number] -= step
+            width = above[..., number] - below[..., number]
+            slopes[..., number] = (self._task_scores(above) - self._task_scores(below)) / width
+        return slopes
+
+
+def _ways(torch: Any, learned: Any) -> list[Callable[..., Any]]:
+    """Return how tensors may be imagined: by the model's own rollout, and step by step."""
+
+    def step_by_step(latents: Any, plans: Any) -> Any:
+        reached = []
+        for actions in plans.unbind(1):
+            latents = learned(latents, actions)
+            reached.append(latents)
+        return torch.stack(reached, 1)
+
+    ways: list[Callable[..., Any]] = []
+    if callable(getattr(learned, "rollout", None)):
+        ways.append(learned.rollout)
+    return [*ways, step_by_step] if callable(learned) else ways
+
+
+def _place_of(torch: Any, learned: Any) -> dict[str, Any]:
+    """Return dtype and device of the tensors that a model takes."""
+    if isinstance(learned, torch.nn.Module):
+        for tensor in (*learned.parameters(), *learned.buffers()):
+            if tensor.is_floating_point():
+                return {"dtype": tensor.dtype, "device": tensor.device}
+    return {"dtype": torch.float32, "device": "cpu"}

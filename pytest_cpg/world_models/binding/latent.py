@@ -1,0 +1,326 @@
+"""Latent models: an object with a rollout, and with what else it brings, checked and bound."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.world_models.binding.bound import BoundModel, Methods
+from pytest_cpg.world_models.binding.callables import adapt, agree
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.nesting import flattened
+from pytest_cpg.world_models.binding.observing import observer_of
+from pytest_cpg.world_models.binding.own_planner import OwnPlanner
+from pytest_cpg.world_models.binding.rating import Rating, rating_of
+from pytest_cpg.world_models.binding.rescoring import witness
+from pytest_cpg.world_models.binding.tiling import check_rows, tile_of, tiled, tiled_for
+from pytest_cpg.world_models.binding.torch_state import is_elsewhere
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# What a model with a rollout may have.
+METHODS = ("encode", "update", "score", "decode", "reward", "terminal_value", "plan")
+# "decoder" and "rewards" are as near to a method's name as this.
+_LIKENESS = 0.85
+# Steps imagined to check a model; enough to tell the horizon's axis from the others.
+_HORIZON = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LatentModel:
+    """The functions of a model in its own latents, in tiles; states are the simulator's.
+
+    Attributes
+    ----------
+    encode : callable
+        Maps states [B, S] to latents [B, Z].
+    update : callable or None
+        Maps latents [B, Z], the actions [B, A] executed there and the states [B, S] they led to,
+        to latents [B, Z].
+    rollout : callable
+        Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
+    rating : Rating
+    observe : callable or None
+        Maps the planner's latents [..., Z] to observations [..., O].
+    journey : callable or None
+        Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
+        and noise to the planner's latents [B, H, Z].
+    """
+
+    encode: ArrayFunction
+    update: ArrayFunction | None
+    rollout: ArrayFunction
+    rating: Rating
+    observe: ArrayFunction | None
+    journey: ArrayFunction | None = None
+
+
+def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:
+    """Bind an object with a rollout, and with all else that it has.
+
+    Parameters
+    ----------
+    states, actions : array [P, S], array [P, A]
+        Rows to check with.
+    """
+    _check_methods(learned)
+    noise_size = noise_size_of(learned)
+    observations = observed(task, states)
+    whole, learned = learned, flattened(learned, observations)
+    encode: ArrayFunction = np.array
+    if callable(getattr(learned, "encode", None)):
+        encode = tiled_for(
+            learned,
+            adapt(
+                learned.encode,
+                observations,
+                shape=lambda given: (len(given), None),
+                promise="encode(observations [B, O]) -> latents [B, Z]",
+            ),
+        )
+        check_rows(learned, "encode", encode, observations)
+    elif callable(getattr(learned, "update", None)):
+        raise WorldModelError(
+            f"{describe(learned)} has an update and no encode. Add encode(observations [B, O]) -> "
+            f"latents [B, Z]: what it knows at an episode's start."
+        )
+    latents = encode(observations)
+    plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
+    noise = probe_noise(len(latents), noise_size)
+    names = f", noise [B, H, {noise_size}]" if noise_size else ""
+    rollout = tiled_for(
+        learned,
+        adapt(
+            learned.rollout,
+            latents,
+            plans,
+            *noise,
+            shape=lambda given, plans, *_: (*plans.shape[:2], given.shape[1]),
+            promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
+            f"action, without the one before [B, H, Z]",
+        ),
+    )
+    check_rows(learned, "rollout", rollout, latents, plans, *noise)
+    imagined = rollout(latents, plans, *noise)
+    rating = rating_of(learned, task, latents, plans, imagined)
+    model = LatentModel(
+        encode=lambda states: encode(observed(task, states)),
+        update=_update_of(learned, task, latents, actions, observations),
+        rollout=rollout,
+        rating=rating,
+        observe=observer_of(learned, task, rating, imagined),
+        journey=_journey_of(learned, rating, latents, plans, *noise, reached=imagined),
+    )
+    # A latent that is encoded has no plan behind it, which some rate by.
+    bound = replace(
+        bind_parts(
+            model,
+            task,
+            noise_size=noise_size,
+            state_size=states.shape[1],
+            rates_states=getattr(learned, "rates_states", True),
+        ),
+        notes=(*misspelt(whole), *_unused(whole, is_nested=learned is not whole)),
+    )
+    if not callable(getattr(learned, "plan", None)):
+        return bound
+    planner = OwnPlanner(learned, task, latents, own=rating.own)
+    return replace(bound, planner=planner, swapped=(*bound.swapped, "planner"))
+
+
+def _journey_of(
+    learned: Any,
+    rating: Rating,
+    latents: FloatArray,
+    plans: FloatArray,
+    *noise: FloatArray,
+    reached: FloatArray,
+) -> ArrayFunction | None:
+    """Return how a model on another device is asked for a whole round at once, if it can be.
+
+    Checked on rows whose plans reach ``reached`` when they are asked for by themselves.
+    """
+    if rating.reward is None or not is_elsewhere(learned):
+        return None
+    from pytest_cpg.world_models.binding.tensors import journey_there
+
+    there = journey_there(learned)
+    if there is None:
+        return None
+    whole, size = tiled(there, rows=tile_of(learned)), latents.shape[1]
+
+    def journey(latents: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
+        found = whole(rating.own(latents), plans, *noise)
+        rated = (found[..., column] for column in range(size, found.shape[2]))
+        return rating.joined(latents, found[..., :size], *rated)
+
+    begun = rating.begun(latents)
+    try:
+        found = journey(begun, plans, *noise)
+    # Methods that take arrays alone may raise anything for tensors.
+    except Exception:
+        return None
+    return journey if agree(found, rating.along(begun, plans, reached)) else None
+
+
+def observed(task: Task, states: FloatArray) -> FloatArray:
+    """Return what is seen of states [B, S], as an array of our own [B, O]."""
+    return np.array(task.observe(states), dtype=np.float64)
+
+
+def noise_size_of(learned: Any) -> int:
+    """Return how many normal numbers a model draws in each step; 0 for a deterministic one."""
+    given = getattr(learned, "noise_size", 0)
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+        raise WorldModelError(
+            f"{describe(learned)} has the noise_size {given!r}; give the whole number of normal "
+            f"numbers that it draws in each step, or leave it out."
+        )
+    if not given:
+        _check_reads_no_noise(learned)
+    return int(given)
+
+
+def _check_reads_no_noise(learned: Any) -> None:
+    """Raise WorldModelError where a third argument is needed, and noise is not asked for."""
+    function = learned.rollout if callable(getattr(learned, "rollout", None)) else learned
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    if _binds(signature, 2) or not _binds(signature, 3):
+        return
+    third = list(signature.parameters)[2]
+    raise WorldModelError(
+        f"{describe(function)} needs a third argument, {third!r}, and the model has no noise_size. "
+        f"If it is noise, set noise_size to the whole number of normal numbers that it draws in "
+        f"each step; else give {third!r} a default."
+    )
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    """Say whether a function can be called with so many arguments by place."""
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def misspelt(learned: Any) -> tuple[str, ...]:
+    """Return a clause for each method that looks like one of the contract's, and is not read."""
+    own = [vars(kind) for kind in type(learned).__mro__ if kind.__module__ != "builtins"]
+    # A network's layers may be called anything.
+    own = [names for names in own if not str(names.get("__module__", "")).startswith("torch")]
+    names = {
+        name
+        for name in {name for part in own for name in part} | set(getattr(learned, "__dict__", ()))
+        if not name.startswith("_") and callable(getattr(learned, name, None))
+    }
+    missing = [name for name in METHODS if getattr(learned, name, None) is None]
+    pairs = (
+        (name, get_close_matches(name, missing, n=1, cutoff=_LIKENESS))
+        for name in sorted(names.difference(METHODS))
+    )
+    return tuple(
+        f"the model has a method {name!r} that nothing calls: is it meant to be {close[0]!r}?"
+        for name, close in pairs
+        if close
+    )
+
+
+def _unused(learned: Any, *, is_nested: bool) -> tuple[str, ...]:
+    """Return a clause for each part of a model that is left out, as it is written."""
+    has = [name for name in METHODS if callable(getattr(learned, name, None))]
+    found = []
+    if is_nested and "update" not in has:
+        found.append(
+            "the model's state is nested and it has no update, so every plan begins from what "
+            "encode makes of one observation: if it is to remember more, add update(latents, "
+            "actions, observations)"
+        )
+    rewards = [name for name in ("reward", "terminal_value") if name in has]
+    if "score" in has and rewards:
+        found.append(
+            f"the model has a score, which rates its plans, and its {' and '.join(rewards)} "
+            f"{'is' if len(rewards) == 1 else 'are'} not asked: to plan by rewards, leave out score"
+        )
+    return tuple(found)
+
+
+def _check_methods(learned: Any) -> None:
+    """Raise WorldModelError where a name of the contract is no method."""
+    for name in METHODS:
+        given = getattr(learned, name, None)
+        if given is not None and not callable(given):
+            raise WorldModelError(
+                f"{describe(learned)} has {name} = {given!r}, which cannot be called. Write a "
+                f"method {name}, or give what it is another name."
+            )
+
+
+def probe_noise(rows: int, size: int, *, horizon: int = _HORIZON) -> list[FloatArray]:
+    """Return noise [rows, horizon, size] to check a model with; nothing for a deterministic one."""
+    if not size:
+        return []
+    return [np.random.default_rng(0).standard_normal((rows, horizon, size))]
+
+
+def _update_of(
+    learned: Any, task: Task, latents: FloatArray, actions: FloatArray, observations: FloatArray
+) -> ArrayFunction | None:
+    """Return what carries latents across a real step, of a model that has it."""
+    if not callable(getattr(learned, "update", None)):
+        return None
+    update = tiled_for(
+        learned,
+        adapt(
+            learned.update,
+            latents,
+            actions,
+            observations,
+            shape=lambda latents, *_: latents.shape,
+            promise="update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents "
+            "once these actions have led to these observations [B, Z]",
+        ),
+    )
+    check_rows(learned, "update", update, latents, actions, observations)
+    return lambda latents, actions, states: update(latents, actions, observed(task, states))
+
+
+def bind_parts(
+    model: LatentModel, task: Task, *, noise_size: int, state_size: int, rates_states: bool = True
+) -> BoundModel:
+    """Return a model in the latents that planners see."""
+    rating, carry = model.rating, model.update
+
+    def rollout(latents: FloatArray, actions: FloatArray, *noise: FloatArray) -> FloatArray:
+        if model.journey is not None:
+            return model.journey(latents, actions, *noise)
+        reached = model.rollout(rating.own(latents), actions, *noise)
+        return rating.along(latents, actions, reached)
+
+    return BoundModel(
+        actions=task.actions,
+        swapped=("dynamics", *rating.swapped),
+        noise_size=noise_size,
+        witness=witness(model, task, state_size) if rates_states or not rating.swapped else None,
+        methods=Methods(
+            encode=lambda states: rating.begun(model.encode(states)),
+            rollout=rollout,
+            score=rating.scores,
+            update=carry
+            and (
+                lambda latents, actions, states: rating.begun(
+                    carry(rating.own(latents), actions, states)
+                )
+            ),
+            observe=model.observe,
+        ),
+    )

@@ -1,0 +1,299 @@
+"""Nesting: a model whose state is a dict or tuple of arrays, made into one with flat latents.
+
+The episode loop keeps latents as rows of float64, which hold float32 and whole numbers below 2**53
+exactly: a state comes back as it was, in its own types, shapes and places.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.world_models.binding.conventions import (
+    ARRAYS,
+    Accustomed,
+    Convention,
+    Sender,
+    describe,
+    floats,
+    is_refusal,
+    senders,
+    tensors_of,
+)
+from pytest_cpg.world_models.binding.rating import reads_both_ends
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_LARGEST_WHOLE = 2**53
+# What a model says of itself beside its methods.
+_FACTS = ("noise_size", "discount", "is_warm_started", "rates_states")
+# What rates states, and what takes nothing else; leading axes of the states that are given.
+_RATING = ("score", "decode", "reward", "terminal_value")
+_OF_STATES = ("score", "decode", "terminal_value")
+_AXES = {"encode": 1, "update": 1, "rollout": 2}
+
+
+class _Leaf(NamedTuple):
+    """One array of a state: its shape without the batch, and what it has to be made into."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    tensor: tuple[Any, Any] | None
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+def flattened(learned: Any, observations: FloatArray) -> Any:
+    """Return a model with flat latents: ``learned`` itself, unless its ``encode`` gives a nest.
+
+    A nest is a dict or tuple, whatever is nested in it, whose arrays or tensors have a row for
+    each observation.
+
+    Raises
+    ------
+    WorldModelError
+        When something else is in the nest, naming its place, or nothing rates its states.
+    """
+    encode = getattr(learned, "encode", None)
+    if not callable(encode):
+        return learned
+    for sender in senders(encode):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                state = encode(sender.send(observations))
+        # As in `attempt`, which asks again and says what was wrong.
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            continue
+        if not _is_nest(state, len(observations)):
+            return learned
+        nest = _Nest(_form_of(state, len(observations), "the state"), sender)
+        _check_rated(learned, state, nest, observations.shape[1])
+        return _flat_model(learned, nest)
+    return learned
+
+
+def _is_nest(state: Any, rows: int) -> bool:
+    """Say whether several arrays make up a state; rows that are listed are an array."""
+    if isinstance(state, list):
+        parts = [_array_of(part) for part in state]
+        several = [part is not None and part.ndim > 1 and len(part) == rows for part in parts]
+        if several and all(several):
+            raise WorldModelError(
+                f"encode gave a list of {len(state)} arrays. Return a tuple where several arrays "
+                f"make up the state: (h, c) in place of [h, c]."
+            )
+        return False
+    if isinstance(state, tuple):
+        try:
+            floats(state)
+        # Whatever a user's type raises where it is read as an array.
+        except Exception:
+            return True
+        return any(_array_of(part) is not None for part in state)
+    return isinstance(state, Mapping)
+
+
+def _check_rated(learned: Any, state: Any, nest: _Nest, size: int) -> None:
+    """Raise WorldModelError where nothing rates a state, and its numbers are no observation."""
+    is_rated = any(callable(getattr(learned, name, None)) for name in _RATING)
+    if is_rated or sum(_sizes(nest.form)) == size:
+        return
+    raise WorldModelError(
+        f"{describe(learned)} has neither a score, a reward nor a decode, and its state is a "
+        f"{type(state).__name__}, which the task cannot rate. Add decode(state) -> observations "
+        f"[..., {size}] or score(state) -> [...], for states as rollout gives them."
+    )
+
+
+def _flat_model(learned: Any, nest: _Nest) -> SimpleNamespace:
+    """Return an object with the methods of a model that takes and gives nests."""
+    has = {
+        name: getattr(learned, name)
+        for name in ("encode", "rollout", "update", *_RATING, "plan")
+        if callable(getattr(learned, name, None))
+    }
+
+    def ways(name: str) -> Iterator[Convention]:
+        reads_after = name == "reward" and reads_both_ends(has[name])
+        states = {"encode": (), "reward": (0, 2) if reads_after else (0,)}.get(name, (0,))
+        kinds = nest.kinds[:1] if name in _OF_STATES else nest.kinds
+        for kind in [nest.sender] if name == "encode" else kinds:
+            yield nest.convention(has[name], kind, states, axes=_AXES.get(name, 0))
+
+    made: dict[str, Callable[..., Any]] = {
+        name: Accustomed(
+            function,
+            getattr(function, "__qualname__", f"{type(learned).__qualname__}.{name}"),
+            list(ways(name)),
+        )
+        for name, function in has.items()
+    }
+    if "plan" in made:
+        # With `memory` where it is warm started.
+        made["plan"] = lambda latents, rngs, remaining, **warm: has["plan"](
+            nest.state(latents), rngs, remaining, **warm
+        )
+    facts = {name: getattr(learned, name) for name in _FACTS if hasattr(learned, name)}
+    name = f"{type(learned).__qualname__} object"
+    return SimpleNamespace(**made, **facts, __qualname__=name)
+
+
+class _Nest(NamedTuple):
+    """How a state is nested, and how its model is given numbers."""
+
+    form: Any
+    sender: Sender
+
+    @property
+    def kinds(self) -> list[Sender]:
+        """How other arrays may go with a state, best first: as encode's, and of the state's kind.
+
+        An encode that takes numpy arrays and gives tensors goes on in tensors.
+        """
+        own, torch = ARRAYS, sys.modules.get("torch")
+        tensors = [leaf.tensor for leaf in _leaves(self.form) if leaf.tensor is not None]
+        if tensors and torch is not None:
+            floating = [tensor for tensor in tensors if tensor[0].is_floating_point]
+            own = tensors_of(*(floating or [(torch.float32, tensors[0][1])])[0])
+        if own.label == self.sender.label:
+            return [self.sender]
+        return [own, self.sender] if self.sender is ARRAYS else [self.sender, own]
+
+    def convention(
+        self, function: Callable[..., Any], kind: Sender, states: tuple[int, ...], *, axes: int
+    ) -> Convention:
+        """Return how a function is called whose arguments at these places are states.
+
+        With ``axes`` leading ones it returns states, with 0 an array.
+        """
+
+        def call(*arrays: FloatArray) -> FloatArray:
+            result = function(
+                *(
+                    self.state(array) if place in states else kind.send(array)
+                    for place, array in enumerate(arrays)
+                )
+            )
+            return self.flat(result, axes) if axes else floats(result)
+
+        label = f"a state and {kind.label} for" if states else kind.label
+        return Convention(label, call, kind.tolerance)
+
+    def flat(self, state: Any, axes: int) -> FloatArray:
+        """Return the numbers of a state, [B, Z] or [B, H, Z] for so many leading axes."""
+        return np.concatenate(list(_columns(state, self.form, axes, "the state")), axis=-1)
+
+    def state(self, latents: Any) -> Any:
+        """Return the state that latents [..., Z] are the numbers of."""
+        rows = np.asarray(latents, dtype=np.float64)
+        places = iter(np.split(rows, np.cumsum(_sizes(self.form)), axis=-1))
+        return _rebuilt(self.form, places)
+
+
+def _form_of(value: Any, rows: int, place: str) -> Any:
+    """Return the nest with leaves in place of arrays."""
+    if isinstance(value, Mapping) and value:
+        return {key: _form_of(part, rows, f"{place}[{key!r}]") for key, part in value.items()}
+    if isinstance(value, tuple | list) and value:
+        return _like(value, [_form_of(v, rows, f"{place}[{i}]") for i, v in enumerate(value)])
+    array = _array_of(value)
+    if array is None or array.ndim < 1 or len(array) != rows:
+        shape = None if array is None else list(array.shape)
+        what = f"has shape {shape}" if shape is not None else f"is {_named(value)}"
+        raise WorldModelError(
+            f"encode: {place} {what}; need an array of numbers [B, ...] with a row for each of "
+            f"the {rows} observations. Keep what is the same for all rows in the model."
+        )
+    torch = sys.modules.get("torch")
+    is_tensor = torch is not None and isinstance(value, torch.Tensor)
+    tensor = (value.dtype, value.device) if is_tensor else None
+    return _Leaf(array.shape[1:], array.dtype, tensor)
+
+
+def _array_of(value: Any) -> npt.NDArray[Any] | None:
+    """Return the numbers of an array or tensor; None for what is neither."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        tensor = value.detach().cpu()
+        # numpy has no bfloat16; float32 holds each of its numbers exactly.
+        value = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
+
+
+def _like(value: Any, parts: list[Any]) -> Any:
+    """Return a tuple or list of the same kind with other parts."""
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+
+
+def _columns(value: Any, form: Any, axes: int, place: str) -> Iterator[FloatArray]:
+    """Yield the arrays of a state as columns, in the order of its form."""
+    if isinstance(form, _Leaf):
+        array = _array_of(value)
+        if array is None or array.shape[axes:] != form.shape:
+            found = type(value).__name__ if array is None else f"shape {list(array.shape)}"
+            wanted = ", ".join(["B", "H"][:axes] + [str(size) for size in form.shape])
+            raise WorldModelError(f"{place} is {found}, expected an array [{wanted}] as encode's")
+        if array.dtype.kind in "iu" and array.size and np.abs(array).max() > _LARGEST_WHOLE:
+            raise WorldModelError(f"{place} has whole numbers above 2**53, which are not kept")
+        yield array.astype(np.float64).reshape(*array.shape[:axes], form.size)
+        return
+    keys = list(form) if isinstance(form, Mapping) else list(range(len(form)))
+    is_same = isinstance(value, Mapping if isinstance(form, Mapping) else tuple | list)
+    if (
+        not is_same
+        or len(value) != len(keys)
+        or (isinstance(form, Mapping) and set(value) != {*keys})
+    ):
+        raise WorldModelError(f"{place} is no {type(form).__name__} of {keys}, as encode gives it")
+    for key in keys:
+        yield from _columns(value[key], form[key], axes, f"{place}[{key!r}]")
+
+
+def _named(value: Any) -> str:
+    """Return what a value is, in the words of a message."""
+    if isinstance(value, np.ndarray):
+        return f"an array of dtype {value.dtype}"
+    if value is None or isinstance(value, bool | int | float | str):
+        return f"{value!r}"
+    return f"an empty {type(value).__name__}" if value in ({}, (), []) else type(value).__name__
+
+
+def _leaves(form: Any) -> list[_Leaf]:
+    if isinstance(form, _Leaf):
+        return [form]
+    parts = form.values() if isinstance(form, Mapping) else form
+    return [leaf for part in parts for leaf in _leaves(part)]
+
+
+def _sizes(form: Any) -> list[int]:
+    return [leaf.size for leaf in _leaves(form)]
+
+
+def _rebuilt(form: Any, columns: Iterator[FloatArray]) -> Any:
+    """Return a state of this form from its columns [..., size], in order."""
+    if isinstance(form, Mapping):
+        return {key: _rebuilt(part, columns) for key, part in form.items()}
+    if not isinstance(form, _Leaf):
+        return _like(form, [_rebuilt(part, columns) for part in form])
+    values = next(columns)
+    values = values.reshape(*values.shape[:-1], *form.shape)
+    if form.dtype.kind in "iu":
+        values = np.rint(values)
+    array = values.astype(form.dtype)
+    if form.tensor is None:
+        return array
+    dtype, device = form.tensor
+    return sys.modules["torch"].tensor(array, dtype=dtype, device=device)

@@ -1,0 +1,184 @@
+"""Own planner: a search that a learned model brings with it, made into a planner of its arm."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    FiniteActions,
+    FloatArray,
+    IntArray,
+    PlanningModel,
+    Plans,
+    Task,
+    WorldModelError,
+)
+from pytest_cpg.world_models.binding.conventions import (
+    Sender,
+    describe,
+    floats,
+    is_refusal,
+    senders,
+)
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_PROMISE = (
+    "plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N]), all noise "
+    "drawn from the rngs"
+)
+# Of an action's range: what float32 rounds away.
+_ROUNDING = 1e-6
+
+
+class OwnPlanner:
+    """A learned model's own ``plan``, as `Planner` has it.
+
+    It is asked for one episode at a time: among others an episode could be planned otherwise.
+
+    Parameters
+    ----------
+    learned : object
+        Has ``plan(latents [N, Z], rngs, remaining [N])``, which gives `Plans`, or actions
+        [N, H, A] and lengths [N]. It may have ``is_warm_started``, as `Planner` says.
+    task : Task
+    latents : array [P, Z]
+        The model's own, to find its horizon with, and whether it repeats itself.
+    own : callable
+        Takes the model's own latents out of those that planners see.
+
+    Raises
+    ------
+    WorldModelError
+        When it cannot be called so, or plans otherwise when it is called again.
+    """
+
+    def __init__(
+        self,
+        learned: Any,
+        task: Task,
+        latents: FloatArray,
+        *,
+        own: Callable[[FloatArray], FloatArray],
+    ) -> None:
+        self.name = f"plan of {describe(learned)}"
+        budget = np.full(1, task.budget)
+        self._plan: Callable[..., Any] = learned.plan
+        self._own, self._actions = own, task.actions
+        self.is_warm_started = bool(getattr(learned, "is_warm_started", False))
+        failures: list[str] = []
+        for sender in senders(learned.plan):
+            self._sender: Sender = sender
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    first, second = (
+                        self._one(latents[:1], np.random.default_rng(0), budget) for _ in range(2)
+                    )
+            # As in `attempt`.
+            except Exception as error:
+                if not is_refusal(error):
+                    raise
+                failures.append(f"  given {sender.label}: {type(error).__name__}: {error}")
+                continue
+            if not np.array_equal(first.actions, second.actions):
+                raise WorldModelError(
+                    f"{self.name} gave other actions for identical arguments, so no verdict on it "
+                    f"could be repeated. Draw all noise from rngs (for torch: "
+                    f"torch.Generator().manual_seed(int(rngs[0].integers(2**62)))), and keep no "
+                    f"plan between calls."
+                )
+            self.horizon = first.actions.shape[1]
+            return
+        reasons = "\n".join(failures)
+        raise WorldModelError(
+            f"{describe(learned)} has a plan that is not usable as {_PROMISE}. Rename it, and the "
+            f"gate's planner plans with this model.\n{reasons}"
+        )
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def plan(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        rngs: Sequence[np.random.Generator],
+        remaining: IntArray,
+        memory: FloatArray | None = None,
+    ) -> Plans:
+        """Plan for ``N`` episodes; see `Planner.plan`."""
+        del world_model
+        latents = self._own(latents)
+        rows = []
+        for row, rng in enumerate(rngs):
+            one = slice(row, row + 1)
+            kept = None if memory is None else memory[one].copy()
+            rows.append(self._one(latents[one], rng, remaining[one], kept))
+            self._check_actions(rows[-1].actions)
+        stacked = (
+            None if any(part is None for part in parts) else np.concatenate(parts)
+            for parts in zip(*rows, strict=True)
+        )
+        return Plans(*stacked)  # type: ignore[arg-type]  # only what is optional may be None
+
+    def _check_actions(self, actions: FloatArray) -> None:
+        """Raise WorldModelError for actions [1, H, A] that the task does not have."""
+        if actions.shape[-1] != self._actions.size:
+            return
+        wrong = actions[~self._actions.contains(actions)]
+        if len(wrong):
+            raise WorldModelError(
+                f"{self.name} gave the action {wrong[0]}, which is outside the task's: "
+                f"{self._actions}. Give the model those in its factory, which may take the task: "
+                f"task.actions."
+            )
+
+    def _one(
+        self,
+        latents: FloatArray,
+        rng: np.random.Generator,
+        remaining: IntArray,
+        memory: FloatArray | None = None,
+    ) -> Plans:
+        """Ask for the plan of one episode, and make arrays of what comes."""
+        warm = {"memory": memory} if self.is_warm_started else {}
+        given = self._plan(self._sender.send(latents), [rng], remaining.copy(), **warm)
+        if not isinstance(given, tuple) or not 2 <= len(given) <= len(Plans._fields):
+            raise WorldModelError(
+                f"{self.name} returned {type(given).__name__!r}; return actions [N, H, A] and "
+                f"lengths [N]"
+            )
+        actions, lengths, *others = (None if part is None else floats(part) for part in given)
+        if (
+            actions is None
+            or lengths is None
+            or (actions.ndim, lengths.shape) != (3, (1,))
+            or len(actions) != 1
+        ):
+            raise WorldModelError(
+                f"{self.name} returned actions {np.shape(given[0])} and lengths "
+                f"{np.shape(given[1])} for one episode; return actions [1, H, A] and lengths [1]"
+            )
+        whole = lengths.astype(np.int64)
+        if whole[0] != lengths[0]:
+            raise WorldModelError(f"{self.name} returned lengths {lengths}; return whole numbers")
+        return Plans(_settled(actions, self._actions), whole, *others)
+
+
+def _settled(actions: FloatArray, space: ActionSpace) -> FloatArray:
+    """Return actions [N, H, A] with those that float32 moved off the space put back on it."""
+    if isinstance(space, FiniteActions):
+        values, width = space.values, np.ptp(space.values, axis=0)
+        nearest = np.abs(actions[..., None, :] - values).sum(axis=-1).argmin(axis=-1)
+        allowed = values[nearest]
+    else:
+        allowed, width = np.clip(actions, space.low, space.high), space.high - space.low
+    is_near = (np.abs(allowed - actions) <= _ROUNDING * width).all(axis=-1, keepdims=True)
+    return np.where(is_near, allowed, actions)

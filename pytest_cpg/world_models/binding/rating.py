@@ -1,0 +1,239 @@
+"""Rating: how good a plan is in a model's own latents, by a score, a decoder or rewards."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.world_models.binding.callables import adapt
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.tiling import check_rows, tiled, tiled_for
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+class Rating(NamedTuple):
+    """How latents are rated: by `score`, or by the rewards on the way there.
+
+    A step's score is minus its reward, so that every objective means what it means with a task's
+    score. With a value behind it, it is minus the return of a plan that ends there: all rewards
+    and the value. Then a planner's latents are the model's own with two or three numbers behind
+    them: what was earned, the discount of what comes next, and the value, if there is one. So the
+    score of a step needs nothing but its latents, and a plan may be imagined in several pieces.
+
+    Attributes
+    ----------
+    swapped : tuple of str
+        What a model brings with it: nothing, ``"score"``, ``"decoder"``, ``"reward"``, ``"value"``.
+    score : callable or None
+        Maps the model's latents [B, H, Z] to distances [B, H]; None where `reward` rates.
+    reward : callable or None
+        Maps the latents before and after actions, [B, H, Z] each, and the actions [B, H, A]
+        between them to rewards [B, H]; called as ``reward(before, actions, after)``.
+    value : callable or None
+        Maps latents [B, H, Z] to the rewards expected from there on [B, H].
+    discount : float
+        Of a reward one step later, in (0, 1].
+    """
+
+    swapped: tuple[str, ...]
+    score: ArrayFunction | None = None
+    reward: ArrayFunction | None = None
+    value: ArrayFunction | None = None
+    discount: float = 1.0
+
+    def begun(self, own: FloatArray) -> FloatArray:
+        """Return the latents that a plan begins with, from the model's own [B, Z]."""
+        # Nothing is earned yet, and no plan has led here whose end has a value.
+        behind = [0.0, 1.0, 0.0][: self._behind]
+        return np.concatenate([own, np.tile(behind, (len(own), 1))], axis=1) if behind else own
+
+    def own(self, latents: FloatArray) -> FloatArray:
+        """Return the model's own part of a planner's latents [..., Z]."""
+        size = latents.shape[-1] - self._behind
+        return np.ascontiguousarray(latents[..., :size]) if self._behind else latents
+
+    def along(self, latents: FloatArray, actions: FloatArray, reached: FloatArray) -> FloatArray:
+        """Return the planner's latents on a way from some of them [B, Z].
+
+        ``reached`` [B, H, Z] are the model's own after each of the actions [B, H, A].
+        """
+        if self.reward is None:
+            return reached
+        before = np.concatenate([self.own(latents)[:, None], reached[:, :-1]], axis=1)
+        rated = [self.reward(before, actions, reached)]
+        if self.value is not None:
+            rated.append(self.value(reached))
+        return self.joined(latents, reached, *rated)
+
+    def joined(
+        self, latents: FloatArray, reached: FloatArray, rewards: FloatArray, *values: FloatArray
+    ) -> FloatArray:
+        """Return the planner's latents on a way that was rated: rewards, and values, [B, H]."""
+        earned, discount = (latents[:, -self._behind + place, None] for place in (0, 1))
+        # Of each step's reward; the last is of what comes after all of them.
+        weights = np.cumprod(
+            np.concatenate([discount, np.full(rewards.shape, self.discount)], axis=1), axis=1
+        )
+        rewards = weights[:, :-1] * rewards
+        # Without a value, what a short plan and a long one earned cannot be compared.
+        earned = earned + np.cumsum(rewards, axis=1) if values else rewards
+        behind = [part[..., None] for part in (earned, weights[:, 1:], *values)]
+        return np.concatenate([reached, *behind], axis=2)
+
+    @property
+    def _behind(self) -> int:
+        """How many numbers stand behind the model's own latents."""
+        return behind(self.swapped)
+
+    def scores(self, latents: FloatArray) -> FloatArray:
+        """Rate a planner's latents [B, H, Z]: scores [B, H], lower is better."""
+        if self.score is not None:
+            return self.score(latents)
+        if self.value is None:
+            return np.asarray(-latents[..., -2])
+        earned, discount, value = np.moveaxis(latents[..., -3:], -1, 0)
+        return np.asarray(-(earned + discount * value))
+
+
+def behind(swapped: Sequence[str]) -> int:
+    """Return how many numbers stand behind the own latents of a model with such a rating."""
+    return ("reward" in swapped) * 2 + ("value" in swapped)
+
+
+def rating_of(
+    learned: Any, task: Task, latents: FloatArray, plans: FloatArray, imagined: FloatArray
+) -> Rating:
+    """Return how a model's plans are rated, checked on what it imagines.
+
+    Parameters
+    ----------
+    latents, plans, imagined : array [P, Z], array [P, H, A], array [P, H, Z]
+        Rows to check with.
+
+    Raises
+    ------
+    WorldModelError
+        When one of its functions breaks its contract, or there is nothing to rate latents by.
+    """
+    if callable(getattr(learned, "score", None)):
+        own = tiled_for(
+            learned,
+            adapt(
+                learned.score,
+                imagined,
+                shape=lambda latents: latents.shape[:-1],
+                promise="score(latents [..., Z]) -> distances to the goal [...]",
+            ),
+        )
+        check_rows(learned, "score", own, imagined)
+        return Rating(("score",), own)
+    if callable(getattr(learned, "reward", None)):
+        before = np.concatenate([latents[:, None], imagined[:, :-1]], axis=1)
+        return _by_rewards(learned, before, plans, imagined)
+    if callable(getattr(learned, "terminal_value", None)):
+        raise WorldModelError(
+            f"{describe(learned)} has a terminal_value and no reward that leads there. Add "
+            f"reward(latents [..., Z], actions [..., A]) -> [...], or rate by the value alone: "
+            f"score(latents) that returns minus the value."
+        )
+    if callable(getattr(learned, "decode", None)):
+        decode = tiled_for(
+            learned,
+            adapt(
+                learned.decode,
+                imagined,
+                shape=lambda latents: (*latents.shape[:-1], task.observation_size),
+                promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
+            ),
+        )
+        check_rows(learned, "decode", decode, imagined)
+        rate = task_score(task)
+        return Rating(("decoder",), lambda latents: rate(decode(latents)))
+    if imagined.shape[-1] != task.observation_size:
+        raise WorldModelError(
+            f"{describe(learned)} has neither a score, a reward nor a decode, so its latents must "
+            f"be observations of size {task.observation_size}; they have size "
+            f"{imagined.shape[-1]}. Add score(latents [..., {imagined.shape[-1]}]) -> [...] or "
+            f"decode(latents) -> [..., {task.observation_size}]."
+        )
+    return Rating((), task_score(task))
+
+
+def task_score(task: Task) -> ArrayFunction:
+    """Return the task's score of observations [B, H, O]; a task without one raises its error."""
+    if callable(getattr(task, "score_states", None)):
+        # Said now, and not after the oracle arm has run.
+        task.score(np.zeros((1, task.observation_size)))
+    return tiled(lambda observations: np.asarray(task.score(observations), dtype=np.float64))
+
+
+def reads_both_ends(reward: Callable[..., Any]) -> bool:
+    """Say whether a reward takes the latents after the actions, too: a third argument it needs."""
+    try:
+        signature = inspect.signature(reward)
+    except (TypeError, ValueError):
+        return False
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return True
+    return False
+
+
+def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: FloatArray) -> Rating:
+    """Return the rating by a model's own rewards, and by its value where it has one."""
+    takes_both = reads_both_ends(learned.reward)
+    names = ", reached [..., Z]" if takes_both else ""
+    probe = (before, plans, after) if takes_both else (before, plans)
+    head = tiled_for(
+        learned,
+        adapt(
+            learned.reward,
+            *probe,
+            shape=lambda latents, *_: latents.shape[:-1],
+            promise=f"reward(latents [..., Z], actions [..., A]{names}) -> [...]",
+        ),
+    )
+    check_rows(learned, "reward", head, *probe)
+    has_value = callable(getattr(learned, "terminal_value", None))
+    return Rating(
+        ("reward", "value") if has_value else ("reward",),
+        reward=head if takes_both else lambda before, actions, _: head(before, actions),
+        value=_value_of(learned, after) if has_value else None,
+        discount=_discount_of(learned),
+    )
+
+
+def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
+    rows = latents.reshape(-1, latents.shape[-1])
+    head = tiled_for(
+        learned,
+        adapt(
+            learned.terminal_value,
+            rows,
+            shape=lambda latents: latents.shape[:1],
+            promise="terminal_value(latents [B, Z]) -> [B]",
+        ),
+    )
+    check_rows(learned, "terminal_value", head, rows)
+    return lambda latents: head(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])
+
+
+def _discount_of(learned: Any) -> float:
+    given = getattr(learned, "discount", 1.0)
+    try:
+        discount = float(given)
+    except (TypeError, ValueError):
+        discount = float("nan")
+    if not 0 < discount <= 1:
+        raise WorldModelError(
+            f"{describe(learned)} has the discount {given!r}; give a number above 0 and at most 1, "
+            f"such as 0.99."
+        )
+    return discount

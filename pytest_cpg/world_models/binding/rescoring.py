@@ -1,0 +1,111 @@
+"""Rescoring: the true dynamics, with plans rated as a learned model rates its own.
+
+What is lost with it against the oracle is lost by the model's encoder and score; what the model
+loses beyond that, by its dynamics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.world_models.binding.bound import BoundModel, Methods
+
+if TYPE_CHECKING:
+    from pytest_cpg.world_models.binding.latent import LatentModel
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """Stands for the true dynamics, rated as a learned model rates: `bind` makes them of it.
+
+    Attributes
+    ----------
+    learned : world model
+    """
+
+    learned: Any
+
+
+def learned_of(model: Any) -> Any:
+    """Return what a user gave: the learned model behind a `Rescored`, or the model itself."""
+    return model.learned if isinstance(model, Rescored) else model
+
+
+def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
+    """Return the true dynamics of a task, seen and rated as a model does what it imagines.
+
+    Latents are simulator states with the model's own behind them. The model encodes every true
+    observation on the way; one with memory carries it along. A diverged state rates as infinity.
+    """
+    rating = model.rating
+
+    def joined(states: FloatArray, own: FloatArray) -> FloatArray:
+        return np.concatenate([states, rating.begun(own)], axis=1)
+
+    def update(latents: FloatArray, actions: FloatArray, states: FloatArray) -> FloatArray:
+        own = rating.own(latents[:, state_size:])
+        return joined(states, model.update(own, actions, states))  # type: ignore[misc]
+
+    def rollout(latents: FloatArray, actions: FloatArray) -> FloatArray:
+        states, rated = np.ascontiguousarray(latents[:, :state_size]), latents[:, state_size:]
+        reached = task.rollout(states, actions)
+        finite = np.isfinite(task.observe(reached)).all(axis=-1, keepdims=True)
+        lost = ~np.logical_and.accumulate(finite, axis=1)
+        # A model is not asked about states that are no numbers.
+        known = np.where(lost, states[:, None], reached)
+        own = _followed(model, rating.own(rated), actions, known)
+        _check(own, "the model's encode" if model.update is None else "the model's update")
+        along = np.where(lost, np.nan, rating.along(rated, actions, own))
+        return np.concatenate([reached, along], axis=2)
+
+    def score(latents: FloatArray) -> FloatArray:
+        rated = latents[..., state_size:]
+        lost = np.isnan(rated).any(axis=-1)
+        scores = rating.scores(np.where(np.expand_dims(lost, -1), 0.0, rated))
+        _check(np.where(lost, 0.0, scores), "the model's rating")
+        return np.where(lost, np.inf, scores)
+
+    return BoundModel(
+        actions=task.actions,
+        swapped=rating.swapped,
+        may_diverge=True,
+        methods=Methods(
+            encode=lambda states: joined(states, model.encode(states)),
+            rollout=rollout,
+            score=score,
+            update=update if model.update else None,
+            observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
+        ),
+    )
+
+
+def _followed(
+    model: LatentModel, own: FloatArray, actions: FloatArray, states: FloatArray
+) -> FloatArray:
+    """Return the model's latents [B, H, Z] along true states [B, H, S], from its own [B, Z]."""
+    if model.update is None:
+        flat = model.encode(states.reshape(-1, states.shape[-1]))
+        return flat.reshape(*states.shape[:2], -1)
+    reached = np.empty((*states.shape[:2], own.shape[1]))
+    for step in range(states.shape[1]):
+        own = model.update(own, actions[:, step], np.ascontiguousarray(states[:, step]))
+        reached[:, step] = own
+    return reached
+
+
+def _check(values: FloatArray, what: str) -> None:
+    """Raise WorldModelError for numbers that a model made of true states and that are none."""
+    broken = ~np.isfinite(values)
+    if broken.any():
+        raise WorldModelError(
+            f"{what} gave {values[broken][0]} for observations of the true dynamics. A model that "
+            f"gives NaN or infinity cannot be planned with: look for diverged training or a "
+            f"missing normalisation."
+        )

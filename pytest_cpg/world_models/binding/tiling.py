@@ -1,0 +1,129 @@
+"""Tiling: batches made into calls of one size, so that a row's result is its own.
+
+The result of a row must not depend on the batch it is in, or an episode would end otherwise alone
+than among others. Float products round by the shape of the batch (numpy in nearly every row,
+torch for small ones), so whatever is learned is always called with exactly `TILE` rows, short
+tiles padded by repeating the last row. That is done here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextvars import copy_context
+from threading import Event, Thread
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.machine.processors import own_share
+from pytest_cpg.world_models.binding.callables import agree
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.torch_state import is_elsewhere, same_mode
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Rows per call of a learned model. On the default MLP, 2500 rows in such tiles cost a quarter more
+# CPU time than in one piece; in tiles of 50 rows they cost 2.7 times as much.
+TILE = 512
+# Where a model is on another device: a usual round (50 episodes of 64 candidates) then goes there
+# and comes back once.
+TILE_ELSEWHERE = 4096
+
+
+def tile_of(learned: object) -> int:
+    """Return how many rows a model is called with: always the same, on the same kind of device."""
+    return TILE_ELSEWHERE if is_elsewhere(learned) else TILE
+
+
+def tiled(function: ArrayFunction, *, rows: int = TILE, threads: int = 1) -> ArrayFunction:
+    """Return a batched function that is only ever called with so many rows.
+
+    Parameters
+    ----------
+    threads : int
+        How many calls may be under way at once.
+    """
+
+    def call(*arrays: FloatArray) -> FloatArray:
+        count = len(arrays[0])
+
+        def tile(first: int) -> FloatArray:
+            own = np.minimum(np.arange(first, first + rows), count - 1)
+            # np.take gives C order whatever the argument's: products round by memory order too.
+            return function(*(np.take(array, own, axis=0) for array in arrays))[: count - first]
+
+        firsts = range(0, count, rows)
+        workers = min(threads, len(firsts))
+        # Loops, as a StopIteration of the function's would end anything that iterates over calls.
+        tiles = [] if workers < 2 else _threaded(tile, firsts, workers)
+        results: FloatArray = np.empty(0)
+        for number, first in enumerate(firsts):
+            found = tiles[number] if tiles else tile(first)
+            if not first:
+                results = np.empty((count, *found.shape[1:]))
+            results[first : first + rows] = found
+        return results
+
+    return call
+
+
+def tiled_for(learned: object, function: ArrayFunction) -> ArrayFunction:
+    """Return a function of a model in tiles of its own size, on as many threads as it allows."""
+    is_shared = is_thread_safe(learned) and not is_elsewhere(learned)
+    return tiled(function, rows=tile_of(learned), threads=own_share() if is_shared else 1)
+
+
+def is_thread_safe(learned: object) -> bool:
+    """Say whether a model's own class says that several threads may ask at once.
+
+    Of our own adapters alone. One that is derived from them may keep anything between calls, and
+    what a race does to its answers looks like a bad model.
+    """
+    return "thread_safe" in vars(type(learned)) and bool(getattr(learned, "thread_safe", False))
+
+
+def _threaded(
+    tile: Callable[[int], FloatArray], firsts: Sequence[int], threads: int
+) -> list[FloatArray]:
+    """Make tiles on several threads at once, in the modes that the caller is in.
+
+    The caller only waits, where an alarm is heard. Whatever ends the waiting ends the threads, once
+    they are through with the tiles under way: torch must be in none when Python ends.
+    """
+    mode, is_over = same_mode(), Event()
+    results: list[Future[FloatArray]] = [Future() for _ in firsts]
+
+    def work(number: int) -> None:
+        for place in range(number, len(firsts), threads):
+            if is_over.is_set():
+                return
+            try:
+                with mode():
+                    results[place].set_result(tile(firsts[place]))
+            except BaseException as error:
+                results[place].set_exception(error)
+
+    workers = [Thread(target=copy_context().run, args=(work, number)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    try:
+        return [result.result() for result in results]
+    finally:
+        is_over.set()
+        for worker in workers:
+            worker.join()
+
+
+def check_rows(learned: object, name: str, function: ArrayFunction, *probe: FloatArray) -> None:
+    """Raise WorldModelError unless rows come out alone as they do among others."""
+    together = function(*probe)
+    for row in (0, len(together) - 1):
+        alone = function(*(array[row : row + 1] for array in probe))
+        if not agree(together[row : row + 1], alone):
+            raise WorldModelError(
+                f"{describe(learned)}: {name} gives another result for a row alone than for the "
+                f"same row among others. A result must depend on its own row alone: put a batch "
+                f"norm into eval mode, and normalise by constants."
+            )

@@ -1,0 +1,195 @@
+"""Conditions: under what a model was trained, which weights do not say and a task must meet."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_cpg.contracts import BoxActions, Task, WorldModelError
+
+if TYPE_CHECKING:
+    from pytest_cpg.world_models.binding.tensors import Tensor
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Under what a model was trained.
+
+    Attributes
+    ----------
+    obs_keys : tuple of str
+        Names of the observations, in the order in which the network reads them.
+    action_repeat : int
+        Control steps that one action was held for.
+    action_low, action_high : float
+        Bounds of every action in the units of training.
+    """
+
+    obs_keys: tuple[str, ...]
+    action_repeat: int
+    action_low: float = -1.0
+    action_high: float = 1.0
+
+    def __post_init__(self) -> None:
+        repeat = self.action_repeat
+        if isinstance(repeat, bool) or not isinstance(repeat, int | np.integer) or repeat < 1:
+            raise WorldModelError(
+                f"action_repeat: need the control steps that an action was held for, 1 or more, "
+                f"got {repeat!r}"
+            )
+
+    def scaled(self, actions: Tensor) -> Tensor:
+        """Return actions [..., A] on the scale from -1 to 1."""
+        low, high = self.action_low, self.action_high
+        return (actions - low) * (2 / (high - low)) - 1
+
+    def order(self, task: Task, *, model: str, sizes: tuple[int, int]) -> tuple[int, ...]:
+        """Return which column of the task's observations each of the network's inputs is, [O].
+
+        Parameters
+        ----------
+        sizes : (int, int)
+            Numbers in one observation and in one action of the network.
+
+        Raises
+        ------
+        WorldModelError
+            When the model was trained on something else than this task offers.
+        """
+        own = (task.observation_size, task.actions.size)
+        if own != sizes:
+            raise WorldModelError(
+                f"this {model} reads observations of size {sizes[0]} and actions of size "
+                f"{sizes[1]}, and {task.name!r} has sizes {own[0]} and {own[1]}: it was trained on "
+                f"another task."
+            )
+        _check_repeat(self.action_repeat, task, model)
+        self._check_actions(task, model)
+        # A task that names its observations lets their order be checked.
+        offered = getattr(task, "observation_keys", None)
+        return self._columns(offered, task, model) if offered else tuple(range(own[0]))
+
+    def _check_actions(self, task: Task, model: str) -> None:
+        space = task.actions
+        low, high = (
+            (space.low, space.high)
+            if isinstance(space, BoxActions)
+            else (space.values.min(axis=0), space.values.max(axis=0))
+        )
+        if (low < self.action_low).any() or (high > self.action_high).any():
+            raise WorldModelError(
+                f"this {model} was trained on actions from {self.action_low:g} to "
+                f"{self.action_high:g}, and those of {task.name!r} go from {low.min():g} to "
+                f"{high.max():g}. Give action_low= and action_high= as they were in training."
+            )
+
+    def _columns(self, offered: Mapping[str, int], task: Task, model: str) -> tuple[int, ...]:
+        if sorted(offered) != sorted(self.obs_keys):
+            raise WorldModelError(
+                f"this {model} reads obs_keys={list(self.obs_keys)}, and {task.name!r} observes "
+                f"{list(offered)}. Name them as the task does, in the order of training."
+            )
+        ends = np.cumsum(list(offered.values()))
+        at = {
+            name: range(end - size, end)
+            for (name, size), end in zip(offered.items(), ends.tolist(), strict=True)
+        }
+        return tuple(column for name in self.obs_keys for column in at[name])
+
+
+def check_same(settings: Mapping[str, Any], task: Task, *, model: str) -> None:
+    """Raise WorldModelError unless a task is as a network reads it that reorders nothing.
+
+    Parameters
+    ----------
+    settings : mapping
+        The ``action_repeat`` and ``obs_keys`` of training, as far as they are known.
+    """
+    if "action_repeat" in settings:
+        _check_repeat(settings["action_repeat"], task, model)
+    if "obs_keys" not in settings:
+        return
+    offered, own = list(getattr(task, "observation_keys", ())), settings["obs_keys"]
+    if not offered:
+        raise WorldModelError(
+            f"this {model} says obs_keys, and {task.name!r} has no names of observations to check "
+            f"them with. Leave obs_keys out."
+        )
+    keys = list(keys_of(own)) if isinstance(own, (str, list, tuple)) else own
+    if keys != offered:
+        raise WorldModelError(
+            f"this {model} reads obs_keys={own!r}, and {task.name!r} observes {offered}, in that "
+            f"order. Give the network these, or reorder them by a factory of yours: "
+            f"--cpg-model=module:factory."
+        )
+
+
+def _check_repeat(trained: Any, task: Task, model: str) -> None:
+    repeat = getattr(task, "action_repeat", 1)
+    if repeat != trained:
+        raise WorldModelError(
+            f"this {model} was trained with action_repeat={trained!r}, and {task.name!r} holds an "
+            f"action for {repeat}. Gate it on a task that holds each action as long as training "
+            f"did."
+        )
+
+
+def check_known(settings: Iterable[str], known: Iterable[str], *, model: str) -> None:
+    """Raise WorldModelError for a setting that changes nothing in a model."""
+    known = list(known)
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        close = get_close_matches(unknown[0], known, n=1)
+        fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+        raise WorldModelError(f"{model} has no setting {unknown[0]}. {fix}")
+
+
+def require(
+    settings: Mapping[str, Any], needed: Mapping[str, str], others: Mapping[str, str], *, model: str
+) -> None:
+    """Raise WorldModelError unless all needed settings are given, and all that are given suit.
+
+    Parameters
+    ----------
+    needed, others : mapping
+        What to type for each setting, by its name; that of others is known without.
+    """
+    check_known(settings, [*needed, *others], model=model)
+    for name, value in settings.items():
+        example = needed.get(name) or others[name]
+        if value is not None and not _suits(value, tomllib.loads(f"example = {example}")):
+            raise WorldModelError(f"{name}: got {value!r}. Write {name} = {example}")
+    missing = [name for name in needed if settings.get(name) is None]
+    if missing:
+        lines = "\n".join(f"    {name} = {needed[name]}" for name in missing)
+        raise WorldModelError(
+            f"the weights of a {model} do not say {', '.join(missing)}. Write a .toml file of the "
+            f"same name beside them, for example\n{lines}\nor give them to "
+            f"{model}.load(path, {missing[0]}=...)."
+        )
+
+
+def _suits(value: Any, said: Mapping[str, Any]) -> bool:
+    """Say whether a setting is of the kind of its example."""
+    example = said["example"]
+    if isinstance(example, list):
+        names = [value] if isinstance(value, str) else value
+        # A task's own `observation_keys` are a mapping, in their order.
+        is_list = isinstance(names, Sequence | Mapping)
+        return is_list and all(isinstance(name, str) for name in names)
+    kind = Integral if isinstance(example, int) else Real
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def keys_of(given: Sequence[str] | str) -> tuple[str, ...]:
+    """Return names of observations; one alone may be given as it is."""
+    return (given,) if isinstance(given, str) else tuple(given)

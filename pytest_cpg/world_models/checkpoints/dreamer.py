@@ -1,0 +1,391 @@
+"""DreamerV3: a recurrent latent world model (Hafner et al. 2023), as its PyTorch port stores it.
+
+The world model of NM512/dreamerv3-torch on state observations, with discrete latents, in torch
+alone; the actor and critic in the file are not used. Compared with an independent forward pass on
+weights made for the purpose; not tested on published weights.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cpg.contracts import Task, WorldModelError
+from pytest_cpg.world_models.binding.tensors import (
+    Tensor,
+    expected,
+    on_arrays,
+    symexp,
+    symlog,
+    torch,
+)
+from pytest_cpg.world_models.checkpoints.conditions import Conditions, keys_of, require
+from pytest_cpg.world_models.checkpoints.weights import (
+    Shape,
+    Weights,
+    check,
+    in_one_type,
+    part,
+    prefix_of,
+    read_weights,
+    refuse_prefix,
+    size,
+)
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_MODEL = "a DreamerV3 on state observations"
+_VERSION = "NM512/dreamerv3-torch"
+# Of every layer norm in the port.
+_EPSILON = 1e-3
+# The outermost bins of the reward, on the symlog scale.
+_LIMIT = 20.0
+# Added before the update gate's sigmoid, so that the state changes slowly at first.
+_UPDATE_BIAS = -1.0
+_DECODED = "heads.decoder._mlp.mean_layer."
+# Whether an episode goes on, which plans are not rated by.
+_UNUSED = ("heads.cont.",)
+NEEDED = {
+    "action_repeat": "2  # control steps per action; dmc_proprio of the port: 2",
+    "discount": "0.997  # the port's default",
+}
+OTHERS = {
+    "obs_keys": '["orientations", "velocity"]  # which the file says itself',
+    "classes": "32  # of each stochastic group; the port's default",
+    "action_low": "-1.0  # least of every action, in the units of training",
+    "action_high": "1.0  # largest of every action, in the units of training",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Sizes of one DreamerV3 world model; ``groups`` of ``classes`` make up the stochastic part."""
+
+    observation: int
+    action: int
+    hidden: int
+    recurrent: int
+    groups: int
+    classes: int
+
+
+class DreamerV3(torch.nn.Module):
+    """A recurrent state-space model that plans are imagined in.
+
+    A latent [Z] is the recurrent state and the class of each stochastic group, always the most
+    likely one.
+
+    Parameters
+    ----------
+    weights : mapping
+        As the port names them, from the whole agent or the world model alone.
+    classes : int
+        Classes of each stochastic group; the port has as many groups as classes, 32.
+    """
+
+    columns: Tensor
+    bins: Tensor
+    # See `is_thread_safe`.
+    thread_safe = True
+
+    def __init__(
+        self,
+        weights: Weights,
+        *,
+        action_repeat: int,
+        discount: float,
+        obs_keys: Sequence[str] | str | None = None,
+        classes: int = 32,
+        action_low: float = -1.0,
+        action_high: float = 1.0,
+    ) -> None:
+        super().__init__()
+        own = in_one_type(_world_model(weights))
+        self.sizes, observed = _checked(own, classes)
+        given = tuple(observed) if obs_keys is None else keys_of(obs_keys)
+        if given != tuple(observed):
+            raise WorldModelError(
+                f"obs_keys={list(given)}, and the checkpoint reads {list(observed)} in this order. "
+                f"Leave obs_keys out: this file says it."
+            )
+        self.observed, self.discount = observed, discount
+        self.conditions = Conditions(
+            obs_keys=given,
+            action_repeat=action_repeat,
+            action_low=action_low,
+            action_high=action_high,
+        )
+        self._start = torch.nn.Parameter(own["dynamics.W"])
+        self._encoder = _stack(part(own, "encoder._mlp.layers."), "Encoder")
+        self._joint = _normed(own, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
+        cell = "dynamics._cell.layers.GRU_"
+        self._cell = _normed(own, f"{cell}linear", f"{cell}norm", is_active=False)
+        self._prior = torch.nn.Sequential(
+            _normed(own, "dynamics._img_out_layers.0", "dynamics._img_out_layers.1"),
+            _linear(own, "dynamics._imgs_stat_layer"),
+        )
+        self._posterior = torch.nn.Sequential(
+            _normed(own, "dynamics._obs_out_layers.0", "dynamics._obs_out_layers.1"),
+            _linear(own, "dynamics._obs_stat_layer"),
+        )
+        self._reward = torch.nn.Sequential(
+            _stack(part(own, "heads.reward.layers."), "Reward"),
+            _linear(own, "heads.reward.mean_layer"),
+        )
+        self._decoder = _stack(part(own, "heads.decoder._mlp.layers."), "Decoder")
+        self._decoded = torch.nn.ModuleList(_linear(own, f"{_DECODED}{key}") for key in observed)
+        bins = own["heads.reward.mean_layer.bias"]
+        self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, len(bins), dtype=bins.dtype))
+        self.register_buffer("columns", torch.arange(self.sizes.observation))
+        self.eval().requires_grad_(requires_grad=False)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **settings: Any) -> DreamerV3:
+        """Read a checkpoint of the port; ``action_repeat`` and ``discount`` must be given.
+
+        Raises
+        ------
+        WorldModelError
+            Naming missing settings, and keys and shapes that are not the port's.
+        """
+        return cls.of(read_weights(path), **settings)
+
+    @classmethod
+    def of(cls, weights: Weights, **settings: Any) -> DreamerV3:
+        """Return a network of weights that are read already; settings as for `load`."""
+        require(settings, NEEDED, OTHERS, model="DreamerV3")
+        return cls(weights, **settings)
+
+    def for_task(self, task: Task) -> DreamerV3:
+        """Return this model, reading the task's observations in its own order.
+
+        Raises
+        ------
+        WorldModelError
+            When it was trained on something else than this task offers.
+        """
+        sizes = (self.sizes.observation, self.sizes.action)
+        order = self.conditions.order(task, model="DreamerV3", sizes=sizes)
+        self.columns.copy_(torch.tensor(order))
+        return self
+
+    @on_arrays
+    def encode(self, observations: Tensor) -> Tensor:
+        """Map an episode's first observations [B, O] to latents [B, Z]."""
+        recurrent = torch.tanh(self._start).expand(len(observations), -1)
+        classes = self._likeliest(self._prior(recurrent))
+        still = observations.new_zeros(len(observations), self.sizes.action)
+        return self._observed(recurrent, classes, still, observations)
+
+    @on_arrays
+    def update(self, latents: Tensor, actions: Tensor, observations: Tensor) -> Tensor:
+        """Map latents [B, Z], actions [B, A] and what was observed then [B, O] to latents."""
+        recurrent, classes = self._split(latents)
+        return self._observed(recurrent, classes, self.conditions.scaled(actions), observations)
+
+    @on_arrays
+    def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
+        recurrent, classes = self._split(latents)
+        imagined = []
+        for action in self.conditions.scaled(actions).unbind(dim=1):
+            recurrent = self._next(recurrent, classes, action)
+            classes = self._likeliest(self._prior(recurrent))
+            imagined.append(self._packed(recurrent, classes))
+        return torch.stack(imagined, dim=1)
+
+    @on_arrays
+    def reward(self, latents: Tensor, actions: Tensor, reached: Tensor) -> Tensor:  # noqa: ARG002
+        """Predict the reward [...] of steps that reached these latents [..., Z]."""
+        return expected(self._reward(self._features(*self._split(reached))), self.bins)
+
+    @on_arrays
+    def decode(self, latents: Tensor) -> Tensor:
+        """Map latents [..., Z] to observations [..., O], in the order of the task."""
+        hidden = self._decoder(self._features(*self._split(latents)))
+        decoded = symexp(torch.cat([network(hidden) for network in self._decoded], dim=-1))
+        return decoded[..., torch.argsort(self.columns)]
+
+    def _observed(
+        self, recurrent: Tensor, classes: Tensor, actions: Tensor, observations: Tensor
+    ) -> Tensor:
+        """Take one step, and see what came of it."""
+        after = self._next(recurrent, classes, actions)
+        embedded = self._encoder(symlog(observations[:, self.columns]))
+        seen = self._posterior(torch.cat([after, embedded], dim=-1))
+        return self._packed(after, self._likeliest(seen))
+
+    def _next(self, recurrent: Tensor, classes: Tensor, actions: Tensor) -> Tensor:
+        inputs = self._joint(torch.cat([self._one_hot(classes), actions], dim=-1))
+        parts = self._cell(torch.cat([inputs, recurrent], dim=-1))
+        reset, candidate, update = parts.chunk(3, dim=-1)
+        fresh = torch.tanh(torch.sigmoid(reset) * candidate)
+        share = torch.sigmoid(update + _UPDATE_BIAS)
+        return share * fresh + (1 - share) * recurrent
+
+    def _packed(self, recurrent: Tensor, classes: Tensor) -> Tensor:
+        return torch.cat([recurrent, classes.to(recurrent.dtype)], dim=-1)
+
+    def _split(self, latents: Tensor) -> tuple[Tensor, Tensor]:
+        recurrent = latents[..., : self.sizes.recurrent]
+        return recurrent, latents[..., self.sizes.recurrent :].round().long()
+
+    def _features(self, recurrent: Tensor, classes: Tensor) -> Tensor:
+        return torch.cat([self._one_hot(classes), recurrent], dim=-1)
+
+    def _one_hot(self, classes: Tensor) -> Tensor:
+        hot = torch.nn.functional.one_hot(classes, self.sizes.classes)
+        return hot.flatten(-2).to(self._start.dtype)
+
+    def _likeliest(self, logits: Tensor) -> Tensor:
+        """Return the most likely class of each group [..., G]."""
+        shape = (*logits.shape[:-1], self.sizes.groups, self.sizes.classes)
+        return logits.reshape(shape).argmax(dim=-1)
+
+
+class _Normed(torch.nn.Module):
+    """A linear layer without bias, a layer norm, and SiLU where it is active."""
+
+    def __init__(self, weight: Tensor, gain: Tensor, shift: Tensor, *, is_active: bool) -> None:
+        super().__init__()
+        self.weight, self.gain, self.shift = map(torch.nn.Parameter, (weight, gain, shift))
+        self._is_active = is_active
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        functional = torch.nn.functional
+        outputs = functional.linear(inputs, self.weight)
+        normed = functional.layer_norm(outputs, self.gain.shape, self.gain, self.shift, _EPSILON)
+        return functional.silu(normed) if self._is_active else normed
+
+
+def is_dreamer(weights: Weights) -> bool:
+    """Say whether most weights of the port's world model are there, be it below a prefix."""
+    return prefix_of(weights, _names(_world_model(weights))) is not None
+
+
+def _world_model(weights: Weights) -> Weights:
+    """Return the world model's weights; the copies that behaviours hold of it are left out."""
+    return part(weights, "_wm.") or weights
+
+
+def _checked(own: Weights, classes: int) -> tuple[Sizes, dict[str, int]]:
+    """Return the sizes of a network, and those of its observations, once all tensors are right."""
+    if any(name.startswith("encoder._cnn.") for name in own):
+        raise WorldModelError("this DreamerV3 reads pixels. Only state observations are read.")
+
+    names = _names(own)
+    refuse_prefix(prefix_of(own, names), model=_MODEL)
+
+    def size_of(name: str, axis: int) -> int:
+        return size(own, name, axis, names=names, model=_MODEL, version=_VERSION, ignored=_UNUSED)
+
+    stochastic = size_of("dynamics._obs_stat_layer.weight", -2)
+    if classes < 1 or stochastic % classes:
+        raise WorldModelError(
+            f"classes={classes!r} does not divide the {stochastic} logits of the stochastic part. "
+            f"The port's setting is 32."
+        )
+    sizes = Sizes(
+        observation=size_of("encoder._mlp.layers.Encoder_linear0.weight", -1),
+        action=size_of("dynamics._img_in_layers.0.weight", -1) - stochastic,
+        hidden=size_of("dynamics._img_in_layers.0.weight", -2),
+        recurrent=size_of("dynamics.W", -1),
+        groups=stochastic // classes,
+        classes=classes,
+    )
+    observed = {key: size_of(f"{_DECODED}{key}.weight", -2) for key in _decoded_keys(own)}
+    layout = dict(_layout(own, sizes, observed, size_of))
+    check(own, layout, model=_MODEL, version=_VERSION, ignored=_UNUSED)
+    if sum(observed.values()) != sizes.observation:
+        raise WorldModelError(
+            f"the encoder reads {sizes.observation} numbers, and the decoder gives {observed}: "
+            f"only models that decode all they read can be told what they read."
+        )
+    return sizes, observed
+
+
+def _names(own: Weights) -> list[str]:
+    """Return every name in use; depths and what is decoded differ from file to file."""
+    none = Sizes(observation=0, action=0, hidden=0, recurrent=0, groups=0, classes=0)
+    observed = dict.fromkeys(_decoded_keys(own), 0)
+    return [name for name, _ in _layout(own, none, observed, lambda *_: 0)]
+
+
+def _decoded_keys(own: Weights) -> list[str]:
+    """Return the observations by name, in the file's order, in which the encoder joins them."""
+    return [
+        name.removeprefix(_DECODED).removesuffix(".weight")
+        for name in own
+        if name.startswith(_DECODED) and name.endswith(".weight")
+    ]
+
+
+def _layout(
+    own: Weights, sizes: Sizes, observed: dict[str, int], size_of: Callable[[str, int], int]
+) -> Iterator[tuple[str, Shape]]:
+    """Yield every name in use with its shape."""
+    stochastic = sizes.groups * sizes.classes
+    features, hidden, recurrent = (
+        stochastic + sizes.recurrent,
+        sizes.hidden,
+        sizes.recurrent,
+    )
+    widths = {}
+    for name, prefix, first in (
+        ("Encoder", "encoder._mlp.layers.", sizes.observation),
+        ("Decoder", "heads.decoder._mlp.layers.", features),
+        ("Reward", "heads.reward.layers.", features),
+    ):
+        pattern = rf"{re.escape(prefix)}{name}_(?:linear|norm)(\d+)\."
+        found = (re.match(pattern, key) for key in own)
+        last = max((int(layer[1]) for layer in found if layer), default=0)
+        width = widths[name] = size_of(f"{prefix}{name}_linear0.weight", -2)
+        for layer in range(last + 1):
+            yield f"{prefix}{name}_linear{layer}.weight", (width, width if layer else first)
+            yield from _norm(f"{prefix}{name}_norm{layer}", width)
+    yield "dynamics.W", (1, recurrent)
+    for name, width, inputs in (
+        ("_img_in_layers", hidden, stochastic + sizes.action),
+        ("_img_out_layers", hidden, recurrent),
+        ("_obs_out_layers", hidden, recurrent + widths["Encoder"]),
+    ):
+        yield f"dynamics.{name}.0.weight", (width, inputs)
+        yield from _norm(f"dynamics.{name}.1", width)
+    yield "dynamics._cell.layers.GRU_linear.weight", (3 * recurrent, hidden + recurrent)
+    yield from _norm("dynamics._cell.layers.GRU_norm", 3 * recurrent)
+    bins = size_of("heads.reward.mean_layer.weight", -2)
+    for name, inputs, outputs in (
+        ("dynamics._imgs_stat_layer", hidden, stochastic),
+        ("dynamics._obs_stat_layer", hidden, stochastic),
+        ("heads.reward.mean_layer", widths["Reward"], bins),
+        *((f"{_DECODED}{key}", widths["Decoder"], count) for key, count in observed.items()),
+    ):
+        yield f"{name}.weight", (outputs, inputs)
+        yield f"{name}.bias", (outputs,)
+
+
+def _norm(name: str, width: int) -> Iterator[tuple[str, Shape]]:
+    yield f"{name}.weight", (width,)
+    yield f"{name}.bias", (width,)
+
+
+def _linear(own: Weights, name: str) -> torch.nn.Linear:
+    weight = own[f"{name}.weight"]
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
+    linear.load_state_dict(part(own, f"{name}."))
+    return linear
+
+
+def _normed(own: Weights, linear: str, norm: str, *, is_active: bool = True) -> _Normed:
+    tensors = (own[f"{linear}.weight"], own[f"{norm}.weight"], own[f"{norm}.bias"])
+    return _Normed(*tensors, is_active=is_active)
+
+
+def _stack(own: Weights, name: str) -> torch.nn.Sequential:
+    count = sum(key.endswith(".weight") and f"{name}_linear" in key for key in own)
+    layers = (_normed(own, f"{name}_linear{i}", f"{name}_norm{i}") for i in range(count))
+    return torch.nn.Sequential(*layers)

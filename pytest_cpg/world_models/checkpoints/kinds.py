@@ -1,0 +1,250 @@
+"""Checkpoints: which kind of model a file holds, and the world model made of it.
+
+What a file does not say stands in a .toml or .json file of the same name beside it. Nothing is
+unpickled, and the only code that runs is a class of the user's that the side file names, and that
+of a program whose digest is trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tomllib
+from difflib import get_close_matches
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from pytest_cpg.contracts import Task, WorldModelError
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Observations that a decoder is fitted on.
+_SEEN = 4000
+SUFFIXES = (".pt", ".pth", ".ckpt", ".pt2", ".onnx", ".safetensors")
+# Settings of a class of the user's own: how it is made, and of its training what a task must meet.
+_OF_CLASS = ("class", "arguments")
+_CONDITIONS = ("action_repeat", "obs_keys")
+_CLASS = """\
+{path!r} holds {count} tensors ({names}, ...), which are neither TD-MPC2's nor DreamerV3's. Say
+which class they belong to {where}:
+    class = "package.module:Network"
+    arguments = {{ hidden = 64 }}  # what its constructor takes
+or write --cpg-model=module:factory with a function of yours that loads it."""
+
+
+def load(
+    path: str | os.PathLike[str], task: Task | None = None, *, trusted: str = "", **settings: Any
+) -> Any:
+    """Return the world model in a file, checked against a task where one is given.
+
+    Parameters
+    ----------
+    trusted : str
+        Digests of files that may run code of their own, as in ``--cpg-trust``.
+    **settings
+        Win over those of the side file.
+
+    Raises
+    ------
+    WorldModelError
+        When the file cannot be read, or does not say what must be known.
+    ComponentError
+        When a library is not installed that it takes.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
+    settings = {**_side_settings(file), **settings}
+    rate_by = settings.pop("rate_by", "reward")
+    if rate_by not in ("reward", "observations"):
+        raise WorldModelError(f'rate_by: need "reward" or "observations", got {rate_by!r}')
+    model = _opened(file, settings, task, trusted)
+    if task is not None and hasattr(model, "for_task"):
+        model = model.for_task(task)
+    return _decoded(model, task) if rate_by == "observations" else model
+
+
+def _decoded(model: Any, task: Task | None) -> Any:
+    """Return a model whose plans the task rates, by its own decoder or one fitted here."""
+    from pytest_cpg.world_models.binding.decoded import Decoded, fit_decoder
+    from pytest_cpg.world_models.transitions import collect_transitions
+
+    if not hasattr(model, "encode"):
+        raise WorldModelError('rate_by = "observations" is what this model does anyway: drop it.')
+    if hasattr(model, "decode"):
+        return Decoded(model)
+    if task is None:
+        raise WorldModelError(
+            'this model has no decoder, and rate_by = "observations" fits one on observations of a '
+            "task: give the task."
+        )
+    seen = collect_transitions(task, count=_SEEN, seed=0).observations
+    return Decoded(model, fit_decoder(model, seen, seed=0))
+
+
+def _opened(file: Path, settings: dict[str, Any], task: Task | None, trusted: str) -> Any:
+    if file.suffix == ".onnx":
+        _refuse(file, settings)
+        from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
+
+        return OnnxDynamics.load(file)
+    from pytest_cpg.world_models.checkpoints import exported
+
+    if exported.kind_of(file):
+        _refuse(file, settings)
+        return exported.Program.load(file, trusted=trusted)
+    return _of_weights(file, settings, task)
+
+
+def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
+    """Return the network whose weights a file holds."""
+    from pytest_cpg.world_models.checkpoints import dreamer, tdmpc2
+    from pytest_cpg.world_models.checkpoints.conditions import check_known
+    from pytest_cpg.world_models.checkpoints.tdmpc2_layout import is_tdmpc2
+    from pytest_cpg.world_models.checkpoints.weights import read_content, read_weights, weights_in
+    from pytest_cpg.world_models.mlp import FORMAT, MLP
+
+    if file.suffix == ".safetensors":
+        weights = read_weights(file)
+    else:
+        content = read_content(file)
+        if isinstance(content, dict) and content.get("format") == FORMAT:
+            _refuse(file, settings)
+            return MLP.load(file)
+        weights = weights_in(content, file)
+    if "class" in settings:
+        return _of_class(file, settings, weights, task)
+    for module, kind, is_kind in (
+        (tdmpc2, tdmpc2.TDMPC2, is_tdmpc2),
+        (dreamer, dreamer.DreamerV3, dreamer.is_dreamer),
+    ):
+        if is_kind(weights):
+            known = [*module.NEEDED, *module.OTHERS, "rate_by"]
+            check_known(settings, known, model=kind.__name__)
+            return kind.of(weights, **settings)
+    raise WorldModelError(
+        _CLASS.format(
+            path=os.fspath(file),
+            count=len(weights),
+            names=", ".join(list(weights)[:3]),
+            where=_where_to_say(file, settings),
+        )
+    )
+
+
+def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | None) -> Any:
+    """Return a network of the user's own class with these weights, all of them and no others."""
+    from pytest_cpg.world_models.checkpoints.conditions import check_same
+    from pytest_cpg.world_models.checkpoints.weights import check
+
+    unknown = sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS})
+    if unknown:
+        known = [*_OF_CLASS, *_CONDITIONS, "rate_by"]
+        close = get_close_matches(unknown[0], known, n=1)
+        fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: its settings have {unknown[0]}, which changes nothing in a "
+            f"network of your own class. {fix} What its constructor takes goes into arguments."
+        )
+    name, arguments = settings["class"], settings.get("arguments", {})
+    network = _constructed(file, name, arguments)
+    check(
+        weights,
+        {name: tuple(value.shape) for name, value in network.state_dict().items()},
+        model=f"{name} with arguments {arguments}",
+        version="another version of that class, or trained with other arguments",
+    )
+    if task is not None:
+        given = {key: settings[key] for key in _CONDITIONS if key in settings}
+        check_same(given, task, model=f"network of {name}")
+    network.load_state_dict(weights)
+    return network.eval()
+
+
+def _constructed(file: Path, name: Any, arguments: Any) -> Any:
+    """Return what a named class makes of arguments, or raise WorldModelError if it takes others."""
+    from pytest_cpg.world_models.binding.tensors import torch
+    from pytest_cpg.world_models.checkpoints.factories import named
+
+    if not isinstance(name, str):
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: class: need the path of a class, "
+            f'"package.module:Network", got {name!r}'
+        )
+    if not isinstance(arguments, dict):
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: arguments: need what the constructor takes by name, as in "
+            f"{{ hidden = 64 }}, got {arguments!r}"
+        )
+    module = name.partition(":")[0].split(".")
+    # Some of their modules do their work as they are imported, and none holds a network.
+    if module[0] in sys.stdlib_module_names or "__main__" in module:
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: class = {name!r} is of Python's own modules or a program. Name "
+            f"the class of the network."
+        )
+    kind = named(name, what="class")
+    # Before it is called: what else a module offers may start programs.
+    if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: class = {name!r} is {kind!r}, and no class of torch.nn.Module. "
+            f"Name the class of the network."
+        )
+    try:
+        taken = signature(kind)
+    # Something that cannot be asked what it takes.
+    except ValueError:
+        return kind(**arguments)
+    try:
+        taken.bind(**arguments)
+    except TypeError as error:
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: arguments = {arguments!r} do not suit {name}{taken}: {error}."
+        ) from None
+    return kind(**arguments)
+
+
+def _where_to_say(file: Path, settings: dict[str, Any]) -> str:
+    """Return where the class is to be named: in the side file, if there is one."""
+    for side in _sides(file):
+        found = f"it has {', '.join(sorted(settings))}" if settings else "it is empty"
+        return f"in {side.name!r}, where class is missing ({found})"
+    return f"in a file {file.with_suffix('.toml').name!r} beside it"
+
+
+def _sides(file: Path) -> list[Path]:
+    """Return the side files there are."""
+    return [side for suffix in (".toml", ".json") if (side := file.with_suffix(suffix)).is_file()]
+
+
+def _side_settings(file: Path) -> dict[str, Any]:
+    """Return what the side file says; nothing where there is none."""
+    sides = _sides(file)
+    if len(sides) > 1:
+        raise WorldModelError(
+            f"{os.fspath(file)!r} has two side files, {sides[0].name} and {sides[1].name}. "
+            f"Keep one."
+        )
+    if not sides:
+        return {}
+    try:
+        text = sides[0].read_text(encoding="utf-8")
+        said = tomllib.loads(text) if sides[0].suffix == ".toml" else json.loads(text)
+    # The second of brackets within brackets, thousands deep.
+    except (ValueError, RecursionError) as error:
+        raise WorldModelError(f"{os.fspath(sides[0])!r} cannot be read: {error}") from None
+    if not isinstance(said, dict):
+        raise WorldModelError(f"{os.fspath(sides[0])!r}: need settings by name, got {said!r}")
+    return said
+
+
+def _refuse(file: Path, settings: dict[str, Any]) -> None:
+    """Raise WorldModelError for settings that this kind of file has no use for."""
+    if settings:
+        raise WorldModelError(
+            f"{os.fspath(file)!r} says all that is needed, and {', '.join(sorted(settings))} would "
+            f"change nothing. Leave that out."
+        )

@@ -1,0 +1,183 @@
+"""ONNX: dynamics that ONNX Runtime computes on the processor."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
+from pytest_cpg.world_models.binding.conventions import is_refusal
+
+try:
+    import onnxruntime
+except ModuleNotFoundError as error:
+    if error.name != "onnxruntime":
+        raise
+    raise ComponentError(
+        'reading .onnx needs ONNX Runtime: pip install "pytest-cpg[onnx]"'
+    ) from error
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
+# An entry of a tensor's external data, its field 13, in protobuf's wire format: field 1 is the key,
+# field 2 the value, each a tag, a length and text. A length of 128 bytes and more has two bytes.
+# Other fields, as a model's metadata, have entries as well, and name no files.
+_LENGTH = rb"(?:[\x80-\xff][\x01-\x7f]|[\x00-\x7f])"
+_LOCATION = re.compile(
+    rb"j" + _LENGTH + rb"\n\x08location\x12(?:([\x80-\xff])([\x01-\x7f])|([\x00-\x7f]))"
+)
+# ONNX Runtime logs what it raises as well.
+_FATAL_ONLY = 4
+
+
+class OnnxDynamics:
+    """Dynamics in an .onnx file.
+
+    It takes observations [B, O] and actions [B, A] as two inputs in this order, or joined as one
+    [B, O + A], in single or double precision; its first output is the next observations. ``B`` must
+    be a free axis.
+
+    Parameters
+    ----------
+    content : bytes
+        Of the file; it is what travels to other processes.
+    name : str
+        Of the file, as printed in errors.
+    data : mapping
+        Contents of the files that weights are in outside of it, by their location.
+    """
+
+    def __init__(
+        self, content: bytes, name: str = "the file", data: Mapping[str, bytes] | None = None
+    ) -> None:
+        self._content, self._name, self._data = content, name, dict(data or {})
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _FATAL_ONLY
+        # Threads round sums by how many they are, and both arms run on one.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        if self._data:
+            # From memory alone: what is looked for on disk is looked for in the working directory.
+            options.add_external_initializers_from_files_in_memory(
+                list(self._data), list(self._data.values()), list(map(len, self._data.values()))
+            )
+        try:
+            self._session: Any = onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
+            )
+        # Its exceptions have no class in common but this one.
+        except Exception as error:
+            raise WorldModelError(
+                f"{name} is no model that ONNX Runtime can read: {_told(error)}"
+            ) from None
+        given = self._session.get_inputs()
+        self._inputs = [(one.name, one.type) for one in given]
+        if len(given) not in (1, 2) or any(kind not in _TYPES for _, kind in self._inputs):
+            raise WorldModelError(
+                f"the model in {name} takes {self._inputs}. Export one that takes floats: "
+                f"observations and actions, or both joined on their last axis."
+            )
+        for one in given:
+            _check_shape(name, one.name, one.shape)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> OnnxDynamics:
+        """Read an .onnx file.
+
+        Raises
+        ------
+        WorldModelError
+            When there is no such file, or ONNX Runtime cannot read it.
+        """
+        if not os.path.isfile(path):
+            raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
+        content = Path(path).read_bytes()
+        return cls(content, repr(os.fspath(path)), _data_beside(Path(path), content))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send the files; a session belongs to its process."""
+        return OnnxDynamics, (self._content, self._name, self._data)
+
+    def __call__(self, observations: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map observations [B, O] and actions [B, A] to next observations [B, O]."""
+        given = [np.asarray(observations), np.asarray(actions)]
+        if len(self._inputs) == 1:
+            given = [np.concatenate(given, axis=-1)]
+        feed = {
+            name: np.ascontiguousarray(value, dtype=_TYPES[kind])
+            for (name, kind), value in zip(self._inputs, given, strict=True)
+        }
+        try:
+            after = self._session.run(None, feed)[0]
+        # As above.
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            raise WorldModelError(f"the model in {self._name} fails: {_told(error)}") from None
+        return np.asarray(after, dtype=np.float64)
+
+
+def _told(error: Exception) -> str:
+    """Return an error of ONNX Runtime in one line."""
+    return " ".join(str(error).split())
+
+
+def _check_shape(name: str, which: str, shape: list[int | str | None]) -> None:
+    """Raise WorldModelError unless an input takes any number of rows; free axes have no number."""
+    # Of an input that declares no rank, nothing is known.
+    if shape and len(shape) != 2:
+        raise WorldModelError(
+            f"the model in {name} takes {which!r} of shape {shape}. Export one that takes rows, "
+            f"[B, O] and [B, A]."
+        )
+    if shape and isinstance(shape[0], int):
+        raise WorldModelError(
+            f"the model in {name} takes batches of {shape[0]} rows alone. Export it with a free "
+            f"batch axis: torch.onnx.export(model, examples, path, "
+            f"dynamic_shapes=[{{0: torch.export.Dim.DYNAMIC}}] * len(examples)), with examples of "
+            f"two rows or more."
+        )
+
+
+def _data_beside(file: Path, content: bytes) -> dict[str, bytes]:
+    """Return the files that a model keeps weights in, by location.
+
+    Raises
+    ------
+    WorldModelError
+        When one is not there, or not in the model's folder.
+    """
+    found = {}
+    for location in _locations(content):
+        # Windows' rules, as they know every root and separator that there is.
+        path, data = PureWindowsPath(location), file.parent / location
+        if path.anchor or ".." in path.parts:
+            raise WorldModelError(
+                f"{os.fspath(file)!r} keeps weights in {location!r}, outside of its own folder, "
+                f"and nothing is read there. Export it again."
+            )
+        if not data.is_file():
+            raise WorldModelError(
+                f"{os.fspath(file)!r} keeps its weights in {location!r} beside it, and there is no "
+                f"such file. Copy it along, or export with "
+                f"torch.onnx.export(..., external_data=False)."
+            )
+        found[location] = data.read_bytes()
+    return found
+
+
+def _locations(content: bytes) -> list[str]:
+    """Return what a model names as files of weights, each once."""
+    locations = []
+    for match in _LOCATION.finditer(content):
+        low, high, short = match.groups()
+        length = short[0] if short else (low[0] & 0x7F) | high[0] << 7
+        text = content[match.end() : match.end() + length]
+        locations.append(text.decode("utf-8", "replace"))
+    return list(dict.fromkeys(locations))
