@@ -159,7 +159,7 @@ def fewest_wins(
     """Return the fewest wins of the oracle arm with which a region lies above ``gap``.
 
     One more than ``disagreed`` where none do. Given the other counts, a region holds all numbers of
-    wins from one on (tests/calibration/test_paired_calibration.py, tests/unit/test_margins.py).
+    wins from one on (tests/calibration/test_paired_calibration.py, tests/stats/test_margins.py).
     """
     import numpy as np
 

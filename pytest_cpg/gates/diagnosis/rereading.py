@@ -29,7 +29,7 @@ __tracebackhide__ = True
 
 # Decisions whose states are asked about: half of them check what is found on the others.
 _STATES = 64
-# Of a few states some convention fits noise by chance: tests/unit/test_misreadings.py.
+# Of a few states some convention fits noise by chance: tests/gates/test_misreadings.py.
 _FEWEST = 16
 # Random actions in each; of a finite set all, if they are not more than these.
 _ACTIONS, _MOST_ACTIONS = 4, 16
