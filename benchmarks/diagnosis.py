@@ -54,5 +54,5 @@ def cost(name: str, planner: Planner, *, episodes: int, starts: str = "sampled")
     )
 
 
-cartpole = partial(cost, "cartpole-swingup", RandomShooting(), episodes=50)
+cartpole = partial(cost, "cartpole-swingup", RandomShooting(), episodes=20)
 acrobot = partial(cost, "acrobot-swingup", CEM(), episodes=20, starts="fixed")

@@ -101,7 +101,6 @@ def misreading_in(task, model, *, seed=0, trained="not given", states=_STATES):
             rows=tuple(Decision(row, 0, 1) for row in range(len(states))),
             states=states,
             latents=learned.encode(states),
-            plans=np.zeros((len(states), 5, task.actions.size)),
         )
         return misread(design, learned, decisions, trained=trained)
 

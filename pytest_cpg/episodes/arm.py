@@ -67,6 +67,9 @@ class Arm:
         is surer.
     perturbed : array [N], bool, or None
         Whether the perturbation took effect before each episode had succeeded; None without one.
+    actions : tuple of array [T, A]
+        What was executed in each episode, in the simulator's own units. Empty where it was read
+        from a report, which does not hold it.
     level : float
         Coverage of `interval`, in (0, 1).
     decisions : int
@@ -92,6 +95,7 @@ class Arm:
     seconds: float
     confidences: FloatArray | None = None
     perturbed: BoolArray | None = None
+    actions: tuple[FloatArray, ...] = ()
 
     def __post_init__(self) -> None:
         for name, dtype in _PER_EPISODE.items():
@@ -107,13 +111,17 @@ class Arm:
                 )
             if not np.isfinite(values).all():
                 raise ValueError(f"need finite {name}, got {values[~np.isfinite(values)][0]}")
+        if len(self.actions) not in (0, self.episodes):
+            raise ValueError(
+                f"need actions of all {self.episodes} episodes or none, got {len(self.actions)}"
+            )
 
     def __repr__(self) -> str:
         return f"Arm({self.name}: {self.success_count}/{self.episodes} episodes succeeded)"
 
     def first(self, count: int) -> Arm:
         """Return its first episodes; costs stay those of all."""
-        known = {name: getattr(self, name) for name in _PER_EPISODE}
+        known = {name: getattr(self, name) for name in (*_PER_EPISODE, "actions")}
         return replace(
             self, **{name: values[:count] for name, values in known.items() if values is not None}
         )

@@ -10,9 +10,10 @@ import platform
 import re
 import sys
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -32,9 +33,9 @@ from pytest_cpg.world_models import OracleDynamics
 from pytest_cpg.world_models.binding.conventions import describe
 from pytest_cpg.world_models.binding.fingerprint import fingerprint
 
-SCHEMA = 1
-# More than tasks without pictures need for a thousand episodes.
-_MOST_SNAPSHOT_BYTES = 32 * 2**20
+SCHEMA = 2
+# More than tasks without pictures need for a thousand episodes of a thousand steps.
+_MOST_SNAPSHOT_BYTES = 64 * 2**20
 # A temporary file as old as this is of a process that is gone.
 _LEFT_BEHIND_SECONDS = 60
 # What an episode runs through, and what it is kept by.
@@ -238,7 +239,10 @@ def _read(path: Path, key: str) -> StoredArm:
     """Return the arm in a file, or raise ValueError unless it was written here under this key."""
     data = path.read_bytes()
     values = json.loads(data)["stored"]
-    stored = StoredArm(**{**values, "arm": Arm.from_dict(values["arm"])})
+    size, rows = values.pop("actions")
+    actions = tuple(np.frombuffer(b64decode(row)).reshape(-1, size) for row in rows)
+    arm = replace(Arm.from_dict(values["arm"]), actions=actions)
+    stored = StoredArm(**{**values, "arm": arm})
     # To the byte, which covers schema, key, digest, types and numbers.
     if data != _file_of(key, stored) or path.name != f"{key}-{stored.arm.episodes}.json":
         raise ValueError("it is not what would be written")
@@ -267,6 +271,9 @@ def _bits_of(values: Mapping[str, npt.NDArray[Any]]) -> str:
 def _file_of(key: str, stored: StoredArm) -> bytes:
     values = {name: getattr(stored, name).tolist() for name in COUNTS}
     values["arm"] = stored.arm.to_dict()
+    actions = stored.arm.actions
+    rows = [b64encode(one.tobytes()).decode() for one in actions]
+    values["actions"] = [actions[0].shape[1] if actions else 0, rows]
     content = {"schema": SCHEMA, "key": key, "sha256": _digest(values), "stored": values}
     return json.dumps(content, sort_keys=True).encode()
 

@@ -50,6 +50,7 @@ _SNAPSHOT = (
     "solved_at",
     "plans",
     "model_steps",
+    "actions",
     "done",
 )
 Progress = Callable[[int, int], None]
@@ -110,6 +111,8 @@ class ArmRun:
         self._steps = np.zeros(count, dtype=np.int64)
         self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
         self._solved_at = np.zeros(count, dtype=np.int64)
+        # Memory is taken only for what is written.
+        self._actions = np.zeros((count, int(task.budget), task.actions.size))
         self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
         self._disturbance = Disturbance(perturbation, task, starts.episodes, seed=seed)
         self._imagination = Imagination(name, task.actions, model)
@@ -302,6 +305,7 @@ class ArmRun:
                 counts=~self._successes[rows],
             )
             self._states[rows] = states
+            self._actions[rows, self._steps[rows]] = actions
             self._steps[rows] += 1
             rewards = task.reward(states, actions)
             self._check_step(rows, states, rewards)
@@ -354,6 +358,11 @@ class ArmRun:
             returns=self._returns[done],
             confidences=None if confidences is None else confidences[done] / self._plans[done],
             perturbed=None if perturbed is None else perturbed[done],
+            # What is finished is not written to again.
+            actions=tuple(
+                own[:steps]
+                for own, steps in zip(self._actions[done], self._steps[done], strict=True)
+            ),
             level=self._level,
             decisions=decisions,
             rollout_steps=self._imagination.steps / decisions if decisions else 0.0,

@@ -1,4 +1,4 @@
-"""Decisions: where the arms of a gate chose a plan, to be asked about again."""
+"""Decisions: places that the arms of a gate came to, to be asked about again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STREAM = 4
 
 
 class Decision(NamedTuple):
-    """A place where something was decided.
+    """A place where a plan is chosen.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decisions:
-    """Decisions, where each was taken and what was chosen.
+    """Decisions, and where each is taken.
 
     Attributes
     ----------
@@ -40,13 +40,11 @@ class Decisions:
     states : array [N, S]
     latents : array [N, Z]
         The states as the learned model knows them, with what it remembers.
-    plans : array [N, H, A]
     """
 
     rows: tuple[Decision, ...]
     states: FloatArray
     latents: FloatArray
-    plans: FloatArray
 
     @property
     def episodes(self) -> IntArray:
@@ -64,7 +62,6 @@ class Decisions:
             rows=tuple(self.rows[row] for row in rows),
             states=self.states[rows],
             latents=self.latents[rows],
-            plans=self.plans[rows],
         )
 
     def streams(self, seed: int, purpose: int) -> list[np.random.Generator]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -91,4 +92,9 @@ def start_digests(states: FloatArray) -> IntArray:
 
 def _columns(*arms: Arm) -> dict[str, Any]:
     names = [name for name in OUTCOMES if getattr(arms[0], name) is not None]
-    return {name: np.concatenate([getattr(arm, name) for arm in arms]) for name in names}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(arm, name) for arm in arms]) for name in names
+    }
+    known = all(arm.actions for arm in arms)
+    columns["actions"] = tuple(chain.from_iterable(arm.actions for arm in arms)) if known else ()
+    return columns

@@ -220,29 +220,14 @@ def replay(
             "oracle": bound_to_starts(oracle, design, starts),
             "learned": bound_to_starts(learned, design, starts),
         }
-        return replay_bound(design, models, starts, episodes=episodes, progress=progress)
-
-
-def replay_bound(
-    design: Design,
-    models: Mapping[str, BoundModel],
-    starts: Starts,
-    *,
-    episodes: Sequence[int],
-    progress: ArmProgress | None = None,
-) -> Replay:
-    """Run ``"oracle"`` and ``"learned"`` as `replay` does, once they are bound to the starts.
-
-    Torch models are to be in `inference`.
-    """
-    rows = _rows(episodes, starts)
-    probe = probe_of(design.task, starts, design.seed)
-    answer = imagined(models["learned"], probe)
-    arms = {
-        name: _arm_traces(name, design, models[name], starts.take(rows), progress)
-        for name in ("oracle", "learned")
-    }
-    check_unchanged("the learned model", answer, imagined(models["learned"], probe))
+        rows = _rows(episodes, starts)
+        probe = probe_of(design.task, starts, design.seed)
+        answer = imagined(models["learned"], probe)
+        arms = {
+            name: _arm_traces(name, design, models[name], starts.take(rows), progress)
+            for name in ("oracle", "learned")
+        }
+        check_unchanged("the learned model", answer, imagined(models["learned"], probe))
     pairs = zip(arms["oracle"], arms["learned"], strict=True)
     return Replay(
         task=str(design.task.name),

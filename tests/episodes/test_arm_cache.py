@@ -16,6 +16,7 @@ import pytest
 from fakes import arm as fake_arm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import pytest_cpg
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans
@@ -481,6 +482,8 @@ def test_a_stored_arm_that_is_extended_is_that_of_one_run(planner):
     whole = kept_of(range(9), planner)
     joined = kept_of(range(4), planner).followed_by(kept_of(range(4, 9), planner))
     assert untimed(joined.arm) == untimed(whole.arm)
+    assert all(map(np.array_equal, joined.arm.actions, whole.arm.actions))
+    assert len(joined.arm.actions) == 9
     for name in ("plans", "model_steps", "starts"):
         assert np.array_equal(getattr(joined, name), getattr(whole, name))
 
@@ -691,6 +694,9 @@ def stored_arms(draw):
         confidences=draw(st.none() | st.just(column(finite))),
         seconds=draw(finite),
         latency_ms=Latency(draw(finite), draw(finite)),
+        actions=draw(
+            st.just(()) | arrays(np.float64, (episodes, 3, 2), elements=finite).map(tuple)
+        ),
     )
     return StoredArm(
         arm=arm,
@@ -711,6 +717,8 @@ def test_what_was_stored_is_loaded_to_the_bit(stored, tmp_path_factory):
         old, new = getattr(stored.arm, name), getattr(found.arm, name)
         assert (old is None and new is None) or old.tobytes() == new.tobytes()
     assert found.arm.to_dict() == stored.arm.to_dict()
+    both = zip(found.arm.actions, stored.arm.actions, strict=True)
+    assert all(new.tobytes() == old.tobytes() and new.shape == old.shape for new, old in both)
     for name in ("plans", "model_steps", "starts"):
         assert np.array_equal(getattr(stored, name), getattr(found, name))
 
@@ -928,6 +936,8 @@ def dropped(*where):
         dropped("key"),
         dropped("stored"),
         dropped("stored", "arm"),
+        set_to("stored", "actions", value=[2, ["AAAA"]]),
+        dropped("stored", "actions"),
         dropped("stored", "starts"),
         dropped("stored", "arm", "name"),
         dropped("stored", "arm", "returns"),

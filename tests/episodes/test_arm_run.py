@@ -350,6 +350,7 @@ def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the
         found = again.advance(12 - cut)
         assert np.array_equal(found.steps, expected.steps[cut:])
         assert np.array_equal(found.returns, expected.returns[cut:])
+        assert all(map(np.array_equal, found.actions, expected.actions[cut:]))
         if not cut:
             assert outcomes(found) == outcomes(expected)
 

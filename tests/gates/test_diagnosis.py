@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.episodes.decisions import Decision, Decisions
 from pytest_cpg.gates.benchmark import Benchmark
 from pytest_cpg.gates.diagnosis import (
     Cause,
@@ -38,12 +37,11 @@ from pytest_cpg.gates.diagnosis import (
     sample,
 )
 from pytest_cpg.gates.diagnosis.coverage import PERCENTILE
-from pytest_cpg.gates.diagnosis.evidence import LEARNED, ORACLE, Headroom
+from pytest_cpg.gates.diagnosis.evidence import Headroom
 from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes
-from pytest_cpg.gates.diagnosis.questions import evidence_of
 from pytest_cpg.gates.diagnosis.rules import has_headroom
 from pytest_cpg.gates.diagnosis.sample import diagnose
-from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
+from pytest_cpg.gates.planning_gap.measure import starts_of
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.planners import CEM
@@ -234,20 +232,19 @@ def test_a_planner_that_has_to_be_told_of_its_last_plan_is_told_that_there_is_no
     assert named(fault).cause == fault.cause
 
 
-def test_what_an_arm_executed_is_what_is_asked_about():
-    fault = faults()["none: perfect"]
-    design = design_of(fault)
-    starts = starts_of(design)
-    model = bound_to_starts(fault.learned, design, starts)
-    states, plans = starts.states[:2], np.full((2, design.planner.horizon, 2), -0.25)
-    rows = (Decision(episode=0, arm=0, at=0), Decision(episode=1, arm=1, at=0))
-    asked = Decisions(rows=rows, states=states, latents=states, plans=plans)
-    bound = {"oracle": model, "learned": model, "rescored": model.witness}
-    evidence = evidence_of(design, bound, asked, trained="none", lost=())
-    executed = design.task.score(design.task.rollout(states, plans))
-    for row, (own, other) in enumerate([(LEARNED, ORACLE), (ORACLE, LEARNED)]):
-        np.testing.assert_array_equal(evidence.actual[row, own], executed[row])
-        assert (evidence.actual[row, other] != executed[row]).all()
+def test_what_an_arm_did_is_what_led_it_from_state_to_state():
+    design, result, _ = judged(faults()["mirrored actions"])
+    task, starts = design.task, starts_of(design)
+    for arm in (result.learned, result.oracle):
+        assert [len(actions) for actions in arm.actions] == arm.steps.tolist()
+        for start, actions, is_solved in zip(
+            starts.states, arm.actions, arm.successes, strict=True
+        ):
+            now, solved = start[None], []
+            for action in actions:
+                now = task.step(now, action[None])
+                solved.append(bool(task.success(now, action[None])[0]))
+            assert solved == [False] * (len(solved) - 1) + [is_solved]
 
 
 class Lifted(OwnReward):

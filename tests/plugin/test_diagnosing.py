@@ -30,7 +30,7 @@ def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "*cpg: diagnosis, learned  5/5 episodes*",
+            "*cpg: diagnosis, asking  5/5 episodes*",
             "  Why the gap is there: DYNAMICS BIAS (* decisions of 5 episodes, * s)",
             "    regret *",
         ]
@@ -107,4 +107,4 @@ def test_a_planner_bottleneck_says_whether_more_search_would_help(repository):
             "    Four times the search is not shown to solve more: 4 x search solves 0 of 5",
         ]
     )
-    result.stdout.no_fnmatch_line("*cpg: diagnosis, learned*")
+    result.stdout.no_fnmatch_line("*cpg: diagnosis, asking*")

@@ -193,33 +193,24 @@ class Questions:
 
     def _candidates(self) -> FloatArray:
         """Return the plans of both arms' planners and random ones [N, C, H, A]."""
-        chosen = []
-        for number, arm in enumerate(("learned", "oracle")):
-            plans = self._decisions.plans.copy()
-            others = [i for i, row in enumerate(self._decisions.rows) if row.arm != number]
-            if others:
-                plans[others] = self._planned(arm, np.array(others))
-            chosen.append(plans[:, None])
+        chosen = [self._planned(arm)[:, None] for arm in ("learned", "oracle")]
         rngs = self._decisions.streams(self._seed, _RANDOM)
         random = self._task.actions.sample(rngs, (_CANDIDATES, self._planner.horizon))
         return np.concatenate([*chosen, random], axis=1)
 
-    def _planned(self, arm: str, rows: IntArray) -> FloatArray:
-        """Return what an arm's planner chooses [M, H, A] at some decisions of the other arm."""
-        decisions, imagination = self._decisions, self._ask(arm)
-        rngs = decisions.streams(self._seed, _PLANS)
-        draws = decisions.streams(self._seed, _PLANNED_NOISE)
-        noise = [draws[row] for row in rows]
-        imagination.plans_for(decisions.episodes[rows], decisions.at[rows], noise)
-        # It was never there before.
+    def _planned(self, arm: str) -> FloatArray:
+        """Return what an arm's planner chooses [N, H, A]; both begin from the same noise."""
+        decisions = self._decisions
+        imagination = self._ask(arm, noise=decisions.streams(self._seed, _PLANNED_NOISE))
+        # One of the arms was never there before.
         is_warm_started = getattr(self._planner, "is_warm_started", False)
         memory: dict[str, Any] = {"memory": None} if is_warm_started else {}
         is_known = arm == "learned"
         found = self._planner.plan(
             imagination,
-            decisions.latents[rows] if is_known else imagination.encode(decisions.states[rows]),
-            [rngs[row] for row in rows],
-            self._remaining[rows],
+            decisions.latents if is_known else imagination.encode(decisions.states),
+            decisions.streams(self._seed, _PLANS),
+            self._remaining,
             **memory,
         )
         return Plans(*found).actions

@@ -121,7 +121,7 @@ class Diagnosis:
     measures : tuple of Measure
     profile : Profile
     episodes : tuple of int
-        Which were run again.
+        Which were asked about.
     decisions : int
         Taken from those, with both worlds at hand.
     seconds : float

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import CpgError, FloatArray, IntArray
+from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Task
+from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import run_arm
 from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.decisions import Decision, Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.traces import EpisodeTrace, replay_bound
+from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.diagnosis import (
     Cause,
     Diagnosis,
@@ -37,7 +38,7 @@ from pytest_cpg.world_models import BoundModel, inference
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-# One episode in ten is run again, within these bounds: 5 are the fewest whose interval is narrow
+# One episode in ten is asked about, within these bounds: 5 are the fewest whose interval is narrow
 # enough to name anything, and more than 10 make it little narrower.
 _SHARE, _FEWEST, _MOST = 0.1, 5, 10
 # Of them, episodes that the learned arm won: there the model may be right.
@@ -117,7 +118,7 @@ def _told(error: Exception) -> str:
 
 
 def _sample(result: GateResult) -> tuple[int, ...]:
-    """Return the episodes to run again: lost ones, and some that the model won beside them."""
+    """Return the episodes to ask about: lost ones, and some that the model won beside them."""
     learned = result.learned
     count = min(_MOST, max(_FEWEST, round(_SHARE * learned.episodes)))
     lost = np.array(result.lost_episodes, dtype=np.intp)
@@ -146,22 +147,23 @@ def _evidence(
 ) -> tuple[Evidence, Misreading | None]:
     """Return what all was asked for, and how the model is misread, if it is."""
     with inference(oracle, learned):
-        starts = starts_of(design)
+        starts, rows = starts_of(design), np.array(episodes)
         bound = {"learned": bound_to_starts(learned, design, starts)}
         bound["rescored"] = _witness_of(design, bound["learned"])
         bound["oracle"] = bound_to_starts(oracle, design, starts)
-        replayed = replay_bound(design, bound, starts, episodes=episodes, progress=progress)
+        arms = [
+            _steps_of(number, arm, design.task, starts.take(rows))
+            for number, arm in enumerate((result.learned, result.oracle))
+        ]
+        progress("asking", 0, len(episodes))
         decisions = _decisions(
-            [
-                _Taken(episode, arm, trace)
-                for episode, pair in replayed.traces.items()
-                for arm, trace in enumerate((pair.learned, pair.oracle))
-            ],
+            [step for pair in zip(*arms, strict=True) for step in pair],
             Imagination("learned", design.task.actions, bound["learned"]),
         )
         trained = read_training_data(training_data, size=design.task.observation_size)
         misreading = misread(design, bound["learned"], decisions, trained=trained)
         evidence = evidence_of(design, bound, decisions, trained=trained, lost=result.lost_episodes)
+        progress("asking", len(episodes), len(episodes))
         return evidence, misreading
 
 
@@ -176,45 +178,72 @@ def _witness_of(design: Design, learned: BoundModel) -> BoundModel:
     return learned.witness
 
 
-class _Taken(NamedTuple):
-    """What an arm did in an episode; arms are numbered as in `Decision`."""
+class _Steps(NamedTuple):
+    """What an arm did in an episode; arms are numbered as in `Decision`.
+
+    Attributes
+    ----------
+    episode, arm : int
+    states : array [T, S]
+        Before each step.
+    actions : array [T, A]
+    """
 
     episode: int
     arm: int
-    trace: EpisodeTrace
+    states: FloatArray
+    actions: FloatArray
 
 
-def _decisions(taken: Sequence[_Taken], learned: Imagination) -> Decisions:
-    """Return some of the decisions of each trace, from its first to its last."""
-    rounds = []
-    for one in taken:
-        count = len(one.trace.at)
-        spread = np.linspace(0, count - 1, min(count, _DECISIONS)).round()
-        rounds.append(np.unique(spread).astype(int))
-    traces = [one.trace for one in taken]
-    at = [trace.at[own] for trace, own in zip(traces, rounds, strict=True)]
+def _steps_of(number: int, arm: Arm, task: Task, starts: Starts) -> list[_Steps]:
+    """Return what an arm did from these starts."""
+    actions = [arm.actions[int(episode)] for episode in starts.episodes]
+    states = _states(task, starts.states, actions)
+    return [
+        _Steps(int(episode), number, *walked)
+        for episode, *walked in zip(starts.episodes, states, actions, strict=True)
+    ]
+
+
+def _states(task: Task, begun: FloatArray, actions: Sequence[FloatArray]) -> list[FloatArray]:
+    """Return the states [T, S] in which actions [T, A] were executed, for each start [N, S]."""
+    counts, now = np.array([len(own) for own in actions]), begun.copy()
+    states = [[start.copy()] for start in begun]
+    for step in range(counts.max() - 1):
+        going = np.flatnonzero(counts > step + 1)
+        now[going] = task.step(now[going], np.stack([actions[int(row)][step] for row in going]))
+        for row in going:
+            states[row].append(now[row].copy())
+    return [np.stack(own) for own in states]
+
+
+def _decisions(taken: Sequence[_Steps], learned: Imagination) -> Decisions:
+    """Return some of the places that each arm came to, from its first to its last."""
+    at = [
+        np.unique(np.linspace(0, count - 1, min(count, _DECISIONS)).round()).astype(int)
+        for count in (len(one.actions) for one in taken)
+    ]
     return Decisions(
         rows=tuple(
             Decision(one.episode, one.arm, int(step))
             for one, steps in zip(taken, at, strict=True)
             for step in steps
         ),
-        states=np.concatenate([t.states[steps] for t, steps in zip(traces, at, strict=True)]),
+        states=np.concatenate([one.states[steps] for one, steps in zip(taken, at, strict=True)]),
         latents=_known(taken, at, learned),
-        plans=np.concatenate([t.plans[own] for t, own in zip(traces, rounds, strict=True)]),
     )
 
 
-def _known(taken: Sequence[_Taken], at: Sequence[IntArray], learned: Imagination) -> FloatArray:
-    """Return what the learned model knows at some steps of each trace, also of the oracle's."""
-    traces, episodes = [one.trace for one in taken], np.array([one.episode for one in taken])
+def _known(taken: Sequence[_Steps], at: Sequence[IntArray], learned: Imagination) -> FloatArray:
+    """Return what the learned model knows at some steps of each arm, also of the oracle's."""
+    episodes = np.array([one.episode for one in taken])
     if not learned.is_recurrent:
         learned.plans_for(np.repeat(episodes, [len(steps) for steps in at]), np.concatenate(at))
-        states = [trace.states[steps] for trace, steps in zip(traces, at, strict=True)]
+        states = [one.states[steps] for one, steps in zip(taken, at, strict=True)]
         return learned.encode(np.concatenate(states))
     learned.plans_for(episodes, np.zeros_like(episodes))
     last = np.array([steps[-1] for steps in at])
-    latents = learned.encode(np.stack([trace.states[0] for trace in traces]))
+    latents = learned.encode(np.stack([one.states[0] for one in taken]))
     # Only what is asked for: all of them together can be large.
     known = [[latents[row].copy()] if 0 in steps else [] for row, steps in enumerate(at)]
     for step in range(last.max()):
@@ -222,8 +251,8 @@ def _known(taken: Sequence[_Taken], at: Sequence[IntArray], learned: Imagination
         learned.plans_for(episodes[rows], np.full(len(rows), step + 1))
         latents[rows] = learned.update(
             latents[rows],
-            np.stack([traces[int(row)].actions[step] for row in rows]),
-            np.stack([traces[int(row)].states[step + 1] for row in rows]),
+            np.stack([taken[int(row)].actions[step] for row in rows]),
+            np.stack([taken[int(row)].states[step + 1] for row in rows]),
         )
         for row in rows[[step + 1 in at[int(row)] for row in rows]]:
             known[row].append(latents[row].copy())

@@ -56,7 +56,7 @@ _UNEXPLAINED = (
     "The model's choices lose {regret} of what a random plan loses, but no single cause is shown "
     "to win most of it back."
 )
-_TOO_FEW = "Only {count} episodes were run again, and {fewest} are needed to name a cause."
+_TOO_FEW = "Only {count} episodes were asked about, and {fewest} are needed to name a cause."
 _ALIKE = (
     "The true scores of plans hardly differ, so that nothing tells the model's choices from "
     "others: this does not explain the gap."
@@ -89,7 +89,7 @@ def diagnosis_of(
     headroom : Headroom or None
         None where it was not asked for.
     episodes : tuple of int
-        Which were run again.
+        Which were asked about.
     """
     causes: tuple[Cause, ...] = ()
     if rules.has_headroom(headroom, oracle_rate.high):
