@@ -1,4 +1,4 @@
-"""Contracts between tasks, planners and world models: protocols, action spaces, errors.
+"""Contracts: protocols of tasks, planners and world models, action spaces, errors.
 
 Everything is batched. Letters in array shapes: ``N`` episodes, ``K`` candidate plans, ``B`` any
 batch, ``H`` planning horizon, ``S`` simulator state, ``O`` observation, ``Z`` latent, ``A`` action,

@@ -1,1 +1,4 @@
-"""Gates: what is measured on both arms, and when a test may pass."""
+"""Gates: the questions about a world model, each a kind of its own.
+
+A kind measures, judges and fills in a card; how one is shown or asked for stands above.
+"""

@@ -1,4 +1,4 @@
-"""Machine: processes, executors, files, locks and time limits.
+"""Machine: processes, executors, files and time limits.
 
-Knows neither tasks nor models nor pytest: whatever runs or keeps something goes through here.
+Knows neither tasks nor models: whatever runs or keeps something goes through here.
 """

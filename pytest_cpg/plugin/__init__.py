@@ -1,6 +1,7 @@
-"""Plugin: the hooks, the marker and the fixtures; everything else is decided elsewhere.
+"""Plugin: the hooks, the marker and the fixtures; whatever knows pytest.
 
-Nothing heavier than pytest is imported before the first gate is collected.
+Nothing heavier than pytest is imported before the first gate is collected, and nothing is computed
+here: rooms below measure, judge and render.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Rendering: records to text, without any input or output of its own."""
+"""Render: what gates found as text, Markdown, pages, annotations and films.
+
+Knows cards and the report, and no kind of gate. Nothing is measured or judged here.
+"""

@@ -1,4 +1,7 @@
-"""Statistics of success counts and returns: intervals, verdicts, stopping, power. Pure."""
+"""Statistics: intervals, verdicts, stopping rules and power of counts and returns.
+
+Pure functions: no input, output, clock or model.
+"""
 
 from __future__ import annotations
 

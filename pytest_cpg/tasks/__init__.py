@@ -1,4 +1,7 @@
-"""Tasks: worlds with a goal, by the name used in markers."""
+"""Tasks: worlds with a goal, by the name used in markers.
+
+True dynamics only: nothing here knows planners, models or gates.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""World models: the oracle, learned ones, and what binds either to a task."""
+"""World models: the oracle, learned ones, and what binds either to a task.
+
+The only room that imports torch.
+"""
 
 from __future__ import annotations
 

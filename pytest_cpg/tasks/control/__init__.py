@@ -1,1 +1,4 @@
-"""Tasks of the DeepMind Control suite: the only room that imports dm_control and mujoco."""
+"""Control: tasks of the DeepMind Control suite.
+
+The only room that imports dm_control, and MuJoCo to simulate with.
+"""

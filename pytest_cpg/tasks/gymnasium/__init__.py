@@ -1,1 +1,4 @@
-"""Gymnasium environments as tasks: the only room that imports gymnasium."""
+"""Gymnasium: environments of users and of the registry, as tasks.
+
+The only room that imports gymnasium.
+"""
