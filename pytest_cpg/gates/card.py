@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+# How a figure is drawn; `Figure` says what each is.
+FigureKind: TypeAlias = Literal["curves", "steps", "histogram", "scatter", "cells", "list"]
 
 
 class Severity(IntEnum):
@@ -103,8 +106,12 @@ class Effect:
     Attributes
     ----------
     estimate, low, high : float
+    level : float
+        Coverage of the interval, in (0, 1).
     unit : str
-        Such as "of starts"; effects of one unit share a scale.
+        Such as "of starts".
+    is_share : bool
+        Whether it is a share, in [-1, 1]; anything else is drawn on a scale of its own.
     margin : float or None
         The largest loss that is accepted as none.
     """
@@ -112,32 +119,64 @@ class Effect:
     estimate: float
     low: float
     high: float
+    level: float
     unit: str
+    is_share: bool = True
     margin: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A number that is followed over sessions.
+
+    Attributes
+    ----------
+    name : str
+        Sessions whose cards have trends of the same names make one history.
+    text : str
+        As a table has it.
+    bound : Bound
+    axis : (low, high) or None
+        The scale it is drawn on; None for one around zero that the numbers decide.
+    """
+
+    name: str
+    text: str
+    bound: Bound
+    axis: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """The data of a picture, and no pixels: a page, a terminal or nobody draws it.
 
+    Series called oracle, learned, chance and limit look the same in all figures; a limit is a line
+    in each of them. Others are told apart by their order.
+
     Attributes
     ----------
     kind : str
-        How it is drawn: "curves", "cells", "steps".
+        "curves" are lines through points, "steps" are stairs that turn at each point, a "histogram"
+        is stairs as well, and a "scatter" is dots. "cells" are at most four sets of places, in this
+        order: as it should be, worse, better, and neither. A "list" is lines of text.
     title : str
     reading : str
-        How to read it, in a sentence.
+        How to read it, in a sentence; empty where that is plain.
     axes : (str, str)
-        What is drawn across and upward, with units; empty where that is plain.
+        What is drawn across and upward, with units; empty where the title says it.
     series : mapping
-        Name to values: numbers of a curve, words of cells.
+        Name to points (x, y) with x increasing; to the whole numbers of cells; to the texts that
+        follow the name of a list's line.
+    scale : (low, high) or None
+        Ends of the upward axis; None where the points decide.
     """
 
-    kind: str
+    kind: FigureKind
     title: str
     reading: str
     axes: tuple[str, str]
     series: Mapping[str, tuple[Any, ...]]
+    scale: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +252,9 @@ class Card:
     cause : Cause or None
     effect : Effect or None
     figures : tuple of Figure
+    trends : tuple of Trend
+    design : str
+        What two sessions share whose numbers may be compared; empty where nothing is known of that.
     commands : tuple of Command
         The most useful one first.
     remarks : tuple of Remark
@@ -228,6 +270,8 @@ class Card:
     cause: Cause | None = None
     effect: Effect | None = None
     figures: tuple[Figure, ...] = ()
+    trends: tuple[Trend, ...] = ()
+    design: str = ""
     commands: tuple[Command, ...] = ()
     remarks: tuple[Remark, ...] = ()
     numbers: Mapping[str, str | float] = field(default_factory=dict)

@@ -1,0 +1,113 @@
+"""Figures of a planning gap: what a page draws is what the result holds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from documents import measured
+from fakes import arm, first, result_of
+
+from pytest_cpg.gates.diagnosis import Profile
+from pytest_cpg.gates.planning_gap.figures import (
+    design,
+    effect,
+    figures,
+    profile_figures,
+    trends,
+)
+
+RESULT = measured(0.6, 0.5, 100)
+
+
+def by_title(result):
+    return {figure.title.partition(":")[0]: figure for figure in figures(result)}
+
+
+def test_the_effect_is_the_judged_interval_of_the_gap():
+    loss = effect(measured(0.96, 0.5, margin=0.1, interval="tango"))
+    judged = measured(0.96, 0.5, margin=0.1, interval="tango").interval
+    assert (loss.estimate, loss.low, loss.high) == (judged.estimate, judged.low, judged.high)
+    assert (loss.level, loss.margin, loss.is_share) == (0.95, 0.1, True)
+
+
+def test_a_gap_in_returns_is_no_share():
+    assert not effect(measured(0.9, 0.3, metric="return")).is_share
+
+
+def test_every_arm_climbs_by_one_episode_where_it_was_solved():
+    one = arm("learned", [True, False, True, True])
+    object.__setattr__(one, "steps", np.array([100, 500, 250, 250]))
+    result = replace(result_of(first(4, 4), first(3, 4)), learned=one)
+    series = by_title(result)["Share of episodes solved within so many steps"].series
+    assert list(series) == ["oracle", "learned", "chance"]
+    assert series["learned"] == ((0, 0), (100, 0.25), (250, 0.5), (250, 0.75), (500, 0.75))
+    assert series["chance"] == ((0, 0), (500, 0))
+
+
+def test_every_shared_start_is_in_the_cells_of_who_solved_it():
+    cells = by_title(RESULT)["The same starts, one cell for each episode"].series
+    assert list(cells) == ["both", "oracle only", "learned only", "neither"]
+    counts = [len(episodes) for episodes in cells.values()]
+    pairs = RESULT.pairs
+    assert counts == [pairs.both, pairs.oracle_only, pairs.learned_only, pairs.neither]
+    assert cells["oracle only"] == RESULT.lost_episodes
+    assert sorted(sum(cells.values(), ())) == list(range(100))
+
+
+def test_an_oracle_arm_that_ran_more_episodes_is_paired_on_the_common_ones():
+    longer = result_of(first(100, 100), first(0, 100))
+    shorter = replace(result_of(first(50, 50), first(10, 50)), oracle=longer.oracle)
+    cells = by_title(shorter)["The same starts, one cell for each episode"].series
+    assert sum(map(len, cells.values())) == 50
+    assert list(by_title(shorter)["Lost episodes"].series) == [str(n) for n in range(10, 50)]
+
+
+def test_a_lost_episode_is_named_with_its_seed_and_the_steps_of_the_oracle():
+    lost = by_title(RESULT)["Lost episodes"]
+    assert lost.title == f"Lost episodes: {len(RESULT.lost_episodes)}"
+    episode = RESULT.lost_episodes[0]
+    said = (f"start seed {episode + 7}", f"oracle in {RESULT.oracle.steps[episode]} steps")
+    assert lost.series[str(episode)] == said
+    assert "Lost episodes" not in by_title(result_of(first(9, 9), first(9, 9)))
+
+
+def test_rate_and_gap_are_followed_and_those_of_an_aa_check_apart():
+    rate, gap = trends(RESULT)
+    assert rate.text == f"{RESULT.learned.success_count}/100"
+    assert (rate.bound.estimate, rate.axis) == (RESULT.learned.success_rate, (0, 1))
+    assert gap.bound.high == RESULT.interval.high
+    assert trends(replace(RESULT, is_aa=True))[0].name != rate.name
+
+
+@pytest.mark.parametrize(
+    "change", [{"horizon": 99}, {"planner": "CEM()"}, {"versions": {"track": "2"}}]
+)
+def test_another_design_has_another_key(change):
+    assert design(replace(RESULT, **change)) != design(RESULT)
+    assert design(measured(0.9, 0.1, 20)) == design(RESULT)
+
+
+PROFILE = Profile(
+    ranking=(0.9, 0.5, -0.1),
+    open_loop=(0.1, 0.4),
+    bins=(0.0, 0.5, 1.0, 2.0),
+    trained=(0.7, 0.3, 0.0),
+    planned=(0.2, 0.3, 0.5),
+    predicted=(0.5, 0.1),
+    actual=(0.2, 0.3),
+)
+
+
+def test_a_profile_is_drawn_whole():
+    error, ranking, distances, promises = profile_figures(PROFILE)
+    assert error.series["learned"] == ((1, 0.1), (2, 0.4))
+    assert ranking.series["learned"] == ((1, 0.9), (2, 0.5), (3, -0.1))
+    assert distances.series["planned states"] == ((0, 0), (0, 0.2), (0.5, 0.3), (1, 0.5), (2, 0))
+    assert distances.series["limit"] == ((1, 0), (1, 0.7))
+    assert promises.series["learned"] == ((0.1, 0.3), (0.5, 0.2))
+    assert promises.series["limit"] == ((0.1, 0.1), (0.5, 0.5))
+
+
+def test_nothing_is_drawn_of_a_profile_that_holds_nothing():
+    assert profile_figures(Profile()) == ()
+    assert profile_figures(Profile(ranking=(0.5,), open_loop=(0.1,))) == ()
