@@ -10,8 +10,9 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_cpg.gates.arguments import between, whole
 from pytest_cpg.gates.planning_gap.sizes import Asked, episodes_of, interval_of
-from pytest_cpg.plugin.options import OPTIONS, between, whole
+from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:

@@ -2,112 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any, Literal
 
+from pytest_cpg.gates.arguments import (
+    all_or_whole,
+    between,
+    digests,
+    model_name,
+    one_of,
+    optional,
+    path,
+    seconds,
+    whole,
+)
+
 # Of every variable of the environment that is an option.
 PREFIX = "PYTEST_CPG_"
-
-
-def whole(least: int, most: float = float("inf")) -> Callable[[Any], int]:
-    """Return a parser of whole numbers from ``least`` to ``most``."""
-
-    def parse(value: Any) -> int:
-        try:
-            number = int(value) if isinstance(value, str) else value
-        except ValueError:
-            number = None
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            raise ArgumentTypeError(f"need a whole number of at least {least}, got {value!r}")
-        if number > most:
-            raise ArgumentTypeError(f"need a whole number of at most {most}, got {value!r:.40}")
-        return number
-
-    return parse
-
-
-def between(low: float, high: float) -> Callable[[Any], float]:
-    """Return a parser of numbers between two excluded bounds."""
-
-    def parse(value: Any) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = float("nan")
-        if isinstance(value, bool) or not low < number < high:
-            raise ArgumentTypeError(
-                f"need a number between {low:g} and {high:g} (both excluded), got {value!r}"
-            )
-        return number
-
-    return parse
-
-
-def seconds(value: Any) -> float:
-    """Parse a time in seconds; 0 is no limit."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    if isinstance(value, bool) or not 0 <= number < float("inf"):
-        raise ArgumentTypeError(f"need a number of seconds, 0 for no limit, got {value!r}")
-    return number
-
-
-def one_of(*choices: str) -> Callable[[Any], str]:
-    """Return a parser of one of some words."""
-
-    def parse(value: Any) -> str:
-        if value not in choices:
-            raise ArgumentTypeError(f"need one of {', '.join(choices)}, got {value!r}")
-        return str(value)
-
-    return parse
-
-
-def all_or_whole(value: Any) -> str:
-    """Parse ``"all"`` or a whole number, as text."""
-    if value == "all":
-        return "all"
-    try:
-        return str(whole(0)(value))
-    except ArgumentTypeError:
-        raise ArgumentTypeError(f"need all or a whole number, got {value!r}") from None
-
-
-def path(value: Any) -> str:
-    """Parse a path, which must not be empty."""
-    if not isinstance(value, str) or not value:
-        raise ArgumentTypeError(f"need a path, got {value!r}")
-    return value
-
-
-def model_name(value: Any) -> str:
-    """Parse where a model comes from, as text; it is looked for when a gate is collected."""
-    if not isinstance(value, str):
-        raise ArgumentTypeError(
-            f"need the name of a registered world model, got {value!r}; or module:factory, or the "
-            f"path of a checkpoint. Return the model itself from a learned_dynamics fixture."
-        )
-    return value
-
-
-def digests(value: Any) -> str:
-    """Parse digests of files, separated by commas, as they are printed."""
-    found = [part.strip().lower() for part in value.split(",")] if isinstance(value, str) else []
-    if not found or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in found):
-        raise ArgumentTypeError(
-            f"need sha256: and 64 digits as the refusal of a file prints them, commas between "
-            f"several, got {value!r}"
-        )
-    return ",".join(found)
-
-
-def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a parser that also takes an empty text, for nothing."""
-    return lambda value: "" if value == "" else parse(value)
 
 
 # Plain classes here: making a dataclass or a named tuple takes up to a millisecond of every
