@@ -39,6 +39,8 @@ demo: $(FOR_DEMO) ## Gate world models on DeepMind Control
 	@echo "Three gates failed and one passed, as they should: README.md says what each shows."
 
 test: $(INSTALLED) ## Run the test suite
+	@# Tests start hundreds of processes, and where Python writes no bytecode each would compile it.
+	@$(BIN)/python -m compileall -q pytest_cpg
 	$(BIN)/python -m pytest -m "$(TESTS)" -n 2
 
 portability: $(INSTALLED) ## Run demo and test suite under the kernels of other processors
