@@ -46,11 +46,11 @@ def test_a_gate_that_was_not_selected_fails_in_ci(project, monkeypatch, workers)
     result.stdout.fnmatch_lines(["*- cpg: 1 gate, the session fails -*"])
     assert project.runpytest("-k", "good", "--cpg-require=1").ret == 0
     assert project.runpytest("-k", "good", "--cpg-require=0").ret == 0
-    assert project.runpytest(*workers).ret == 0
+    assert project.runpytest().ret == 0
     assert project.runpytest("--co", "-k", "good").ret == 0
 
 
-@both_ways
+@mostly_alone
 def test_fewer_gates_than_required_fail(project, workers):
     result = project.runpytest("--cpg-require=3", *workers)
     assert result.ret == 1
@@ -83,7 +83,7 @@ def test_what_gives_no_verdict_is_not_judged(project, before, after):
     assert "1 gate judged, and 2 required (--cpg-require)" in flat(result)
 
 
-@both_ways
+@mostly_alone
 @pytest.mark.parametrize("mark", ["skip", "xfail"])
 def test_gates_without_parameters_fail_in_ci_and_those_that_are_skipped_do_not(
     project, monkeypatch, workers, mark

@@ -1,9 +1,10 @@
 """Verdicts that a test could hide: by skipping itself, and by markers that lie close."""
 
 import pytest
+from ways import mostly_alone
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@mostly_alone
 @pytest.mark.parametrize(
     "skip", ['self.skipTest("later")', 'pytest.skip("later")', 'raise unittest.SkipTest("later")']
 )

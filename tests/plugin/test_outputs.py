@@ -88,8 +88,7 @@ def test_the_report_says_what_became_of_every_gate(project, workers):
 
 WAYS = [
     ("-p", "no:xdist"),
-    ("-n", "4"),
-    ("-n", "2", "--dist", "loadscope"),
+    ("-n", "3", "--dist", "loadscope"),
     ("-n", "2", "--dist", "worksteal"),
 ]
 
