@@ -3,14 +3,43 @@
 Such a run forgets the modules it imported, and neither numpy nor scipy can be imported twice.
 """
 
-import email.parser  # noqa: F401
+# ruff: noqa: F401
+import email.parser
 import functools
 import signal
 
 import jinja2
-import numpy as np  # noqa: F401
+import numpy as np
 import pytest
-import scipy.special  # noqa: F401
+import scipy.optimize
+import scipy.spatial
+import scipy.special
+import scipy.stats
+
+import pytest_cpg.gates.benchmark
+import pytest_cpg.gates.planning_gap.forecast
+import pytest_cpg.gates.planning_gap.recipes
+import pytest_cpg.planners.presets
+import pytest_cpg.plugin.item
+import pytest_cpg.plugin.item_report
+import pytest_cpg.plugin.marker
+import pytest_cpg.plugin.outputs
+import pytest_cpg.plugin.replay
+import pytest_cpg.plugin.selection
+import pytest_cpg.plugin.session
+import pytest_cpg.plugin.terminal
+import pytest_cpg.render.failure
+import pytest_cpg.render.github
+import pytest_cpg.render.html_page
+import pytest_cpg.render.junit
+import pytest_cpg.render.plan
+import pytest_cpg.render.summary
+import pytest_cpg.report.acceptance
+import pytest_cpg.report.accounting
+import pytest_cpg.report.findings
+import pytest_cpg.tasks.grids
+import pytest_cpg.world_models.checkpoints.factories
+import pytest_cpg.world_models.checkpoints.source
 
 
 @pytest.fixture(scope="session")
