@@ -158,23 +158,23 @@ def path(value: Any) -> str:
 
 def model_name(value: Any) -> str:
     """Parse where a model comes from, as text; it is looked for when a gate is collected."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value:
         raise ArgumentTypeError(
             f"need the name of a registered world model, got {value!r}; or module:factory, or the "
-            f"path of a checkpoint. Return the model itself from a learned_dynamics fixture."
+            f"path of a checkpoint. Or leave it out, and return the model itself from a "
+            f"learned_dynamics fixture."
         )
     return value
 
 
 def digests(value: Any) -> str:
     """Parse digests of files, separated by commas, as they are printed."""
-    found = [part.strip().lower() for part in value.split(",")] if isinstance(value, str) else []
-    if not found or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in found):
-        raise ArgumentTypeError(
-            f"need sha256: and 64 digits as the refusal of a file prints them, commas between "
-            f"several, got {value!r}"
-        )
-    return ",".join(found)
+    from pytest_cpg.machine.files import digests_in
+
+    try:
+        return ",".join(digests_in(value))
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import secrets
 import zipfile
 from pathlib import Path
@@ -66,3 +67,20 @@ def check_unpacked_size(source: str | os.PathLike[str] | bytes) -> None:
             f"{largest.filename!r}; the limit is {limit} ({MOST_SWELLING} times its size, or "
             f"{HARMLESS_BYTES}). Write it again without compression."
         )
+
+
+def digests_in(text: str) -> tuple[str, ...]:
+    """Return digests of files that are separated by commas, as they are printed.
+
+    Raises
+    ------
+    ValueError
+        When something else is among them, or nothing is there.
+    """
+    found = tuple(part.strip().lower() for part in text.split(","))
+    if not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in found):
+        raise ValueError(
+            f"need sha256: and 64 digits as the refusal of a file prints them, commas between "
+            f"several, got {text!r}"
+        )
+    return found

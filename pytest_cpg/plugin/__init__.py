@@ -52,6 +52,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options and follow the session."""
     config.addinivalue_line("markers", _MARKER_LINE)
+    try:
+        _follow(config)
+    except pytest.UsageError as error:
+        from pytest_cpg.gates.notation import for_log
+
+        raise pytest.UsageError(for_log(str(error))) from None
+
+
+def _follow(config: pytest.Config) -> None:
     settings = read_settings(config)
     is_distributed = config.getoption("dist", "no") != "no"
     if "plan" in settings.switches and is_distributed:

@@ -235,8 +235,13 @@ def judge_into(
     measured = item.stash[RESULTS]
 
     def judge(result: GateResult) -> None:
+        from copy import deepcopy
+
         from pytest_cpg.gates.planning_gap.ruling import doubt, failure_reason
         from pytest_cpg.report.ledger import Judgement
+
+        # The test is given the other, and may do with it whatever it likes.
+        result = deepcopy(result)
 
         comparison = _comparison(item, result, baseline, number=len(measured) + 1)
         reason = failure_reason(result, spec.max_verdict)

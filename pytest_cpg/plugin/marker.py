@@ -166,15 +166,13 @@ def parse_gate(
         PRESET: partial(preset_planner, task),
     }
     task_options = _task_options(marked, task, make_task)
-    values = {
-        option.name: _checked(option.name, option.parse, settings.resolve(option.name, marked))
-        for option in _OF_GATES
-    }
+    sources = {option.name: settings.source(option.name, marked) for option in _OF_GATES}
+    values = {option.name: settings.resolve(option.name, marked) for option in _OF_GATES}
+    for option in _OF_GATES:
+        if sources[option.name] == "marker":
+            values[option.name] = _checked(option.name, option.parse, values[option.name])
     model = values["model"]
-    asked = Asked(
-        values=values,
-        sources={option.name: settings.source(option.name, marked) for option in _OF_GATES},
-    )
+    asked = Asked(values=values, sources=sources)
     metric = _word("metric", marked.get("metric", "success"), "success", "return")
     if metric == "return":
         _check_returns(marked)

@@ -19,6 +19,7 @@ from pytest_cpg.gates.arguments import (
 
 # Of every variable of the environment that is an option.
 PREFIX = "PYTEST_CPG_"
+_MOST_EPISODES = 1_000_000
 
 
 # Plain classes here: making a dataclass or a named tuple takes up to a millisecond of every
@@ -64,7 +65,7 @@ class Option:
 
 
 OPTIONS = (
-    Option("episodes", whole(1), "int", 50, "N", "episodes per arm (default 50)"),
+    Option("episodes", whole(1, _MOST_EPISODES), "int", 50, "N", "episodes per arm (default 50)"),
     Option("seed", whole(0), "int", 0, "SEED", "seed of starts and planner noise (default 0)"),
     Option(
         "confidence",
@@ -102,7 +103,7 @@ OPTIONS = (
     ),
     Option(
         "max_episodes",
-        whole(1),
+        whole(1, _MOST_EPISODES),
         "int",
         150,
         "N",
@@ -110,7 +111,7 @@ OPTIONS = (
     ),
     Option(
         "oracle_episodes",
-        whole(0),
+        whole(0, _MOST_EPISODES),
         "int",
         0,
         "N",

@@ -149,14 +149,17 @@ def _check_variables() -> None:
     unknown = [name for name in asked if name not in (*known, SHARERS)]
     if not unknown:
         return
+    from difflib import get_close_matches
+
     from pytest_cpg.contracts.lookup import did_you_mean
 
     name = unknown[0]
-    asked_of = name.removeprefix(PREFIX).lower()
     # Those of one run have no variable.
-    if asked_of in {*SWITCHES, *(option.name for option in OPTIONS)}:
-        flag = f"--cpg-{asked_of.replace('_', '-')}"
-        raise pytest.UsageError(f"{name} in the environment has no effect. Type {flag}.")
+    asked_of = {*SWITCHES, *(option.name for option in OPTIONS if option.is_for_one_run)}
+    flags = {PREFIX + one.upper(): f"--cpg-{one.replace('_', '-')}" for one in asked_of}
+    (close,) = get_close_matches(name.upper(), [*sorted(known), *sorted(flags)], n=1) or [""]
+    if close in flags:
+        raise pytest.UsageError(f"{name} in the environment has no effect. Type {flags[close]}.")
     raise pytest.UsageError(
         f"{name} in the environment names no option. {did_you_mean(name, known)}"
     )

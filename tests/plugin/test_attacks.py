@@ -97,6 +97,41 @@ SETTINGS = [
         "'PYTEST_CPG_DRIFT'?",
     ),
     Attack(
+        name="a misspelt variable for a switch",
+        tests=GOOD,
+        environment={"PYTEST_CPG_QUIK": "1"},
+        code=4,
+        said="PYTEST_CPG_QUIK in the environment has no effect. Type --cpg-quick.",
+    ),
+    Attack(
+        name="more episodes than anybody has",
+        tests=GOOD,
+        options=(f"--cpg-episodes={10**21}",),
+        code=4,
+        said=f"need a whole number of at most 1000000, got '{10**21}'",
+    ),
+    Attack(
+        name="the path of a baseline that a terminal obeys",
+        tests=GOOD,
+        options=("--cpg-baseline=\x1b[31m\n::error::red",),
+        code=4,
+        said="--cpg-baseline=\\x1b[31m : :error::red: there is no file",
+    ),
+    Attack(
+        name="a model without a name",
+        options=("--cpg-model=",),
+        code=4,
+        said="need the name of a registered world model, got ''; or module:factory, or the path "
+        "of a checkpoint. Or leave it out",
+    ),
+    Attack(
+        name="a factory of something else",
+        tests=BAD.replace(', model="mirrored"', ""),
+        options=("--cpg-model=os:getcwd",),
+        said="'os:getcwd' returned 'str', which can neither be called nor has it a rollout. Name "
+        "a function that returns the model",
+    ),
+    Attack(
         name="a variable for a switch",
         tests=GOOD,
         environment={"PYTEST_CPG_STRICT": "1"},
@@ -303,8 +338,26 @@ LATEST = """
 def pytest_sessionfinish(session):
     session.exitstatus = 0
 """
+MEDDLES = """
+
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_bad(cpg):
+    object.__setattr__(cpg, {field!r}, {value})
+"""
 PASSED = "passed or was skipped although its gate had failed: test_gates.py::test_bad"
 FLIPPED = [
+    *(
+        Attack(
+            name=f"a result whose {field} is {value}",
+            tests=MEDDLES.format(field=field, value=value),
+            said="MODEL BOTTLENECK gap +1.00",
+        )
+        for field, value in (
+            ("verdict", "'fine'"),
+            ("learned", "cpg.oracle"),
+            ("interval", "None"),
+        )
+    ),
     Attack(
         name="a report that is turned into a passed one",
         conftest=FLIPS.format(how="wrapper", outcome="passed"),

@@ -27,6 +27,8 @@ MARKER_MISTAKES = {
     'task="track", planner=7': "need the name of a planner or a Planner, got 7",
     'task="track", planner=__import__("pytest_cpg.planners").planners.CEM': "write CEM() for",
     'task="track", model=print': "need the name of a registered world model, got <built-in",
+    'task="track", model=""': "need the name of a registered world model, got ''; or",
+    'task="track", episodes=10**21': "episodes: need a whole number of at most 1000000, got 1000",
     'task="track", episodes=0': "episodes: need a whole number of at least 1, got 0",
     'task="track", episodes=True': "episodes: need a whole number of at least 1, got True",
     'task="track", episodes=2': "can never fail at confidence 0.95",

@@ -130,6 +130,21 @@ def test_a_baseline_of_another_processor_is_told_wherever_it_is_compared(project
         assert "1 oracle start moved" in told
 
 
+def test_a_baseline_of_a_processor_without_end_is_told_in_a_few_lines(project):
+    project.write("right")
+    project.runpytest("--cpg-update-baseline")
+    path = project.path / ".cpg" / "baseline.json"
+    header, gates = json.loads(path.read_text(encoding="utf-8"))
+    (gate,) = gates.values()
+    elsewhere = {**gate, "processor": "x" * 10**6, "oracle": "0" + gate["oracle"][1:]}
+    elsewhere.update(gap=-0.05, oracle_successes="19/20")
+    path.write_text(json.dumps([header, dict.fromkeys(gates, elsewhere)]), encoding="utf-8")
+    told = project.runpytest().stdout.str()
+    assert "accepted on xxx" in told
+    assert "1 oracle start moved" in " ".join(told.split())
+    assert len(told.splitlines()) < 50
+
+
 def test_another_seed_is_compared_by_rates_and_said(project):
     project.write("right")
     project.runpytest("--cpg-update-baseline")

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import bind, inference
 from pytest_cpg.world_models.checkpoints.exported import Program
@@ -52,9 +52,13 @@ def test_stored_programs_give_what_the_module_gives(tmp_path, name, kind):
     joined = torch.cat([observations, actions], dim=-1)
     store(model, tmp_path / name, (observations, actions) if kind is Residual else (joined,))
     digest = digest_of((tmp_path / name).read_bytes())
-    program = Program.load(tmp_path / name, trusted=digest if name == "model.pt" else "")
+    # As it is typed for --cpg-trust.
+    digests = f"{digest_of(b'')}, {digest.upper()}"
+    program = Program.load(tmp_path / name, trusted=digests if name == "model.pt" else "")
     weight, bias = (value.detach().double().numpy() for value in model.parameters())
     expected = observations.numpy() + joined.numpy() @ weight.T + bias
+    with pytest.raises(ComponentError, match=r"trusted: need sha256: and 64 digits .* got 'mine'"):
+        Program.load(tmp_path / name, trusted="mine")
     assert program(observations.numpy(), actions.numpy()) == pytest.approx(expected, abs=1e-6)
     sent = pickle.loads(pickle.dumps(program))  # noqa: S301
     with inference(sent):

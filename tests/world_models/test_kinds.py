@@ -30,6 +30,21 @@ class Network(torch.nn.Module):
 
     def forward(self, observations, actions):
         return self.outer(torch.tanh(self.inner(torch.cat([observations, actions], -1))))
+
+class Open(Network):
+    def __init__(self, **options):
+        super().__init__()
+
+class Lazy(Network):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.LazyLinear(3)
+
+class Counted(Network):
+    def get_extra_state(self):
+        return {"epochs": 3}
+
+    def set_extra_state(self, state): ...
 """
 
 
@@ -231,6 +246,25 @@ def stored(tmp_path, networks):
 def test_a_side_file_with_a_class_says_nothing_in_vain(stored, side, message):
     with pytest.raises(WorldModelError, match=message):
         stored(f'class = "networks:Network"\n{side}\n', maze())
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        (
+            'class = "networks:Open"\narguments = { self = 1 }',
+            r"'self': 1\} do not suit networks:Open\(\*\*options\): multiple values .*'self'",
+        ),
+        ('class = "networks:Lazy"', "inner.weight of networks:Lazy has no shape before its first"),
+        (
+            'class = "networks:Counted"',
+            "_extra_state of networks:Counted is no tensor, .*Write --cpg-model=module:factory",
+        ),
+    ],
+)
+def test_a_network_that_no_file_of_weights_can_make_is_told_why(stored, side, message):
+    with pytest.raises(WorldModelError, match=message):
+        stored(side)
 
 
 def test_what_a_side_file_says_of_training_holds_for_a_class_too(stored):

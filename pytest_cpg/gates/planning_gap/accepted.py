@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # In the repr of a planner that has none of its own: where it lay in memory.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _OUTCOMES = re.compile("[01]+")
+# Of a processor and its kernels: few have a tenth of it.
+_MOST_SIGNS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +208,9 @@ class BaselineGate:
 
     def _where(self, libraries: Sequence[str]) -> str:
         chosen = ", ".join(f"{name} {self.kernels[name]}" for name in libraries)
-        return f"{self.processor} ({chosen})" if chosen else self.processor
+        where = f"{self.processor} ({chosen})" if chosen else self.processor
+        # Of a file that may say anything, at any length.
+        return where[:_MOST_SIGNS]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: all but the id, and what a reader of a diff looks for."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LARGEST_FAMILY = 1_000_000
 # What `comparison_name` adds to a gate's id from the second comparison of a test on.
 _NUMBER = re.compile(r" #\d+$")
+# Of one difference: a dozen lines.
+_MOST_SIGNS = 1000
 
 
 class BaselineError(CpgError):
@@ -199,6 +201,8 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
     moved = _moved_starts(gate, now)
     elsewhere = _elsewhere(gate, now, moved)
     differs = [*gate.design.changes(now.design), *_changed_run(gate, now)]
+    # A file may say anything, at any length.
+    differs = [one[:_MOST_SIGNS] for one in differs]
     # Another processor on which the oracle arm is the same is told beside news, and is none.
     told = [*differs, elsewhere] if elsewhere else differs
     differs = told if moved else differs

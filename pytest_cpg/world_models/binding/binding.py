@@ -87,7 +87,9 @@ def bind(
                 f"rates true states, so there is nothing to rescore."
             )
         return whole.rescored
-    _check_kind(learned)
+    given = no_model(learned)
+    if given:
+        raise WorldModelError(f"the world model is {given}. {_HOW}")
     with inference(learned):
         bind_kind = bind_latent if _has_rollout(learned) else _bind_callable
         bound = bind_kind(learned, task, probe_states, probe_actions)
@@ -97,19 +99,19 @@ def bind(
         )
 
 
-def _check_kind(learned: object) -> None:
-    """Raise WorldModelError for what is evidently no world model."""
+def no_model(learned: object) -> str:
+    """Say what something is that is evidently no world model; empty for what may be one."""
     if learned is None:
-        given = "None (does the fixture end in a return?)"
-    elif isinstance(learned, type):
-        given = f"the class {describe(learned)} instead of an object of it"
-    elif isinstance(learned, Task):
-        given = f"the task {learned.name!r}, whose true dynamics are OracleDynamics(task)"
-    elif not (callable(learned) or isinstance(learned, Ensemble) or _has_rollout(learned)):
-        given = f"{type(learned).__name__!r}, which can neither be called nor has it a rollout"
-    else:
-        return
-    raise WorldModelError(f"the world model is {given}. {_HOW}")
+        return "None (does the fixture end in a return?)"
+    if isinstance(learned, type):
+        return f"the class {describe(learned)} instead of an object of it"
+    if isinstance(learned, Task):
+        return f"the task {learned.name!r}, whose true dynamics are OracleDynamics(task)"
+    if callable(learned) or isinstance(learned, OracleDynamics | Rescored | Ensemble):
+        return ""
+    if _has_rollout(learned):
+        return ""
+    return f"{type(learned).__name__!r}, which can neither be called nor has it a rollout"
 
 
 def _has_rollout(learned: object) -> bool:

@@ -82,6 +82,15 @@ def returned(text: str, factory: Callable[..., Any], task: Any) -> Any:
         raise ComponentError(f"{text!r} returned None. End it in a return of the model.")
     if inspect.isgenerator(model):
         raise ComponentError(f"{text!r} yields, as only a fixture may. Return the model from it.")
+    from pytest_cpg.world_models.binding.binding import no_model
+
+    given = no_model(model)
+    if given:
+        raise ComponentError(
+            f"{text!r} returned {given}. Name a function that returns the model: what maps "
+            f"observations [B, O] and actions [B, A] to the next observations, a torch module "
+            f"called like that, or an object with rollout(latents, actions)."
+        )
     return model
 
 

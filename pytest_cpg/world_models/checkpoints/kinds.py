@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tomllib
+from collections.abc import Mapping
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
@@ -151,9 +152,11 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
         )
     name, arguments = settings["class"], settings.get("arguments", {})
     network = _constructed(file, name, arguments)
+    state = network.state_dict()
+    _check_has_shapes(file, name, state)
     check(
         weights,
-        {name: tuple(value.shape) for name, value in network.state_dict().items()},
+        {key: tuple(value.shape) for key, value in state.items()},
         model=f"{name} with arguments {arguments}",
         version="another version of that class, or trained with other arguments",
     )
@@ -162,6 +165,24 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
         check_same(given, task, model=f"network of {name}")
     network.load_state_dict(weights)
     return network.eval()
+
+
+def _check_has_shapes(file: Path, name: str, state: Mapping[str, Any]) -> None:
+    """Raise WorldModelError for a network that weights in a file cannot be checked against."""
+    from torch.nn.parameter import is_lazy
+
+    from pytest_cpg.world_models.binding.tensors import Tensor
+
+    for key, value in state.items():
+        is_tensor = isinstance(value, Tensor)
+        if is_tensor and not is_lazy(value):
+            continue
+        what = "has no shape before its first call" if is_tensor else "is no tensor"
+        raise WorldModelError(
+            f"{os.fspath(file)!r}: {key} of {name} {what}, and only tensors of known shapes are "
+            f"read from a file. Write --cpg-model=module:factory with a function of yours that "
+            f"loads it."
+        )
 
 
 def _constructed(file: Path, name: Any, arguments: Any) -> Any:
@@ -200,6 +221,8 @@ def _constructed(file: Path, name: Any, arguments: Any) -> Any:
         return kind(**arguments)
     try:
         taken.bind(**arguments)
+        # Of which a name among them would be another value.
+        signature(kind.__init__).bind(None, **arguments)
     except TypeError as error:
         raise WorldModelError(
             f"{os.fspath(file)!r}: arguments = {arguments!r} do not suit {name}{taken}: {error}."

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.machine.files import digests_in
+
 
 def digest_of(content: bytes) -> str:
     """Return what names the content of a file in ``--cpg-trust``.
@@ -15,8 +18,11 @@ def digest_of(content: bytes) -> str:
 
 
 def is_trusted(content: bytes, trusted: str) -> bool:
-    """Say whether digests, separated by commas, name this content."""
-    return digest_of(content) in trusted.split(",")
+    """Say whether digests, separated by commas, name this content; an empty text names none."""
+    try:
+        return bool(trusted) and digest_of(content) in digests_in(trusted)
+    except ValueError as error:
+        raise ComponentError(f"trusted: {error}") from None
 
 
 def how_to_trust(content: bytes, trusted: str) -> str:
