@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from fakes import result_of
 
-from pytest_cpg.report.ledger import comparison_name
+from pytest_cpg.gates.card import comparison_name
 from pytest_cpg.report.outcomes import session_outcome
 
 

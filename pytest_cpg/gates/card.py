@@ -275,3 +275,8 @@ class Card:
     commands: tuple[Command, ...] = ()
     remarks: tuple[Remark, ...] = ()
     numbers: Mapping[str, str | float] = field(default_factory=dict)
+
+
+def comparison_name(gate: str, number: int) -> str:
+    """Return the name of a gate's comparison ``number``, counted from 1."""
+    return gate if number == 1 else f"{gate} #{number}"

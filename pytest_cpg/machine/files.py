@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -9,10 +10,45 @@ import secrets
 import zipfile
 from pathlib import Path
 
+from pytest_cpg.contracts import CpgError
+
 # Weights and arrays of floats hardly shrink, and deflate takes blanks to a thousandth.
 MOST_SWELLING = 100
 # Whatever its share, this is read in a second or two.
 HARMLESS_BYTES = 2**28
+
+
+class FileError(CpgError):
+    """A file that cannot be read or written, or does not hold what was asked of it."""
+
+
+def write_text(path: Path, text: str, *, what: str) -> None:
+    """Write a file as a whole; parent folders are made.
+
+    Whoever reads the file meanwhile finds the old one or the new one.
+
+    Parameters
+    ----------
+    what : str
+        What the file is, for the message: ``"the report"``.
+
+    Raises
+    ------
+    FileError
+        Naming the path and what the system says. A file that was there is left as it was.
+    """
+    # A link stays one; that to a pipe, such as /dev/fd/3, leads to no name.
+    target = path if is_special(path) else Path(os.path.realpath(path))
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A name may hold half of a character that is written in two.
+        replace_file(target, text.encode("utf-8", errors="backslashreplace"))
+    except FileExistsError as error:
+        raise FileError(f"cannot write {what} {path}: {error.filename} is no folder") from None
+    except OSError as error:
+        raise FileError(f"cannot write {what} {path}: {error.strerror or error}") from None
 
 
 def replace_file(path: Path, content: bytes) -> None:

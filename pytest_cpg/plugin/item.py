@@ -353,8 +353,8 @@ def _comparison(
     # An A/A check says nothing of the model that was accepted.
     if baseline is None or result.is_aa:
         return None
+    from pytest_cpg.gates.card import comparison_name
     from pytest_cpg.gates.planning_gap.compare import compare
-    from pytest_cpg.report.ledger import comparison_name
 
     accepted = baseline.gates.get(comparison_name(gate_id(item), number))
     return compare(result, accepted, level=result.level)

@@ -51,14 +51,14 @@ class SessionOutputs:
 
     def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
+        from pytest_cpg.plugin.report_files import ReportFiles, write_files
         from pytest_cpg.render.github import annotations
         from pytest_cpg.report.document import document
         from pytest_cpg.report.ledger import Finding
-        from pytest_cpg.report.outputs import Outputs, write_outputs
 
         report = document(ledger, provenance, end)
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
-        outputs = Outputs(
+        files = ReportFiles(
             **{name: self._path(name) for name in _FILES},
             history=self._history(),
             root=self._config.rootpath,
@@ -68,8 +68,8 @@ class SessionOutputs:
             is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
             self.annotations = annotations(report, self._places(), tests_are_annotated=is_said)
         folder = self._config.invocation_params.dir
-        found = tuple(write_outputs(report, outputs, folder=folder))
-        if outputs.html and self._path("history") and not outputs.history:
+        found = tuple(write_files(report, files, folder=folder))
+        if files.html and self._path("history") and not files.history:
             pattern = self._settings.of_session("history")
             return (Finding(f"no report matches --cpg-history={pattern}"), *found)
         return found

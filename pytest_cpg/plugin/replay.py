@@ -18,9 +18,9 @@ from pytest_cpg.episodes.traces import EpisodeTrace, Replay, replay
 from pytest_cpg.gates.planning_gap import lost_episodes
 from pytest_cpg.gates.planning_gap.lost_episodes import LostEpisodes
 from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.machine.files import FileError
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
-from pytest_cpg.report.document import ReportError
 from pytest_cpg.world_models import weights_digest
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -56,7 +56,7 @@ def keep_lost(
     folder = lost_folder(config)
     try:
         path = lost_episodes.write(lost, folder)
-    except ReportError as error:
+    except FileError as error:
         # Which file it is says nothing; the gate's name is in it.
         return "", f"{_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
     ignored = folder / ".gitignore"

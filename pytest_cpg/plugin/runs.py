@@ -161,9 +161,9 @@ class SessionRuns:
 
     def _film(self, node: pytest.Item) -> Callable[[Design, Any, Any, ArmProgress], None]:
         """Return what films lost episodes of a comparison that has just failed its test."""
+        from pytest_cpg.gates.card import comparison_name
         from pytest_cpg.plugin.item import RESULTS, gate_id
         from pytest_cpg.plugin.replay import film_lost
-        from pytest_cpg.report.ledger import comparison_name
 
         def film(design: Design, oracle: Any, learned: Any, progress: ArmProgress) -> None:
             result, judgement = node.stash[RESULTS][-1]

@@ -391,7 +391,8 @@ class GateSession:
             for gate, entry in self.ledger.entries.items()
             if entry.judgements
         }
-        remember(self._config, COSTS, costs_of(self.ledger))
+        results = {name: judgement.read() for _, name, judgement in self.ledger.comparisons}
+        remember(self._config, COSTS, costs_of(results))
         remember(self._config, LAST, said)
 
     def _is_on(self, switch: str) -> bool:

@@ -14,8 +14,9 @@ from pytest_cpg.gates.planning_gap.compare import (
     pruned,
     updated,
 )
-from pytest_cpg.report.baseline import GitState, git_state, load, update
-from pytest_cpg.report.ledger import Finding, Ledger, comparison_name, named
+from pytest_cpg.machine.git import GitState, git_state
+from pytest_cpg.report.baseline import load, update
+from pytest_cpg.report.ledger import Finding, Ledger, named
 from pytest_cpg.stats import fewest_significant_losses
 
 
@@ -124,10 +125,9 @@ def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: b
 def _measured(ledger: Ledger) -> list[str]:
     """Return the comparisons of every test that ran to its end."""
     return [
-        comparison_name(gate, number)
-        for gate, entry in ledger.entries.items()
-        if entry.outcome in ("passed", "xfailed")
-        for number, _ in enumerate(entry.judgements, 1)
+        name
+        for gate, name, _ in ledger.comparisons
+        if ledger.entries[gate].outcome in ("passed", "xfailed")
     ]
 
 
@@ -139,15 +139,14 @@ def _accept(
     if refusal is not None:
         return [refusal]
     accepted, refused, checks = [], [], []
-    for gate, entry in ledger.entries.items():
-        for number, judgement in enumerate(entry.judgements, 1):
-            name = comparison_name(gate, number)
-            if judgement.read().is_aa:
-                checks.append(name)
-            elif (judgement.reason is None and entry.outcome == "passed") or is_forced:
-                accepted.append(BaselineGate.of(name, judgement.read(), commit=state.commit))
-            else:
-                refused.append(name)
+    for gate, name, judgement in ledger.comparisons:
+        has_passed = judgement.reason is None and ledger.entries[gate].outcome == "passed"
+        if judgement.read().is_aa:
+            checks.append(name)
+        elif has_passed or is_forced:
+            accepted.append(BaselineGate.of(name, judgement.read(), commit=state.commit))
+        else:
+            refused.append(name)
     found = []
     if accepted:
         update(path, lambda baseline: updated(baseline, accepted))

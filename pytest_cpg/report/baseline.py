@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import LARGEST_FAMILY, Baseline, BaselineError
@@ -25,7 +23,6 @@ SCHEMA = 1
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 # An update takes milliseconds, even on a network's file system.
 _LOCK_PATIENCE, _LOCK_PAUSE = 30.0, 0.02
-_GIT_PATIENCE = 20.0
 
 
 def load(path: Path) -> Baseline | None:
@@ -78,70 +75,6 @@ def text_of(baseline: Baseline) -> str:
     rows = [header, *({name: gate.to_dict()} for name, gate in sorted(baseline.gates.items()))]
     lines = [json.dumps(row, sort_keys=True, allow_nan=False) for row in rows]
     return "[" + "\n,".join(lines) + "\n]\n"
-
-
-class GitState(NamedTuple):
-    """Where a working tree stands.
-
-    Attributes
-    ----------
-    commit : str
-        Shortened, with ``-dirty`` behind it where tracked files differ from it; empty when unknown.
-    dirty : tuple of str
-        The tracked files that differ, from the repository's top.
-    note : str
-        Why the commit is unknown.
-    """
-
-    commit: str
-    dirty: tuple[str, ...] = ()
-    note: str = ""
-
-
-def git_state(root: Path, *, besides: Path) -> GitState:
-    """Return the commit of the working tree around a folder, and what differs from it.
-
-    Files that git does not track do not count: logs and weights lie about in every repository,
-    most of them on purpose.
-
-    Parameters
-    ----------
-    besides : Path
-        A file that may differ: the baseline itself.
-    """
-    git = shutil.which("git")
-    if git is None:
-        return GitState("", note="git is not installed")
-    try:
-        top = Path(_git(git, root, "rev-parse", "--show-toplevel").rstrip("\r\n"))
-        commit = _git(git, root, "rev-parse", "--verify", "--short=12", "HEAD").strip()
-        changed = _git(
-            git, root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",
-            "--ignore-submodules=untracked",
-        ).split("\0")  # fmt: skip
-    except subprocess.CalledProcessError as error:
-        return GitState("", note=f"git: {(error.stderr.strip().splitlines() or ['failed'])[-1]}")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return GitState("", note=f"git: {error}")
-    # Two letters of status and a blank stand before each path.
-    paths = tuple(entry[3:] for entry in changed if entry)
-    dirty = tuple(name for name in paths if (top / name).resolve() != besides.resolve())
-    return GitState(f"{commit}-dirty" if dirty else commit, dirty)
-
-
-def _git(git: str, root: Path, *arguments: str) -> str:
-    done = subprocess.run(  # noqa: S603  # the arguments are ours
-        [git, *arguments],
-        cwd=root,
-        # Looking must not make others wait for the index.
-        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        capture_output=True,
-        encoding="utf-8",
-        errors="surrogateescape",
-        timeout=_GIT_PATIENCE,
-        check=True,
-    )
-    return done.stdout
 
 
 def _parsed(path: Path, text: str) -> Baseline:

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -24,9 +22,9 @@ from typing import (
     get_type_hints,
 )
 
-from pytest_cpg.contracts import CpgError
-from pytest_cpg.machine.files import is_special, replace_file
-from pytest_cpg.report.ledger import Judgement, Ledger, Outcome, comparison_name
+from pytest_cpg.gates.card import comparison_name
+from pytest_cpg.machine.files import FileError, write_text
+from pytest_cpg.report.ledger import Judgement, Ledger, Outcome
 from pytest_cpg.report.outcomes import SessionEnd, session_outcome
 from pytest_cpg.report.provenance import Provenance
 
@@ -83,10 +81,6 @@ _COMPARISON: _Kinds = {
 _FINDING: _Kinds = {"text": str, "fails": bool}
 
 
-class ReportError(CpgError):
-    """A report that cannot be read or written."""
-
-
 def document(ledger: Ledger, provenance: Provenance, end: SessionEnd) -> dict[str, Any]:
     """Return the report of a session: plain values, the gates in the ledger's order."""
     gates = [_gate(gate, ledger) for gate in ledger.gates]
@@ -130,33 +124,8 @@ def drift_of(comparison: Mapping[str, Any]) -> Comparison | None:
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
     """Write a document as one line of JSON, as `write_text` does."""
-    write_text(path, json.dumps(document, allow_nan=False, sort_keys=True) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file as a whole; parent folders are made.
-
-    Whoever reads the file meanwhile finds the old one or the new one.
-
-    Raises
-    ------
-    ReportError
-        Naming the path and what the system says. A file that was there is left as it was.
-    """
-    # A link stays one; that to a pipe, such as /dev/fd/3, leads to no name.
-    target = path if is_special(path) else Path(os.path.realpath(path))
-    try:
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # A name may hold half of a character that is written in two.
-        replace_file(target, text.encode("utf-8", errors="backslashreplace"))
-    except FileExistsError as error:
-        raise ReportError(
-            f"cannot write the report {path}: {error.filename} is no folder"
-        ) from None
-    except OSError as error:
-        raise ReportError(f"cannot write the report {path}: {error.strerror or error}") from None
+    text = json.dumps(document, allow_nan=False, sort_keys=True)
+    write_text(path, f"{text}\n", what="the report")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -164,17 +133,15 @@ def read(path: Path) -> dict[str, Any]:
 
     Raises
     ------
-    ReportError
+    FileError
         Naming the file, what is wrong with it and the next step.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
     except FileNotFoundError:
-        raise ReportError(
-            f"there is no report {path}. Write one: pytest --cpg-json={path}"
-        ) from None
+        raise FileError(f"there is no report {path}. Write one: pytest --cpg-json={path}") from None
     except OSError as error:
-        raise ReportError(f"cannot read the report {path}: {error.strerror or error}") from None
+        raise FileError(f"cannot read the report {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         _refuse(path, f"it is no JSON ({error})")
     schema = found.get("schema") if isinstance(found, dict) else None
@@ -326,4 +293,4 @@ def _no_constant(name: str) -> NoReturn:
 
 def _refuse(path: Path, wrong: str, cure: str = "") -> NoReturn:
     again = f"Write it again: pytest --cpg-json={path}"
-    raise ReportError(f"cannot use the report {path}: {wrong}. {cure or again}") from None
+    raise FileError(f"cannot use the report {path}: {wrong}. {cure or again}") from None

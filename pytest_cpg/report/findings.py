@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pytest_cpg.gates.planning_gap.recipes import differences, judge_recipe
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
-from pytest_cpg.report.ledger import Finding, Judgement, Ledger, Outcome, comparison_name
+from pytest_cpg.report.ledger import Finding, Judgement, Ledger, Outcome
 from pytest_cpg.stats import Verdict, holm, parse_verdict
 
 
@@ -32,9 +32,8 @@ def findings(
         Whether pytest left out files because of what happened before.
     """
     measured = [
-        _Measured(gate, comparison_name(gate, number), entry.outcome, judgement, judgement.read())
-        for gate, entry in ledger.entries.items()
-        for number, judgement in enumerate(entry.judgements, 1)
+        _Measured(gate, name, ledger.entries[gate].outcome, judgement, judgement.read())
+        for gate, name, judgement in ledger.comparisons
         # An A/A check is no chance to cry wolf, and its model no checkpoint.
         if not judgement.read().is_aa
     ]
@@ -63,9 +62,7 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
     asked : collection of str
         Names of options, as in `Settings`.
     """
-    results = [
-        judgement.read() for entry in ledger.entries.values() for judgement in entry.judgements
-    ]
+    results = [judgement.read() for _, _, judgement in ledger.comparisons]
     stops_early = [result.stop != "fixed" for result in results]
     in_vain = {
         "episodes": (all(stops_early), "every gate may stop early, up to its max_episodes"),

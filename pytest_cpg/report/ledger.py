@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from pytest_cpg.gates.card import comparison_name
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.compare import Comparison
@@ -118,11 +120,6 @@ def named(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_MOST_NAMED])
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{shown}{more}"
-
-
-def comparison_name(gate: str, number: int) -> str:
-    """Return the name of a gate's comparison ``number``, counted from 1."""
-    return gate if number == 1 else f"{gate} #{number}"
 
 
 def dump(judgements: Iterable[Judgement]) -> str:
@@ -326,6 +323,13 @@ class Ledger:
     def gates(self) -> tuple[str, ...]:
         """Ids of all gates, planned or reported."""
         return tuple({**self.planned, **dict.fromkeys(self.entries)})
+
+    @property
+    def comparisons(self) -> Iterator[tuple[str, str, Judgement]]:
+        """Every comparison: its gate, its own name and what it means for the test."""
+        for gate, entry in self.entries.items():
+            for number, judgement in enumerate(entry.judgements, 1):
+                yield gate, comparison_name(gate, number), judgement
 
     @property
     def missing(self) -> tuple[str, ...]:

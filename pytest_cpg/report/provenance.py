@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pytest_cpg.machine.git import git_state
 from pytest_cpg.machine.processors import kernels, processor_name, processors
-from pytest_cpg.report.baseline import git_state
 
 # What a verdict depends on besides the project's own code.
 _PACKAGES = ("pytest-cpg", "pytest", "numpy", "scipy", "torch", "mujoco", "dm-control")

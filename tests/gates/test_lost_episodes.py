@@ -9,12 +9,11 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.planning_gap import lost_episodes
 from pytest_cpg.gates.planning_gap.lost_episodes import (
     LostEpisodes,
-    LostEpisodesError,
     file_name,
     parse_target,
     read,
 )
-from pytest_cpg.report.document import ReportError
+from pytest_cpg.machine.files import FileError
 
 IDS = [
     "test_gates.py::test_maze",
@@ -85,7 +84,7 @@ def test_no_two_gates_share_a_file():
 
 def test_a_file_that_cannot_be_written_is_an_error_of_the_user(lost, tmp_path):
     (tmp_path / "lost").write_text("a file")
-    with pytest.raises(ReportError, match="is no folder"):
+    with pytest.raises(FileError, match="is no folder"):
         lost_episodes.write(lost, tmp_path / "lost")
 
 
@@ -101,12 +100,12 @@ def test_a_write_that_is_broken_off_leaves_the_old_file(lost, file, monkeypatch)
 
 
 def test_a_missing_file_says_who_writes_one(tmp_path):
-    with pytest.raises(LostEpisodesError, match=r"there is no file .*lost.json. .* run it again"):
+    with pytest.raises(FileError, match=r"there is no file .*lost.json. .* run it again"):
         read(tmp_path / "lost.json")
 
 
 def test_a_folder_cannot_be_read(tmp_path):
-    with pytest.raises(LostEpisodesError, match="cannot read the lost episodes"):
+    with pytest.raises(FileError, match="cannot read the lost episodes"):
         read(tmp_path)
 
 
@@ -126,7 +125,7 @@ def test_a_folder_cannot_be_read(tmp_path):
 def test_a_file_that_is_none_says_what_is_wrong_and_what_to_do(text, wrong, tmp_path):
     path = tmp_path / "lost.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(LostEpisodesError, match=re.escape(wrong)) as caught:
+    with pytest.raises(FileError, match=re.escape(wrong)) as caught:
         read(path)
     assert str(path) in str(caught.value)
     assert ("Run the gate again" in str(caught.value)) == ("Upgrade" not in wrong)
@@ -154,13 +153,13 @@ def test_a_file_that_is_none_says_what_is_wrong_and_what_to_do(text, wrong, tmp_
 )
 def test_a_file_with_a_wrong_value_names_it(changed, wrong, file):
     file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **changed}))
-    with pytest.raises(LostEpisodesError, match=re.escape(wrong)):
+    with pytest.raises(FileError, match=re.escape(wrong)):
         read(file)
 
 
 def test_a_file_without_lost_episodes_has_nothing_to_replay(tmp_path):
     none = LostEpisodes.of(result_of(first(3, 3), first(3, 3)), gate="g", nodeid="n")
-    with pytest.raises(LostEpisodesError, match="there is nothing to replay"):
+    with pytest.raises(FileError, match="there is nothing to replay"):
         read(lost_episodes.write(none, tmp_path))
 
 
@@ -187,7 +186,7 @@ def test_only_whole_numbers_at_the_end_of_a_target_are_episodes(target, path, ep
 
 @pytest.mark.parametrize("wrong", ["x", "-1", "1.5", "1,", "", "9" * 5000])
 def test_an_episode_that_is_no_number_says_how_to_write_one(wrong, file):
-    with pytest.raises(LostEpisodesError, match=r"names no episodes\. .*::7,9, or --cpg-replay="):
+    with pytest.raises(FileError, match=r"names no episodes\. .*::7,9, or --cpg-replay="):
         parse_target(f"{file}::{wrong}")
 
 
@@ -199,5 +198,5 @@ def test_a_file_that_is_named_like_a_target_is_found(file):
 def test_episodes_are_chosen_among_the_lost(lost):
     assert lost.chosen(None) == (1, 2)
     assert lost.chosen((2,)) == (2,)
-    with pytest.raises(LostEpisodesError, match=r"episode 3 is not among .* Choose of 1, 2, or"):
+    with pytest.raises(FileError, match=r"episode 3 is not among .* Choose of 1, 2, or"):
         lost.chosen((2, 3))

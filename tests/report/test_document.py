@@ -17,9 +17,10 @@ from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.gates.planning_gap.result import Look
+from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.markdown import markdown
-from pytest_cpg.report.document import ReportError, document, drift_of, read, write
+from pytest_cpg.report.document import document, drift_of, read, write
 from pytest_cpg.report.document import result_of as result_in
 from pytest_cpg.report.ledger import Entry, Finding, Judgement, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
@@ -243,7 +244,7 @@ def test_a_pipe_without_a_name_is_written_to(full):
 
 
 def test_a_folder_in_the_file_s_place_is_named(tmp_path):
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(FileError) as caught:
         write(tmp_path, {})
     assert str(caught.value) == f"cannot write the report {tmp_path}: Is a directory"
     assert list(tmp_path.iterdir()) == []
@@ -252,7 +253,7 @@ def test_a_folder_in_the_file_s_place_is_named(tmp_path):
 def test_a_file_in_a_folder_s_place_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "report.json"
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(FileError) as caught:
         write(path, {})
     assert str(caught.value) == f"cannot write the report {path}: {path.parent} is no folder"
 
@@ -270,7 +271,7 @@ def test_a_full_disk_or_a_read_only_folder_leaves_the_old_report(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, call, fails)
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(FileError) as caught:
         write(path, {"schema": 1})
     assert str(caught.value) == f"cannot write the report {path}: {os.strerror(code)}"
     assert list(tmp_path.iterdir()) == [path]
@@ -280,7 +281,7 @@ def test_a_full_disk_or_a_read_only_folder_leaves_the_old_report(
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 0)() == 0, reason="root writes everywhere")
 def test_a_folder_without_permission_is_said_so(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(ReportError, match="Permission denied"):
+    with pytest.raises(FileError, match="Permission denied"):
         write(tmp_path / "report.json", {})
 
 
@@ -291,12 +292,12 @@ def test_what_is_no_number_is_never_written(tmp_path):
 
 
 def test_a_report_error_is_one_that_the_user_can_mend():
-    assert issubclass(ReportError, CpgError)
+    assert issubclass(FileError, CpgError)
 
 
 def refusal(path, text):
     path.write_bytes(text if isinstance(text, bytes) else json.dumps(text).encode())
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(FileError) as caught:
         read(path)
     message = str(caught.value)
     assert message.startswith(f"cannot use the report {path}: ")
@@ -306,11 +307,11 @@ def refusal(path, text):
 
 def test_a_missing_report_says_how_to_write_one(tmp_path):
     path = tmp_path / "report.json"
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(FileError) as caught:
         read(path)
     expected = f"there is no report {path}. Write one: pytest --cpg-json={path}"
     assert str(caught.value) == expected
-    with pytest.raises(ReportError, match=f"cannot read the report {tmp_path}: Is a directory"):
+    with pytest.raises(FileError, match=f"cannot read the report {tmp_path}: Is a directory"):
         read(tmp_path)
 
 
@@ -415,7 +416,7 @@ def test_a_report_is_refused_or_can_be_rendered_whatever_happened_to_it(
     place = data.draw(st.sampled_from([place for place in places(full) if place]))
     path = tmp_path_factory.mktemp("any") / "report.json"
     path.write_text(json.dumps(changed(full, *place, to=data.draw(st.sampled_from(WRONG)))))
-    with suppress(ReportError):
+    with suppress(FileError):
         found = read(path)
         markdown(found)
         html_page([found, full])

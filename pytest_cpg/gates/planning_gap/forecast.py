@@ -13,7 +13,6 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.compare import Baseline
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look, level_of_size
-from pytest_cpg.report.ledger import Ledger, comparison_name
 from pytest_cpg.stats import (
     Verdict,
     betting_characteristics,
@@ -99,19 +98,15 @@ def forecast(
     )
 
 
-def costs_of(ledger: Ledger) -> dict[str, Any]:
-    """Return what each gate's episodes took, and what its oracle solved, as plain values."""
-    costs = {}
-    for gate, entry in ledger.entries.items():
-        for number, judgement in enumerate(entry.judgements, 1):
-            result = judgement.read()
-            costs[comparison_name(gate, number)] = {
-                "oracle_rate": result.oracle.success_rate,
-                "seconds_per_episode": {
-                    arm.name: arm.seconds / arm.episodes for arm in result.arms
-                },
-            }
-    return costs
+def costs_of(results: Mapping[str, GateResult]) -> dict[str, Any]:
+    """Return what each comparison's episodes took, and what its oracle solved, as plain values."""
+    return {
+        name: {
+            "oracle_rate": result.oracle.success_rate,
+            "seconds_per_episode": {arm.name: arm.seconds / arm.episodes for arm in result.arms},
+        }
+        for name, result in results.items()
+    }
 
 
 def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
-from pytest_cpg.contracts import CpgError
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.design import StartMode
-from pytest_cpg.report.document import write_text
-from pytest_cpg.report.ledger import comparison_name
+from pytest_cpg.gates.card import comparison_name
+from pytest_cpg.machine.files import FileError, write_text
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.result import GateResult
@@ -32,10 +31,6 @@ _TARGET = re.compile(r"(.+)::([0-9]{1,9}(?:,[0-9]{1,9})*)", re.DOTALL)
 # Starts are sampled up to the last episode, which takes seconds for so many.
 _MOST_EPISODES = 1_000_000
 _TEXTS = ("gate", "nodeid", "task", "planner", "weights", "perturbation")
-
-
-class LostEpisodesError(CpgError):
-    """Lost episodes that cannot be read, or episodes that are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +104,12 @@ class LostEpisodes:
 
         Raises
         ------
-        LostEpisodesError
+        FileError
             When one of them was not lost, with those that were.
         """
         for episode in episodes or ():
             if episode not in self.episodes:
-                raise LostEpisodesError(
+                raise FileError(
                     f"episode {episode} is not among the lost episodes of {self.gate}. Choose of "
                     f"{', '.join(map(str, self.episodes))}, or leave ::{episode} out for all."
                 )
@@ -140,7 +135,7 @@ def write(lost: LostEpisodes, folder: Path) -> Path:
 
     Raises
     ------
-    ReportError
+    FileError
         Naming the path and what the system says.
     """
     values = {field.name: getattr(lost, field.name) for field in fields(lost)}
@@ -150,7 +145,7 @@ def write(lost: LostEpisodes, folder: Path) -> Path:
         for name in sorted(values)
     )
     path = folder / file_name(comparison_name(lost.gate, lost.comparison))
-    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n", what="the lost episodes")
     return path
 
 
@@ -159,18 +154,18 @@ def read(path: Path) -> LostEpisodes:
 
     Raises
     ------
-    LostEpisodesError
+    FileError
         Naming the file, what is wrong with it and the next step.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise LostEpisodesError(
+        raise FileError(
             f"there is no file {path}. A gate that loses episodes writes one: run it again, and "
             f"take the command that it prints."
         ) from None
     except OSError as error:
-        raise LostEpisodesError(
+        raise FileError(
             f"cannot read the lost episodes {path}: {error.strerror or error}"
         ) from None
     except (ValueError, RecursionError) as error:
@@ -189,7 +184,7 @@ def read(path: Path) -> LostEpisodes:
     except ValueError as error:
         _refuse(path, str(error))
     if not lost.episodes:
-        raise LostEpisodesError(
+        raise FileError(
             f"{path} holds no lost episode: the learned model solved all that the oracle did, and "
             f"there is nothing to replay."
         )
@@ -206,7 +201,7 @@ def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:
 
     Raises
     ------
-    LostEpisodesError
+    FileError
         When something else stands behind the name of a file that there is.
     """
     match = _TARGET.fullmatch(target)
@@ -215,7 +210,7 @@ def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:
     file, _, wrong = target.rpartition("::")
     # A path too long for the file system is one that does not exist; pathlib raises.
     if os.path.isfile(file) and not os.path.exists(target):
-        raise LostEpisodesError(
+        raise FileError(
             f"{wrong!r} names no episodes. Write whole numbers with commas between them: "
             f"--cpg-replay={file}::7,9, or --cpg-replay={file} for all."
         )
@@ -263,6 +258,4 @@ def _is_rising(values: list[int]) -> bool:
 
 def _refuse(path: Path, wrong: str, cure: str = "") -> NoReturn:
     again = "Run the gate again, which writes it anew."
-    raise LostEpisodesError(
-        f"cannot use the lost episodes {path}: {wrong}. {cure or again}"
-    ) from None
+    raise FileError(f"cannot use the lost episodes {path}: {wrong}. {cure or again}") from None

@@ -1,4 +1,4 @@
-"""Outputs: the files that a session writes for machines and people."""
+"""Report files: a session's report as JSON, page and Markdown, each where it was asked for."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pytest_cpg.report.document import ReportError, read, write, write_text
+from pytest_cpg.machine.files import FileError, write_text
+from pytest_cpg.report.document import read, write
 from pytest_cpg.report.ledger import Finding
 
-_Writer: TypeAlias = Callable[[Path, Mapping[str, Any], "Outputs"], None]
+_Writer: TypeAlias = Callable[[Path, Mapping[str, Any], "ReportFiles"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
+class ReportFiles:
     """Where a session's report goes; None for nowhere.
 
     Attributes
@@ -38,7 +39,7 @@ class Outputs:
     root: Path = field(default_factory=Path)
 
 
-def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path) -> list[Finding]:
+def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path) -> list[Finding]:
     """Write what was asked for, and say where it is; what cannot be written fails the session.
 
     Parameters
@@ -49,10 +50,10 @@ def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path
         Where the reader is: paths below it are shown from there.
     """
     found = []
-    for path, make in _writers(outputs):
+    for path, make in _writers(files):
         try:
-            make(path, document, outputs)
-        except ReportError as error:
+            make(path, document, files)
+        except FileError as error:
             found.append(Finding(str(error), fails=True))
         except Exception as error:
             # A page that cannot be drawn must cost neither the other files nor the summary.
@@ -60,46 +61,46 @@ def write_outputs(document: Mapping[str, Any], outputs: Outputs, *, folder: Path
                 Finding(f"cannot write {path}: {type(error).__name__}: {error}", fails=True)
             )
         else:
-            if path != outputs.step_summary:
+            if path != files.step_summary:
                 shown = path.relative_to(folder) if path.is_relative_to(folder) else path
                 found.append(Finding(f"written: {shown}"))
     return found
 
 
-def _writers(outputs: Outputs) -> Iterable[tuple[Path, _Writer]]:
+def _writers(files: ReportFiles) -> Iterable[tuple[Path, _Writer]]:
     pairs: tuple[tuple[Path | None, _Writer], ...] = (
         # First, as the report that is replaced next may be part of its history.
-        (outputs.html, _write_page),
-        (outputs.json, _write_json),
-        (outputs.md, _write_markdown),
-        (outputs.step_summary, _add_summary),
+        (files.html, _write_page),
+        (files.json, _write_json),
+        (files.md, _write_markdown),
+        (files.step_summary, _add_summary),
     )
     return ((path, make) for path, make in pairs if path is not None)
 
 
-def _write_json(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
+def _write_json(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:  # noqa: ARG001
     write(path, document)
 
 
-def _write_page(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:
+def _write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
     from pytest_cpg.render.html_page import html_page
 
-    earlier = [read(one) for one in outputs.history]
-    way = Path(os.path.relpath(outputs.root, path.parent)).as_posix()
-    write_text(path, html_page([*earlier, document], root=f"{way}/"))
+    earlier = [read(one) for one in files.history]
+    way = Path(os.path.relpath(files.root, path.parent)).as_posix()
+    write_text(path, html_page([*earlier, document], root=f"{way}/"), what="the report")
 
 
-def _write_markdown(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
+def _write_markdown(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:  # noqa: ARG001
     from pytest_cpg.render.markdown import markdown
 
-    write_text(path, markdown(document) + "\n")
+    write_text(path, markdown(document) + "\n", what="the report")
 
 
-def _add_summary(path: Path, document: Mapping[str, Any], outputs: Outputs) -> None:  # noqa: ARG001
+def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:  # noqa: ARG001
     from pytest_cpg.render.github import step_summary
 
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(step_summary(document) + "\n")
     except OSError as error:
-        raise ReportError(f"cannot write the job's summary {path}: {error.strerror}") from None
+        raise FileError(f"cannot write the job's summary {path}: {error.strerror}") from None

@@ -1,0 +1,75 @@
+"""Git: where a working tree stands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+_PATIENCE = 20.0
+
+
+class GitState(NamedTuple):
+    """Where a working tree stands.
+
+    Attributes
+    ----------
+    commit : str
+        Shortened, with ``-dirty`` behind it where tracked files differ from it; empty when unknown.
+    dirty : tuple of str
+        The tracked files that differ, from the repository's top.
+    note : str
+        Why the commit is unknown.
+    """
+
+    commit: str
+    dirty: tuple[str, ...] = ()
+    note: str = ""
+
+
+def git_state(root: Path, *, besides: Path) -> GitState:
+    """Return the commit of the working tree around a folder, and what differs from it.
+
+    Files that git does not track do not count: logs and weights lie about in every repository,
+    most of them on purpose.
+
+    Parameters
+    ----------
+    besides : Path
+        A file that may differ: the baseline itself.
+    """
+    git = shutil.which("git")
+    if git is None:
+        return GitState("", note="git is not installed")
+    try:
+        top = Path(_git(git, root, "rev-parse", "--show-toplevel").rstrip("\r\n"))
+        commit = _git(git, root, "rev-parse", "--verify", "--short=12", "HEAD").strip()
+        changed = _git(
+            git, root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",
+            "--ignore-submodules=untracked",
+        ).split("\0")  # fmt: skip
+    except subprocess.CalledProcessError as error:
+        return GitState("", note=f"git: {(error.stderr.strip().splitlines() or ['failed'])[-1]}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return GitState("", note=f"git: {error}")
+    # Two letters of status and a blank stand before each path.
+    paths = tuple(entry[3:] for entry in changed if entry)
+    dirty = tuple(name for name in paths if (top / name).resolve() != besides.resolve())
+    return GitState(f"{commit}-dirty" if dirty else commit, dirty)
+
+
+def _git(git: str, root: Path, *arguments: str) -> str:
+    done = subprocess.run(  # noqa: S603  # the arguments are ours
+        [git, *arguments],
+        cwd=root,
+        # Looking must not make others wait for the index.
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        timeout=_PATIENCE,
+        check=True,
+    )
+    return done.stdout
