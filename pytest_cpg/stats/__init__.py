@@ -18,6 +18,7 @@ from pytest_cpg.stats.intervals import (
     Interval,
     agresti_caffo_interval,
     bonett_price_interval,
+    wilson_episodes_above,
     wilson_interval,
 )
 from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
@@ -137,5 +138,6 @@ __all__ = [
     "spearman_interval",
     "tango_interval",
     "wang_tsiatis_boundary",
+    "wilson_episodes_above",
     "wilson_interval",
 ]

@@ -79,6 +79,25 @@ def wilson_interval(successes: int, episodes: int, *, level: float = 0.95) -> In
     )
 
 
+def wilson_episodes_above(bound: float, *, rate: float, level: float) -> int | None:
+    """Return the fewest episodes whose Wilson interval at a success rate lies above a bound.
+
+    None where the rate does not. The interval holds what a score test does not reject.
+
+    >>> wilson_episodes_above(0.3, rate=0.4, level=0.95)
+    81
+
+    Parameters
+    ----------
+    bound, rate, level : float
+        In (0, 1), in [0, 1] and in (0, 1).
+    """
+    if rate <= bound:
+        return None
+    z = critical_value(level)
+    return math.floor(z**2 * bound * (1 - bound) / (rate - bound) ** 2) + 1
+
+
 def agresti_caffo_bounds(
     oracle_successes: float,
     oracle_episodes: float,

@@ -150,6 +150,17 @@ def test_a_gate_that_may_stop_early_is_resolved_by_its_own_rule():
     assert "a larger --cpg-max-episodes" in resolve_hint(replace(bet, margin=0.1))
 
 
+def test_a_margin_that_waits_for_its_oracle_alone_says_so():
+    waits = result_of(first(20, 50), first(20, 50), margin=0.3, interval="tango")
+    assert waits.interval.high < 0.3
+    text = " ".join(text_of(waits).split())
+    assert "The model loses less than the margin of 0.3. But the oracle solves 20/50" in text
+    assert "a rate that may be 0.28" in text
+    assert "is still possible" not in text
+    # At 81 the Wilson bound of 0.4 is above 0.3, and at 80 it is not.
+    assert "about 31 more episodes per arm at these rates" in resolve_hint(waits)
+
+
 def test_a_gate_that_flagged_its_model_is_not_called_blind():
     low = result_of(first(4, 20), first(0, 20), interval="tango", level=0.9)
     assert low.verdict is Verdict.MODEL_BOTTLENECK

@@ -16,6 +16,7 @@ from pytest_cpg.stats import (
     agresti_caffo_interval,
     bonett_price_interval,
     judge_gap,
+    wilson_episodes_above,
     wilson_interval,
 )
 
@@ -315,3 +316,24 @@ def test_importing_the_statistics_loads_no_numerical_package():
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@unhurried
+@given(st.integers(1, 20), st.integers(0, 19), st.floats(0.02, 0.98), levels)
+def test_episodes_above_a_bound_are_the_fewest_whose_wilson_interval_is(base, solved, bound, level):
+    rate = Fraction(min(solved, base), base)
+    found = wilson_episodes_above(bound, rate=float(rate), level=level)
+    if float(rate) <= bound:
+        assert found is None
+        return
+
+    def low(episodes):
+        # At sizes where the rate is no count, too: Wilson's bounds are the roots of a quadratic.
+        z, p = NormalDist().inv_cdf((1 + level) / 2), float(rate)
+        a, b, c = 1 + z**2 / episodes, -(2 * p + z**2 / episodes), p**2
+        return (-b - (b * b - 4 * a * c) ** 0.5) / (2 * a)
+
+    assert low(found) > bound - 1e-9
+    assert found == 1 or low(found - 1) <= bound + 1e-9
+    if found % base == 0:
+        assert wilson_interval(int(rate * found), found, level=level).low > bound - 1e-9

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_cpg.gates.diagnosis import Cause, advice_on_score
 from pytest_cpg.gates.notation import arm_name, number, percentage
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.ruling import blindness
+from pytest_cpg.gates.planning_gap.ruling import blindness, episodes_to_bound_oracle
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
 from pytest_cpg.stats import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
@@ -111,10 +111,10 @@ def resolve_hint(result: GateResult) -> str:
     if result.stop == "anytime" and result.margin is not None:
         return f"resolve: a larger --cpg-{option}, or a rule that looks less often, may {wanted}"
     most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
-    needed = _episodes_needed(result)
-    if needed is None or needed > most:
+    needed, bounded = _episodes_needed(result), episodes_to_bound_oracle(result)
+    if needed is None or bounded is None or max(needed, bounded) > most:
         return f"resolve: at these rates no {most} episodes per arm would {wanted}"
-    more = max(needed - episodes, 1)
+    more = max(needed - episodes, bounded - episodes, 1)
     return (
         f"resolve: about {more} more episode{'s'[: more != 1]} per arm at these rates -> "
         f"--cpg-{option}={episodes + more} --cpg-seed={result.seed + 1}"
@@ -213,6 +213,8 @@ def _meaning(result: GateResult) -> str:
     if result.metric == "return":
         return _MEANING_OF_RETURNS.get(result.verdict, _MEANING[result.verdict])
     if result.margin is not None and result.verdict in _MEANING_WITH_MARGIN:
+        if result.verdict is Verdict.INCONCLUSIVE and result.interval.high < result.margin:
+            return _MEANING_OF_OPEN_ORACLE
         return _MEANING_WITH_MARGIN[result.verdict]
     return _MEANING[result.verdict]
 
@@ -229,6 +231,7 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "lost": str(result.pairs.oracle_only),
         "horizon": str(result.horizon),
         "bound": f"{oracle.interval.high:.3f}",
+        "least": f"{oracle.interval.low:.2f}",
         "wanted": f"{result.min_oracle:g}" if result.min_oracle is not None else "",
         "margin": f"{result.margin:g}" if result.margin is not None else "",
         "high": number(result.interval.high, result.metric),
@@ -367,6 +370,10 @@ _MEANING_WITH_MARGIN = {
         + _MEND
     ),
 }
+_MEANING_OF_OPEN_ORACLE = (
+    "The model loses less than the margin of {margin}. But the oracle solves {oracle} starts, a "
+    "rate that may be {least}: a model that loses all of them could go unseen."
+)
 _MEANING_OF_RETURNS = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner earns {oracle_return} a start, with the learned ones "

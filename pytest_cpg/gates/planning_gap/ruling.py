@@ -7,7 +7,14 @@ from typing import NamedTuple
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
-from pytest_cpg.stats import Interval, Ruling, Verdict, rule_on_gap, rule_on_returns
+from pytest_cpg.stats import (
+    Interval,
+    Ruling,
+    Verdict,
+    rule_on_gap,
+    rule_on_returns,
+    wilson_episodes_above,
+)
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -83,6 +90,17 @@ def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
         f"blind gate: acting at random would have passed this gate (chance "
         f"{_reached(result.chance, result)}, oracle {_reached(result.oracle, result)})"
     )
+
+
+def episodes_to_bound_oracle(result: GateResult) -> int | None:
+    """Return the fewest episodes that show, at its rate, that the oracle solves more than a margin.
+
+    None where its rate does not; 0 where nothing hangs on it.
+    """
+    oracle, margin = result.oracle, result.margin
+    if margin is None or result.metric == "return" or result.gap >= margin:
+        return 0
+    return wilson_episodes_above(margin, rate=oracle.success_rate, level=result.interval.level)
 
 
 def doubt(result: GateResult) -> str | None:
