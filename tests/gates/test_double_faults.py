@@ -24,6 +24,14 @@ def test_the_real_one_of_two_faults_is_named(title):
     assert double.cause_of(case).named in case.causes
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_moves_that_are_swapped_are_wrong_everywhere_though_half_of_them_come_as_near(seed):
+    learned = double.model_of("two-room", "a corner that holds", "moves swapped")
+    found = double.named("two-room", learned, seed=seed)
+    assert found.cause == Cause.DYNAMICS_BIAS
+    assert found.misreading.name == "ACTION ORDER"
+
+
 @pytest.mark.parametrize("harmless", ["clutter", "another unit of score", "a corner that holds"])
 def test_a_harmless_fault_is_not_accused(harmless):
     learned = double.model_of("two-room", harmless)
