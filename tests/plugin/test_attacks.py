@@ -758,3 +758,17 @@ def test_a_baseline_that_is_written_need_not_be_there(repository):
     option = "--cpg-baseline=new.json"
     assert repository.runpytest(option, "--cpg-update-baseline", "--cpg-force").ret == 0
     assert repository.runpytest(option).ret == 0
+
+
+@pytest.mark.parametrize("option", ["--co", "--setup-plan", "--fixtures"])
+def test_what_is_typed_in_ci_may_run_nothing(repository, monkeypatch, option):
+    monkeypatch.setenv("CI", "true")
+    repository.makepyfile(test_gates=HEAD + BAD)
+    assert repository.runpytest(option).ret == 0
+
+
+def test_a_session_without_gates_may_collect_alone_in_ci(repository, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
+    repository.makepyfile("def test_other(): ...")
+    assert repository.runpytest().ret == 0
