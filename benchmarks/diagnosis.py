@@ -29,8 +29,6 @@ def cost(name: str, planner: Planner, *, episodes: int, starts: str = "sampled")
         episodes=episodes,
         seed=0,
         starts="fixed" if starts == "fixed" else "sampled",
-        level=0.95,
-        tolerance=0.05,
     )
     kept: list[Any] = []
 

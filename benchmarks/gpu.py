@@ -88,9 +88,6 @@ def verdict(device: str) -> str:
         planner=RandomShooting(),
         episodes=50,
         seed=0,
-        starts="sampled",
-        level=0.95,
-        tolerance=0.05,
     )
     result = measure_gap(design, oracle=OracleDynamics(task), learned=model)
     return f"{result.verdict} {result.learned.success_count}/{result.learned.episodes}"

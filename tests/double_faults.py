@@ -515,9 +515,6 @@ def design_of(task, *, seed=0, episodes=EPISODES):
         planner=PLANNERS[task],
         episodes=episodes,
         seed=seed,
-        starts="sampled",
-        level=0.95,
-        tolerance=0.05,
     )
 
 

@@ -1,5 +1,6 @@
 """Finished arms and results without running anything, for tests of what comes after."""
 
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from pytest_cpg.episodes.arm import Arm, Latency
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import judge
 from pytest_cpg.gates.planning_gap.ruling import rule_on_arm
 from pytest_cpg.planners import RandomShooting
@@ -33,6 +35,14 @@ def first(successes, episodes):
     return [i < successes for i in range(episodes)]
 
 
+def design_and_criteria(values):
+    """Return both from one mapping of their fields."""
+    names = {field.name for field in fields(Criteria)}
+    judged = {name: value for name, value in values.items() if name in names}
+    run = {name: value for name, value in values.items() if name not in names}
+    return Design(**run), Criteria(**judged)
+
+
 def result_of(
     oracle,
     learned,
@@ -45,17 +55,8 @@ def result_of(
 ):
     episodes = len(oracle)
     task = SimpleNamespace(name="track", budget=500, control_period=0.01, versions={"track": "1"})
-    design = Design(
-        **{
-            "task": task,
-            "planner": RandomShooting(),
-            "episodes": episodes,
-            "seed": 4,
-            "starts": "sampled",
-            "level": 0.95,
-            "tolerance": 0.05,
-            **more,
-        }
+    design, criteria = design_and_criteria(
+        {"task": task, "planner": RandomShooting(), "episodes": episodes, "seed": 4, **more}
     )
     starts = Starts(
         episodes=np.arange(episodes),
@@ -78,11 +79,12 @@ def result_of(
     arms = {name: arm(name, done, perturbed=perturbed) for name, done in outcomes.items()}
     return judge(
         design,
+        criteria,
         {"oracle": oracle_model, "learned": model},
         starts,
         **arms,
         ruled={
-            name: rule_on_arm(design, 0, arms["oracle"], arms[name])
+            name: rule_on_arm(design, criteria, 0, arms["oracle"], arms[name])
             for name in ("learned", "chance")
         },
     )

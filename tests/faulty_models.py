@@ -318,9 +318,6 @@ def design_of(fault, *, seed=0, episodes=16):
         planner=planner,
         episodes=episodes,
         seed=seed,
-        starts="sampled",
-        level=0.95,
-        tolerance=0.05,
     )
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from pytest_cpg.episodes.decisions import Decision, Decisions
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.probe import bound_to_starts, starts_of
 from pytest_cpg.gates.diagnosis.rereading import misread
-from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
 from pytest_cpg.planners import CEM
 from pytest_cpg.world_models import inference
 
@@ -90,9 +90,6 @@ def misreading_in(task, model, *, seed=0, trained="not given", states=_STATES):
         planner=CEM(horizon=5),
         episodes=20,
         seed=seed,
-        starts="sampled",
-        level=0.95,
-        tolerance=0.05,
     )
     states = _visited(task, seed)[:states]
     with inference(model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from pytest_cpg.contracts import (
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.world_models import BoundModel
+from pytest_cpg.episodes.starts import Starts, sample_starts
+from pytest_cpg.world_models import BoundModel, bind
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -29,6 +30,19 @@ _PROBE_STREAM = 2
 _PROBES = 8
 # Distinct actions that a model must tell apart, and for how many steps they are held.
 _ACTIONS, _HELD = 4, 3
+
+
+def starts_of(design: Design) -> Starts:
+    """Return the starts of the longest arm."""
+    return sample_starts(
+        design.task, design.longest_arm, seed=design.seed, fixed=design.starts == "fixed"
+    )
+
+
+def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
+    """Return a model as an arm uses it, checked on states near the starts."""
+    states, actions = probe_of(design.task, starts, design.seed)
+    return bind(model, design.task, probe_states=states, probe_actions=actions)
 
 
 def probe_of(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:

@@ -16,9 +16,14 @@ from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.probe import check_unchanged, imagined, probe_of
+from pytest_cpg.episodes.probe import (
+    bound_to_starts,
+    check_unchanged,
+    imagined,
+    probe_of,
+    starts_of,
+)
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
 from pytest_cpg.machine.files import replace_file
 from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
 

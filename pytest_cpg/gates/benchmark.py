@@ -12,6 +12,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.model_ranking import ModelRanking, rank_on_starts
+from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.sweep import Sweep, sweep_settings
@@ -44,7 +45,8 @@ class Benchmark:
     Attributes
     ----------
     design : Design
-        Task, planner, episodes and statistics, from the marker and the options.
+    criteria : Criteria
+        What is run, and what the gap is judged by, from the marker and the options.
     on_result : callable
         Told every result; the gate is applied to it after the test's body.
     on_measurement : callable
@@ -69,6 +71,7 @@ class Benchmark:
     """
 
     design: Design
+    criteria: Criteria
     on_result: Callable[[GateResult], None]
     on_measurement: Callable[[str, int], None]
     attempt: Callable[[], AbstractContextManager[None]]
@@ -107,6 +110,7 @@ class Benchmark:
                     self.instead(self.design, oracle, learned, progress)
                 result = measure_gap(
                     self.design,
+                    self.criteria,
                     oracle=oracle,
                     learned=learned,
                     progress=progress,
@@ -179,6 +183,7 @@ class Benchmark:
             with self._followed() as progress:
                 found = sweep_settings(
                     self.design,
+                    self.criteria,
                     oracle=OracleDynamics(self.design.task) if oracle is None else oracle,
                     learned=learned,
                     settings={

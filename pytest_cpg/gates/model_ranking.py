@@ -14,8 +14,14 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.probe import check_unchanged, ignores_action, imagined, probe_of
-from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
+from pytest_cpg.episodes.probe import (
+    bound_to_starts,
+    check_unchanged,
+    ignores_action,
+    imagined,
+    probe_of,
+    starts_of,
+)
 from pytest_cpg.gates.planning_gap.notes import faults_of
 from pytest_cpg.stats import (
     Interval,

@@ -14,7 +14,9 @@ from pytest_cpg.episodes.arm import Arm, effective_horizon
 from pytest_cpg.episodes.arms import ArmProgress, Execution
 from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.episodes.perturbations import parse_perturbation
-from pytest_cpg.gates.planning_gap.measure import bound_to_starts, measure_gap, starts_of
+from pytest_cpg.episodes.probe import bound_to_starts, starts_of
+from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.stats import Interval
 from pytest_cpg.world_models import inference
@@ -163,6 +165,7 @@ class Sweep:
 
 def sweep_settings(
     design: Design,
+    criteria: Criteria,
     *,
     oracle: Any,
     learned: Any,
@@ -202,7 +205,7 @@ def sweep_settings(
             f"row's own. Take it out of the marker and name it in "
             f"sweep(perturbations=[..., {design.perturbation.name!r}])."
         )
-    design = replace(design, stop="fixed")
+    criteria = replace(criteria, stop="fixed")
     designs = _designs(design, over, asked)
     if over == "horizon":
         _check_horizon(design, learned)
@@ -210,6 +213,7 @@ def sweep_settings(
     for name, one in designs.items():
         result = measure_gap(
             one,
+            criteria,
             oracle=oracle,
             learned=learned,
             progress=progress and _named(progress, name),
@@ -218,9 +222,10 @@ def sweep_settings(
         runs[name] = {arm.name: arm for arm in result.arms}
     if over == "budget":
         (arms,) = runs.values()
-        rows = [_row(design, str(steps), arms, steps) for steps in asked]
+        rows = [_row(design, criteria, str(steps), arms, steps) for steps in asked]
     else:
-        rows = [_row(design, name, arms, int(design.task.budget)) for name, arms in runs.items()]
+        budget = int(design.task.budget)
+        rows = [_row(design, criteria, name, arms, budget) for name, arms in runs.items()]
     own = design.perturbation
     return Sweep(
         over=over,
@@ -305,7 +310,9 @@ def _check_horizon(design: Design, learned: Any) -> None:
         )
 
 
-def _row(design: Design, setting: str, arms: Mapping[str, Arm], steps: int) -> SweepRow:
+def _row(
+    design: Design, criteria: Criteria, setting: str, arms: Mapping[str, Arm], steps: int
+) -> SweepRow:
     """Return what arms achieved within so many steps."""
     oracle, learned = (
         replace(arms[name], successes=arms[name].successes & (arms[name].steps <= steps))
@@ -314,7 +321,7 @@ def _row(design: Design, setting: str, arms: Mapping[str, Arm], steps: int) -> S
     return SweepRow(
         setting=setting,
         success={name: arm.success_within(steps) for name, arm in arms.items()},
-        gap=gap_interval(design.interval, oracle, learned, level=design.level),
+        gap=gap_interval(criteria.interval, oracle, learned, level=design.level),
         arms=arms,
     )
 

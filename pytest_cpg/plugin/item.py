@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.design import Design
     from pytest_cpg.gates.planning_gap.compare import Baseline, Comparison
+    from pytest_cpg.gates.planning_gap.criteria import Criteria
     from pytest_cpg.gates.planning_gap.result import GateResult
     from pytest_cpg.plugin.marker import Components, GateSpec
     from pytest_cpg.report.ledger import Judgement
@@ -113,9 +114,8 @@ def parse_item(node: pytest.Item, settings: Settings, *, family_size: int) -> Ga
 
 
 def design_of(spec: GateSpec, task: Task) -> Design:
-    """Return what both arms of this gate share."""
+    """Return what all arms of this gate share."""
     from pytest_cpg.episodes.design import Design
-    from pytest_cpg.world_models import AA_MODEL
 
     return Design(
         task=task,
@@ -124,16 +124,25 @@ def design_of(spec: GateSpec, task: Task) -> Design:
         seed=spec.seed,
         starts=spec.starts,
         level=spec.level,
+        metric=spec.metric,
+        oracle_episodes=spec.oracle_episodes,
+        perturbation=spec.perturbation,
+    )
+
+
+def criteria_of(spec: GateSpec) -> Criteria:
+    """Return what the gap of this gate is judged by."""
+    from pytest_cpg.gates.planning_gap.criteria import Criteria
+    from pytest_cpg.world_models import AA_MODEL
+
+    return Criteria(
         tolerance=spec.tolerance,
         min_oracle=spec.min_oracle,
         interval=spec.interval,
         margin=spec.margin,
-        metric=spec.metric,
         stop=spec.stop,
-        oracle_episodes=spec.oracle_episodes,
         family_size=spec.family_size,
         group=spec.group,
-        perturbation=spec.perturbation,
         is_aa=spec.model == AA_MODEL,
         is_smoke=spec.is_smoke,
     )

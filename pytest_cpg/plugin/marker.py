@@ -59,7 +59,7 @@ class GateSpec:
     level : float
         Coverage of the intervals, in (0, 1).
 
-    The other fields are those of `Design`.
+    The other fields are those of `Design` and `Criteria`.
     """
 
     id: str

@@ -157,9 +157,7 @@ class SessionReplay:
         if self._compared < lost.comparison:
             return
         as_then: dict[str, Any] = {name: getattr(lost, name) for name in _AS_THEN}
-        as_lost = replace(
-            design, **as_then, stop="fixed", episodes=max(self._episodes) + 1, oracle_episodes=None
-        )
+        as_lost = replace(design, **as_then, episodes=max(self._episodes) + 1, oracle_episodes=None)
         found = replay(
             as_lost, oracle=oracle, learned=learned, episodes=self._episodes, progress=progress
         )

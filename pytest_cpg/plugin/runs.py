@@ -118,6 +118,7 @@ class SessionRuns:
             MEASUREMENTS,
             RUNNING,
             attempted,
+            criteria_of,
             design_of,
             gate_id,
         )
@@ -141,6 +142,7 @@ class SessionRuns:
 
         return Benchmark(
             design=design_of(spec, self.task(spec)),
+            criteria=criteria_of(spec),
             on_result=on_result,
             deadline=lambda: self._deadline(gate, spec),
             instead=self._replay.take if self._replay else None,

@@ -276,7 +276,7 @@ class GateSession:
         """Keep the lines of --cpg-plan for the summary."""
         from pytest_cpg.contracts import CpgError
         from pytest_cpg.gates.planning_gap.forecast import forecast
-        from pytest_cpg.plugin.item import design_of, gate_id
+        from pytest_cpg.plugin.item import criteria_of, design_of, gate_id
         from pytest_cpg.plugin.selection import COSTS, remembered
         from pytest_cpg.render.plan import plan_lines
 
@@ -285,7 +285,13 @@ class GateSession:
             baseline = self.baseline if self._uses_baseline else None
             specs = {gate_id(item): self.spec(item) for item in gates}
             forecasts = [
-                forecast(gate, design_of(spec, self.runs.task(spec)), costs, baseline)
+                forecast(
+                    gate,
+                    design_of(spec, self.runs.task(spec)),
+                    criteria_of(spec),
+                    costs,
+                    baseline,
+                )
                 for gate, spec in specs.items()
             ]
         except (CpgError, pytest.fail.Exception) as error:

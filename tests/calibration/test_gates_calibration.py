@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from fakes import design_and_criteria
 
 from pytest_cpg.contracts import FiniteActions
-from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
 from pytest_cpg.planners import RandomShooting
@@ -91,19 +91,10 @@ def null_gates(rate, share, *, count=GATES, **options):
     # So many candidates hold all three actions, but for one plan in 10**11.
     planner = RandomShooting(candidates=64, horizon=1)
     for seed in range(count):
-        design = Design(
-            **{
-                "task": task,
-                "planner": planner,
-                "episodes": 50,
-                "seed": seed,
-                "starts": "sampled",
-                "level": 0.95,
-                "tolerance": 0.05,
-                **options,
-            }
+        design, criteria = design_and_criteria(
+            {"task": task, "planner": planner, "episodes": 50, "seed": seed, **options}
         )
-        yield measure_gap(design, oracle=OracleDynamics(task), learned=ModelArm())
+        yield measure_gap(design, criteria, oracle=OracleDynamics(task), learned=ModelArm())
 
 
 def alarms(results):

@@ -61,8 +61,6 @@ def test_acrobot_from_the_fixed_start_is_a_model_bottleneck_as_published(planner
         episodes=150,
         seed=0,
         starts="fixed",
-        level=0.95,
-        tolerance=0.05,
     )
     result = measure_gap(design, oracle=OracleDynamics(task), learned=mlp)
     difference = show(f"acrobot fixed, {planner.name}, oracle", result.oracle, published, 150)

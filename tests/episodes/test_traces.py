@@ -89,9 +89,6 @@ def design_of(task=None, planner=None, **more):
             "planner": planner or RandomShooting(candidates=10, horizon=6),
             "episodes": 12,
             "seed": 3,
-            "starts": "sampled",
-            "level": 0.95,
-            "tolerance": 0.05,
             **more,
         }
     )

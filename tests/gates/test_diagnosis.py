@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.episodes.probe import starts_of
 from pytest_cpg.gates.benchmark import Benchmark
 from pytest_cpg.gates.diagnosis import (
     Cause,
@@ -41,7 +42,7 @@ from pytest_cpg.gates.diagnosis.evidence import Headroom
 from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes
 from pytest_cpg.gates.diagnosis.rules import has_headroom
 from pytest_cpg.gates.diagnosis.sample import diagnose
-from pytest_cpg.gates.planning_gap.measure import starts_of
+from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.planners import CEM
@@ -134,6 +135,7 @@ class Fragile:
 def benchmark_of(fault, watch, heard):
     return Benchmark(
         design=design_of(fault),
+        criteria=Criteria(),
         on_result=heard.append,
         on_measurement=heard.append,
         attempt=nullcontext,

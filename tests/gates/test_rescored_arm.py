@@ -16,6 +16,7 @@ from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.traces import replay
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis
+from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.explanation import explanation, loss_split
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -24,6 +25,8 @@ from pytest_cpg.render.failure import failure_text
 from pytest_cpg.render.junit import properties
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import OracleDynamics
+
+USUAL = Criteria()
 
 
 class Keyed(Slider):
@@ -36,14 +39,12 @@ DESIGN = Design(
     planner=RandomShooting(candidates=30, horizon=6),
     episodes=20,
     seed=1,
-    starts="sampled",
-    level=0.95,
-    tolerance=0.05,
 )
 
 
-def measured(learned, oracle=None, design=DESIGN, **options):
-    return measure_gap(design, oracle=oracle or OracleDynamics(TASK), learned=learned, **options)
+def measured(learned, oracle=None, design=DESIGN, criteria=USUAL, **options):
+    truth = oracle or OracleDynamics(TASK)
+    return measure_gap(design, criteria, oracle=truth, learned=learned, **options)
 
 
 class Off(Scoring):
@@ -107,7 +108,7 @@ def test_forgotten_speed_is_blamed_on_the_dynamics_and_not_on_the_score():
 
 
 def test_returns_are_split_where_they_are_judged():
-    result = measured(Off(), design=replace(DESIGN, metric="return", interval="auto"))
+    result = measured(Off(), design=replace(DESIGN, metric="return"))
     assert result.scoring_loss.method == result.interval.method
     both = result.scoring_loss.estimate + result.dynamics_loss.estimate
     assert both == pytest.approx(result.interval.estimate)
@@ -117,7 +118,7 @@ def test_returns_are_split_where_they_are_judged():
 @pytest.mark.parametrize("learned", [lambda o, a: o + a, OracleDynamics(TASK)])
 def test_there_is_no_third_arm_where_the_task_rates_plans(learned):
     is_aa = isinstance(learned, OracleDynamics)
-    result = measured(learned, design=replace(DESIGN, is_aa=is_aa))
+    result = measured(learned, criteria=Criteria(is_aa=is_aa))
     assert result.rescored is None
     assert result.scoring_loss is None
     assert result.dynamics_loss is None

@@ -14,6 +14,7 @@ from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.traces import replay
 from pytest_cpg.gates.model_ranking import rank_on_starts
 from pytest_cpg.gates.notation import recovery_text
+from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.sweep import Sweep, sweep_settings
 from pytest_cpg.planners import Chance, RandomShooting
@@ -26,9 +27,6 @@ DESIGN = Design(
     planner=RandomShooting(candidates=25, horizon=6),
     episodes=12,
     seed=3,
-    starts="sampled",
-    level=0.95,
-    tolerance=0.05,
 )
 
 
@@ -43,7 +41,12 @@ def still(observations, actions):
 
 def sweep(over, asked, *, design=DESIGN, learned=still, **more):
     return sweep_settings(
-        design, oracle=OracleDynamics(TASK), learned=learned, settings={over: asked}, **more
+        design,
+        Criteria(),
+        oracle=OracleDynamics(TASK),
+        learned=learned,
+        settings={over: asked},
+        **more,
     )
 
 
@@ -167,7 +170,7 @@ def test_what_is_perturbed_in_all_rows_is_told():
 )
 def test_what_cannot_be_swept_over_is_told_what_to_type(settings, message):
     with pytest.raises(CpgError, match=re.escape(message)):
-        sweep_settings(DESIGN, oracle=None, learned=None, settings=settings)
+        sweep_settings(DESIGN, Criteria(), oracle=None, learned=None, settings=settings)
 
 
 class Striding:
@@ -270,6 +273,7 @@ def test_a_model_with_its_own_score_has_one_more_arm():
     design = Design(**{**_values(), "task": track, "perturbation": DropActions(1)})
     found = sweep_settings(
         design,
+        Criteria(),
         oracle=OracleDynamics(track),
         learned=Scoring(),
         settings={"horizon": [4]},

@@ -116,9 +116,6 @@ def test_a_model_that_rates_plans_alone_is_gated_without_a_third_arm(options, sw
         planner=RandomShooting(horizon=3, candidates=8),
         episodes=2,
         seed=0,
-        starts="sampled",
-        level=0.95,
-        tolerance=0.05,
     )
     oracle = OracleDynamics(task)
     result = measure_gap(design, oracle=oracle, learned=model)

@@ -17,6 +17,7 @@ from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.decisions import Decision, Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.episodes.probe import bound_to_starts, starts_of
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.diagnosis import (
     Cause,
@@ -29,7 +30,6 @@ from pytest_cpg.gates.diagnosis import (
 )
 from pytest_cpg.gates.diagnosis.questions import evidence_of
 from pytest_cpg.gates.diagnosis.rereading import misread
-from pytest_cpg.gates.planning_gap.measure import bound_to_starts, starts_of
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners import widened
 from pytest_cpg.stats import Verdict

@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.compare import Baseline
+from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look, level_of_size
 from pytest_cpg.stats import (
@@ -74,9 +75,13 @@ class Forecast:
 
 
 def forecast(
-    gate: str, design: Design, costs: Mapping[str, Any], baseline: Baseline | None
+    gate: str,
+    design: Design,
+    criteria: Criteria,
+    costs: Mapping[str, Any],
+    baseline: Baseline | None,
 ) -> Forecast:
-    """Return what a gate of this design could find.
+    """Return what a gate of this design could find, judged by these criteria.
 
     Parameters
     ----------
@@ -84,16 +89,16 @@ def forecast(
         From `costs_of`, of earlier runs.
     """
     rate, source = _oracle_rate(gate, costs, baseline)
-    detectable, paired = _detectable(design, rate)
+    detectable, paired = _detectable(design, criteria, rate)
     return Forecast(
         gate=gate,
         episodes=design.episodes,
-        may_stop=design.stop != "fixed",
+        may_stop=criteria.stop != "fixed",
         oracle_rate=rate,
         source=source,
         detectable=detectable,
         paired=paired,
-        needed=tuple(_needed(design, rate, gap) for gap in WANTED_GAPS),
+        needed=tuple(_needed(design, criteria, rate, gap) for gap in WANTED_GAPS),
         seconds=_seconds(design, costs.get(gate)),
     )
 
@@ -185,51 +190,58 @@ def _oracle_rate(
     return _UNKNOWN_RATE, "assumed"
 
 
-def _needed(design: Design, rate: float, gap: float) -> int | None:
-    if design.metric == "return" or design.stop != "fixed" or gap > rate:
+def _needed(design: Design, criteria: Criteria, rate: float, gap: float) -> int | None:
+    if design.metric == "return" or criteria.stop != "fixed" or gap > rate:
         return None
-    return episodes_for_gap(rate, gap, power=POWER, method=design.method, level=_level(design))
-
-
-def _level(design: Design) -> float:
-    """Return the level of the interval; what a margin adds hardly changes with the episodes."""
-    return level_of_size(
-        design.method, design.episodes, level=design.gap_level, margin=design.margin
+    return episodes_for_gap(
+        rate, gap, power=POWER, method=criteria.method, level=_level(design, criteria)
     )
 
 
-def _detectable(design: Design, rate: float) -> tuple[float | None, float | None]:
+def _level(design: Design, criteria: Criteria) -> float:
+    """Return the level of the interval; what a margin adds hardly changes with the episodes."""
+    return level_of_size(
+        criteria.method, design.episodes, level=criteria.gap_level(design), margin=criteria.margin
+    )
+
+
+def _detectable(
+    design: Design, criteria: Criteria, rate: float
+) -> tuple[float | None, float | None]:
     """Return the gaps found with the wanted chance: independent arms, and paired ones."""
     if design.metric == "return":
         return None, None
-    if design.stop != "fixed":
-        return _found_in_time(design, rate, 0.0), _found_in_time(design, rate, _USUAL_SHARE)
-    paired = design.method if design.method != "agresti-caffo" else "bonett-price"
+    if criteria.stop != "fixed":
+        shares = 0.0, _USUAL_SHARE
+        independent, paired = (_found_in_time(design, criteria, rate, share) for share in shares)
+        return independent, paired
+    of_pairs = criteria.method if criteria.method != "agresti-caffo" else "bonett-price"
     return (
         detectable_gap(
             rate,
             design.episodes,
             power=POWER,
             oracle_episodes=design.oracle_episodes,
-            method=design.method,
-            level=_level(design),
+            method=criteria.method,
+            level=_level(design, criteria),
         ),
         detectable_gap(
             rate,
             design.episodes,
             power=POWER,
-            method=paired,
-            level=_level(design),
+            method=of_pairs,
+            level=_level(design, criteria),
             share=_USUAL_SHARE,
         ),
     )
 
 
-def _found_in_time(design: Design, rate: float, share: float) -> float | None:
+def _found_in_time(design: Design, criteria: Criteria, rate: float, share: float) -> float | None:
     """Return the smallest gap in hundredths that a gate which may stop early finds."""
-    if design.stop == "anytime":
-        return _found_by_bet(rate, design.episodes, design.gap_level, POWER, share=share)
-    boundary = wang_tsiatis_boundary(design.episodes, level=design.gap_level, margin=design.margin)
+    level = criteria.gap_level(design)
+    if criteria.stop == "anytime":
+        return _found_by_bet(rate, design.episodes, level, POWER, share=share)
+    boundary = wang_tsiatis_boundary(design.episodes, level=level, margin=criteria.margin)
     return _least_gap(
         rate, share, lambda chances: operating_characteristics(boundary, **chances).above >= POWER
     )
@@ -253,6 +265,6 @@ def _least_gap(
 def _seconds(design: Design, cost: Mapping[str, Any] | None) -> float | None:
     if cost is None:
         return None
-    episodes = {"oracle": max(design.episodes, design.oracle_episodes or 0)}
+    episodes = {"oracle": design.longest_arm}
     per_episode: Mapping[str, float] = cost["seconds_per_episode"]
     return sum(seconds * episodes.get(arm, design.episodes) for arm, seconds in per_episode.items())

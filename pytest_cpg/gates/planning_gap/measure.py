@@ -12,8 +12,16 @@ from pytest_cpg.contracts import IncompleteError, WorldModelError
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmProgress, ArmRuns, Execution, Reuse
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.probe import check_unchanged, ignores_action, imagined, probe_of
-from pytest_cpg.episodes.starts import Starts, sample_starts
+from pytest_cpg.episodes.probe import (
+    bound_to_starts,
+    check_unchanged,
+    ignores_action,
+    imagined,
+    probe_of,
+    starts_of,
+)
+from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notes import differences_of, faults_of, notes_on
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak
 from pytest_cpg.gates.planning_gap.ruling import Ruled, is_settled, rule_on_arm
@@ -25,7 +33,6 @@ from pytest_cpg.world_models import (
     BoundModel,
     OracleDynamics,
     Rescored,
-    bind,
     devices,
     inference,
     weights_digest,
@@ -34,6 +41,8 @@ from pytest_cpg.world_models import (
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
+_USUAL = Criteria()
+
 
 class LoopFallbackWarning(UserWarning):
     """A world model that takes one row at a time makes its gate slow."""
@@ -41,6 +50,7 @@ class LoopFallbackWarning(UserWarning):
 
 def measure_gap(
     design: Design,
+    criteria: Criteria = _USUAL,
     *,
     oracle: Any,
     learned: Any,
@@ -66,7 +76,7 @@ def measure_gap(
     WorldModelError
         When a model breaks its contract; what a model raises itself goes on unchanged.
     """
-    _check_roles(oracle, learned, is_aa=design.is_aa)
+    _check_roles(oracle, learned, is_aa=criteria.is_aa)
     with inference(oracle, learned):
         starts = starts_of(design)
         probe = probe_of(design.task, starts, design.seed)
@@ -89,7 +99,7 @@ def measure_gap(
             progress=progress,
             execution=execution or Execution(),
         )
-        arms, ruled, looks = _run_arms(design, runs, progress)
+        arms, ruled, looks = _run_arms(design, criteria, runs, progress)
         is_blind = ignores_action(
             models["learned"],
             design,
@@ -101,6 +111,7 @@ def measure_gap(
     models["learned"] = replace(models["learned"], ignores_action=is_blind)
     return judge(
         design,
+        criteria,
         models,
         starts,
         **arms,
@@ -112,24 +123,8 @@ def measure_gap(
     )
 
 
-def starts_of(design: Design) -> Starts:
-    """Return the starts of the longest arm."""
-    return sample_starts(
-        design.task,
-        max(design.episodes, design.oracle_episodes or 0),
-        seed=design.seed,
-        fixed=design.starts == "fixed",
-    )
-
-
-def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
-    """Return a model as an arm uses it, checked on states near the starts."""
-    states, actions = probe_of(design.task, starts, design.seed)
-    return bind(model, design.task, probe_states=states, probe_actions=actions)
-
-
 def _run_arms(
-    design: Design, runs: ArmRuns, progress: ArmProgress | None
+    design: Design, criteria: Criteria, runs: ArmRuns, progress: ArmProgress | None
 ) -> tuple[dict[str, Arm], dict[str, Ruled], tuple[Look, ...]]:
     """Run arms from look to look until the verdict is settled, then all as far as the learned one.
 
@@ -144,23 +139,23 @@ def _run_arms(
 
     done: dict[str, Arm] = {}
     ruled: dict[str, Ruled] = {}
-    rule, looks, begun, open_arms = design.rule, [], 0, ["learned", "chance"]
+    rule, looks, begun, open_arms = criteria.rule(design), [], 0, ["learned", "chance"]
     try:
         for number, size in enumerate(rule.sizes):
             done["oracle"] = advance("oracle", begun, max(size, design.oracle_episodes or 0))
             for name in open_arms:
                 done[name] = advance(name, begun, size)
-                ruled[name] = rule_on_arm(design, number, done["oracle"], done[name])
+                ruled[name] = rule_on_arm(design, criteria, number, done["oracle"], done[name])
             begun = size
             if "learned" in open_arms:
                 look = rule.look(number, done["oracle"], done["learned"])
                 looks += [look] if look else []
-            open_arms = [name for name in open_arms if not is_settled(ruled[name], design)]
+            open_arms = [name for name in open_arms if not is_settled(ruled[name], criteria)]
             is_bad = ruled["learned"].ruling.verdict is Verdict.MODEL_BOTTLENECK
             if "learned" not in open_arms and (is_bad or not open_arms):
                 break
         size = done["learned"].episodes
-        if design.stop != "fixed":
+        if criteria.stop != "fixed":
             # The gap is about the starts that its interval is about.
             done["oracle"] = done["oracle"].first(size)
         for name in runs.names:
@@ -186,6 +181,7 @@ def _so_far(done: Mapping[str, Arm]) -> str:
 
 def judge(
     design: Design,
+    criteria: Criteria,
     models: Mapping[str, BoundModel],
     starts: Starts,
     *,
@@ -204,16 +200,16 @@ def judge(
     ``models`` are those of oracle and learned, ``ruled`` what the looks said of learned and chance.
     """
     interval, ruling = ruled["learned"]
-    in_place = None if design.is_smoke else ruled["chance"].ruling.verdict
-    if is_too_weak(oracle, design.min_oracle):
-        ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={design.min_oracle:g}")
-    if design.is_aa:
+    in_place = None if criteria.is_smoke else ruled["chance"].ruling.verdict
+    if is_too_weak(oracle, criteria.min_oracle):
+        ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={criteria.min_oracle:g}")
+    if criteria.is_aa:
         ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is an A/A check")
-    if design.is_smoke:
+    if criteria.is_smoke:
         ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
-    beside = design.interval if design.interval in PAIRED_INTERVALS else "bonett-price"
-    paired = gap_interval(beside, oracle, learned, level=design.gap_level)
-    if design.metric == "success" and design.stop == "fixed" and design.interval == beside:
+    beside = criteria.interval if criteria.interval in PAIRED_INTERVALS else "bonett-price"
+    paired = gap_interval(beside, oracle, learned, level=criteria.gap_level(design))
+    if design.metric == "success" and criteria.stop == "fixed" and criteria.interval == beside:
         paired = interval
     return GateResult(
         verdict=ruling.verdict,
@@ -234,19 +230,19 @@ def judge(
         horizon=int(design.planner.horizon),
         control_period=float(design.task.control_period),
         level=design.level,
-        tolerance=design.tolerance,
-        min_oracle=design.min_oracle,
-        margin=design.margin,
+        tolerance=criteria.tolerance,
+        min_oracle=criteria.min_oracle,
+        margin=criteria.margin,
         metric=design.metric,
-        stop=design.stop,
-        method=design.method,
+        stop=criteria.stop,
+        method=criteria.method,
         max_episodes=design.episodes,
         looks=looks,
-        family_size=design.family_size,
-        group=design.group,
+        family_size=criteria.family_size,
+        group=criteria.group,
         perturbation="" if design.perturbation is None else design.perturbation.name,
-        is_aa=design.is_aa,
-        is_smoke=design.is_smoke,
+        is_aa=criteria.is_aa,
+        is_smoke=criteria.is_smoke,
         seed=design.seed,
         starts_skipped=starts.skipped,
         start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
@@ -258,12 +254,12 @@ def judge(
         versions={str(name): str(found) for name, found in design.task.versions.items()},
         reuse=(*reuse.known, *reuse.notes) if reuse else (),
         notes=(
-            *(() if design.is_smoke else notes_on(design, models, in_place, oracle, chance)),
+            *(() if criteria.is_smoke else notes_on(design, models, in_place, oracle, chance)),
             *(reuse.notes if reuse else ()),
         ),
         faults=(
             *faults_of(models["learned"]),
-            *(differences_of(oracle, learned) if design.is_aa else ()),
+            *(differences_of(oracle, learned) if criteria.is_aa else ()),
         ),
     )
 

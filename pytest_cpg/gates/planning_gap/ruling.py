@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.stats import (
     Interval,
@@ -27,26 +28,26 @@ class Ruled(NamedTuple):
     ruling: Ruling
 
 
-def rule_on_arm(design: Design, number: int, oracle: Arm, arm: Arm) -> Ruled:
+def rule_on_arm(design: Design, criteria: Criteria, number: int, oracle: Arm, arm: Arm) -> Ruled:
     """Return what look ``number`` says of an arm: the learned one, or chance in its place."""
     if design.metric == "return":
-        interval = return_gap(oracle, arm, level=design.gap_level)
-        return Ruled(interval, rule_on_returns(interval, margin=design.margin))
-    interval = design.rule.interval(number, oracle, arm)
+        interval = return_gap(oracle, arm, level=criteria.gap_level(design))
+        return Ruled(interval, rule_on_returns(interval, margin=criteria.margin))
+    interval = criteria.rule(design).interval(number, oracle, arm)
     ruling = rule_on_gap(
         interval,
         (oracle.success_count, oracle.episodes),
         (arm.success_count, arm.episodes),
-        tolerance=design.tolerance,
-        margin=design.margin,
+        tolerance=criteria.tolerance,
+        margin=criteria.margin,
     )
     return Ruled(interval, ruling)
 
 
-def is_settled(ruled: Ruled, design: Design) -> bool:
+def is_settled(ruled: Ruled, criteria: Criteria) -> bool:
     """Say whether an early look may end the gate: only what its interval has proven may."""
     proven = {Verdict.MODEL_BOTTLENECK, Verdict.LEARNED_OUTPERFORMS_ORACLE}
-    if design.margin is not None:
+    if criteria.margin is not None:
         proven.add(Verdict.MODEL_AS_GOOD_AS_ORACLE)
     return ruled.ruling.verdict in proven
 

@@ -1,0 +1,70 @@
+"""Criteria: what the gap of a design is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.stopping import StopMode, StoppingRule, stopping_rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """What the gap of a design is judged by; `Design` says what is run.
+
+    Attributes
+    ----------
+    tolerance : float
+        How near to 0 or 1 a rate counts as such, in [0, 0.5].
+    min_oracle : float or None
+        Oracle success rate below which the planner is the bottleneck, whatever the interval of the
+        gap says; the oracle's own interval has to end below it.
+    interval : str
+        What bounds the gap of a fixed number of episodes: "agresti-caffo" or a paired method.
+    margin : float or None
+        The largest gap that is no loss: in (0, 1), or above 0 in units of return.
+    stop : "fixed", "sequential" or "anytime"
+        Run all episodes, or stop at the first look that settles the verdict.
+    family_size : int
+        Gates that share one error rate: the level of the gap's interval is the stricter for it.
+    group : str
+        The recipe that this model is one checkpoint of; empty for none.
+    is_aa : bool
+        Whether this is the A/A check: the oracle in both arms, so that no model is judged.
+    is_smoke : bool
+        Whether this is to show that everything runs, and nothing else.
+    """
+
+    tolerance: float = 0.05
+    min_oracle: float | None = None
+    interval: str = "agresti-caffo"
+    margin: float | None = None
+    stop: StopMode = "fixed"
+    family_size: int = 1
+    group: str = ""
+    is_aa: bool = False
+    is_smoke: bool = False
+
+    @property
+    def method(self) -> str:
+        """What bounds the gap in the end: rules that may stop early have an interval of their own.
+
+        For those it is the fixed-size method that theirs comes from.
+        """
+        if self.stop == "fixed":
+            return self.interval
+        return "bonett-price" if self.margin is None else "tango"
+
+    def gap_level(self, design: Design) -> float:
+        """Return the coverage of the gap's interval: Bonferroni's share of the family's error."""
+        return 1 - (1 - design.level) / self.family_size
+
+    def rule(self, design: Design) -> StoppingRule:
+        """Return when outcomes are looked at."""
+        return stopping_rule(
+            self.stop,
+            episodes=design.episodes,
+            method=self.interval,
+            level=self.gap_level(design),
+            margin=self.margin,
+        )
