@@ -83,15 +83,15 @@ def conventions(step, task, seed=0):
     return found
 
 
-def misreading_in(task, model, *, seed=0, trained="not given", states=_STATES):
-    """Return how a model is misread, if it is, at states that random actions lead to."""
+def misreading_in(task, model, *, seed=0, trained="not given", states=_STATES, at=None):
+    """Return how a model is misread, if it is, at states that random actions lead to, or others."""
     design = Design(
         task=task,
         planner=CEM(horizon=5),
         episodes=20,
         seed=seed,
     )
-    states = _visited(task, seed)[:states]
+    states = _visited(task, seed)[:states] if at is None else at
     with inference(model):
         learned = bound_to_starts(model, design, starts_of(design))
         decisions = Decisions(

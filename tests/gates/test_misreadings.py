@@ -13,6 +13,7 @@ from pytest_cpg.gates.diagnosis import Cause, Diagnosis, TrainingStates
 from pytest_cpg.gates.diagnosis.choices import Choices
 from pytest_cpg.render.diagnosis import diagnosis_lines, heading, sentences
 from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.grids import two_room
 
 CONVENTIONS = conventions(perfect, Puck())
 # What is not off by a convention, whatever else it is off by.
@@ -179,6 +180,18 @@ class Dial(Puck):
 
     def score(self, observations):
         return super().score(observations[..., :4])
+
+
+def test_one_pair_of_moves_along_a_wall_is_no_reason_to_call_a_model_late():
+    task = two_room()
+    # Below is a wall: "down, right", which a model with swapped moves makes of "right, down", ends
+    # where "right" does.
+    along = np.array([[x, 6.0] for x in (1, 2, 3, 4, 5)] * 6)
+
+    def swapped(observations, actions):
+        return task.step(observations, actions[:, ::-1])
+
+    assert misreading_in(task, swapped, at=along).name == "ACTION ORDER"
 
 
 def test_a_harmless_misreading_does_not_hide_a_cause():

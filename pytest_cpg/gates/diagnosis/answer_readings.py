@@ -95,9 +95,10 @@ def of_scale(steps: TrueSteps, answers: FloatArray) -> Iterator[Reading]:
     )
 
 
-def of_time(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Reading]:
+def of_time(steps: TrueSteps, asked: Asked) -> Iterator[Reading]:
     """Yield readings of steps of another length, or one too late."""
-    rows, first, once = np.arange(len(steps.observations)), steps.actions[:, 0], answers[:, 0]
+    rows, first = np.arange(len(steps.observations)), steps.pair[:, :1]
+    once = asked.answers(rows, first)[:, 0]
     count = steps.held.shape[1]
     yield from _of_delay(steps, asked, once)
     for held in range(2, count + 1):
@@ -111,7 +112,7 @@ def of_time(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Rea
             advice=f"Set `action_repeat={held}` in the marker where the task takes it, or train "
             f"on steps of {steps.period:g} s.",
         )
-    repeated = asked.answers(rows, np.repeat(first[:, None], count, axis=1))
+    repeated = asked.answers(rows, np.repeat(first, count, axis=1))
     for calls in range(2, count + 1):
         yield _in_time(
             steps,
@@ -127,7 +128,7 @@ def of_time(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Rea
 
 def _of_delay(steps: TrueSteps, asked: Asked, once: FloatArray) -> Iterator[Reading]:
     rows = np.arange(len(steps.observations))
-    then = asked.answers(rows, steps.actions[:, :2])[:, 1]
+    then = asked.answers(rows, steps.pair)[:, 1]
     yield _in_time(
         steps,
         (once, steps.held[:, 0]),

@@ -72,7 +72,7 @@ def _tiers(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Iter
     yield [
         *(answer_readings.of_change(steps, answers) if takes else ()),
         answer_readings.of_order(steps, answers),
-        *answer_readings.of_time(steps, asked, answers),
+        *answer_readings.of_time(steps, asked),
     ]
     yield [
         *answer_readings.of_scale(steps, answers),

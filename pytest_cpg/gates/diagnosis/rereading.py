@@ -37,8 +37,8 @@ _ACTIONS, _MOST_ACTIONS = 4, 16
 _HELD = 10
 # With a reading that leaves more of what choices lose, it is not what they lose by.
 _MOST_LEFT = 0.75
-# Second spawn key of the actions; others are in questions.py.
-_TRIED = 6
+# Second spawn keys of the actions; others are in questions.py and choices.py.
+_TRIED, _PAIRED = 6, 8
 
 
 def misread(
@@ -112,19 +112,20 @@ def _true_steps(
     """Return true steps, and from which decisions they are: where none of them diverges."""
     task, states = design.task, decisions.states
     actions = _actions(task, decisions.streams(design.seed, _TRIED))
-    (count, tried), first = actions.shape[:2], actions[:, 0]
+    count, tried = actions.shape[:2]
+    pair = task.actions.sample(decisions.streams(design.seed, _PAIRED), (2,))
     every = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
     after = every.reshape(count, tried, -1)
-    held = [after[:, 0]]
+    held = [task.step(states, pair[:, 0])]
     for _ in range(1, _HELD):
-        held.append(task.step(held[-1], first))
+        held.append(task.step(held[-1], pair[:, 0]))
     idled = task.step(states, np.tile(task.actions.idle, (count, 1)))
     seen = {
         "observations": task.observe(states),
         "after": task.observe(after),
         "held": task.observe(np.stack(held, axis=1)),
-        "second": task.observe(task.step(held[0], actions[:, 1])),
-        "delayed": task.observe(task.step(idled, first)),
+        "second": task.observe(task.step(held[0], pair[:, 1])),
+        "delayed": task.observe(task.step(idled, pair[:, 0])),
     }
     is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in seen.values()]
     known = np.flatnonzero(np.all(is_known, axis=0))
@@ -135,6 +136,7 @@ def _true_steps(
     steps = TrueSteps(
         **kept,
         actions=actions[known],
+        pair=pair[known],
         idle=task.actions.idle,
         reach=_reach(task),
         is_complete=tried == len(getattr(task.actions, "values", ())),

@@ -32,6 +32,9 @@ class TrueSteps:
         All of a small set, in its order, or random ones.
     after : array [N, J, O]
         What each leads to.
+    pair : array [N, 2, A]
+        Two random actions, others in each state: of one pair for all, some other reading fits by
+        chance.
     held : array [N, K, O]
         Where the first of them leads, held for 1 to ``K`` steps.
     second : array [N, O]
@@ -51,6 +54,7 @@ class TrueSteps:
     observations: FloatArray
     actions: FloatArray
     after: FloatArray
+    pair: FloatArray
     held: FloatArray
     second: FloatArray
     delayed: FloatArray
