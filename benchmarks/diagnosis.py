@@ -9,9 +9,10 @@ from benchmarks.row import Row, cpu_seconds
 from pytest_cpg.contracts import Planner
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
-from pytest_cpg.render.diagnosis import diagnosis_lines
+from pytest_cpg.render.diagnosis import cause_lines
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, collect_transitions, train_mlp
 
@@ -42,7 +43,7 @@ def cost(name: str, planner: Planner, *, episodes: int, starts: str = "sampled")
         )
 
     gate, diagnosis = cpu_seconds(run), cpu_seconds(explain)
-    print("\n".join(diagnosis_lines(kept[1])))
+    print("\n".join(cause_lines(cause_of(kept[1]))))
     return Row(
         what=f"diagnosis of {name}, {episodes} episodes, CPU",
         ours=f"{diagnosis:.1f} s",

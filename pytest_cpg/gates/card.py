@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 # How a figure is drawn; `Figure` says what each is.
 FigureKind: TypeAlias = Literal["curves", "steps", "histogram", "scatter", "cells", "list"]
@@ -36,16 +36,46 @@ class Ruling:
         In the gate's own words, in capitals.
     severity : Severity
         A test fails where it is worse than what its marker accepts.
-    reason : str
-        Why the test fails where it does, in one sentence.
+    reason : str or None
+        Why the test fails, in one sentence; None where the kind leaves that to the severity.
+    brief : str
+        The same in at most 20 columns, for the first line.
     doubt : str or None
         Why a verdict that may pass is not sure; --cpg-strict fails it for that.
+    check : str
+        What was run in place of a gate, such as "smoke test"; empty where a model was judged.
     """
 
     label: str
     severity: Severity
-    reason: str
+    reason: str | None = None
+    brief: str = ""
     doubt: str | None = None
+    check: str = ""
+
+
+class Drift(Protocol):
+    """How a result stands to the last accepted one."""
+
+    @property
+    def label(self) -> str:
+        """What became of it, in capitals."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """What changed, in one line."""
+        ...
+
+    @property
+    def fails(self) -> bool:
+        """Whether a gate that must not drift fails: it got worse, or nothing can be said."""
+        ...
+
+    @property
+    def is_news(self) -> bool:
+        """Whether a reader has to know."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +215,8 @@ class Cause:
 
     Attributes
     ----------
+    title : str
+        The question that it answers.
     name : str
         In capitals, as the documentation has it.
     text : str
@@ -192,14 +224,23 @@ class Cause:
     source : str
         What it was measured on.
     measures : tuple of (name, numbers, text)
+    main : tuple of str
+        Names of the measures that a terminal has room for.
     figures : tuple of Figure
     """
 
     name: str
     text: str
     source: str
+    title: str = "Why"
     measures: tuple[tuple[str, str, str], ...] = ()
+    main: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """The question and its answer."""
+        return f"{self.title}: {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,40 +281,58 @@ class Card:
     Attributes
     ----------
     headline : str
-        The result in at most 80 columns: the first line everywhere.
+        What was found, to stand behind the ruling's label in the first line everywhere.
+    size : str
+        How much was measured, in at most 12 columns.
     cells : mapping
         Column to text, of the gate's line in summary and comment; names are shared by all gates
         of a kind.
     table : Table
+    verdict : str
+        The ruling's label in at most 19 columns, for tables; empty for the label as it is.
+    mark : str
+        A sign before the verdict in tables, which a footnote explains.
     facts : tuple of (name, text)
         What a reader may look up.
+    meaning : tuple of str
+        What the ruling says of the model, and what to do.
     paragraphs : tuple of str
-        What the ruling means, and what to do.
+        What else to know before trusting it.
     cause : Cause or None
     effect : Effect or None
     figures : tuple of Figure
     trends : tuple of Trend
     design : str
         What two sessions share whose numbers may be compared; empty where nothing is known of that.
-    commands : tuple of Command
-        The most useful one first.
     remarks : tuple of Remark
+    footnotes : tuple of str
+        Said once below a table with this gate: what the mark means.
+    drop : float or None
+        The loss from which on such a gate fails 4 times in 5; None where that is not known.
+    rerun : mapping
+        Option name to value, of what measures the same once more; True is an option alone.
     numbers : mapping
         Plain values by name, for JUnit and trackers.
     """
 
     headline: str
+    size: str
     cells: Mapping[str, str]
     table: Table
+    verdict: str = ""
+    mark: str = ""
     facts: tuple[tuple[str, str], ...] = ()
+    meaning: tuple[str, ...] = ()
     paragraphs: tuple[str, ...] = ()
     cause: Cause | None = None
     effect: Effect | None = None
     figures: tuple[Figure, ...] = ()
     trends: tuple[Trend, ...] = ()
     design: str = ""
-    commands: tuple[Command, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    footnotes: tuple[str, ...] = ()
+    drop: float | None = None
+    rerun: Mapping[str, str | float] = field(default_factory=dict)
     numbers: Mapping[str, str | float] = field(default_factory=dict)
 
 

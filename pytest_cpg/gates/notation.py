@@ -1,4 +1,4 @@
-"""Notation: how verdicts, gaps and intervals are written in every report."""
+"""Notation: how numbers, names and texts of any origin are written in every report."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ import sys
 import unicodedata
 from typing import Any
 
-from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.stats import Verdict
-
-# Of a hash, enough to tell any two checkpoints apart.
-WEIGHT_DIGITS = 16
 _NARROWEST_NAME = 13
 # From here on four digits round to 1.
 _NEARLY_ONE = 0.9999
@@ -20,59 +14,11 @@ _NEARLY_ONE = 0.9999
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"))
 # The log's reader skips blanks, and finds the older form, ##[, anywhere.
 _COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
-_SHORT = {
-    Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
-    Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
-}
-
-
-def gap_text(result: GateResult) -> str:
-    """Return the judged gap and its interval, as they are printed everywhere."""
-    return f"{number(result.interval.estimate, result.metric)} {bracket(result)}"
-
-
-def recovery_text(result: GateResult) -> str:
-    """Return what went wrong and how each arm recovered from it; empty where nothing did."""
-    if not result.perturbation:
-        return ""
-    return f"{result.perturbation}: recovered {', '.join(map(_recovered, result.arms))}"
-
-
-def _recovered(arm: Arm) -> str:
-    interval = arm.recovery
-    if arm.perturbed is None or interval is None:
-        return f"{arm_name(arm)} 0/0"
-    count = int((arm.successes & arm.perturbed).sum())
-    return (
-        f"{arm_name(arm)} {count}/{arm.perturbed.sum()} [{interval.low:.2f}, {interval.high:.2f}]"
-    )
-
-
-def short_name(verdict: Verdict) -> str:
-    """Return a verdict in at most 19 columns, for tables."""
-    return _SHORT.get(verdict, verdict.value)
-
-
-def label(result: GateResult) -> str:
-    """Return a result's verdict in at most 19 columns, or that there is none to have."""
-    has_none = result.is_smoke or result.is_aa
-    return result.label if has_none else short_name(result.verdict)
-
-
-def arm_name(arm: Arm) -> str:
-    """Return what an arm is called for readers."""
-    return "oracle+score" if arm.name == "rescored" else arm.name
 
 
 def percentage(level: float) -> str:
     """Return a level of coverage with as many digits as tell it from 100 %."""
     return f"{100 * level:.4g}%" if level < _NEARLY_ONE else f"{100 * level:.12g}%"
-
-
-def bracket(result: GateResult) -> str:
-    """Return the interval of the judged gap."""
-    interval, metric = result.interval, result.metric
-    return f"[{number(interval.low, metric)},{number(interval.high, metric)}]"
 
 
 def number(value: float, metric: str = "success") -> str:

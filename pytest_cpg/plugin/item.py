@@ -376,8 +376,11 @@ def sections(
 
     With ``is_failing`` of every result, as the test fails for another reason.
     """
+    from pytest_cpg.gates.card import Command
+    from pytest_cpg.gates.planning_gap.card import card_of
+    from pytest_cpg.gates.planning_gap.ruling import ruling_of
     from pytest_cpg.plugin.replay import keep_lost, node_from_here
-    from pytest_cpg.render.failure import failure_text
+    from pytest_cpg.render.failure import failure_text, is_in_doubt, rerun_command
 
     texts = []
     results = item.stash[RESULTS]
@@ -389,16 +392,20 @@ def sections(
             replay, not_kept = keep_lost(
                 item.config, result, gate=gate_id(item), nodeid=item.nodeid, comparison=number
             )
+        card = card_of(result, spec.max_verdict, model=spec.model)
+        ruling = ruling_of(result, spec.max_verdict)
+        count, node = len(result.lost_episodes), node_from_here(item.config, item.nodeid)
+        what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
+        is_strict = is_in_doubt(judgement.reason, ruling)
+        again = rerun_command(card, node, settings.deciding, is_strict=is_strict)
+        commands = [Command(what=what, text=replay)] if replay else []
         texts.append(
             failure_text(
-                result,
+                card,
+                ruling,
                 reason=judgement.reason,
-                max_verdict=spec.max_verdict,
-                model=spec.model,
-                nodeid=node_from_here(item.config, item.nodeid),
-                typed=settings.deciding,
                 drift=judgement.comparison,
-                replay=replay,
+                commands=[*commands, again],
                 not_kept=not_kept,
                 films=judgement.films,
                 film_problem=judgement.film_problem,

@@ -43,7 +43,7 @@ def put_on_report(
     if call.when == "call":
         _unhide(item, report)
     if is_last and results:
-        measured = [one for result, _ in results for one in properties(result)]
+        measured = [one for _, found in results for one in properties(found.card, found.ruling)]
         for owner in (item, report):
             owner.user_properties.extend(measured)
         if report.failed and call.excinfo is not None:

@@ -1,4 +1,4 @@
-"""Diagnosis: why a gap is there, as lines of a terminal and as figures of a page."""
+"""Diagnosis: why a result is as it is, as lines of a terminal and as figures of a page."""
 
 from __future__ import annotations
 
@@ -6,25 +6,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Measure, Profile
-from pytest_cpg.gates.diagnosis.evidence import WINDOW
+from pytest_cpg.gates.card import Cause
+from pytest_cpg.gates.diagnosis import Profile
 from pytest_cpg.render.figures import PLOT_HEIGHT, PLOT_WIDTH, Axis
 
 _WIDTH = 80
-# What every section shows; the others stand in the files, and where they are the cause.
-_SHOWN = ("regret", "ranking", f"{WINDOW} steps", "coverage")
-_OF_CAUSE = {
-    Cause.ACTION_BLIND: "response",
-    Cause.NOISE: "noise",
-    Cause.SCORE_HEAD: "dynamics",
-    Cause.COVERAGE: "places",
-    Cause.DYNAMICS_BIAS: "places",
-    Cause.LOCAL_ERROR: "places",
-    Cause.EXPLOITATION: "promises",
-    Cause.COMPOUNDING_ERROR: "restarts",
-    Cause.PLANNER: "planner",
-}
-_TITLE = "Why the gap is there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,55 +34,14 @@ class Plot:
     ends: tuple[str, str]
 
 
-def heading(diagnosis: Diagnosis) -> str:
-    """Return how the model is misread, or its cause or causes, or that there is none to name."""
-    named = diagnosis.named or "no cause named"
-    if diagnosis.misreading is not None and diagnosis.is_misread:
-        named = diagnosis.misreading.name
-    return f"{_TITLE}: {named}"
-
-
-def sentences(diagnosis: Diagnosis) -> str:
-    """Return what was found and what to do, of how a model is misread and else of the cause.
-
-    Of both, where it is not shown that the former is what decides.
-    """
-    said = [] if diagnosis.is_misread else [diagnosis.summary, diagnosis.recommendation]
-    if diagnosis.misreading is not None:
-        said += [diagnosis.misreading.summary, diagnosis.misreading.recommendation]
-    return " ".join(filter(None, said))
-
-
-def size(diagnosis: Diagnosis) -> str:
-    """Return what the diagnosis rests on."""
-    seconds = f"{diagnosis.seconds:.1f} s"
-    if not diagnosis.decisions:
-        return seconds
-    return f"{diagnosis.decisions} decisions of {len(diagnosis.episodes)} episodes, {seconds}"
-
-
-def numbers(measure: Measure) -> str:
-    """Return a measure's estimate and interval; empty where it has none."""
-    if measure.estimate is None or measure.low is None or measure.high is None:
-        return ""
-    return f"{measure.estimate:.2f} [{measure.low:.2f}, {measure.high:.2f}]"
-
-
-def diagnosis_lines(diagnosis: Diagnosis) -> list[str]:
-    """Return at most 12 lines of at most 80 columns; more where two causes, or readings, are named.
-
-    The numbers of a model that is misread are not its own, and left to the files.
-    """
-    causes = diagnosis.cause, diagnosis.second
-    shown = {*_SHOWN, *(_OF_CAUSE.get(cause, "") for cause in causes)}
-    if diagnosis.is_misread:
-        shown = set()
-    lines = [f"  {heading(diagnosis)} ({size(diagnosis)})"]
-    for measure in diagnosis.measures:
-        if measure.name in shown:
-            text = f"{numbers(measure):22s} {measure.text}" if numbers(measure) else measure.text
-            lines += _wrapped(text, f"    {measure.name:11s}", " " * 15)
-    return [*lines, *_wrapped(sentences(diagnosis), "    ", "    ")]
+def cause_lines(cause: Cause) -> list[str]:
+    """Return at most 12 lines of at most 80 columns, unless two causes, or readings, are named."""
+    lines = [f"  {cause.heading} ({cause.source})"]
+    for name, numbers, text in cause.measures:
+        if name in cause.main:
+            told = f"{numbers:22s} {text}" if numbers else text
+            lines += _wrapped(told, f"    {name:11s}", " " * 15)
+    return [*lines, *_wrapped(cause.text, "    ", "    ")]
 
 
 def plots(profile: Profile) -> tuple[Plot, ...]:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pytest_cpg.gates.notation import gap_text, one_line
+from pytest_cpg.gates.notation import one_line
+from pytest_cpg.gates.planning_gap.notation import gap_text
 from pytest_cpg.render.markdown import MARKER, markdown, rows_of
 from pytest_cpg.report.outcomes import FAILING
 

@@ -14,8 +14,8 @@ from importlib.resources import files
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.gates.notation import arm_name, visible
-from pytest_cpg.render.diagnosis import heading, numbers, sentences, size
+from pytest_cpg.gates.notation import visible
+from pytest_cpg.gates.planning_gap.notation import arm_name
 from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
 from pytest_cpg.render.page_view import STATES, GateView, gate_views, revision
 from pytest_cpg.report.outcomes import besides_gates
@@ -74,10 +74,6 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
         forest_width=FOREST_WIDTH,
         plot_width=PLOT_WIDTH,
         plot_height=PLOT_HEIGHT,
-        heading=heading,
-        sentences=sentences,
-        numbers=numbers,
-        size=size,
         style=Markup(style),  # noqa: S704 - our own file, and it holds no markup
         style_digest=_digest(style),
         script=Markup(script),  # noqa: S704 - the same

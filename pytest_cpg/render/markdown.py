@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.diagnosis import Diagnosis
-from pytest_cpg.gates.notation import gap_text, label, one_line, recovery_text
-from pytest_cpg.gates.planning_gap.explanation import explanation, loss_split, resolve_hint
+from pytest_cpg.gates.card import Cause
+from pytest_cpg.gates.notation import one_line
+from pytest_cpg.gates.planning_gap.card import card_of
+from pytest_cpg.gates.planning_gap.explanation import loss_split
+from pytest_cpg.gates.planning_gap.notation import gap_text, label, recovery_text
+from pytest_cpg.gates.planning_gap.resolving import resolve_hint
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.ruling import blindness
-from pytest_cpg.render.diagnosis import heading, numbers, sentences, size
-from pytest_cpg.render.failure import rerun_command
+from pytest_cpg.gates.planning_gap.ruling import blindness, ruling_of
+from pytest_cpg.render.failure import paragraphs, rerun_command
 from pytest_cpg.report.document import drift_of, result_of
 from pytest_cpg.report.outcomes import (
     FAILING,
@@ -235,24 +237,22 @@ def _details(row: Row, result: GateResult) -> str:
     """Return what a reader needs to act on a failing comparison, folded up."""
     drift = row.drift
     lead = f"<details><summary>{_code(row.name)}: {_prose(row.why)}</summary>"
-    drifted = drift if drift is not None and row.reason == drift.text else None
-    paragraphs = explanation(
-        result, row.max_verdict, fault=row.reason in result.faults, drift=drifted
-    )
+    card, ruling = card_of(result, row.max_verdict), ruling_of(result, row.max_verdict)
+    told = paragraphs(card, ruling, reason=row.reason, drift=drift)
     facts = [f"- {name}: {_prose(fact)}" for name, fact in _facts(result, drift) if fact]
-    command = rerun_command(result, row.gate["id"], {})
+    command = rerun_command(card, row.gate["id"], {}).text
     # A gate with an id of its own does not say which test it is.
     if "::" in row.gate["id"] and command == one_line(command, _MOST_IN_TEXT):
         facts.append(f"- again, with this seed and size: {_code(command, _MOST_IN_TEXT)}")
-    paragraphs += [] if result.diagnosis is None else _diagnosis(result.diagnosis)
-    return "\n\n".join([lead, *map(_prose, paragraphs), "\n".join(facts), "</details>\n"])
+    told += [] if card.cause is None else _cause(card.cause)
+    return "\n\n".join([lead, *map(_prose, told), "\n".join(facts), "</details>\n"])
 
 
-def _diagnosis(found: Diagnosis) -> list[str]:
+def _cause(cause: Cause) -> list[str]:
     measured = "; ".join(
-        f"{measure.name} {numbers(measure) or '-'} ({measure.text})" for measure in found.measures
+        f"{name} {numbers or '-'} ({text})" for name, numbers, text in cause.measures
     )
-    return [f"{heading(found)}. {sentences(found)}", f"From {size(found)}: {measured}"]
+    return [f"{cause.heading}. {cause.text}", f"From {cause.source}: {measured}"]
 
 
 def _facts(result: GateResult, drift: Comparison | None) -> Iterator[tuple[str, str]]:

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from pytest_cpg.gates.notation import WEIGHT_DIGITS, gap_text, number, recovery_text
+from pytest_cpg.gates.card import Cause
+from pytest_cpg.gates.notation import number
 from pytest_cpg.gates.planning_gap.accepted import DesignKey
+from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.compare import Comparison
-from pytest_cpg.gates.planning_gap.explanation import explanation
+from pytest_cpg.gates.planning_gap.notation import WEIGHT_DIGITS, gap_text, recovery_text
 from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
 from pytest_cpg.render.diagnosis import Plot, plots
+from pytest_cpg.render.failure import is_drifted, paragraphs
 from pytest_cpg.render.figures import (
     PAIR_KINDS,
     PLOT_HEIGHT,
@@ -116,6 +120,7 @@ class ComparisonView:
         The first of them.
     films : tuple of (str, str)
         Name and address of films of lost episodes.
+    cause : Cause or None
     plots : tuple of Plot
         Of why the gap is there; empty where that was not asked.
     history : History or None
@@ -137,6 +142,7 @@ class ComparisonView:
     pairs: tuple[tuple[str, int, str], ...]
     lost: tuple[Lost, ...]
     films: tuple[tuple[str, str], ...]
+    cause: Cause | None
     plots: tuple[Plot, ...]
     history: History | None
 
@@ -253,19 +259,20 @@ def _comparison_view(
     path, name = _parts(one["name"])
     drift = drift_of(one)
     reason = one["reason"]
-    drifted = drift if drift is not None and reason == drift.text else None
-    accepted, is_fault = parse_verdict(one["max_verdict"]), reason in result.faults
+    accepted = parse_verdict(one["max_verdict"])
+    card, ruling = card_of(result, accepted), ruling_of(result, accepted)
     kinds = pair_kinds(result.oracle.successes[: result.learned.episodes], result.learned.successes)
     return ComparisonView(
         path=path,
         name=name,
         state=state,
-        reason=None if drifted else reason,
+        reason=None if is_drifted(drift, reason) else reason,
         max_verdict=one["max_verdict"],
         result=result,
         gap=gap_text(result),
         drift=drift,
-        paragraphs=tuple(explanation(result, accepted, fault=is_fault, drift=drifted)),
+        paragraphs=tuple(paragraphs(card, ruling, reason=reason, drift=drift)),
+        cause=card.cause,
         facts=tuple((what, text) for what, text in _facts(result, one["attempt"]) if text),
         curves=curves(result.arms, result.budget),
         grid=pair_grid(kinds),

@@ -8,18 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pytest_cpg.gates.notation import (
-    bracket,
-    fitted_names,
-    for_log,
-    label,
-    number,
-    one_line,
-    percentage,
-    recovery_text,
-)
-from pytest_cpg.gates.planning_gap.explanation import loss_split, resolve_hint
+from pytest_cpg.gates.notation import fitted_names, for_log, number, one_line, percentage
+from pytest_cpg.gates.planning_gap.explanation import loss_split
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
+from pytest_cpg.gates.planning_gap.notation import bracket, label, recovery_text
+from pytest_cpg.gates.planning_gap.resolving import resolve_hint
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.ruling import blindness
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from pytest_cpg.gates.card import comparison_name
 
 if TYPE_CHECKING:
+    from pytest_cpg.gates.card import Card, Ruling
     from pytest_cpg.gates.planning_gap.compare import Comparison
     from pytest_cpg.gates.planning_gap.result import GateResult
 
@@ -88,6 +89,22 @@ class Judgement:
         from pytest_cpg.gates.planning_gap.result import GateResult
 
         return GateResult.from_json(self.result)
+
+    @property
+    def ruling(self) -> Ruling:
+        """What the result says to a test that accepts so much."""
+        from pytest_cpg.gates.planning_gap.ruling import ruling_of
+        from pytest_cpg.stats import parse_verdict
+
+        return ruling_of(self.read(), parse_verdict(self.max_verdict))
+
+    @property
+    def card(self) -> Card:
+        """All that reports show of the result."""
+        from pytest_cpg.gates.planning_gap.card import card_of
+        from pytest_cpg.stats import parse_verdict
+
+        return card_of(self.read(), parse_verdict(self.max_verdict))
 
     @property
     def comparison(self) -> Comparison | None:

@@ -42,11 +42,12 @@ from pytest_cpg.gates.diagnosis.evidence import Headroom
 from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes
 from pytest_cpg.gates.diagnosis.rules import has_headroom
 from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.planners import CEM
-from pytest_cpg.render.diagnosis import diagnosis_lines, plots
+from pytest_cpg.render.diagnosis import cause_lines, plots
 from pytest_cpg.stats import Verdict
 
 QUICK = (
@@ -75,7 +76,7 @@ def test_the_right_cause_is_named_and_said_in_twelve_lines(name):
         fault, episodes=episodes, verdict=Verdict.MODEL_BOTTLENECK if fault.is_harmless else None
     )
     assert found.cause == fault.cause
-    lines = diagnosis_lines(found)
+    lines = cause_lines(cause_of(found))
     assert len(lines) <= (12 if found.misreading is None else 17)
     assert max(map(len, lines)) <= 80
     said = fault.cause if fault.cause != "NONE" else "no cause named"
@@ -162,7 +163,7 @@ def test_two_causes_are_named_where_neither_is_enough():
     # With a model that ignores actions no plan is better; with so much noise none is told apart.
     found = named(faults()["ignored actions, with noise"])
     assert (found.cause, found.second) == (Cause.NOISE, Cause.ACTION_BLIND)
-    lines = diagnosis_lines(found)
+    lines = cause_lines(cause_of(found))
     assert lines[0].startswith("  Why the gap is there: NOISE and ACTION BLIND (")
     assert "Neither is enough by itself." in " ".join(map(str.strip, lines))
 

@@ -11,7 +11,8 @@ from misreadings import conventions, misreading_in
 
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis, TrainingStates
 from pytest_cpg.gates.diagnosis.choices import Choices
-from pytest_cpg.render.diagnosis import diagnosis_lines, heading, sentences
+from pytest_cpg.gates.planning_gap.cause import cause_of
+from pytest_cpg.render.diagnosis import cause_lines
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.grids import two_room
 
@@ -201,11 +202,11 @@ def test_a_harmless_misreading_does_not_hide_a_cause():
     compounding = Diagnosis(
         cause=Cause.COMPOUNDING_ERROR, summary="S.", recommendation="R.", misreading=found
     )
-    assert heading(compounding) == "Why the gap is there: COMPOUNDING ERROR"
-    assert sentences(compounding) == f"S. R. {found.summary} {found.recommendation}"
+    assert cause_of(compounding).heading == "Why the gap is there: COMPOUNDING ERROR"
+    assert cause_of(compounding).text == f"S. R. {found.summary} {found.recommendation}"
     nothing = replace(compounding, cause=Cause.NONE)
-    assert heading(nothing) == "Why the gap is there: COLUMN SCALE"
-    assert sentences(nothing) == f"{found.summary} {found.recommendation}"
+    assert cause_of(nothing).heading == "Why the gap is there: COLUMN SCALE"
+    assert cause_of(nothing).text == f"{found.summary} {found.recommendation}"
 
 
 def test_a_reading_that_wins_nothing_back_is_not_named():
@@ -218,7 +219,7 @@ def test_a_reading_that_wins_nothing_back_is_not_named():
 
 def test_a_diagnosis_begins_with_the_misreading_and_keeps_its_numbers():
     found = named(Fault(CONVENTIONS["the change"].model, ""))
-    lines = diagnosis_lines(found)
+    lines = cause_lines(cause_of(found))
     assert lines[0].startswith("  Why the gap is there: RETURNS THE CHANGE (")
     assert re.match(r"    `o \+ model\(o, a\)` fits \d+ true steps more than 1000 ", lines[1])
     assert lines[-1].endswith("Return `o + model(o, a)`.")

@@ -16,10 +16,12 @@ from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.traces import replay
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis
+from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
-from pytest_cpg.gates.planning_gap.explanation import explanation, loss_split
+from pytest_cpg.gates.planning_gap.explanation import loss_split, meaning
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.render.failure import failure_text
 from pytest_cpg.render.junit import properties
@@ -83,7 +85,7 @@ def test_what_to_do_follows_from_what_loses(off):
     """Advice on the dynamics would contradict the third arm, or the cause that is named."""
 
     def said(result):
-        return explanation(result, Verdict.INCONCLUSIVE, fault=False, drift=None)[0]
+        return meaning(result, Verdict.INCONCLUSIVE)[0]
 
     def diagnosed(cause):
         found = Diagnosis(cause=cause, summary="", recommendation="", episodes=(), seconds=0.0)
@@ -149,9 +151,9 @@ def test_a_result_with_a_third_arm_is_as_the_schema_of_reports_says(off):
 
 
 def test_the_failure_says_in_eighty_columns_where_the_gap_comes_from(off):
-    text = failure_text(
-        off, reason="bad", max_verdict=Verdict.INCONCLUSIVE, model="off", nodeid="t.py::t"
-    )
+    card = card_of(off, Verdict.INCONCLUSIVE, model="off")
+    ruling = ruling_of(off, Verdict.INCONCLUSIVE)
+    text = failure_text(card, ruling, reason="bad")
     assert all(len(line) <= 80 for line in text.splitlines())
     arm = off.rescored
     line = next(line for line in text.splitlines() if line.startswith("  oracle+score"))
@@ -160,7 +162,7 @@ def test_the_failure_says_in_eighty_columns_where_the_gap_comes_from(off):
     loss = off.scoring_loss
     assert f"{loss.estimate:+.2f} [{loss.low:+.2f},{loss.high:+.2f}] is lost by its score" in said
     assert "is lost by its dynamics (Agresti-Caffo 95%)" in said
-    assert ("cpg_rescored_rate", arm.success_rate) in properties(off)
+    assert ("cpg_rescored_rate", arm.success_rate) in properties(card, ruling)
 
 
 def test_a_decoder_and_a_planner_are_named_where_they_lose():

@@ -84,8 +84,8 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
     failed.assert_outcomes(failed=1)
     failed.stdout.fnmatch_lines(
         [
-            "REGRESSED from baseline  MODEL BOTTLENECK +1.00 * n=20/arm",
-            "  The model on this branch loses starts that the accepted one solves, more than",
+            "REGRESSED from baseline  MODEL BOTTLENECK gap +1.00 * n=20/arm",
+            "  The model on this branch does worse than the accepted one, by more than *",
         ]
     )
     off = project.runpytest("--cpg-drift=off")

@@ -1,24 +1,21 @@
 """Failure section, summary and progress, on results that a run seldom gives."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from fakes import first, result_of
 
 from pytest_cpg import Verdict
 from pytest_cpg.episodes.perturbations import DropActions
-from pytest_cpg.gates.planning_gap.explanation import resolve_hint
+from pytest_cpg.gates.planning_gap.card import USUAL_LEVEL, USUAL_TOLERANCE, card_of
+from pytest_cpg.gates.planning_gap.compare import Label
 from pytest_cpg.gates.planning_gap.forecast import Forecast
+from pytest_cpg.gates.planning_gap.resolving import resolve_hint
 from pytest_cpg.gates.planning_gap.result import Look
-from pytest_cpg.gates.planning_gap.ruling import failure_reason
+from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.plugin.options import OPTIONS
-from pytest_cpg.render.failure import (
-    USUAL_LEVEL,
-    USUAL_TOLERANCE,
-    failure_text,
-    headline,
-    rerun_command,
-)
+from pytest_cpg.render.failure import failure_text, headline, rerun_command
 from pytest_cpg.render.markdown import rows_of
 from pytest_cpg.render.page_view import gate_views
 from pytest_cpg.render.plan import plan_lines
@@ -49,13 +46,9 @@ PROVENANCE = Provenance(
 
 
 def text_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE):
-    return failure_text(
-        result,
-        reason=failure_reason(result, max_verdict),
-        max_verdict=max_verdict,
-        model="",
-        nodeid="tests/test_wm.py::test_gate[a b]",
-    )
+    card, ruling = card_of(result, max_verdict), ruling_of(result, max_verdict)
+    again = rerun_command(card, "tests/test_wm.py::test_gate[a b]", {})
+    return failure_text(card, ruling, reason=ruling.reason, commands=[again])
 
 
 @pytest.mark.parametrize("result", [BAD, OPEN, EVEN], ids=["bad", "open", "even"])
@@ -67,10 +60,15 @@ def test_the_section_fits_eighty_columns_but_for_the_command(result):
 @pytest.mark.parametrize("max_verdict", Verdict)
 @pytest.mark.parametrize("verdict", Verdict)
 def test_the_headline_fits_eighty_columns_for_every_pair_of_verdicts(verdict, max_verdict):
-    if verdict.severity > max_verdict.severity:
-        assert len(headline(replace(BAD, verdict=verdict), max_verdict, fault=False)) <= 80
+    def leads(result):
+        card, ruling = card_of(result, max_verdict), ruling_of(result, max_verdict)
+        drifts = [SimpleNamespace(label=label, text="so") for label in Label]
+        yield headline(card, ruling, reason=ruling.reason)
+        yield from (headline(card, ruling, reason="so", drift=drift) for drift in drifts)
+
     large = result_of(first(1000, 1000), first(0, 1000))
-    assert len(headline(replace(large, verdict=verdict), max_verdict, fault=True)) <= 80
+    for result in (replace(BAD, verdict=verdict), replace(large, verdict=verdict, faults=("x",))):
+        assert [line for line in leads(result) if len(line) > 80] == []
 
 
 def test_the_command_leaves_out_what_is_the_default_and_only_that():
@@ -83,8 +81,8 @@ def test_the_command_leaves_out_what_is_the_default_and_only_that():
 
 def test_the_command_repeats_what_was_typed_over_the_marker():
     typed = {"stop": "fixed", "interval": "auto", "episodes": 20, "baseline": "a b.json"}
-    command = rerun_command(result_of(first(20, 20), first(0, 20)), "t.py::test", typed)
-    assert command == (
+    card = card_of(result_of(first(20, 20), first(0, 20)), Verdict.INCONCLUSIVE)
+    assert rerun_command(card, "t.py::test", typed).text == (
         "pytest t.py::test --cpg-seed=4 --cpg-episodes=20 --cpg-stop=fixed --cpg-interval=auto "
         "--cpg-baseline='a b.json'"
     )
@@ -362,11 +360,9 @@ def test_a_plan_fits_the_terminal_whatever_the_names_are():
 
 def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
     shown = "drop-next-5: recovered oracle 49/49 [0.93, 1.00], learned 19/49"
-    reason = failure_reason(DROPPED, Verdict.INCONCLUSIVE)
-    options = {"reason": reason, "max_verdict": Verdict.INCONCLUSIVE, "model": "", "nodeid": "t"}
-    text = failure_text(DROPPED, **options)
+    text = text_of(DROPPED, Verdict.INCONCLUSIVE)
     assert f"  perturbation {shown}" in text.replace("\n               ", " ")
-    assert "perturbation" not in failure_text(BAD, **options)
+    assert "perturbation" not in text_of(BAD, Verdict.INCONCLUSIVE)
     assert not DROPPED.notes
 
     ledger = Ledger()

@@ -303,7 +303,7 @@ def test_the_baseline_is_compared_and_its_text_is_said_once():
     assert drift.label == "REGRESSED"
     text = shown(gate(GATE, BAD, outcome="failed", reason=drift.text, drift=drift)).text
     assert text.count(drift.text) == 1
-    assert "loses starts that the accepted one solves" in text
+    assert "does worse than the accepted one" in text
     assert "MODEL BOTTLENECK · REGRESSED" in text
 
 

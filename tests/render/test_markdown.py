@@ -199,7 +199,7 @@ def test_a_failing_comparison_says_what_a_reader_needs_to_act():
 def test_a_gate_that_fails_by_drift_is_explained_by_its_drift():
     drift = compare(OPEN, BaselineGate.of("g", GOOD, commit=""), level=0.95)
     text = seen(text_of({"g": entry("failed", OPEN, reason=drift.text, drift=drift)}))
-    assert "The model on this branch loses starts" in text
+    assert "The model on this branch does worse than the accepted one" in text
     assert "The interval contains zero" not in text
 
 

@@ -1,60 +1,41 @@
-"""Explanation: what a verdict means, what to do about it, and what would resolve it."""
+"""Explanation: what a verdict means, and what to do about it."""
 
 from __future__ import annotations
 
-import math
 import re
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from pytest_cpg.gates.diagnosis import Cause, advice_on_score
-from pytest_cpg.gates.notation import arm_name, number, percentage
+from pytest_cpg.gates.notation import number, percentage
+from pytest_cpg.gates.planning_gap.notation import arm_name, reached
+from pytest_cpg.gates.planning_gap.resolving import episodes_to_see, is_strong, resolve_hint
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.ruling import blindness, episodes_to_bound_oracle
-from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
-from pytest_cpg.stats import (
-    FEWEST_EPISODES_TO_CALL_ALIKE,
-    Verdict,
-    anytime_episodes_to_resolve,
-    episodes_to_prove_margin,
-    episodes_to_resolve,
-    paired_episodes_to_prove_margin,
-    paired_episodes_to_resolve,
-)
-
-if TYPE_CHECKING:
-    from pytest_cpg.gates.planning_gap.compare import Comparison
-
-# Nobody runs more.
-_MOST_EPISODES = 10_000
-# The most that marker.py lets a sequential gate have.
-_MOST_SEQUENTIAL = 1000
+from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason
+from pytest_cpg.stats import Verdict
 
 
-def explanation(
-    result: GateResult, max_verdict: Verdict, *, fault: bool, drift: Comparison | None
-) -> list[str]:
-    """Return paragraphs: what the verdict means, what to do, what to know."""
+def meaning(result: GateResult, accepts: Verdict) -> list[str]:
+    """Return paragraphs: what the verdict means, and what to do."""
+    is_fault = failure_reason(result, accepts) in result.faults
     paragraphs = list(result.faults)
-    is_blind = blindness(result, max_verdict) is not None
-    if drift is not None:
-        paragraphs.append(_DRIFT[drift.label == "INCOMPARABLE"])
-    elif result.is_oracle_too_weak:
+    if result.is_oracle_too_weak:
         paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
-    elif is_blind:
-        paragraphs.append(_meaning_of_blindness(result) + _how_to_accept(max_verdict))
+    elif blindness(result, accepts) is not None:
+        paragraphs.append(_meaning_of_blindness(result) + _how_to_accept(accepts))
     elif result.is_aa:
         paragraphs.append(_MEANING_OF_AA)
-    elif not fault:
-        meaning = _meaning(result).format(**_numbers(result))
+    elif not is_fault:
         is_gates_fault = result.verdict is Verdict.PLANNER_BOTTLENECK
-        paragraphs.append(meaning + _how_to_accept(max_verdict) * is_gates_fault)
-    split = loss_split(result)
-    if split:
-        paragraphs.append(split)
-    if result.label == Verdict.INCONCLUSIVE and not is_blind:
+        said = _meaning(result).format(**_numbers(result))
+        paragraphs.append(said + _how_to_accept(accepts) * is_gates_fault)
+    return paragraphs
+
+
+def beside_meaning(result: GateResult, accepts: Verdict) -> list[str]:
+    """Return paragraphs: where the gap comes from, what would resolve it, what to know."""
+    paragraphs = [loss_split(result)]
+    if result.label == Verdict.INCONCLUSIVE and blindness(result, accepts) is None:
         paragraphs.append(resolve_hint(result))
-    return paragraphs + [f"Note: {note}." for note in result.notes]
+    return [*filter(None, paragraphs), *(f"Note: {note}." for note in result.notes)]
 
 
 def loss_split(result: GateResult) -> str:
@@ -72,141 +53,29 @@ def loss_split(result: GateResult) -> str:
         f"{number(loss.high, result.metric)}] is lost by its {' and '.join(names)}"
         for loss, names in ((scoring, own), (dynamics, others))
     )
-    reached = f"{arm.success_count}/{arm.episodes} {arm.success_rate:.2f}"
-    if result.metric == "return":
-        reached = f"{arm.returns.mean():.4g} a start"
+    rate = "" if result.metric == "return" else f" {arm.success_rate:.2f}"
     return (
-        f"{arm_name(arm)} {reached}: with the true dynamics, and plans rated as the model rates "
-        f"them. Of the gap, {', '.join(parts)} ({re.sub(r' [0-9]{4}', '', scoring.method)} "
-        f"{percentage(scoring.level)})."
+        f"{arm_name(arm)} {reached(arm, result.metric)}{rate}: with the true dynamics, and plans "
+        f"rated as the model rates them. Of the gap, {', '.join(parts)} "
+        f"({re.sub(r' [0-9]{4}', '', scoring.method)} {percentage(scoring.level)})."
     )
-
-
-def resolve_hint(result: GateResult) -> str:
-    """Say how many more episodes would resolve an INCONCLUSIVE gate at these rates.
-
-    On new starts: whoever adds to the same ones until they tell the arms apart is told so by chance
-    more often than the level says.
-    """
-    episodes = result.learned.episodes
-    option = "episodes" if result.stop == "fixed" else "max-episodes"
-    if result.chance_verdict not in (None, Verdict.MODEL_BOTTLENECK) and not _is_strong(result):
-        return (
-            "resolve: even the true dynamics are not told from random actions; mend the gate "
-            "before it is given more episodes"
-        )
-    if result.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
-        return (
-            f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
-            f"alike -> --cpg-{option}=50"
-        )
-    wanted = "prove the margin" if result.margin is not None else "tell them apart"
-    of_success = result.metric == "success"
-    if result.margin is None and (result.gap if of_success else result.interval.estimate) == 0:
-        equal, unit = ("rates", "0.1") if of_success else ("mean returns", "5, in units of return")
-        return (
-            f"resolve: the {equal} are equal, so there is no gap to find; margin= (such as {unit}) "
-            f"asks for proof that the model loses less than that"
-        )
-    if result.stop == "anytime" and result.margin is not None:
-        return f"resolve: a larger --cpg-{option}, or a rule that looks less often, may {wanted}"
-    most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
-    needed, bounded = _episodes_needed(result), episodes_to_bound_oracle(result)
-    if needed is None or bounded is None or max(needed, bounded) > most:
-        return f"resolve: at these rates no {most} episodes per arm would {wanted}"
-    more = max(needed - episodes, bounded - episodes, 1)
-    return (
-        f"resolve: about {more} more episode{'s'[: more != 1]} per arm at these rates -> "
-        f"--cpg-{option}={episodes + more} --cpg-seed={result.seed + 1}"
-    )
-
-
-def _episodes_needed(result: GateResult) -> int | None:
-    """Return the episodes per arm at which what was observed would be enough."""
-    level, margin = result.interval.level, result.margin
-    if result.metric == "return":
-        return _starts_needed(result)
-    if margin is not None and result.gap >= margin:
-        margin = None
-    if result.stop == "anytime":
-        return anytime_episodes_to_resolve(
-            oracle_only=result.pairs.oracle_only,
-            learned_only=result.pairs.learned_only,
-            episodes=result.learned.episodes,
-            level=level,
-            limit=_MOST_EPISODES,
-        )
-    # It hardly changes with the number of episodes.
-    level = level_of_last_look(result)
-    if result.method != "agresti-caffo":
-        pairs, method = asdict(result.pairs), result.method
-        if margin is None:
-            return paired_episodes_to_resolve(
-                **pairs, method=method, level=level, limit=_MOST_EPISODES
-            )
-        return paired_episodes_to_prove_margin(
-            **pairs, margin=margin, method=method, level=level, limit=_MOST_EPISODES
-        )
-    oracle, learned = result.oracle, result.learned
-    counts = (
-        oracle.success_count,
-        oracle.episodes,
-        learned.success_count,
-        learned.episodes,
-    )
-    if margin is None:
-        return episodes_to_resolve(*counts, level=level, limit=_MOST_EPISODES)
-    return episodes_to_prove_margin(*counts, margin=margin, level=level, limit=_MOST_EPISODES)
-
-
-def _starts_needed(result: GateResult) -> int | None:
-    """Return at how many starts an interval of returns would be narrow enough, as 1 / sqrt(n)."""
-    interval, margin = result.interval, result.margin
-    goal = abs(interval.estimate)
-    if margin is not None and interval.estimate < margin:
-        goal = margin - interval.estimate
-    half = (interval.high - interval.low) / 2
-    needed = result.learned.episodes * (half / goal) ** 2 if goal else math.inf
-    return math.ceil(needed) if needed <= _MOST_EPISODES else None
 
 
 def _meaning_of_blindness(result: GateResult) -> str:
     """Say what random actions did, and what would make a gate that fails them."""
     what = _BLIND_RETURNS if result.metric == "return" else _BLIND
-    mend = _MEND_TASK if _is_strong(result) else _MEND
-    needed = _episodes_to_see(result)
+    mend = _MEND_TASK if is_strong(result) else _MEND
+    needed = episodes_to_see(result)
     if needed is not None:
         option = "episodes" if result.stop == "fixed" else "max-episodes"
         mend += _MEND_SIZE.format(needed=needed, option=option, seed=result.seed + 1)
     return (what + mend).format(**_numbers(result))
 
 
-def _how_to_accept(max_verdict: Verdict) -> str:
+def _how_to_accept(accepts: Verdict) -> str:
     """Return what a test writes that accepts a gate at fault; empty where it does already."""
-    is_accepted = max_verdict.severity >= Verdict.PLANNER_BOTTLENECK.severity
+    is_accepted = accepts.severity >= Verdict.PLANNER_BOTTLENECK.severity
     return "" if is_accepted else _ACCEPT_BLIND
-
-
-def _is_strong(result: GateResult) -> bool:
-    """Say whether the oracle solves half of the starts; of returns nobody knows what is much."""
-    oracle = result.oracle
-    return result.metric == "success" and 2 * oracle.success_count >= oracle.episodes
-
-
-def _episodes_to_see(result: GateResult) -> int | None:
-    """Return the episodes per arm that tell a strong oracle from chance at these rates.
-
-    None where they are no cure: what is to be mended of a weak oracle is its planner.
-    """
-    beside = replace(result, learned=result.chance, margin=None)
-    is_open = result.margin is None or result.chance_verdict is Verdict.INCONCLUSIVE
-    if not is_open or not _is_strong(result) or beside.gap <= 0:
-        return None
-    # If these rates were true, half of the runs of the size returned would still be blind, and one
-    # in five of twice that: ((1.96 + 0.84) / 1.96)^2 is 2.04.
-    needed = 2 * (_episodes_needed(beside) or _MOST_EPISODES)
-    most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
-    return needed if needed <= most else None
 
 
 def _meaning(result: GateResult) -> str:
@@ -282,18 +151,6 @@ _MEANING_OF_AA = (
     "This is an A/A check: the true dynamics ran in both arms, and no model was judged. A gap "
     "would be of the gate's own making."
 )
-_DRIFT = {
-    False: (
-        "The model on this branch loses starts that the accepted one solves, more than chance "
-        "explains. If that is what you want, accept it where the baseline is kept: run pytest "
-        "--cpg-update-baseline there and commit the file."
-    ),
-    True: (
-        "The accepted result was measured under another design, so nothing can be said about "
-        "drift. Accept a result of the new design: run pytest --cpg-update-baseline and commit "
-        "the file."
-    ),
-}
 _MEND = (
     "Fix the gate: look farther ahead (horizon, now {horizon}), use a stronger planner "
     '(planner="preset" for a built-in task, "icem", or more candidates), give more steps '

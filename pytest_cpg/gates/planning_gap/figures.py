@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.card import Bound, Effect, Figure, Trend
 from pytest_cpg.gates.diagnosis import Profile
-from pytest_cpg.gates.notation import arm_name, gap_text
 from pytest_cpg.gates.planning_gap.accepted import DesignKey
+from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Interval
 

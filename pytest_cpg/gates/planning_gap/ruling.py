@@ -6,16 +6,17 @@ from typing import NamedTuple
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.card import Ruling, Severity
 from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.notation import reached, short_name
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.stats import (
     Interval,
-    Ruling,
     Verdict,
     rule_on_gap,
     rule_on_returns,
-    wilson_episodes_above,
 )
+from pytest_cpg.stats import Ruling as ArmRuling
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -25,7 +26,7 @@ class Ruled(NamedTuple):
     """A verdict on one arm beside the oracle, and the interval of the gap that it rests on."""
 
     interval: Interval
-    ruling: Ruling
+    ruling: ArmRuling
 
 
 def rule_on_arm(design: Design, criteria: Criteria, number: int, oracle: Arm, arm: Arm) -> Ruled:
@@ -50,6 +51,37 @@ def is_settled(ruled: Ruled, criteria: Criteria) -> bool:
     if criteria.margin is not None:
         proven.add(Verdict.MODEL_AS_GOOD_AS_ORACLE)
     return ruled.ruling.verdict in proven
+
+
+def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
+    """Return what a result says to a test that accepts no verdict worse than this one."""
+    reason = failure_reason(result, accepts)
+    brief = f"> max {short_name(accepts)}"
+    if reason in result.faults:
+        brief = "arms differ" if result.is_aa else "model fault"
+    elif result.is_oracle_too_weak:
+        brief = "weak oracle"
+    elif blindness(result, accepts):
+        brief = "blind gate"
+    check = "A/A check" if result.is_aa else ""
+    return Ruling(
+        label=result.label,
+        severity=_severity(result, accepts),
+        reason=reason,
+        brief=brief,
+        doubt=doubt(result),
+        check="smoke test" if result.is_smoke else check,
+    )
+
+
+def _severity(result: GateResult, accepts: Verdict) -> Severity:
+    if result.faults:
+        return Severity.BROKEN
+    if result.is_smoke:
+        return Severity.GOOD
+    if result.is_oracle_too_weak or blindness(result, accepts):
+        return Severity.BLIND
+    return Severity.GOOD if result.is_aa else Severity(result.verdict.severity)
 
 
 def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
@@ -89,19 +121,8 @@ def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
         return None
     return (
         f"blind gate: acting at random would have passed this gate (chance "
-        f"{_reached(result.chance, result)}, oracle {_reached(result.oracle, result)})"
+        f"{reached(result.chance, result.metric)}, oracle {reached(result.oracle, result.metric)})"
     )
-
-
-def episodes_to_bound_oracle(result: GateResult) -> int | None:
-    """Return the fewest episodes that show, at its rate, that the oracle solves more than a margin.
-
-    None where its rate does not; 0 where nothing hangs on it.
-    """
-    oracle, margin = result.oracle, result.margin
-    if margin is None or result.metric == "return" or result.gap >= margin:
-        return 0
-    return wilson_episodes_above(margin, rate=oracle.success_rate, level=result.interval.level)
 
 
 def doubt(result: GateResult) -> str | None:
@@ -113,9 +134,3 @@ def doubt(result: GateResult) -> str | None:
         if note not in result.reuse:
             return note
     return f"judged by {result.evidence}" if result.is_weak else None
-
-
-def _reached(arm: Arm, result: GateResult) -> str:
-    if result.metric == "return":
-        return f"{arm.returns.mean():.4g} a start"
-    return f"{arm.success_count}/{arm.episodes}"

@@ -1,0 +1,199 @@
+"""Card of a planning gap: all that any report shows of one."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.card import Bound, Card, Remark, Row, Table
+from pytest_cpg.gates.notation import number, percentage
+from pytest_cpg.gates.planning_gap.cause import cause_of
+from pytest_cpg.gates.planning_gap.explanation import beside_meaning, loss_split, meaning
+from pytest_cpg.gates.planning_gap.facts import facts_of
+from pytest_cpg.gates.planning_gap.figures import design, effect, figures, trends
+from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
+from pytest_cpg.gates.planning_gap.notation import (
+    arm_name,
+    bracket,
+    gap_text,
+    label,
+    recovery_text,
+)
+from pytest_cpg.gates.planning_gap.resolving import resolve_hint
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.ruling import blindness
+from pytest_cpg.gates.planning_gap.stopping import gap_interval
+from pytest_cpg.stats import Interval, Verdict
+
+# The options' defaults, which need not be typed; a test holds them to settings.py.
+USUAL_LEVEL, USUAL_TOLERANCE = 0.95, 0.05
+_WEAK = "~"
+
+
+def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
+    """Return the card of a result.
+
+    Parameters
+    ----------
+    accepts : Verdict
+        The worst verdict that its test accepts.
+    model : str
+        What the learned arm was; may be empty.
+    """
+    raw = f"{_WEAK} by raw rates: a difference of twice the tolerance is not ruled out"
+    return Card(
+        headline=f"gap {gap_text(result)}",
+        size=f"n={result.learned.episodes}/arm",
+        verdict=label(result),
+        mark=_WEAK * result.is_weak,
+        cells={
+            "oracle": _cell(result.oracle, result.metric),
+            "learned": _cell(result.learned, result.metric),
+            "gap": number(result.interval.estimate, result.metric),
+            f"{percentage(result.interval.level)} CI": bracket(result),
+            "n": str(result.learned.episodes),
+        },
+        table=_table(result),
+        facts=facts_of(result, model),
+        meaning=tuple(meaning(result, accepts)),
+        paragraphs=tuple(beside_meaning(result, accepts)),
+        cause=None if result.diagnosis is None else cause_of(result.diagnosis),
+        effect=effect(result),
+        figures=figures(result),
+        trends=trends(result),
+        design=design(result),
+        remarks=tuple(_remarks(result, accepts)),
+        footnotes=(raw,) * result.is_weak,
+        drop=surely_failed_drop(result, accepts),
+        rerun=_rerun(result),
+        numbers=_measured(result),
+    )
+
+
+def _cell(arm: Arm, metric: str) -> str:
+    return f"{arm.returns.mean():.4g}" if metric == "return" else f"{arm.success_rate:.2f}"
+
+
+def _table(result: GateResult) -> Table:
+    return Table(
+        name="arm",
+        columns=("success", "rate", f"{percentage(result.level)} CI"),
+        rows=tuple(map(_row, result.arms)),
+        below=tuple(_below(result)),
+    )
+
+
+def _row(arm: Arm) -> Row:
+    interval = arm.interval
+    return Row(
+        name=arm_name(arm),
+        cells=(
+            f"{arm.success_count}/{arm.episodes}",
+            f"{arm.success_rate:.2f}",
+            f"[{interval.low:.2f}, {interval.high:.2f}]",
+        ),
+        bound=Bound(estimate=interval.estimate, low=interval.low, high=interval.high),
+    )
+
+
+def _below(result: GateResult) -> list[tuple[str, str]]:
+    """Return the gap with the interval that judges it, and what stands beside it."""
+    judged, beside = result.interval, result.paired_interval
+    agresti_caffo = gap_interval("agresti-caffo", result.oracle, result.learned, level=beside.level)
+    percent = percentage(judged.level)
+    if result.metric == "return":
+        return [
+            ("gap", f"{result.gap:+.2f}  in success (paired {percent}: {_ends(beside)})"),
+            (
+                "",
+                f"{judged.estimate:+.4g}  in mean return ({_method(judged)} {percent}: "
+                f"{judged.low:+.4g} .. {judged.high:+.4g})",
+            ),
+        ]
+    lead = f"{result.gap:+.2f}  ({_method(judged)} {percent}: {_ends(judged)}"
+    if judged.method == agresti_caffo.method:
+        return [("gap", f"{lead}; paired {_ends(beside)})")]
+    other = f"Agresti-Caffo {_ends(agresti_caffo)}{', blind to the looks' * bool(result.looks)})"
+    return [("gap", f"{lead};"), ("", f"      {other}")]
+
+
+def _ends(interval: Interval) -> str:
+    return f"{interval.low:+.2f} .. {interval.high:+.2f}"
+
+
+def _method(interval: Interval) -> str:
+    """Return a method's name without its year."""
+    return re.sub(r" \d{4}", "", interval.method)
+
+
+def _remarks(result: GateResult, accepts: Verdict) -> list[Remark]:
+    """Return what is said below a gate's line."""
+    said = [f"perturbation {recovery_text(result)}"] * bool(result.perturbation)
+    said += [f"note: {note}" for note in result.notes]
+    said += ["A/A check: the oracle in both arms, and no model judged"] * result.is_aa
+    said += filter(None, [loss_split(result)])
+    episodes, farther = result.learned.episodes, result.chance.episodes
+    if result.looks and result.max_episodes and episodes < result.max_episodes:
+        others = f"; oracle and chance ran {farther} until theirs was" * (farther > episodes)
+        said.append(
+            f"stopped after {episodes} of {result.max_episodes} episodes per arm: the verdict was "
+            f"settled{others}"
+        )
+    blind = blindness(result, accepts)
+    if blind is not None:
+        said.append(blind)
+    elif result.label == Verdict.INCONCLUSIVE:
+        said.append(resolve_hint(result))
+    remarks = [Remark(text=text) for text in said]
+    if not result.is_smoke:
+        chance = f"chance solved {result.chance.success_count}/{result.chance.episodes}"
+        remarks += [
+            Remark(text=text, detail=1) for text in (chance, f"judged by {result.evidence}")
+        ]
+    return remarks
+
+
+def _rerun(result: GateResult) -> dict[str, str | float]:
+    """Return the options that repeat this gate with the same seed and episodes."""
+    options: dict[str, str | float] = {"seed": result.seed}
+    if result.is_smoke:
+        options["quick"] = True
+    else:
+        limit = "episodes" if result.stop == "fixed" else "max_episodes"
+        options[limit] = result.max_episodes or result.learned.episodes
+    if result.stop != "fixed":
+        options["stop"] = result.stop
+    elif result.metric == "success" and (result.method != "agresti-caffo" or result.margin):
+        options["interval"] = result.method
+    # A gate that stops early has more of its own accord, and refuses to be told of them.
+    if result.stop == "fixed" and result.oracle.episodes > result.learned.episodes:
+        options["oracle_episodes"] = result.oracle.episodes
+    if result.level != USUAL_LEVEL:
+        options["confidence"] = result.level
+    if result.tolerance != USUAL_TOLERANCE:
+        options["tolerance"] = result.tolerance
+    if result.family_size > 1:
+        options |= {"correction": "holm", "family_size": result.family_size}
+    return options
+
+
+def _measured(result: GateResult) -> dict[str, str | float]:
+    numbers: dict[str, str | float | None] = {
+        "gap": result.interval.estimate,
+        "low": result.interval.low,
+        "high": result.interval.high,
+        "level": result.interval.level,
+        "metric": result.metric,
+        "oracle_rate": result.oracle.success_rate,
+        "learned_rate": result.learned.success_rate,
+        "chance_rate": result.chance.success_rate,
+        "chance_verdict": result.chance_verdict and result.chance_verdict.value,
+        "rescored_rate": None if result.rescored is None else result.rescored.success_rate,
+        "episodes": result.learned.episodes,
+        "stop": result.stop,
+        "seed": result.seed,
+        "task": result.task,
+        "planner": result.planner,
+        "perturbation": result.perturbation or None,
+    }
+    return {name: value for name, value in numbers.items() if value is not None}

@@ -1,0 +1,167 @@
+"""Facts: what a reader may look up of a planning gap, each under a name of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.planning_gap.notation import WEIGHT_DIGITS, arm_name, recovery_text
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
+from pytest_cpg.stats import detectable_gap, smallest_detectable_gap
+
+# More looks than this are not worth their lines: the last one decided.
+_MOST_LOOKS = 8
+_MOST_LOST = 40
+
+
+def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]:
+    """Return names and texts, none of them empty.
+
+    Parameters
+    ----------
+    model : str
+        What the learned arm was; may be empty.
+    """
+    pairs = result.pairs
+    facts = (
+        (
+            "same starts",
+            f"both {pairs.both} | oracle only {pairs.oracle_only} | "
+            f"learned only {pairs.learned_only} | neither {pairs.neither}",
+        ),
+        ("perturbation", recovery_text(result)),
+        ("judged by", result.evidence),
+        ("margin", _margin(result)),
+        ("looks", _looks(result)),
+        ("steps", _steps(result)),
+        ("returns", _returns(result)),
+        ("normalised", _normalised(result)),
+        ("power", _power(result)),
+        ("confidence", _confidence(result.learned)),
+        ("lost", _lost(result.lost_episodes)),
+        ("task", _task(result)),
+        ("planner", result.planner),
+        ("swapped", (", ".join(result.swapped) or "nothing") + (f" ({model})" if model else "")),
+        ("weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"),
+        ("device", result.device),
+        ("recipe", result.group),
+        ("family", f"{result.family_size} gates" if result.family_size > 1 else ""),
+        ("stored arms", "; ".join(one for one in result.reuse if one not in result.notes)),
+        ("cost", _cost(result)),
+        ("versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())),
+    )
+    return tuple((name, text) for name, text in facts if text)
+
+
+def _margin(result: GateResult) -> str:
+    if result.margin is None:
+        return ""
+    return f"{result.margin:g}{' in mean return' * (result.metric == 'return')}"
+
+
+def _looks(result: GateResult) -> str:
+    """Return what was found at each look, the boundary there, and what stopping saved."""
+    if not result.looks:
+        return ""
+    what = "won" if result.stop == "anytime" else "z"
+    shown = result.looks if len(result.looks) <= _MOST_LOOKS else result.looks[-1:]
+    looks = " | ".join(
+        f"at {look.episodes}: {what} {look.statistic:.2f}, boundary {look.boundary:.2f}"
+        for look in shown
+    )
+    most, done = result.max_episodes or 0, result.learned.episodes
+    saved = f"; {100 * (most - done) / most:.0f} % of {most} saved" if done < most else ""
+    return f"{looks}{saved}"
+
+
+def _steps(result: GateResult) -> str:
+    means = ((arm.name, arm.mean_steps_to_success) for arm in (result.oracle, result.learned))
+    return "to success, mean: " + ", ".join(
+        f"{name} {'none' if mean is None else f'{mean:.0f}'}" for name, mean in means
+    )
+
+
+def _returns(result: GateResult) -> str:
+    """Return mean returns and their gap; nothing for one episode."""
+    interval = result.return_interval
+    if interval is None:
+        return ""
+    means = ", ".join(f"{arm_name(arm)} {arm.returns.mean():.4g}" for arm in result.arms)
+    text = (
+        f"mean: {means}; gap {interval.estimate:+.4g} [{interval.low:+.4g}, {interval.high:+.4g}]"
+    )
+    normalised = result.normalised_return_interval if result.metric == "return" else None
+    if normalised is None:
+        return text
+    return (
+        f"{text}; / (oracle - chance) = {normalised.estimate:+.2f} "
+        f"[{normalised.low:+.2f}, {normalised.high:+.2f}]"
+    )
+
+
+def _normalised(result: GateResult) -> str:
+    if result.normalised_gap is None or result.metric == "return":
+        return ""
+    return f"gap / (oracle - chance) = {result.normalised_gap:+.2f}"
+
+
+def _power(result: GateResult) -> str:
+    """Say what a gate of this size could have found, and how surely."""
+    oracle, episodes = result.oracle, result.learned.episodes
+    of, level = f"{oracle.success_count}/{oracle.episodes}", level_of_last_look(result)
+    if result.metric == "return" or result.stop != "fixed":
+        return ""
+    drop = smallest_detectable_gap(
+        oracle.success_count,
+        oracle.episodes,
+        level=level,
+        learned_episodes=episodes,
+        method=result.method,
+    )
+    if drop is None:
+        return f"no drop from {of} could be flagged"
+    sure = detectable_gap(
+        oracle.success_rate,
+        episodes,
+        oracle_episodes=oracle.episodes,
+        method=result.method,
+        level=level,
+    )
+    text = f"smallest drop this gate could flag from {of}: {drop:.2f}"
+    return text if sure is None else f"{text}; found 4 times in 5 from {sure:.2f}"
+
+
+def _confidence(arm: Arm) -> str:
+    """Say how well the planner's confidences tell its failures, if it reports any."""
+    risk = arm.selective_risk
+    if risk is None:
+        return ""
+    return (
+        f"area under the risk-coverage curve {risk.aurc:.3f}; {risk.base_rate:.3f} if it knew "
+        f"nothing, {risk.aurc - risk.excess:.3f} if it knew all"
+    )
+
+
+def _lost(episodes: Sequence[int]) -> str:
+    if not episodes:
+        return ""
+    shown = " ".join(str(episode) for episode in episodes[:_MOST_LOST])
+    more = len(episodes) - _MOST_LOST
+    return f"episodes {shown}{f' and {more} more' if more > 0 else ''}"
+
+
+def _task(result: GateResult) -> str:
+    skipped = result.starts_skipped
+    replaced = f"; {skipped} solved already, replaced" if skipped else ""
+    return (
+        f"{result.task}, {result.budget} steps of {result.control_period:g} s, "
+        f"starts {result.starts}, seed {result.seed}{replaced}"
+    )
+
+
+def _cost(result: GateResult) -> str:
+    return "per decision, median: " + ", ".join(
+        f"{arm.name} {arm.latency_ms.median:.2f} ms, {arm.rollout_steps:.0f} model steps"
+        for arm in (result.oracle, result.learned)
+    )

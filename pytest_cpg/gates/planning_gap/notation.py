@@ -1,0 +1,65 @@
+"""Notation: how a planning gap, its verdict and its arms are written in every report."""
+
+from __future__ import annotations
+
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.notation import number
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.stats import Verdict
+
+# Of a hash, enough to tell any two checkpoints apart.
+WEIGHT_DIGITS = 16
+_SHORT = {
+    Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
+    Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
+}
+
+
+def gap_text(result: GateResult) -> str:
+    """Return the judged gap and its interval, as they are printed everywhere."""
+    return f"{number(result.interval.estimate, result.metric)} {bracket(result)}"
+
+
+def bracket(result: GateResult) -> str:
+    """Return the interval of the judged gap."""
+    interval, metric = result.interval, result.metric
+    return f"[{number(interval.low, metric)},{number(interval.high, metric)}]"
+
+
+def short_name(verdict: Verdict) -> str:
+    """Return a verdict in at most 19 columns, for tables."""
+    return _SHORT.get(verdict, verdict.value)
+
+
+def label(result: GateResult) -> str:
+    """Return a result's verdict in at most 19 columns, or that there is none to have."""
+    return short_name(result.verdict) if result.label == result.verdict else result.label
+
+
+def arm_name(arm: Arm) -> str:
+    """Return what an arm is called for readers."""
+    return "oracle+score" if arm.name == "rescored" else arm.name
+
+
+def reached(arm: Arm, metric: str) -> str:
+    """Return what an arm earned a start, or how many of its starts it solved."""
+    if metric == "return":
+        return f"{arm.returns.mean():.4g} a start"
+    return f"{arm.success_count}/{arm.episodes}"
+
+
+def recovery_text(result: GateResult) -> str:
+    """Return what went wrong and how each arm recovered from it; empty where nothing did."""
+    if not result.perturbation:
+        return ""
+    return f"{result.perturbation}: recovered {', '.join(map(_recovered, result.arms))}"
+
+
+def _recovered(arm: Arm) -> str:
+    interval = arm.recovery
+    if arm.perturbed is None or interval is None:
+        return f"{arm_name(arm)} 0/0"
+    count = int((arm.successes & arm.perturbed).sum())
+    return (
+        f"{arm_name(arm)} {count}/{arm.perturbed.sum()} [{interval.low:.2f}, {interval.high:.2f}]"
+    )

@@ -1,0 +1,145 @@
+"""Resolving: how many more episodes would settle what a gate left open."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
+from pytest_cpg.stats import (
+    FEWEST_EPISODES_TO_CALL_ALIKE,
+    Verdict,
+    anytime_episodes_to_resolve,
+    episodes_to_prove_margin,
+    episodes_to_resolve,
+    paired_episodes_to_prove_margin,
+    paired_episodes_to_resolve,
+    wilson_episodes_above,
+)
+
+# Nobody runs more.
+_MOST_EPISODES = 10_000
+# The most that marker.py lets a sequential gate have.
+_MOST_SEQUENTIAL = 1000
+
+
+def resolve_hint(result: GateResult) -> str:
+    """Say how many more episodes would resolve an INCONCLUSIVE gate at these rates.
+
+    On new starts: whoever adds to the same ones until they tell the arms apart is told so by chance
+    more often than the level says.
+    """
+    episodes = result.learned.episodes
+    option = "episodes" if result.stop == "fixed" else "max-episodes"
+    if result.chance_verdict not in (None, Verdict.MODEL_BOTTLENECK) and not is_strong(result):
+        return (
+            "resolve: even the true dynamics are not told from random actions; mend the gate "
+            "before it is given more episodes"
+        )
+    if result.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
+        return (
+            f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
+            f"alike -> --cpg-{option}=50"
+        )
+    wanted = "prove the margin" if result.margin is not None else "tell them apart"
+    of_success = result.metric == "success"
+    if result.margin is None and (result.gap if of_success else result.interval.estimate) == 0:
+        equal, unit = ("rates", "0.1") if of_success else ("mean returns", "5, in units of return")
+        return (
+            f"resolve: the {equal} are equal, so there is no gap to find; margin= (such as {unit}) "
+            f"asks for proof that the model loses less than that"
+        )
+    if result.stop == "anytime" and result.margin is not None:
+        return f"resolve: a larger --cpg-{option}, or a rule that looks less often, may {wanted}"
+    most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
+    needed, bounded = _episodes_needed(result), _episodes_to_bound_oracle(result)
+    if needed is None or bounded is None or max(needed, bounded) > most:
+        return f"resolve: at these rates no {most} episodes per arm would {wanted}"
+    more = max(needed - episodes, bounded - episodes, 1)
+    return (
+        f"resolve: about {more} more episode{'s'[: more != 1]} per arm at these rates -> "
+        f"--cpg-{option}={episodes + more} --cpg-seed={result.seed + 1}"
+    )
+
+
+def is_strong(result: GateResult) -> bool:
+    """Say whether the oracle solves half of the starts; of returns nobody knows what is much."""
+    oracle = result.oracle
+    return result.metric == "success" and 2 * oracle.success_count >= oracle.episodes
+
+
+def episodes_to_see(result: GateResult) -> int | None:
+    """Return the episodes per arm that tell a strong oracle from chance at these rates.
+
+    None where they are no cure: what is to be mended of a weak oracle is its planner.
+    """
+    beside = replace(result, learned=result.chance, margin=None)
+    is_open = result.margin is None or result.chance_verdict is Verdict.INCONCLUSIVE
+    if not is_open or not is_strong(result) or beside.gap <= 0:
+        return None
+    # If these rates were true, half of the runs of the size returned would still be blind, and one
+    # in five of twice that: ((1.96 + 0.84) / 1.96)^2 is 2.04.
+    needed = 2 * (_episodes_needed(beside) or _MOST_EPISODES)
+    most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
+    return needed if needed <= most else None
+
+
+def _episodes_needed(result: GateResult) -> int | None:
+    """Return the episodes per arm at which what was observed would be enough."""
+    level, margin = result.interval.level, result.margin
+    if result.metric == "return":
+        return _starts_needed(result)
+    if margin is not None and result.gap >= margin:
+        margin = None
+    if result.stop == "anytime":
+        return anytime_episodes_to_resolve(
+            oracle_only=result.pairs.oracle_only,
+            learned_only=result.pairs.learned_only,
+            episodes=result.learned.episodes,
+            level=level,
+            limit=_MOST_EPISODES,
+        )
+    # It hardly changes with the number of episodes.
+    level = level_of_last_look(result)
+    if result.method != "agresti-caffo":
+        pairs, method = asdict(result.pairs), result.method
+        if margin is None:
+            return paired_episodes_to_resolve(
+                **pairs, method=method, level=level, limit=_MOST_EPISODES
+            )
+        return paired_episodes_to_prove_margin(
+            **pairs, margin=margin, method=method, level=level, limit=_MOST_EPISODES
+        )
+    oracle, learned = result.oracle, result.learned
+    counts = (
+        oracle.success_count,
+        oracle.episodes,
+        learned.success_count,
+        learned.episodes,
+    )
+    if margin is None:
+        return episodes_to_resolve(*counts, level=level, limit=_MOST_EPISODES)
+    return episodes_to_prove_margin(*counts, margin=margin, level=level, limit=_MOST_EPISODES)
+
+
+def _episodes_to_bound_oracle(result: GateResult) -> int | None:
+    """Return the fewest episodes that show, at its rate, that the oracle solves more than a margin.
+
+    None where its rate does not; 0 where nothing hangs on it.
+    """
+    oracle, margin = result.oracle, result.margin
+    if margin is None or result.metric == "return" or result.gap >= margin:
+        return 0
+    return wilson_episodes_above(margin, rate=oracle.success_rate, level=result.interval.level)
+
+
+def _starts_needed(result: GateResult) -> int | None:
+    """Return at how many starts an interval of returns would be narrow enough, as 1 / sqrt(n)."""
+    interval, margin = result.interval, result.margin
+    goal = abs(interval.estimate)
+    if margin is not None and interval.estimate < margin:
+        goal = margin - interval.estimate
+    half = (interval.high - interval.low) / 2
+    needed = result.learned.episodes * (half / goal) ** 2 if goal else math.inf
+    return math.ceil(needed) if needed <= _MOST_EPISODES else None
