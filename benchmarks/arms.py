@@ -12,7 +12,8 @@ from mujoco.rollout import Rollout
 
 from benchmarks.row import Row, cpu_seconds
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.control.formula_task import ControlTask, acrobot_swingup
@@ -36,10 +37,11 @@ def _run(task: ControlTask, model: object) -> tuple[Arm, float]:
     actions = task.actions.sample([rng], (8,))[0]
     bound = bind(model, task, probe_states=starts.states[:8], probe_actions=actions)
     planner = RandomShooting(candidates=CANDIDATES, horizon=HORIZON)
+    design = Design(task=task, planner=planner, episodes=EPISODES, seed=0)
     arms = []
     with inference(model):
         seconds = cpu_seconds(
-            lambda: arms.append(run_arm("oracle", task, planner, bound, starts, seed=0, level=0.95))
+            lambda: arms.append(ArmRun("oracle", design, bound, starts).advance(EPISODES))
         )
     return arms[0], seconds
 

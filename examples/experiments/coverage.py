@@ -6,8 +6,10 @@ succeeds near 2.
 
 import numpy as np
 
-from pytest_cpg.episodes.arm_run import ArmRun, episode_stream
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.streams import episode_stream
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions
@@ -52,7 +54,8 @@ def visited(task, starts):
         heights.append(upright(task, task.observe(run.states[episodes])))
 
     planner = RandomShooting(ties="published")
-    run = ArmRun("oracle", task, planner, oracle, starts, seed=0, level=0.95, on_step=look)
+    design = Design(task=task, planner=planner, episodes=EPISODES, seed=0)
+    run = ArmRun("oracle", design, oracle, starts, on_step=look)
     run.advance(EPISODES)
     return np.concatenate(heights)
 

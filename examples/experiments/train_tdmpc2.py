@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks import TASKS
@@ -190,13 +191,15 @@ def planned_episodes(task, count, candidates):
 
     run = ArmRun(
         "oracle",
-        task,
-        RandomShooting(candidates=candidates),
+        Design(
+            task=task,
+            planner=RandomShooting(candidates=candidates),
+            episodes=count,
+            seed=SEED,
+            metric="return",
+        ),
         oracle,
         starts,
-        seed=SEED,
-        level=0.95,
-        to_the_end=True,
         on_step=look,
     )
     run.advance(count)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import IntArray, Planner, Task
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.perturbations import Perturbation
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.stored_arm import COUNTS, OUTCOMES, StoredArm
 from pytest_cpg.machine.files import check_unpacked_size, replace_file
 from pytest_cpg.machine.processors import kernels
@@ -49,18 +49,7 @@ class _UnkeyedError(Exception):
     """Something whose definition is not known; the message says what, in one clause."""
 
 
-def arm_key(
-    *,
-    arm: str,
-    task: Task,
-    planner: Planner,
-    model: Any,
-    seed: int,
-    starts: str,
-    to_the_end: bool,
-    perturbation: Perturbation | None = None,
-    by_content: bool = False,
-) -> str | None:
+def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) -> str | None:
     """Return 64 hexadecimal digits that tell apart arms whose episodes may differ.
 
     What defines the package's own tasks and planners is their source and their fields. Those of
@@ -69,25 +58,24 @@ def arm_key(
     `why_not_kept` says what. The number of episodes is not in the key, and where they start is
     not: stored arms know that.
 
-    Parameters are those of `Design` and `ArmRun`; ``model`` is what the planner imagines with, not
-    yet bound. `Chance` asks none, and its key does not depend on it. With ``by_content`` a model
-    without a key is told from others by its `fingerprint`.
+    Parameters are those of `ArmRun`; ``model`` is not yet bound. `Chance` asks none, and its key
+    does not depend on it. With ``by_content`` a model without a key is told from others by its
+    `fingerprint`.
     """
     try:
-        values = _components(task, planner, model, by_content=by_content)
+        values = _components(design.task, design.planner, model, by_content=by_content)
     except _UnkeyedError:
         return None
-    values.update(arm=arm, seed=int(seed), starts=starts, to_the_end=bool(to_the_end))
-    values.update(perturbation="none" if perturbation is None else perturbation.name)
+    perturbation = "none" if design.perturbation is None else design.perturbation.name
+    values.update(arm=name, seed=int(design.seed), starts=design.starts, metric=design.metric)
+    values.update(perturbation=perturbation)
     return _digest({**values, "schema": SCHEMA, "environment": _environment()})
 
 
-def why_not_kept(
-    *, task: Task, planner: Planner, model: Any, by_content: bool = False
-) -> str | None:
+def why_not_kept(design: Design, model: Any, *, by_content: bool = False) -> str | None:
     """Say in one clause why such an arm has no key; None when it has one."""
     try:
-        _components(task, planner, model, by_content=by_content)
+        _components(design.task, design.planner, model, by_content=by_content)
     except _UnkeyedError as error:
         return str(error)
     return None

@@ -24,13 +24,12 @@ from pytest_cpg.contracts import (
     IntArray,
     Planner,
     Plans,
-    Task,
     TaskError,
 )
 from pytest_cpg.episodes.arm import Arm, Latency
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.imagination import ArmModel, Imagination
-from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.episodes.streams import episode_stream, set_words, words_of
@@ -67,15 +66,14 @@ class ArmRun:
     ----------
     name : str
         Printed in reports and errors: ``"oracle"``, ``"learned"`` or ``"chance"``.
+    design : Design
+        Its number of episodes says nothing here. With ``metric="return"`` an episode goes on after
+        a success until the budget is spent.
     model : ArmModel
         What the planner imagines with; it may bring a planner of its own. Real steps are always
         the task's own.
     starts : Starts
         As many as the arm may have.
-    to_the_end : bool
-        Go on after a success until the budget is spent, for returns of whole episodes.
-    perturbation : Perturbation, optional
-        What goes wrong in real steps; no model is told.
     progress : callable, optional
         Told after each round how many episodes are done, and of how many wanted by then.
     on_step : callable, optional
@@ -87,24 +85,19 @@ class ArmRun:
     def __init__(
         self,
         name: str,
-        task: Task,
-        planner: Planner,
+        design: Design,
         model: ArmModel,
         starts: Starts,
         *,
-        seed: int,
-        level: float,
-        to_the_end: bool = False,
-        perturbation: Perturbation | None = None,
         progress: Progress | None = None,
         on_step: StepObserver | None = None,
         on_plan: PlanObserver | None = None,
     ) -> None:
-        count = len(starts.episodes)
+        count, task, seed = len(starts.episodes), design.task, design.seed
         self._name, self._task = name, task
-        self._episodes, self._level = starts.episodes, level
+        self._episodes, self._level = starts.episodes, design.level
         self._least_return: float | None = getattr(task, "least_return", None)
-        self._to_the_end = to_the_end or self._least_return is not None
+        self._to_the_end = design.metric == "return" or self._least_return is not None
         self._progress = progress
         self._on_step, self._on_plan = on_step, on_plan
         self._starts, self._states = starts.states, starts.states.copy()
@@ -114,9 +107,9 @@ class ArmRun:
         # Memory is taken only for what is written.
         self._actions = np.zeros((count, int(task.budget), task.actions.size))
         self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
-        self._disturbance = Disturbance(perturbation, task, starts.episodes, seed=seed)
+        self._disturbance = Disturbance(design.perturbation, task, starts.episodes, seed=seed)
         self._imagination = Imagination(name, task.actions, model)
-        self._planner = self._imagination.planner or planner
+        self._planner = getattr(model, "planner", None) or design.planner
         self._noise = [
             episode_stream(seed, int(episode), of_model=True)
             for episode in (starts.episodes if self._imagination.noise_size else ())
@@ -370,22 +363,6 @@ class ArmRun:
             cpu_ms=Latency.of(1e3 * np.array(self._cpu)),
             seconds=self._seconds,
         )
-
-
-def run_arm(
-    name: str,
-    task: Task,
-    planner: Planner,
-    model: ArmModel,
-    starts: Starts,
-    *,
-    seed: int,
-    level: float,
-    **options: Any,
-) -> Arm:
-    """Run every episode to its end, and return the arm; parameters are those of `ArmRun`."""
-    run = ArmRun(name, task, planner, model, starts, seed=seed, level=level, **options)
-    return run.advance(len(starts.episodes))
 
 
 def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining: IntArray) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from pytest_cpg.contracts import Planner
 from pytest_cpg.episodes.arm_cache import OracleCache, arm_key, why_not_kept
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.kept_run import KeptRun
-from pytest_cpg.episodes.probe import imagined, probe_of
+from pytest_cpg.episodes.probe import probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun, Workload
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.planners import Chance
@@ -156,67 +156,40 @@ class ArmRuns:
 
     def _here(self, name: str, starts: Starts, progress: Progress | None = None) -> ArmRun:
         """Return a run of some episodes of an arm in this process."""
-        return ArmRun(
-            name,
-            self._design.task,
-            self._planner_of(name),
-            self._bound[_role(name)],
-            starts,
-            **self._options,
-            progress=progress,
-        )
+        model = self._bound[_role(name)]
+        return ArmRun(name, self._design_of(name), model, starts, progress=progress)
 
     def _spread(
         self, name: str, starts: Starts, progress: Progress | None, executor: Executor
     ) -> SpreadRun:
         """Return a run of some episodes of an arm on an executor."""
-        role, task = _role(name), self._design.task
+        role, design = _role(name), self._design_of(name)
         if name not in self._workloads:
-            probe = probe_of(task, self._starts, self._design.seed)
-            answer = imagined(self._bound[role], probe)
-            self._workloads[name] = Workload.of(
-                task, self._planner_of(name), self._given[role], probe, answer
-            )
+            probe = probe_of(design.task, self._starts, design.seed)
+            self._workloads[name] = Workload.of(design, self._given[role], self._bound[role], probe)
         return SpreadRun(
             name,
             self._workloads[name],
             starts,
             executor=executor,
-            **self._options,
+            level=design.level,
             progress=progress,
         )
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        design = self._design
-        return {
-            "seed": design.seed,
-            "level": design.level,
-            "to_the_end": design.metric == "return",
-            "perturbation": design.perturbation,
-        }
 
     def _key_of(self, name: str) -> str | None:
         """Return what an arm is kept under; None where it cannot be kept, or need not be."""
         if self._execution.cache is None:
             return None
+        design, model = self._design_of(name), self._given[_role(name)]
         is_learned = name in _OF_THE_MODEL
-        of_these: dict[str, Any] = {
-            "task": self._design.task,
-            "planner": self._planner_of(name),
-            "model": self._given[_role(name)],
-            "by_content": is_learned,
-        }
-        options = self._options
-        del options["level"]
-        key = arm_key(arm=name, starts=self._design.starts, **of_these, **options)
+        key = arm_key(name, design, model, by_content=is_learned)
         # Only whoever wants to resume has to know that a learned arm cannot be.
         if key is None and name != "rescored" and (not is_learned or self._execution.resumes):
-            self._not_kept.append(str(why_not_kept(**of_these)))
+            self._not_kept.append(str(why_not_kept(design, model, by_content=is_learned)))
         return key
 
-    def _planner_of(self, name: str) -> Planner:
-        return Chance() if name == "chance" else self._design.planner
+    def _design_of(self, name: str) -> Design:
+        return replace(self._design, planner=Chance()) if name == "chance" else self._design
 
 
 def _role(name: str) -> str:

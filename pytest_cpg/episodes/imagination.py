@@ -12,7 +12,6 @@ from pytest_cpg.contracts import (
     CpgError,
     FloatArray,
     IntArray,
-    Planner,
     WorldModelError,
 )
 
@@ -22,8 +21,6 @@ __tracebackhide__ = True
 
 # What is asked of real states, and not of those some steps ahead.
 _NOW = ("encode", "update")
-# Arms of whoever stands for the truth, which are planned as every gate plans.
-_OF_THE_TRUTH = ("oracle", "chance", "rescored")
 
 
 class ArmModel(Protocol):
@@ -64,9 +61,6 @@ class Imagination:
         self._update = getattr(model, "update", None)
         self.noise_size: int = getattr(model, "noise_size", 0)
         self._may_diverge: bool = getattr(model, "may_diverge", False)
-        self.planner: Planner | None = (
-            None if arm in _OF_THE_TRUTH else getattr(model, "planner", None)
-        )
 
     @property
     def is_recurrent(self) -> bool:

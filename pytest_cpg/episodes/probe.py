@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
     """Return a model as an arm uses it, checked on states near the starts."""
     states, actions = probe_of(design.task, starts, design.seed)
     return bind(model, design.task, probe_states=states, probe_actions=actions)
+
+
+def bound_as_truth(model: Any, design: Design, starts: Starts) -> BoundModel:
+    """Return a model that stands for the truth: the gate's planner plans, whatever it brings."""
+    return replace(bound_to_starts(model, design, starts), planner=None)
 
 
 def probe_of(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:
@@ -107,14 +113,9 @@ def ignores_action(
 
     run = ArmRun(
         arm.name,
-        design.task,
-        design.planner,
+        design,
         model,
         again,
-        seed=design.seed,
-        level=design.level,
-        to_the_end=design.metric == "return",
-        perturbation=design.perturbation,
         progress=progress,
         on_plan=look,
     )

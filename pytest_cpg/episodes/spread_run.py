@@ -19,16 +19,16 @@ from weakref import ref
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Planner, Task, WorldModelError
+from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
-from pytest_cpg.episodes.perturbations import Perturbation
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import check_unchanged, imagined
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm
 from pytest_cpg.machine import executors
 from pytest_cpg.machine.processors import SHARERS
-from pytest_cpg.world_models import bind, inference, learned_of
+from pytest_cpg.world_models import BoundModel, bind, inference, learned_of
 from pytest_cpg.world_models.binding.conventions import describe
 from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
 
@@ -55,7 +55,7 @@ _OTHER_CONTENT = (
 
 
 class Workload(NamedTuple):
-    """A model, its task and the planner, as workers get them.
+    """A model and the design of its arm, as workers get them.
 
     Attributes
     ----------
@@ -72,13 +72,12 @@ class Workload(NamedTuple):
     @classmethod
     def of(
         cls,
-        task: Task,
-        planner: Planner,
+        design: Design,
         model: Any,
+        bound: BoundModel,
         probe: tuple[FloatArray, FloatArray],
-        answer: FloatArray,
     ) -> Workload:
-        """Return a model with what it answers to a probe in this process.
+        """Return a model with what it answers to a probe in this process, where it is bound.
 
         Raises
         ------
@@ -86,13 +85,14 @@ class Workload(NamedTuple):
             When it cannot be sent.
         """
         learned = learned_of(model)
-        names = f"the task {task.name!r}", describe(learned)
+        names = f"the task {design.task.name!r}", describe(learned)
         known: list[tuple[object, executors.Parcel]] = []
-        for part, name in zip((task, learned), names, strict=True):
+        for part, name in zip((design.task, learned), names, strict=True):
             known.append((part, executors.dump(part, name, known)))
-        content = _content_of(task, planner, model)
-        values = (task, planner, model, probe, answer, content)
-        whole = executors.dump(values, f"the planner {planner.name!r}", known)
+        content = _content_of(design, model)
+        brings_planner = bound.planner is not None
+        values = (design, model, brings_planner, probe, imagined(bound, probe), content)
+        whole = executors.dump(values, f"the planner {design.planner.name!r}", known)
         return cls(tuple(parcel for _, parcel in known), whole)
 
     @property
@@ -103,7 +103,7 @@ class Workload(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Consecutive episodes of one arm; other fields are the parameters of `ArmRun`.
+    """Consecutive episodes of one arm.
 
     Attributes
     ----------
@@ -117,10 +117,6 @@ class Block:
 
     name: str
     starts: Starts
-    seed: int
-    level: float
-    to_the_end: bool
-    perturbation: Perturbation | None
     sharers: int
     sender: int
     filters: list[Any]
@@ -137,10 +133,11 @@ class SpreadRun:
 
     Parameters
     ----------
-    name, starts, seed, level, to_the_end, perturbation, progress
+    name, starts, progress
         As of `ArmRun`.
     workload : Workload
-        The model, the task and the planner.
+    level : float
+        Coverage of the arm's interval, in (0, 1).
     """
 
     def __init__(
@@ -150,10 +147,7 @@ class SpreadRun:
         starts: Starts,
         *,
         executor: Executor,
-        seed: int,
         level: float,
-        to_the_end: bool,
-        perturbation: Perturbation | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._workload, self._executor, self._progress = workload, executor, progress
@@ -161,10 +155,6 @@ class SpreadRun:
         self._block = partial(
             Block,
             name=name,
-            seed=seed,
-            level=level,
-            to_the_end=to_the_end,
-            perturbation=perturbation,
             sharers=executors.sharers_of(executor),
             sender=os.getpid(),
             # Workers of a cluster have others to serve, and warnings of their own.
@@ -312,38 +302,30 @@ class _Loaded:
 
     def __init__(
         self,
-        task: Task,
-        planner: Planner,
+        design: Design,
         model: Any,
+        brings_planner: bool,
         probe: tuple[FloatArray, FloatArray],
         answer: FloatArray,
         content: tuple[str, str],
     ) -> None:
-        self._task, self._planner, self._model = task, planner, model
+        self._design, self._model = design, model
         self._probe, self._answer = probe, answer
-        found = _content_of(task, planner, model)
+        found = _content_of(design, model)
         # The code of what no module knows, such as a lambda, was sent with it; its file was not.
         if found[0] != content[0] or found[1] not in ("", content[1]):
             raise WorldModelError(_OTHER_CONTENT)
         states, actions = probe
         with inference(learned_of(model)):
-            self._bound = bind(model, task, probe_states=states, probe_actions=actions)
+            bound = bind(model, design.task, probe_states=states, probe_actions=actions)
+            # What stands for the truth is planned as the gate plans, whatever it brings.
+            self._bound = bound if brings_planner else replace(bound, planner=None)
             if not np.array_equal(imagined(self._bound, probe), answer, equal_nan=True):
                 raise WorldModelError(_OTHER_ANSWER)
 
     def run(self, block: Block) -> StoredArm | None:
         with inference(learned_of(self._model)):
-            run = ArmRun(
-                block.name,
-                self._task,
-                self._planner,
-                self._bound,
-                block.starts,
-                seed=block.seed,
-                level=block.level,
-                to_the_end=block.to_the_end,
-                perturbation=block.perturbation,
-            )
+            run = ArmRun(block.name, self._design, self._bound, block.starts)
             run.advance(len(block.starts.episodes))
             check_unchanged(
                 f"the {block.name} model", self._answer, imagined(self._bound, self._probe)
@@ -358,13 +340,13 @@ _SENT: dict[int, tuple[Callable[[], Executor | None], set[str]]] = {}
 _LOCK = threading.Lock()
 
 
-def _content_of(task: Task, planner: Planner, model: object) -> tuple[str, str]:
+def _content_of(design: Design, model: object) -> tuple[str, str]:
     """Return the fingerprint of task and planner, empty where it cannot be read, and model's code.
 
     What a model holds is checked by what it answers: it may count its calls, or keep a cache.
     """
     with suppress(ValueError):
-        return fingerprint(task, planner), source_of(learned_of(model))
+        return fingerprint(design.task, design.planner), source_of(learned_of(model))
     return "", source_of(learned_of(model))
 
 

@@ -17,6 +17,7 @@ from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import (
+    bound_as_truth,
     bound_to_starts,
     check_unchanged,
     imagined,
@@ -222,7 +223,7 @@ def replay(
     with inference(oracle, learned):
         starts = starts_of(design)
         models = {
-            "oracle": bound_to_starts(oracle, design, starts),
+            "oracle": bound_as_truth(oracle, design, starts),
             "learned": bound_to_starts(learned, design, starts),
         }
         rows = _rows(episodes, starts)
@@ -324,14 +325,9 @@ def _arm_traces(
 
     run = ArmRun(
         name,
-        design.task,
-        design.planner,
+        design,
         model,
         starts,
-        seed=design.seed,
-        level=design.level,
-        to_the_end=design.metric == "return",
-        perturbation=design.perturbation,
         progress=tell,
         on_step=note_step,
         on_plan=note_plans,

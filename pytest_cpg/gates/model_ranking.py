@@ -137,13 +137,10 @@ def rank_on_starts(
             answer = imagined(bound, probe)
             run = ArmRun(
                 f"{name!r}",
-                design.task,
-                design.planner,
+                # Ranks are of successes, whatever a gate of this design would judge.
+                replace(design, metric="success"),
                 bound,
                 starts,
-                seed=design.seed,
-                level=design.level,
-                perturbation=design.perturbation,
                 progress=progress and _named(progress, str(name)),
             )
             arms[str(name)] = replace(run.advance(design.episodes), name=str(name))

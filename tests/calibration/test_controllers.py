@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from runs import arm_of
 
-from pytest_cpg.episodes.arm_run import run_arm
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI
 from pytest_cpg.world_models import OracleDynamics, bind
@@ -21,7 +21,7 @@ def solved(planner):
     starts = sample_starts(task, EPISODES, seed=0)
     actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
     model = bind(OracleDynamics(task), task, probe_states=starts.states[:8], probe_actions=actions)
-    arm = run_arm("oracle", task, planner, model, starts, seed=0, level=0.95)
+    arm = arm_of("oracle", task, planner, model, starts, seed=0)
     print(f"\n{planner}: {arm.success_count}/{EPISODES}, {arm.rollout_steps:.0f} steps a plan")
     return arm.success_count
 

@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 import pytest
+from runs import arm_of
 
-from pytest_cpg.episodes.arm_run import run_arm
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners.presets import PRESETS
 from pytest_cpg.stats import agresti_caffo_interval, wilson_interval
@@ -27,7 +27,7 @@ def test_the_oracle_solves_a_task_with_its_preset(name):
     actions = task.actions.sample([np.random.default_rng(row) for row in range(2)], ())
     model = bind(OracleDynamics(task), task, probe_states=starts.states[:2], probe_actions=actions)
     begun = time.process_time()
-    arm = run_arm("oracle", task, preset.planner, model, starts, seed=0, level=0.95)
+    arm = arm_of("oracle", task, preset.planner, model, starts, seed=0)
     seconds = time.process_time() - begun
     rate = wilson_interval(arm.success_count, 100)
     print(

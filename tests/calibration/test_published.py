@@ -6,9 +6,9 @@ those that are solved already; ours replace them.
 """
 
 import pytest
+from runs import arm_of
 
 from pytest_cpg import Verdict
-from pytest_cpg.episodes.arm_run import run_arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.starts import sample_starts
@@ -30,7 +30,7 @@ def oracle_arm(name, planner, episodes, *, fixed=False, seed=0, perturbation=Non
     actions = task.actions.values[:2]
     model = bind(OracleDynamics(task), task, probe_states=starts.states[:2], probe_actions=actions)
     options = {"seed": seed, "level": 0.95, "perturbation": perturbation}
-    return run_arm("oracle", task, planner, model, starts, **options)
+    return arm_of("oracle", task, planner, model, starts, **options)
 
 
 def show(what, arm, published, trials):

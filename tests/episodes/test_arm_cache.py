@@ -17,6 +17,7 @@ from fakes import arm as fake_arm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from runs import arm_of
 
 import pytest_cpg
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans
@@ -28,7 +29,7 @@ from pytest_cpg.episodes.arm_cache import (
     spot_check,
     why_not_kept,
 )
-from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
@@ -114,18 +115,14 @@ def unkeyed(component):
     return replace(component, cache_key=None)
 
 
-def key(**changed):
-    task = changed.get("task", MAZE)
-    usual = {
-        "arm": "oracle",
-        "task": task,
-        "planner": RandomShooting(),
-        "model": OracleDynamics(task),
-        "seed": 3,
-        "starts": "sampled",
-        "to_the_end": False,
-    }
-    return arm_key(**{**usual, **changed})
+def designed(task=MAZE, planner=None, seed=3, episodes=20, **more):
+    planner = planner or RandomShooting()
+    return Design(task=task, planner=planner, seed=seed, episodes=episodes, **more)
+
+
+def key(*, arm="oracle", task=MAZE, **changed):
+    model = changed.pop("model", OracleDynamics(task))
+    return arm_key(arm, designed(task, **changed), model)
 
 
 def with_a_door():
@@ -148,7 +145,7 @@ OUR_CHANGES = [
     {"planner": CEM(elites=5)},
     {"seed": 4},
     {"starts": "fixed"},
-    {"to_the_end": True},
+    {"metric": "return"},
     {"perturbation": DropActions(5)},
     # Bound by name, another maze may pass for this one.
     {"model": OracleDynamics(with_a_door())},
@@ -207,10 +204,10 @@ def test_whatever_may_change_an_episode_changes_the_key():
         {"task": maze()},
         {"task": maze(), "model": OracleDynamics(MAZE)},
         {"seed": np.int64(3)},
-        {"to_the_end": np.False_},
+        {"episodes": 30, "oracle_episodes": 50, "level": 0.9},
         {"planner": RandomShooting(candidates=50, horizon=15, ties="earliest")},
     ],
-    ids=["task made again", "oracle of an equal task", "numpy seed", "numpy flag", "defaults"],
+    ids=["task made again", "oracle of an equal task", "numpy seed", "other sizes", "defaults"],
 )
 def test_what_changes_no_episode_does_not_change_the_key(same):
     if "model" in same:
@@ -239,12 +236,13 @@ def test_another_process_finds_the_same_key():
     program = """
 import sys
 from pytest_cpg.episodes.arm_cache import arm_key
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics
 task = maze()
-print(arm_key(arm="oracle", task=task, planner=RandomShooting(), model=OracleDynamics(task),
-              seed=3, starts="sampled", to_the_end=False))
+design = Design(task=task, planner=RandomShooting(), episodes=1, seed=3)
+print(arm_key("oracle", design, OracleDynamics(task)))
 """
     for hash_seed in ("1", "2"):
         found = subprocess.run(
@@ -263,13 +261,14 @@ def test_other_kernels_are_other_arms():
 import sys
 import torch
 from pytest_cpg.episodes.arm_cache import arm_key
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 class Model(torch.nn.Linear):
     cache_key = "the same"
 task = maze()
-print(arm_key(arm="learned", task=task, planner=RandomShooting(), model=Model(2, 2),
-              seed=3, starts="sampled", to_the_end=False))
+design = Design(task=task, planner=RandomShooting(), episodes=1, seed=3)
+print(arm_key("learned", design, Model(2, 2)))
 """
     pytest.importorskip("torch")
     settings = ({}, {"ATEN_CPU_CAPABILITY": "default"}, {"OPENBLAS_CORETYPE": "Nehalem"})
@@ -382,14 +381,14 @@ def test_a_change_in_a_room_that_an_episode_runs_through_changes_the_source_dige
 )
 def test_what_has_no_key_is_named_and_not_kept(components, clause):
     assert key(**components) is None
-    task = components.get("task", MAZE)
-    usual = {"task": task, "planner": RandomShooting(), "model": OracleDynamics(task)}
-    assert why_not_kept(**{**usual, **components}).startswith(clause)
+    model = components.get("model", OracleDynamics(components.get("task", MAZE)))
+    of_run = {name: value for name, value in components.items() if name != "model"}
+    assert why_not_kept(designed(**of_run), model).startswith(clause)
 
 
 def test_nothing_is_wrong_with_what_has_a_key():
-    assert why_not_kept(task=MAZE, planner=CEM(), model=OracleDynamics(MAZE)) is None
-    assert why_not_kept(task=Field(), planner=Sure(), model=Surrogate("net")) is None
+    assert why_not_kept(designed(planner=CEM()), OracleDynamics(MAZE)) is None
+    assert why_not_kept(designed(Field(), Sure()), Surrogate("net")) is None
 
 
 def test_a_subclass_of_our_keyed_class_needs_a_key_of_its_own(monkeypatch):
@@ -442,7 +441,7 @@ STARTS = sample_starts(MAZE, 9, seed=SEED)
 
 def ran(rows, planner, **options):
     starts = STARTS.take(np.asarray(rows))
-    return run_arm("oracle", MAZE, planner, Bound(), starts, seed=SEED, level=LEVEL, **options)
+    return arm_of("oracle", MAZE, planner, Bound(), starts, seed=SEED, level=LEVEL, **options)
 
 
 def kept_of(rows, planner):

@@ -3,10 +3,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from runs import arm_of, run_of
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
-from pytest_cpg.episodes.arm_run import ArmRun, episode_stream, run_arm
 from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.streams import episode_stream
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
 
 LEVEL = 0.95
@@ -75,7 +76,7 @@ def run(planner=None, model=None, *, task=None, starts=None, name="learned", **o
     starts = starts or sample_starts(task, 20, seed=3)
     planner = planner or RandomShooting(candidates=10, horizon=6)
     model = model or TrueModel(task)
-    return run_arm(name, task, planner, model, starts, seed=3, level=LEVEL, **options)
+    return arm_of(name, task, planner, model, starts, seed=3, level=LEVEL, **options)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def test_a_return_that_is_a_goal_decides_at_the_end_of_an_episode():
     task = Earning(far=12.0)
     starts = sample_starts(task, 20, seed=1)
     planner = RandomShooting(candidates=20, horizon=5)
-    arm = run_arm("oracle", task, planner, TrueModel(task), starts, seed=1, level=LEVEL)
+    arm = arm_of("oracle", task, planner, TrueModel(task), starts, seed=1, level=LEVEL)
     assert starts.skipped == 0
     assert np.array_equal(arm.successes, arm.returns >= task.least_return)
     assert 0 < arm.success_count < 20
@@ -326,7 +327,7 @@ def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the
 
     def arm_run(which, progress=None):
         task = Track()
-        return ArmRun(
+        return run_of(
             "learned",
             task,
             planner,
@@ -334,7 +335,7 @@ def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the
             which,
             seed=3,
             level=LEVEL,
-            to_the_end=to_the_end,
+            metric="return" if to_the_end else "success",
             progress=progress,
         )
 
@@ -361,7 +362,7 @@ def test_a_snapshot_of_other_episodes_is_refused():
 
     def begun(which):
         options = {"seed": 3, "level": LEVEL}
-        return ArmRun("learned", task, CEM(), TrueModel(task), which, **options)
+        return run_of("learned", task, CEM(), TrueModel(task), which, **options)
 
     run = begun(starts)
     run.advance(3)
@@ -382,7 +383,7 @@ def test_what_is_finished_of_an_arm_that_was_broken_off_is_as_if_run_alone():
         if count == 9:
             raise KeyboardInterrupt
 
-    run = ArmRun(
+    run = run_of(
         "learned",
         task,
         Unsure(),
@@ -430,7 +431,7 @@ def test_a_resumed_arm_plans_its_new_episodes_apart_from_those_under_way():
 
     def arm_run(progress=None):
         task, options = Track(), {"seed": 3, "level": LEVEL, "progress": progress}
-        return ArmRun("learned", task, Habit(), TrueModel(task), starts, **options)
+        return run_of("learned", task, Habit(), TrueModel(task), starts, **options)
 
     expected = arm_run().advance(9)
     broken_off = arm_run(lambda done, count: rounds.append(broken_off.snapshot()))

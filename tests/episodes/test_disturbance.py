@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from runs import run_of
 
 from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
-from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.perturbations import Physics, parse_perturbation
 from pytest_cpg.episodes.starts import sample_starts
@@ -47,14 +47,13 @@ class Run:
         self.planned = {int(episode): [] for episode in self.starts.episodes}
         probe = {"probe_states": starts.states[:4], "probe_actions": self.task.actions.values}
         model = bind(OracleDynamics(self.task), self.task, **probe)
-        self.run = ArmRun(
+        self.run = run_of(
             arm,
             self.task,
             planner or RandomShooting(candidates=30, horizon=8),
             model,
             self.starts,
             seed=seed,
-            level=0.95,
             perturbation=parse_perturbation(name),
             on_step=self._note_step,
             on_plan=self._note_plan,
@@ -262,7 +261,7 @@ _ARMS = ((RandomShooting(), "oracle"), (Chance(), "chance"))
 
 
 def test_effects_after_a_success_do_not_count():
-    late = Run("drop-next-1-at-39", to_the_end=True)
+    late = Run("drop-next-1-at-39", metric="return")
     arm = late.arm()
     assert arm.successes.any()
     assert not arm.perturbed[arm.successes & (arm.steps < 39)].any()

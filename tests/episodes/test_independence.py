@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 import pytest
+from runs import arm_of
 
-from pytest_cpg.episodes.arm_run import run_arm
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
@@ -46,9 +46,7 @@ def outcomes(task, planner, model, starts, orders):
     ended = {}
     with inference(model):
         for rows in orders:
-            arm = run_arm(
-                "oracle", task, planner, bound, starts.take(rows), seed=1, level=0.95, on_step=note
-            )
+            arm = arm_of("oracle", task, planner, bound, starts.take(rows), seed=1, on_step=note)
             for row, success, steps in zip(rows, arm.successes, arm.steps, strict=True):
                 ended[int(row)] = (bool(success), int(steps))
     return {episode: (ended[episode], actions[episode]) for episode in range(EPISODES)}

@@ -177,6 +177,23 @@ def test_a_decoder_and_a_planner_are_named_where_they_lose():
     assert "lost by its dynamics and planner " in loss_split(result)
 
 
+@pytest.mark.parametrize("spread", [False, True], ids=["here", "in workers"])
+def test_what_stands_for_the_truth_is_planned_by_the_gate_although_it_brings_a_planner(spread):
+    class Surrogate(Remembering):
+        def plan(self, latents, rngs, remaining):
+            return np.zeros((1, 3, 1)), np.ones(1)
+
+        def rollout(self, latents, actions):
+            return TASK.rollout(latents, actions)
+
+    with ThreadPoolExecutor(1) as pool:
+        execution = Execution(executor=pool if spread else None)
+        result = measured(Off(), Surrogate(), execution=execution)
+    assert result.oracle.rollout_steps == 30 * 6
+    assert result.oracle.success_count > result.chance.success_count
+    assert result.chance.rollout_steps == 0
+
+
 @pytest.mark.parametrize("model", [Off(), Slippery()], ids=["score", "memory and noise"])
 def test_workers_run_every_arm_as_this_process_does(model):
     here = measured(model)

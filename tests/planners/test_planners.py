@@ -4,9 +4,9 @@ from faulty_models import Puck
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from runs import arm_of
 
 from pytest_cpg.contracts import BoxActions, FiniteActions
-from pytest_cpg.episodes.arm_run import run_arm
 from pytest_cpg.episodes.starts import Starts, sample_starts
 from pytest_cpg.planners import (
     CEM,
@@ -217,7 +217,7 @@ LEVELS = FiniteActions(np.array([[-1.0], [-0.5], [0.0], [0.5], [1.0]]))
 
 def successes(planner, actions):
     cart = Cart(actions)
-    return run_arm("oracle", cart, planner, cart, STARTS, seed=0, level=0.95).successes.sum()
+    return arm_of("oracle", cart, planner, cart, STARTS, seed=0).successes.sum()
 
 
 @pytest.mark.parametrize("actions", [LEVELS, BOX], ids=["finite", "box"])
@@ -263,7 +263,7 @@ def test_a_warm_started_search_solves_more_when_it_is_wider(planner):
     probe = {"probe_states": starts.states[:2], "probe_actions": np.zeros((2, 2))}
     model = bind(OracleDynamics(task), task, **probe)
     alone, wider = (
-        run_arm("oracle", task, one, model, starts, seed=0, level=0.95).success_count
+        arm_of("oracle", task, one, model, starts, seed=0).success_count
         for one in (planner, widened(planner, 4))
     )
     assert alone < wider == 30

@@ -362,18 +362,12 @@ def test_a_lost_row_stays_lost_when_actions_are_repeated(task):
 
 def test_arms_of_other_repeats_actions_or_thresholds_have_other_keys(task):
     from pytest_cpg.episodes.arm_cache import arm_key
+    from pytest_cpg.episodes.design import Design
     from pytest_cpg.planners import Chance
 
     def key(**options):
-        return arm_key(
-            arm="oracle",
-            task=replace(task, **options),
-            planner=Chance(),
-            model=None,
-            seed=0,
-            starts="sampled",
-            to_the_end=False,
-        )
+        changed = replace(task, **options)
+        return arm_key("oracle", Design(task=changed, planner=Chance(), episodes=1, seed=0), None)
 
     other = "levels" if isinstance(task.actions, BoxActions) else "box"
     keys = [key(), key(action_repeat=2), key(actions=other), key(threshold=0.3)]

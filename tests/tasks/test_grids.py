@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from runs import arm_of
 
-from pytest_cpg.episodes.arm_run import run_arm
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.tasks.grids import GridTask, maze, two_room
@@ -116,8 +116,7 @@ def test_two_room_starts_in_the_room_without_the_goal():
 def test_planners_solve_it_with_the_true_dynamics_and_chance_does_not(task, planner):
     starts = sample_starts(task, 60, seed=0)
     arms = [
-        run_arm("oracle", task, p, TrueDynamics(task), starts, seed=0, level=0.95)
-        for p in (planner, Chance())
+        arm_of("oracle", task, p, TrueDynamics(task), starts, seed=0) for p in (planner, Chance())
     ]
     assert arms[0].success_rate >= 0.95
     assert arms[1].success_rate <= 0.3

@@ -11,6 +11,8 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium")
 
+from runs import arm_of
+
 from pytest_cpg.contracts import (
     BoxActions,
     ComponentError,
@@ -19,7 +21,6 @@ from pytest_cpg.contracts import (
     WorldModelError,
 )
 from pytest_cpg.contracts.lookup import lookup
-from pytest_cpg.episodes.arm_run import run_arm
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS
@@ -121,7 +122,7 @@ def test_an_arm_outlasts_an_environment_that_is_over(goal):
     starts = sample_starts(task, 6, seed=0)
     probe = {"probe_states": starts.states[:2], "probe_actions": task.actions.values[:2]}
     oracle = bind(OracleDynamics(task), task, **probe)
-    arm = run_arm("chance", task, Chance(), oracle, starts, seed=0, level=0.95, to_the_end=True)
+    arm = arm_of("chance", task, Chance(), oracle, starts, seed=0, metric="return")
     assert arm.returns.max() < 60
     assert arm.successes.tolist() == (arm.returns >= goal.get("least_return", 1e9)).tolist()
     if goal:

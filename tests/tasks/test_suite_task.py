@@ -12,6 +12,7 @@ pytest.importorskip("dm_control")
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.contracts.lookup import lookup
 from pytest_cpg.episodes.arm_cache import why_not_kept
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.control.suite_task import dmc
@@ -99,10 +100,10 @@ def test_a_model_must_bring_a_score_and_the_oracle_need_not(task):
 
 
 def test_arms_are_kept_unless_the_score_is_the_users(task):
-    asked = {"planner": Chance(), "model": None}
-    assert why_not_kept(task=task, **asked) is None
+    design = Design(task=task, planner=Chance(), episodes=1, seed=0)
+    assert why_not_kept(design, None) is None
     own = replace(task, score_of=lambda observations: observations[..., 0])
-    assert "cache_key" in why_not_kept(task=own, **asked)
+    assert "cache_key" in why_not_kept(replace(design, task=own), None)
 
 
 @pytest.mark.parametrize(

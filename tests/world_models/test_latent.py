@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+import runs
 from sliders import Forgetful, Nested, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import Plans, WorldModelError
-from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.world_models import bind
@@ -22,7 +22,7 @@ def bound(learned):
 
 def run_of(model, starts=STARTS, **options):
     planner = RandomShooting(candidates=30, horizon=6)
-    return ArmRun("learned", TASK, planner, model, starts, seed=1, level=0.95, **options)
+    return runs.run_of("learned", TASK, planner, model, starts, seed=1, **options)
 
 
 def test_a_posterior_carried_across_steps_solves_what_the_same_model_encoded_anew_does_not():
@@ -64,7 +64,7 @@ def test_a_nested_model_that_begins_a_plan_from_its_last_one_is_given_it():
     model = bound(Going())
     assert model.planner.is_warm_started
     begun.clear()
-    run_of(model, STARTS.take(np.array([0])), to_the_end=True).advance(1)
+    run_of(model, STARTS.take(np.array([0])), metric="return").advance(1)
     assert begun[:3] == [(0, None), (4, 0.0), (8, 1.0)]
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from faulty_models import OwnReward, Puck
+from runs import run_of
 from sliders import Forgetful, Remembering, Scoring, Slider
 
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans, WorldModelError
-from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI, RandomShooting
@@ -27,7 +27,7 @@ def bound(learned, task=TASK):
 
 def advanced(name, model, episodes=20, **options):
     planner = RandomShooting(candidates=30, horizon=6)
-    run = ArmRun(name, TASK, planner, model, STARTS, seed=1, level=0.95, **options)
+    run = run_of(name, TASK, planner, model, STARTS, seed=1, **options)
     return run.advance(episodes)
 
 
@@ -86,7 +86,7 @@ def test_the_true_dynamics_rated_by_true_rewards_plan_as_the_oracle_does(planner
     starts, found = sample_starts(PUCK, 8, seed=1), []
     probe = {"probe_states": starts.states, "probe_actions": np.resize([-1.0, 0.5, 1.0], (8, 2))}
     for name, model in (("oracle", OracleDynamics(PUCK)), ("learned", Paying())):
-        run = ArmRun(name, PUCK, planner, bind(model, PUCK, **probe), starts, seed=1, level=0.95)
+        run = run_of(name, PUCK, planner, bind(model, PUCK, **probe), starts, seed=1)
         arm = run.advance(8)
         found.append((arm.successes.tolist(), arm.steps.tolist(), arm.returns.tolist()))
     assert found[0] == found[1]
@@ -153,16 +153,14 @@ def test_a_reward_of_another_shape_says_what_it_should_be():
         bound(Wide())
 
 
-def test_a_planner_of_its_own_plans_the_learned_arm_only():
+@pytest.mark.parametrize("name", ["learned", "oracle", "'new'"])
+def test_a_planner_of_its_own_plans_whatever_its_arm_is_called(name):
     model = bound(Steering())
     assert model.swapped == ("dynamics", "score", "planner")
     assert model.rescored.planner is None
     seen = []
-    advanced("learned", model, on_plan=lambda episodes, plans: seen.append(plans.actions.shape[1]))
+    advanced(name, model, on_plan=lambda episodes, plans: seen.append(plans.actions.shape[1]))
     assert set(seen) == {4}
-    seen.clear()
-    advanced("oracle", model, on_plan=lambda episodes, plans: seen.append(plans.actions.shape[1]))
-    assert set(seen) == {6}
 
 
 def test_a_planner_of_its_own_plans_an_episode_alone_as_among_others():

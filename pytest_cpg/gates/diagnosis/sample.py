@@ -12,12 +12,12 @@ import numpy as np
 
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Task
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arm_run import run_arm
+from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.decisions import Decision, Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.probe import bound_to_starts, starts_of
+from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.diagnosis import (
     Cause,
@@ -150,7 +150,7 @@ def _evidence(
         starts, rows = starts_of(design), np.array(episodes)
         bound = {"learned": bound_to_starts(learned, design, starts)}
         bound["rescored"] = _witness_of(design, bound["learned"])
-        bound["oracle"] = bound_to_starts(oracle, design, starts)
+        bound["oracle"] = bound_as_truth(oracle, design, starts)
         arms = [
             _steps_of(number, arm, design.task, starts.take(rows))
             for number, arm in enumerate((result.learned, result.oracle))
@@ -270,14 +270,12 @@ def _headroom(
     count = min(_MOST, max(_FEWEST, round(_SHARE * result.oracle.episodes)), len(failed))
     with inference(oracle):
         starts = starts_of(design)
-        arm = run_arm(
+        run = ArmRun(
             "oracle",
-            design.task,
-            wider,
-            bound_to_starts(oracle, design, starts),
+            replace(design, planner=wider, metric="success", perturbation=None),
+            bound_as_truth(oracle, design, starts),
             starts.take(_evenly(failed, count)),
-            seed=design.seed,
-            level=design.level,
             progress=lambda done, most: progress("headroom", done, most),
         )
+        arm = run.advance(count)
     return Headroom(arm.success_count, arm.episodes)

@@ -13,6 +13,7 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmProgress, ArmRuns, Execution, Reuse
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
+    bound_as_truth,
     bound_to_starts,
     check_unchanged,
     ignores_action,
@@ -81,7 +82,7 @@ def measure_gap(
         starts = starts_of(design)
         probe = probe_of(design.task, starts, design.seed)
         models = {
-            "oracle": bound_to_starts(oracle, design, starts),
+            "oracle": bound_as_truth(oracle, design, starts),
             "learned": bound_to_starts(learned, design, starts),
         }
         _warn_of_loops(models["learned"], design)
