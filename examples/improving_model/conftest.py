@@ -11,7 +11,7 @@ SMOOTH = {"batch_size": 512, "activation": "silu"}
 # enough to reach the joint limits, the acrobot's to swing it up; the plans of acrobot and cartpole
 # reach far, which a smooth network bears.
 RECIPES = {
-    "reacher-easy": ({"hold": 3}, {"hidden": 128, "steps": 3_000, "learning_rate": 5e-3}),
+    "reacher-easy": ({"hold": 3}, {"hidden": 128, "steps": 8_000, "learning_rate": 5e-3}),
     "cartpole-swingup": ({}, {"hidden": 128, "steps": 1_500, "learning_rate": 2e-3, **SMOOTH}),
     "acrobot-swingup": (
         {"hold": 3},

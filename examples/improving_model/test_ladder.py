@@ -27,7 +27,7 @@ def test_reacher_low_rung(cpg):
 
 @reacher
 @seeds
-@pytest.mark.parametrize("transitions", [20_000])
+@pytest.mark.parametrize("transitions", [100_000])
 @pytest.mark.cpg(max_verdict="MODEL AS GOOD AS ORACLE")
 def test_reacher_high_rung(cpg):
     assert cpg.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE

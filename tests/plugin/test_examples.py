@@ -111,6 +111,6 @@ def test_the_ladder_climbs_from_model_bottleneck_to_as_good_as_the_oracle(exampl
     result = example("improving_model")
     result.assert_outcomes(passed=12)
     for seed in (11, 12, 13):
-        for low, high in (("100", "20000"), ("60", "2000")):
+        for low, high in (("100", "100000"), ("60", "2000")):
             result.stdout.fnmatch_lines([f" . *[[.]{low}-{seed}? *MODEL BOTTLENECK"])
             result.stdout.fnmatch_lines([f" . *{high[-3:]}-{seed}? *AS GOOD AS ORACLE"])
