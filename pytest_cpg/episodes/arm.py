@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.codec import UNWRITTEN
 from pytest_cpg.stats import Interval, SelectiveRisk, aurc, wilson_interval
 
 # What the gap of a gate is of.
 Metric: TypeAlias = Literal["success", "return"]
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(NamedTuple):
     """Time of one planning decision, in milliseconds.
 
     Episodes are planned together; a round's time is divided by the episodes it planned for.
@@ -87,15 +87,15 @@ class Arm:
     steps: IntArray
     indices: IntArray
     returns: FloatArray
+    confidences: FloatArray | None = None
+    perturbed: BoolArray | None = None
     level: float
     decisions: int
     rollout_steps: float
     latency_ms: Latency
     cpu_ms: Latency
     seconds: float
-    confidences: FloatArray | None = None
-    perturbed: BoolArray | None = None
-    actions: tuple[FloatArray, ...] = ()
+    actions: tuple[FloatArray, ...] = field(default=(), metadata=UNWRITTEN)
 
     def __post_init__(self) -> None:
         for name, dtype in _PER_EPISODE.items():
@@ -111,6 +111,8 @@ class Arm:
                 )
             if not np.isfinite(values).all():
                 raise ValueError(f"need finite {name}, got {values[~np.isfinite(values)][0]}")
+        if not 0 < self.level < 1:
+            raise ValueError(f"need a level between 0 and 1, got {self.level!r}")
         if len(self.actions) not in (0, self.episodes):
             raise ValueError(
                 f"need actions of all {self.episodes} episodes or none, got {len(self.actions)}"
@@ -175,37 +177,14 @@ class Arm:
             return None
         return aurc(self.confidences, ~self.successes)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists and numbers for JSON."""
-        return {
-            "name": self.name,
-            "successes": [int(success) for success in self.successes],
-            "steps": self.steps.tolist(),
-            "indices": self.indices.tolist(),
-            "returns": self.returns.tolist(),
-            "confidences": None if self.confidences is None else self.confidences.tolist(),
-            "perturbed": None if self.perturbed is None else self.perturbed.astype(int).tolist(),
-            "level": self.level,
-            "decisions": self.decisions,
-            "rollout_steps": self.rollout_steps,
-            "latency_ms": [self.latency_ms.median, self.latency_ms.p95],
-            "cpu_ms": [self.cpu_ms.median, self.cpu_ms.p95],
-            "seconds": self.seconds,
-        }
-
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Arm:
-        """Rebuild an arm from `to_dict`; before schema 2 there were no indices and no returns."""
-        episodes = len(values["successes"])
-        return cls(
-            **{
-                "indices": np.arange(episodes),
-                "returns": np.zeros(episodes),
-                **values,
-                "latency_ms": Latency(*values["latency_ms"]),
-                "cpu_ms": Latency(*values["cpu_ms"]),
-            }
-        )
+    def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what arms of schema 1 did not have: indices and returns."""
+        successes = values.get("successes")
+        if not isinstance(successes, list):
+            return values
+        episodes = len(successes)
+        return {"indices": list(range(episodes)), "returns": [0.0] * episodes, **values}
 
 
 def effective_horizon(rates: Mapping[int, float], *, tolerance: float) -> int | None:

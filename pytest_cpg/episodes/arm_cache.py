@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import IntArray, Planner, Task
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.stored_arm import COUNTS, OUTCOMES, StoredArm
@@ -88,7 +89,7 @@ def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], 
     rising, to an arm of these episodes alone. Give another ``rng`` each time: it picks the rows.
     """
     rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
-    kept, found = arm.to_dict(), run(rows).to_dict()
+    kept, found = encode(arm), encode(run(rows))
     for place, row in enumerate(rows):
         for name in OUTCOMES:
             old, new = kept[name] and kept[name][row], found[name] and found[name][place]
@@ -229,7 +230,7 @@ def _read(path: Path, key: str) -> StoredArm:
     values = json.loads(data)["stored"]
     size, rows = values.pop("actions")
     actions = tuple(np.frombuffer(b64decode(row)).reshape(-1, size) for row in rows)
-    arm = replace(Arm.from_dict(values["arm"]), actions=actions)
+    arm = replace(decode(Arm, values["arm"]), actions=actions)
     stored = StoredArm(**{**values, "arm": arm})
     # To the byte, which covers schema, key, digest, types and numbers.
     if data != _file_of(key, stored) or path.name != f"{key}-{stored.arm.episodes}.json":
@@ -258,7 +259,7 @@ def _bits_of(values: Mapping[str, npt.NDArray[Any]]) -> str:
 
 def _file_of(key: str, stored: StoredArm) -> bytes:
     values = {name: getattr(stored, name).tolist() for name in COUNTS}
-    values["arm"] = stored.arm.to_dict()
+    values["arm"] = encode(stored.arm)
     actions = stored.arm.actions
     rows = [b64encode(one.tobytes()).decode() for one in actions]
     values["actions"] = [actions[0].shape[1] if actions else 0, rows]

@@ -7,10 +7,14 @@ import io
 import os
 import re
 import secrets
+import shlex
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.codec import loads
 
 # Weights and arrays of floats hardly shrink, and deflate takes blanks to a thousandth.
 MOST_SWELLING = 100
@@ -20,6 +24,63 @@ HARMLESS_BYTES = 2**28
 
 class FileError(CpgError):
     """A file that cannot be read or written, or does not hold what was asked of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """What a kind of JSON file is called, and what a user does about one that cannot be used.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"the report"``.
+    schema : int
+        The newest that is read.
+    cure : str
+        How to get a good file; ``{path}`` stands for the one at hand, quoted.
+    aside : str
+        What a reader has to know before that.
+    """
+
+    name: str
+    schema: int
+    cure: str
+    aside: str = ""
+
+    def text_in(self, path: Path) -> str | None:
+        """Return the text of a file; None where there is no such file."""
+        try:
+            return path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            said = error.strerror or error
+            raise FileError(f"cannot read {self.name} {path}: {said}") from None
+        except UnicodeDecodeError as error:
+            self.refuse(path, f"byte {error.start} is no UTF-8")
+
+    def values_of(self, path: Path, text: str) -> Any:
+        """Return the plain values that a file's text holds, or refuse what is no JSON."""
+        try:
+            return loads(text)
+        except ValueError as error:
+            self.refuse(path, f"it is no JSON ({error})")
+
+    def check_schema(self, path: Path, schema: object) -> None:
+        """Refuse a file that is another kind's, or a newer pytest-cpg's."""
+        if type(schema) is not int or schema < 1:
+            self.refuse(path, "it has no schema, and so is not from pytest-cpg")
+        if schema > self.schema:
+            self.refuse(
+                path,
+                f"it has schema {schema}, and this pytest-cpg reads up to {self.schema}",
+                "Upgrade: pip install -U pytest-cpg",
+            )
+
+    def refuse(self, path: Path, wrong: str, cure: str = "") -> NoReturn:
+        """Raise FileError that names a file, what is wrong with it and the next step."""
+        cure = cure or self.cure.format(path=shlex.quote(str(path)))
+        raise FileError(f"cannot use {self.name} {path}: {wrong}. {self.aside}{cure}") from None
 
 
 def write_text(path: Path, text: str, *, what: str) -> None:

@@ -98,7 +98,7 @@ class GateSession:
 
         Raises
         ------
-        BaselineError
+        FileError
             When the file cannot be used.
         """
         if not self._has_read_baseline:
@@ -339,7 +339,7 @@ class GateSession:
 
     def _findings(self) -> tuple[Finding, ...]:
         """Return what the gates say together, and beside the baseline."""
-        from pytest_cpg.gates.planning_gap.compare import BaselineError
+        from pytest_cpg.machine.files import FileError
         from pytest_cpg.report.acceptance import baseline_findings
         from pytest_cpg.report.accounting import accounting_findings
         from pytest_cpg.report.findings import findings, without_effect
@@ -347,7 +347,7 @@ class GateSession:
 
         try:
             family_size = self._family_size
-        except BaselineError as error:
+        except FileError as error:
             return (Finding(str(error), fails=True),)
         is_smoke = self._is_on("quick") or self._replay is not None
         found: list[Finding] = []

@@ -8,12 +8,12 @@ from pathlib import Path
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import (
     Baseline,
-    BaselineError,
     Label,
     missing,
     pruned,
     updated,
 )
+from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState, git_state
 from pytest_cpg.report.baseline import load, update
 from pytest_cpg.report.ledger import Finding, Ledger, named
@@ -67,7 +67,7 @@ def baseline_findings(
                 if _is_gone_for_good(name, ledger, root, all_collected=all_collected)
             )
             return found + _prune(path, gone, is_forced="force" in switches, in_ci=in_ci)
-    except BaselineError as error:
+    except FileError as error:
         return [Finding(str(error), fails=True)]
     left_out = [gate for gate in missing(baseline, set(ledger.known)) if unseen.get(gate)]
     if left_out:

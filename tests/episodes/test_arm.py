@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg import Arm
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Latency, effective_horizon
 
 
@@ -58,8 +59,8 @@ def test_numbers_that_are_not_finite_are_refused(name):
 
 def test_an_arm_survives_json():
     some = arm([True, False], [10, 500], indices=[3, 5], returns=[490.5, 0.25], confidences=[1, 0])
-    again = Arm.from_dict(json.loads(json.dumps(some.to_dict())))
-    assert again.to_dict() == some.to_dict()
+    again = decode(Arm, json.loads(json.dumps(encode(some))))
+    assert encode(again) == encode(some)
     assert again.latency_ms == some.latency_ms
 
 

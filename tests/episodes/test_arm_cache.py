@@ -21,6 +21,7 @@ from runs import arm_of
 
 import pytest_cpg
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes import arm_cache
 from pytest_cpg.episodes.arm import Latency
 from pytest_cpg.episodes.arm_cache import (
@@ -458,7 +459,7 @@ def kept_of(rows, planner):
 def untimed(arm):
     return {
         name: value
-        for name, value in arm.to_dict().items()
+        for name, value in encode(arm).items()
         if name not in ("latency_ms", "cpu_ms", "seconds")
     }
 
@@ -715,7 +716,7 @@ def test_what_was_stored_is_loaded_to_the_bit(stored, tmp_path_factory):
     for name in ("successes", "steps", "indices", "returns", "confidences"):
         old, new = getattr(stored.arm, name), getattr(found.arm, name)
         assert (old is None and new is None) or old.tobytes() == new.tobytes()
-    assert found.arm.to_dict() == stored.arm.to_dict()
+    assert encode(found.arm) == encode(stored.arm)
     both = zip(found.arm.actions, stored.arm.actions, strict=True)
     assert all(new.tobytes() == old.tobytes() and new.shape == old.shape for new, old in both)
     for name in ("plans", "model_steps", "starts"):

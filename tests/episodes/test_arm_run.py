@@ -6,6 +6,7 @@ import pytest
 from runs import arm_of, run_of
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.episodes.streams import episode_stream
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
@@ -311,7 +312,7 @@ class Habit:
 
 def outcomes(arm):
     timed = ("seconds", "latency_ms", "cpu_ms")
-    return {name: value for name, value in arm.to_dict().items() if name not in timed}
+    return {name: value for name, value in encode(arm).items() if name not in timed}
 
 
 @pytest.mark.parametrize("to_the_end", [False, True])

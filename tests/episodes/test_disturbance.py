@@ -3,6 +3,8 @@ import pytest
 from runs import run_of
 
 from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
+from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.perturbations import Physics, parse_perturbation
 from pytest_cpg.episodes.starts import sample_starts
@@ -79,7 +81,7 @@ class Run:
 
 def outcomes(arm):
     timed = ("seconds", "latency_ms", "cpu_ms", "decisions", "rollout_steps")
-    return {name: value for name, value in arm.to_dict().items() if name not in timed}
+    return {name: value for name, value in encode(arm).items() if name not in timed}
 
 
 def test_without_a_perturbation_nothing_is_counted():
@@ -273,7 +275,7 @@ def test_recovery_is_the_rate_of_success_among_perturbed_episodes():
     perturbed, recovered = int(arm.perturbed.sum()), int(arm.successes[arm.perturbed].sum())
     assert arm.recovery.estimate == pytest.approx(recovered / perturbed)
     assert arm.recovery.low <= arm.recovery.estimate <= arm.recovery.high
-    assert type(arm).from_dict(arm.to_dict()).perturbed.tolist() == arm.perturbed.tolist()
+    assert decode(Arm, encode(arm)).perturbed.tolist() == arm.perturbed.tolist()
 
 
 def test_an_error_of_a_perturbed_gate_names_what_was_perturbed():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fakes import first, result_of
 
-from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate, DesignKey
 
 RESULT = result_of(first(47, 50), first(37, 50))
@@ -14,7 +14,7 @@ GATE = BaselineGate.of("tests/test_wm.py::test_gate", RESULT, commit="3f2c1e9abc
 
 
 def read_again(values):
-    return BaselineGate.from_dict("tests/test_wm.py::test_gate", values)
+    return BaselineGate.read("tests/test_wm.py::test_gate", values)
 
 
 def test_a_gate_keeps_outcomes_seed_and_design_of_its_result():
@@ -28,21 +28,21 @@ def test_a_gate_keeps_outcomes_seed_and_design_of_its_result():
 
 
 def test_a_gate_survives_json():
-    assert read_again(json.loads(json.dumps(GATE.to_dict()))) == GATE
+    assert read_again(json.loads(json.dumps(encode(GATE)))) == GATE
 
 
 def test_a_perturbation_is_kept_and_a_gate_of_before_there_were_any_is_read():
-    assert "perturbation" not in GATE.to_dict()["design"]
+    assert "perturbation" not in encode(GATE)["design"]
     gate = BaselineGate.of("g", replace(RESULT, perturbation="delay-2"), commit="")
-    assert gate.to_dict()["design"]["perturbation"] == "delay-2"
-    assert BaselineGate.from_dict("g", json.loads(json.dumps(gate.to_dict()))) == gate
+    assert encode(gate)["design"]["perturbation"] == "delay-2"
+    assert BaselineGate.read("g", json.loads(json.dumps(encode(gate)))) == gate
 
 
 def test_a_gate_judged_by_returns_keeps_the_return_of_every_learned_episode():
     gate = BaselineGate.of("g", result_of([1, 0, 1], [1, 0, 0], metric="return"), commit="")
     assert gate.learned_returns == (1.0, 0.0, 0.0)
     assert (gate.oracle_mean_return, gate.learned_mean_return) == (0.666667, 0.333333)
-    assert BaselineGate.from_dict("g", json.loads(json.dumps(gate.to_dict()))) == gate
+    assert BaselineGate.read("g", json.loads(json.dumps(encode(gate)))) == gate
 
 
 def test_a_gate_judged_by_successes_keeps_mean_returns_only():
@@ -51,8 +51,8 @@ def test_a_gate_judged_by_successes_keeps_mean_returns_only():
 
 
 def test_the_mean_of_the_largest_returns_is_a_number():
-    learned = RESULT.learned.to_dict() | {"returns": [np.finfo(float).max] * 50}
-    result = replace(RESULT, learned=Arm.from_dict(learned))
+    learned = replace(RESULT.learned, returns=[np.finfo(float).max] * 50)
+    result = replace(RESULT, learned=learned)
     assert BaselineGate.of("g", result, commit="").learned_mean_return == pytest.approx(1.79769e308)
 
 
@@ -108,30 +108,36 @@ def test_a_planner_without_a_repr_is_the_same_one_in_the_next_process():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seed": "4"}, "seed cannot be '4'"),
-        ({"seed": None}, "seed cannot be None"),
+        ({"seed": "4"}, "seed is '4', and has to be a whole number"),
+        ({"seed": None}, "seed is None, and has to be a whole number"),
         ({"learned": "10x"}, "need a 0 or 1 for each learned episode, got '10x'"),
         ({"oracle": ""}, "need a 0 or 1 for each oracle episode, got ''"),
         ({"oracle": "1"}, "need at least as many oracle as learned episodes, got 1 and 50"),
         ({"level": 95}, "need a level between 0 and 1, got 95"),
-        ({"verdict": "FINE"}, "'FINE' is not a valid Verdict"),
+        ({"verdict": "FINE"}, "verdict is 'FINE', and has to be one of 'MODEL AS"),
         ({"learned_returns": [1.0]}, "need 0 learned_returns, got 1"),
-        ({"learned_mean_return": float("inf")}, "need finite returns, got inf"),
-        ({"design": {"task": "track"}}, "planner is missing"),
-        ({"design": GATE.to_dict()["design"] | {"versions": []}}, r"versions cannot be \[\]"),
-        ({"design": GATE.to_dict()["design"] | {"budget": 9}}, "design_hash is '.*', and the .*"),
+        (
+            {"learned_mean_return": float("inf")},
+            "learned_mean_return is inf, and has to be",
+        ),
+        ({"design": {"task": "track"}}, "design has no 'planner'"),
+        (
+            {"design": encode(GATE)["design"] | {"versions": []}},
+            r"design.versions is \[\], and",
+        ),
+        ({"design": encode(GATE)["design"] | {"budget": 9}}, "design_hash is '.*', and the .*"),
         ({"learned": "0" * 50}, "gap is 0.2, and the other values give 0.94"),
-        ({"colour": "red"}, "colour is no name of a value"),
+        ({"colour": "red"}, "it has an unknown 'colour'"),
     ],
 )
 def test_impossible_or_contradictory_values_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
-        read_again(GATE.to_dict() | changes)
+        read_again(encode(GATE) | changes)
 
 
 def test_a_missing_value_is_named():
-    for name in GATE.to_dict():
-        values = GATE.to_dict()
+    for name in encode(GATE):
+        values = encode(GATE)
         del values[name]
         with pytest.raises(ValueError, match=name):
             read_again(values)
@@ -139,7 +145,7 @@ def test_a_missing_value_is_named():
 
 def test_a_return_that_is_no_number_is_refused():
     gate = BaselineGate.of("g", result_of([1, 0], [1, 0], metric="return"), commit="")
-    with pytest.raises(ValueError, match="need finite returns, got nan"):
-        BaselineGate.from_dict("g", gate.to_dict() | {"learned_returns": [1.0, "many"]})
+    with pytest.raises(ValueError, match=r"learned_returns\[1\] is 'many', and has to be a number"):
+        BaselineGate.read("g", encode(gate) | {"learned_returns": [1.0, "many"]})
     with pytest.raises(ValueError, match="need finite returns, got nan"):
         replace(gate, oracle_mean_return=float("nan"))

@@ -2,7 +2,7 @@
 
 import json
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.probe import starts_of
 from pytest_cpg.gates.benchmark import Benchmark
@@ -83,7 +84,7 @@ def test_the_right_cause_is_named_and_said_in_twelve_lines(name):
     # Pushes that are too strong can be mended before the mass is.
     said = said if not found.is_misread else "ACTION SCALE"
     assert lines[0].startswith(f"  Why the gap is there: {said} (")
-    assert Diagnosis.from_dict(json.loads(json.dumps(asdict(found), allow_nan=False))) == found
+    assert decode(Diagnosis, json.loads(json.dumps(encode(found), allow_nan=False))) == found
     drawn = 0 if fault.cause == "PLANNER" else 3 + (fault.trained_on is not None)
     assert len(plots(found.profile)) == drawn
 

@@ -2,13 +2,14 @@
 
 import json
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from faulty_models import Fault, Late, OwnReward, Puck, faults, named, perfect
 from misreadings import conventions, misreading_in
 
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis, TrainingStates
 from pytest_cpg.gates.diagnosis.choices import Choices
 from pytest_cpg.gates.planning_gap.cause import cause_of
@@ -226,8 +227,8 @@ def test_a_diagnosis_begins_with_the_misreading_and_keeps_its_numbers():
     assert len(lines) <= 5
     assert max(map(len, lines)) <= 80
     assert found.measures
-    stored = json.loads(json.dumps(asdict(found), allow_nan=False))
-    assert Diagnosis.from_dict(stored) == found
+    stored = json.loads(json.dumps(encode(found), allow_nan=False))
+    assert decode(Diagnosis, stored) == found
     # As of the release before.
     del stored["misreading"]
-    assert Diagnosis.from_dict(stored) == replace(found, misreading=None)
+    assert decode(Diagnosis, stored) == replace(found, misreading=None)

@@ -11,6 +11,7 @@ import pytest
 from sliders import Forgetful, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import IncompleteError
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.arm_cache import OracleCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
@@ -201,7 +202,7 @@ def test_workers_run_every_arm_as_this_process_does(model):
         spread = measured(model, execution=Execution(executor=pool))
     for one, other in zip(spread.arms, here.arms, strict=True):
         for name in ("name", "successes", "steps", "returns"):
-            assert one.to_dict()[name] == other.to_dict()[name]
+            assert encode(one)[name] == encode(other)[name]
 
 
 def test_a_third_arm_that_was_broken_off_is_resumed_and_never_reused_otherwise(tmp_path, off):
@@ -224,7 +225,7 @@ def test_a_third_arm_that_was_broken_off_is_resumed_and_never_reused_otherwise(t
     assert "rescored: run anew" in went_on()
     assert any("rescored: 20 episodes stored" in line for line in went_on(resumes=True))
     resumed = measured(Off(), execution=Execution(cache=cache, resumes=True))
-    assert resumed.rescored.to_dict()["steps"] == off.rescored.to_dict()["steps"]
+    assert encode(resumed.rescored)["steps"] == encode(off.rescored)["steps"]
 
 
 def test_a_replay_rates_the_truth_as_the_model_with_its_memory_sees_it():

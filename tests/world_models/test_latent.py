@@ -4,6 +4,7 @@ import runs
 from sliders import Forgetful, Nested, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import Plans, WorldModelError
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.world_models import bind
@@ -38,15 +39,15 @@ def test_a_posterior_carried_across_steps_solves_what_the_same_model_encoded_ane
 )
 def test_an_episode_of_a_model_with_memory_or_noise_ends_the_same_alone_and_among_others(model):
     model = bound(model)
-    together = run_of(model).advance(30).to_dict()
+    together = encode(run_of(model).advance(30))
     for row in (0, 7, 29):
-        alone = run_of(model, STARTS.take(np.array([row]))).advance(1).to_dict()
+        alone = encode(run_of(model, STARTS.take(np.array([row]))).advance(1))
         for name in ("successes", "steps", "returns"):
             assert alone[name] == together[name][row : row + 1]
 
 
 def test_a_model_whose_state_is_nested_plans_as_the_one_whose_state_is_flat():
-    nested, flat = (run_of(bound(m)).advance(30).to_dict() for m in (Nested(), Remembering()))
+    nested, flat = (encode(run_of(bound(m)).advance(30)) for m in (Nested(), Remembering()))
     assert nested["steps"] == flat["steps"]
 
 
@@ -83,7 +84,7 @@ def test_an_arm_with_memory_and_noise_goes_on_from_a_snapshot_as_if_nothing_had_
     assert {"noise", "latents"} <= set(snapshot)
     resumed = run_of(model)
     assert resumed.restore(snapshot)
-    assert resumed.advance(30).to_dict()["steps"] == run_of(model).advance(30).to_dict()["steps"]
+    assert encode(resumed.advance(30))["steps"] == encode(run_of(model).advance(30))["steps"]
     del snapshot["latents"]
     assert not run_of(model).restore(snapshot)
 

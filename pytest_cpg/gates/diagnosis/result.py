@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from pytest_cpg.stats import Interval
 
@@ -151,20 +149,3 @@ class Diagnosis:
         """Whether a misreading is to be mended before any cause, or there is no other."""
         found = self.misreading
         return found is not None and (found.is_decisive or self.cause == Cause.NONE)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Diagnosis:
-        """Rebuild a diagnosis from its `dataclasses.asdict`, as JSON gives it back."""
-        profile = {name: tuple(numbers) for name, numbers in values["profile"].items()}
-        misreading = values.get("misreading")
-        return cls(
-            **{
-                **values,
-                "cause": Cause(values["cause"]),
-                "second": Cause(values.get("second", Cause.NONE)),
-                "measures": tuple(Measure(**measure) for measure in values["measures"]),
-                "profile": Profile(**profile),
-                "episodes": tuple(values["episodes"]),
-                "misreading": None if misreading is None else Misreading(**misreading),
-            }
-        )

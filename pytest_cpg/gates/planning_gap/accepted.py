@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.counts import real_or_nan
 
 if TYPE_CHECKING:
     from pytest_cpg.episodes.arm import Arm
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # In the repr of a planner that has none of its own: where it lay in memory.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _OUTCOMES = re.compile("[01]+")
+# What is written for who reads a diff, and follows from the rest.
+_DERIVED = ("design_hash", "gap", "oracle_successes", "learned_successes")
 # Of a processor and its kernels: few have a tenth of it.
 _MOST_SIGNS = 500
 
@@ -66,12 +68,11 @@ class DesignKey:
     @property
     def short_hash(self) -> str:
         """Twelve hexadecimal digits that tell designs apart."""
-        text = json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
+        text = json.dumps(encode(self), sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; a perturbation is among them only if there is one."""
-        values = asdict(self)
+    def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON form; a perturbation is in it only if there is one."""
         if not self.perturbation:
             del values["perturbation"]
         return values
@@ -212,18 +213,14 @@ class BaselineGate:
         # Of a file that may say anything, at any length.
         return where[:_MOST_SIGNS]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: all but the id, and what a reader of a diff looks for."""
-        values = asdict(self)
+    def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON form: all but the id, and what a reader of a diff looks for."""
         del values["id"]
         # Files from before they were recorded have neither.
         if not (self.processor or self.kernels):
             del values["processor"], values["kernels"]
         return {
             **values,
-            "design": self.design.to_dict(),
-            "verdict": self.verdict.value,
-            "learned_returns": list(self.learned_returns),
             "design_hash": self.design.short_hash,
             "gap": self.gap,
             "oracle_successes": "{}/{}".format(*self.oracle_arm),
@@ -231,64 +228,19 @@ class BaselineGate:
         }
 
     @classmethod
-    def from_dict(cls, gate: str, values: Mapping[str, Any]) -> BaselineGate:
-        """Rebuild a gate from `to_dict`.
+    def read(cls, gate: str, values: Mapping[str, Any]) -> BaselineGate:
+        """Rebuild a gate from its id and JSON form.
 
         Raises
         ------
         ValueError
             When a value is missing, unknown or impossible, or does not fit the others.
         """
-        kept = _typed({"processor": "", "kernels": {}, **values}, _GATE_TYPES)
-        kept["design"] = DesignKey(
-            **_typed({"perturbation": "", **kept["design"]}, _DESIGN_TYPES),
-        )
-        kept["verdict"] = Verdict(kept["verdict"])
-        kept["learned_returns"] = tuple(real_or_nan(value) for value in kept["learned_returns"])
-        read = cls(id=gate, **kept)
+        kept = {name: value for name, value in values.items() if name not in _DERIVED}
+        read = decode(cls, {**kept, "id": gate})
         # Nothing that was edited by hand is dropped or contradicts the rest.
-        _check_equal(values, read.to_dict())
+        _check_equal(values, encode(read))
         return read
-
-
-_DESIGN_TYPES: dict[str, type | tuple[type, ...]] = {
-    "task": str,
-    "planner": str,
-    "starts": str,
-    "metric": str,
-    "budget": int,
-    "horizon": int,
-    "control_period": (int, float),
-    "versions": dict,
-    "perturbation": str,
-}
-_GATE_TYPES: dict[str, type | tuple[type, ...]] = {
-    "design": dict,
-    "seed": int,
-    "oracle": str,
-    "learned": str,
-    "oracle_mean_return": (int, float),
-    "learned_mean_return": (int, float),
-    "level": (int, float),
-    "verdict": str,
-    "commit": str,
-    "model": str,
-    "learned_returns": list,
-    "processor": str,
-    "kernels": dict,
-}
-
-
-def _typed(
-    values: Mapping[str, Any], types: Mapping[str, type | tuple[type, ...]]
-) -> dict[str, Any]:
-    """Return the values of these names, or raise ValueError for the first that does not fit."""
-    for name, wanted in types.items():
-        if name not in values:
-            raise ValueError(f"{name} is missing")
-        if not isinstance(values[name], wanted):
-            raise ValueError(f"{name} cannot be {reprlib.repr(values[name])}")
-    return {name: values[name] for name in types}
 
 
 def _check_equal(values: Mapping[str, Any], expected: Mapping[str, Any]) -> None:

@@ -6,11 +6,11 @@ import json
 import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.codec import decode, encode, loads
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.stats import (
     Interval,
@@ -28,10 +28,6 @@ LARGEST_FAMILY = 1_000_000
 _NUMBER = re.compile(r" #\d+$")
 # Of one difference: a dozen lines.
 _MOST_SIGNS = 1000
-
-
-class BaselineError(CpgError):
-    """A baseline that cannot be read or written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,18 +109,12 @@ class Comparison:
 
     def to_json(self) -> str:
         """Return one line of JSON that `from_json` reads back."""
-        return json.dumps(asdict(self), allow_nan=False)
+        return json.dumps(encode(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Comparison:
         """Rebuild a comparison from `to_json`."""
-        values = json.loads(text)
-        values["label"] = Label(values["label"])
-        for name in ("then", "now"):
-            values[name] = values[name] and tuple(values[name])
-        values["interval"] = values["interval"] and Interval(**values["interval"])
-        values["differs"] = tuple(values["differs"])
-        return cls(**values)
+        return decode(cls, loads(text))
 
 
 def updated(baseline: Baseline, gates: Iterable[BaselineGate]) -> Baseline:

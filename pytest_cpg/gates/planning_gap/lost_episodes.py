@@ -9,20 +9,25 @@ import hashlib
 import json
 import os
 import re
+import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING
 
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.design import StartMode
 from pytest_cpg.gates.card import comparison_name
-from pytest_cpg.machine.files import FileError, write_text
+from pytest_cpg.machine.files import FileError, FileKind, write_text
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.result import GateResult
 
 SCHEMA = 1
+_FILE = FileKind(
+    name="the lost episodes", schema=SCHEMA, cure="Run the gate again, which writes it anew."
+)
 _DIGITS = 8
 # With digits and suffix it stays far below the 143 bytes that eCryptfs leaves of a name.
 _LONGEST_SLUG = 60
@@ -30,7 +35,6 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _TARGET = re.compile(r"(.+)::([0-9]{1,9}(?:,[0-9]{1,9})*)", re.DOTALL)
 # Starts are sampled up to the last episode, which takes seconds for so many.
 _MOST_EPISODES = 1_000_000
-_TEXTS = ("gate", "nodeid", "task", "planner", "weights", "perturbation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +73,33 @@ class LostEpisodes:
     planner: str
     budget: int
     seed: int
-    starts: str
-    metric: str
+    starts: StartMode
+    metric: Metric
     episodes: tuple[int, ...]
     oracle_steps: tuple[int, ...]
     weights: str
     versions: Mapping[str, str]
     perturbation: str = ""
     comparison: int = 1
+
+    def __post_init__(self) -> None:
+        least = {"budget": 1, "seed": 0, "comparison": 1}
+        for name, lowest in least.items():
+            if getattr(self, name) < lowest:
+                raise ValueError(f"need a {name} of at least {lowest}, got {getattr(self, name)}")
+        if list(self.episodes) != sorted(set(self.episodes)) or min(self.episodes, default=0) < 0:
+            raise ValueError(f"need rising episodes from 0 on, got {reprlib.repr(self.episodes)}")
+        last = max(self.episodes, default=0)
+        if last >= _MOST_EPISODES:
+            raise ValueError(f"it names episode {last}, and a replay goes to {_MOST_EPISODES - 1}")
+        if len(self.oracle_steps) != len(self.episodes):
+            raise ValueError(
+                f"need as many oracle_steps as episodes, got {len(self.oracle_steps)} and "
+                f"{len(self.episodes)}"
+            )
+        if min(self.oracle_steps, default=1) < 1:
+            steps = reprlib.repr(self.oracle_steps)
+            raise ValueError(f"need oracle_steps of at least 1, got {steps}")
 
     @classmethod
     def of(cls, result: GateResult, *, gate: str, nodeid: str, comparison: int = 1) -> LostEpisodes:
@@ -89,7 +112,7 @@ class LostEpisodes:
             planner=result.planner,
             budget=result.budget,
             seed=int(result.seed),
-            starts=result.starts,
+            starts="fixed" if result.starts == "fixed" else "sampled",
             metric=result.metric,
             episodes=result.lost_episodes,
             oracle_steps=tuple(int(solved_at[episode]) for episode in result.lost_episodes),
@@ -138,8 +161,7 @@ def write(lost: LostEpisodes, folder: Path) -> Path:
     FileError
         Naming the path and what the system says.
     """
-    values = {field.name: getattr(lost, field.name) for field in fields(lost)}
-    values.update(schema=SCHEMA, versions=dict(lost.versions))
+    values = {"schema": SCHEMA, **encode(lost)}
     lines = (
         f"  {json.dumps(name)}: {json.dumps(values[name], sort_keys=True)}"
         for name in sorted(values)
@@ -157,32 +179,18 @@ def read(path: Path) -> LostEpisodes:
     FileError
         Naming the file, what is wrong with it and the next step.
     """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    text = _FILE.text_in(path)
+    if text is None:
         raise FileError(
             f"there is no file {path}. A gate that loses episodes writes one: run it again, and "
             f"take the command that it prints."
-        ) from None
-    except OSError as error:
-        raise FileError(
-            f"cannot read the lost episodes {path}: {error.strerror or error}"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        _refuse(path, f"it is no JSON ({error})")
-    schema = values.pop("schema", None) if isinstance(values, dict) else None
-    if type(schema) is not int or schema < 1:
-        _refuse(path, "it is no file of lost episodes, as it has no schema")
-    if schema > SCHEMA:
-        _refuse(
-            path,
-            f"it has schema {schema}, and this pytest-cpg reads up to {SCHEMA}",
-            "Upgrade: pip install -U pytest-cpg",
         )
+    values = _FILE.values_of(path, text)
+    _FILE.check_schema(path, values.pop("schema", None) if isinstance(values, dict) else None)
     try:
-        lost = _parsed(values)
+        lost = decode(LostEpisodes, values)
     except ValueError as error:
-        _refuse(path, str(error))
+        _FILE.refuse(path, str(error))
     if not lost.episodes:
         raise FileError(
             f"{path} holds no lost episode: the learned model solved all that the oracle did, and "
@@ -215,47 +223,3 @@ def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:
             f"--cpg-replay={file}::7,9, or --cpg-replay={file} for all."
         )
     return Path(target), None
-
-
-def _parsed(values: dict[str, Any]) -> LostEpisodes:
-    """Return what a file's values say, or raise ValueError."""
-    values = {"perturbation": "", "comparison": 1, **values}
-    names = {field.name for field in fields(LostEpisodes)}
-    if set(values) != names:
-        odd = min(names ^ set(values))
-        raise ValueError(f"it has {'no' if odd in names else 'an unknown'} {odd!r:.40}")
-    is_right = {name: isinstance(values[name], str) for name in _TEXTS}
-    is_right.update(
-        budget=_are_whole([values["budget"]], least=1),
-        seed=_are_whole([values["seed"]], least=0),
-        comparison=_are_whole([values["comparison"]], least=1),
-        starts=values["starts"] in get_args(StartMode),
-        metric=values["metric"] in get_args(Metric),
-        episodes=_are_whole(values["episodes"], least=0) and _is_rising(values["episodes"]),
-        oracle_steps=_are_whole(values["oracle_steps"], least=1),
-        versions=isinstance(values["versions"], dict)
-        and all(isinstance(found, str) for found in values["versions"].values()),
-    )
-    for name, right in is_right.items():
-        if not right:
-            raise ValueError(f"it has {values[name]!r:.40} as its {name}")
-    if values["episodes"] and values["episodes"][-1] >= _MOST_EPISODES:
-        last = values["episodes"][-1]
-        raise ValueError(f"it names episode {last}, and a replay goes to {_MOST_EPISODES - 1}")
-    pair = {name: tuple(values[name]) for name in ("episodes", "oracle_steps")}
-    if len(pair["episodes"]) != len(pair["oracle_steps"]):
-        raise ValueError("it has not as many oracle_steps as episodes")
-    return LostEpisodes(**{**values, **pair})
-
-
-def _are_whole(values: Any, *, least: int) -> bool:
-    return isinstance(values, list) and all(type(v) is int and v >= least for v in values)
-
-
-def _is_rising(values: list[int]) -> bool:
-    return values == sorted(set(values))
-
-
-def _refuse(path: Path, wrong: str, cure: str = "") -> NoReturn:
-    again = "Run the gate again, which writes it anew."
-    raise FileError(f"cannot use the lost episodes {path}: {wrong}. {cure or again}") from None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pytest_cpg.contracts import IntArray
+from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
 from pytest_cpg.episodes.arm import Arm, Metric
 from pytest_cpg.gates.diagnosis import Diagnosis
 from pytest_cpg.stats import (
@@ -196,9 +197,15 @@ class GateResult:
     device: str = ""
     processor: str = ""
     kernels: Mapping[str, str] = field(default_factory=dict)
-    reuse: tuple[str, ...] = ()
+    reuse: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
     rescored: Arm | None = None
     diagnosis: Diagnosis | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise ValueError(f"need a budget of at least 1 step, got {self.budget!r}")
+        for arm in (self.learned, self.chance):
+            Pairs.of(self.oracle, arm)
 
     def __repr__(self) -> str:
         return (
@@ -300,20 +307,24 @@ class GateResult:
             level=self.level,
         )
 
+    def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON form: with the schema, and the gap for who reads no arms."""
+        return {"schema": SCHEMA, **values, "gap": self.gap}
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a result in its JSON form, or raise ValueError for a newer one."""
+        schema = values.get("schema")
+        if schema not in _READABLE:
+            raise ValueError(
+                f"this result has schema {schema!r}, and this pytest-cpg reads up to {SCHEMA}. "
+                f"Read it with the pytest-cpg that wrote it, or upgrade: pip install -U pytest-cpg"
+            )
+        return {name: value for name, value in values.items() if name not in ("schema", "gap")}
+
     def to_json(self) -> str:
         """Return one line of JSON that `from_json` reads back."""
-        values: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        for name in ("oracle", "learned", "chance", "rescored"):
-            values[name] = values[name] and values[name].to_dict()
-        for name in ("interval", "paired_interval"):
-            values[name] = asdict(values[name])
-        values["verdict"] = self.verdict.value
-        values["chance_verdict"] = self.chance_verdict and self.chance_verdict.value
-        values["versions"], values["kernels"] = dict(self.versions), dict(self.kernels)
-        del values["reuse"]
-        values["diagnosis"] = None if self.diagnosis is None else asdict(self.diagnosis)
-        values["gap"] = self.gap
-        return json.dumps({"schema": SCHEMA, **values}, allow_nan=False)
+        return json.dumps(encode(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> GateResult:
@@ -322,29 +333,9 @@ class GateResult:
         Raises
         ------
         ValueError
-            When the text was written by a newer pytest-cpg.
+            Naming the first value that is wrong, or when a newer pytest-cpg wrote the text.
         """
-        values = json.loads(text)
-        schema = values.pop("schema", None)
-        if schema not in _READABLE:
-            raise ValueError(
-                f"this result has schema {schema!r}, and this pytest-cpg reads up to {SCHEMA}. "
-                f"Read it with the pytest-cpg that wrote it, or upgrade: pip install -U pytest-cpg"
-            )
-        del values["gap"]
-        for name in ("oracle", "learned", "chance", "rescored"):
-            values[name] = values.get(name) and Arm.from_dict(values[name])
-        for name in ("interval", "paired_interval"):
-            values[name] = Interval(**values[name])
-        values["verdict"] = Verdict(values["verdict"])
-        in_place = values.get("chance_verdict")
-        values["chance_verdict"] = None if in_place is None else Verdict(in_place)
-        for name in ("start_seeds", "swapped", "notes", "faults"):
-            values[name] = tuple(values[name])
-        if values.get("diagnosis") is not None:
-            values["diagnosis"] = Diagnosis.from_dict(values["diagnosis"])
-        values["looks"] = tuple(Look(*look) for look in values.get("looks", ()))
-        return cls(**values)
+        return decode(cls, loads(text))
 
 
 def is_too_weak(oracle: Arm, min_oracle: float | None) -> bool:

@@ -1,0 +1,314 @@
+"""Codec: typed values to the plain ones that JSON has, and back with every value checked.
+
+Dataclasses and typed dictionaries are objects, named tuples and tuples lists, enums their values,
+arrays nested lists; truth in an array is 0 or 1. A field with the metadata `UNWRITTEN` is left
+out. A dataclass may have a say in its own form: ``to_plain(values)`` returns what is written in
+place of its encoded fields, and the class method ``from_plain(values)`` the fields that are decoded
+in place of what was read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    NoReturn,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+import numpy as np
+
+T = TypeVar("T")
+# Of a dataclass's field that no file holds; it needs a default.
+UNWRITTEN: Mapping[str, bool] = {"is_written": False}
+# Where a value stands: its parent's place, and its name or number there.
+_Place: TypeAlias = "tuple[_Place, str | int] | str"
+_SCALARS: Mapping[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    NoneType: ((NoneType,), "null"),
+}
+# Of arrays: what holds the numbers, which ones it takes, and what they are called.
+_ARRAYS: Mapping[Any, tuple[Any, tuple[type, ...], str]] = {
+    np.bool_: (np.bool_, (bool, int), "a list of 0 or 1"),
+    np.integer: (np.int64, (int,), "a list of whole numbers"),
+    np.floating: (np.float64, (int, float), "a list of finite numbers"),
+}
+
+
+class CodecError(ValueError):
+    """A value that is none of its type; the message names its place."""
+
+
+def encode(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    >>> encode({"rates": (0.5, np.float64(1.0)), "solved": np.array([True, False])})
+    {'rates': [0.5, 1.0], 'solved': [1, 0]}
+    """
+    if isinstance(value, Enum):
+        return encode(value.value)
+    if value is None or isinstance(value, str | bool | int | float) or _is_scalar(value):
+        return value.item() if _is_scalar(value) else value
+    if isinstance(value, np.ndarray):
+        return (value.astype(int) if value.dtype == bool else value).tolist()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        values = {name: encode(getattr(value, name)) for name in _fields(type(value))}
+        return value.to_plain(values) if hasattr(value, "to_plain") else values
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return {name: encode(one) for name, one in value.items()}
+    if isinstance(value, Sequence):
+        return [encode(one) for one in value]
+    raise TypeError(f"JSON has no form for {reprlib.repr(value)}")
+
+
+def decode(kind: type[T], value: Any, *, at: str = "") -> T:
+    """Return the value of a type that `encode` has made plain, with all its parts checked.
+
+    >>> decode(tuple[int, ...], [1, "2"], at="steps")
+    Traceback (most recent call last):
+    ...
+    pytest_cpg.contracts.codec.CodecError: steps[1] is '2', and has to be a whole number
+
+    Parameters
+    ----------
+    at : str
+        Where the value stands in what was read, such as ``"gates[2].result"``; empty for all of it.
+
+    Raises
+    ------
+    CodecError
+        Naming the place of the first value that does not fit.
+    """
+    found: T = _decoded(kind, value, at)
+    return found
+
+
+def loads(text: str) -> Any:
+    """Return plain values from JSON, which has neither NaN nor infinity.
+
+    Raises
+    ------
+    ValueError
+        Saying what is no JSON, and where.
+    """
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _decoded(kind: Any, value: Any, at: _Place) -> Any:
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Any:
+        return value
+    if origin is Literal:
+        return _one_of(inner, value, at)
+    if origin in (Union, UnionType):
+        return _of_any(inner, value, at)
+    if origin in _SCALARS:
+        return _scalar(origin, value, at)
+    if not isinstance(origin, type):
+        raise TypeError(f"JSON has no form for {kind!r}")
+    if origin is np.ndarray:
+        return _array(kind, value, at)
+    if issubclass(origin, Enum):
+        return origin(_one_of([one.value for one in origin], value, at))
+    if issubclass(origin, tuple):
+        return _tuple(origin, inner, value, at)
+    if dataclasses.is_dataclass(origin):
+        return _dataclass(origin, value, at)
+    if is_typeddict(origin):
+        return _typed_dict(origin, value, at)
+    if issubclass(origin, Mapping):
+        return {
+            name: _decoded(inner[1], one, (at, name)) for name, one in _object(value, at).items()
+        }
+    if issubclass(origin, Sequence):
+        return _elements([inner[0]] * len(_list(value, at)), value, at)
+    raise TypeError(f"JSON has no form for {kind!r}")
+
+
+def _scalar(kind: type, value: Any, at: _Place) -> Any:
+    kinds, wanted = _SCALARS[kind]
+    # True and false are no numbers here.
+    if type(value) not in kinds:
+        _refuse(value, at, wanted)
+    if kind is float and not _is_finite(value):
+        _refuse(value, at, "a finite number")
+    return value
+
+
+def _one_of(choices: Iterable[Any], value: Any, at: _Place) -> Any:
+    for choice in choices:
+        if type(value) is type(choice) and value == choice:
+            return choice
+    return _refuse(value, at, f"one of {', '.join(map(repr, choices))}")
+
+
+def _of_any(kinds: Sequence[Any], value: Any, at: _Place) -> Any:
+    if value is None and NoneType in kinds:
+        return None
+    others = [kind for kind in kinds if kind is not NoneType]
+    for kind in others[:-1]:
+        try:
+            return _decoded(kind, value, at)
+        except CodecError:
+            continue
+    # What the last one says is as good as any.
+    return _decoded(others[-1], value, at)
+
+
+def _array(kind: Any, value: Any, at: _Place) -> Any:
+    """Return the array of an alias such as `pytest_cpg.contracts.FloatArray`."""
+    scalar = get_args(get_args(kind)[1])[0]
+    dtype, kinds, wanted = _ARRAYS[get_origin(scalar) or scalar]
+    if not _are_of(kinds, _list(value, at)):
+        _refuse(value, at, wanted)
+    try:
+        found = np.array(value, dtype=dtype)
+    except (ValueError, OverflowError) as error:
+        raise _error(at, f"is no array: {error}") from None
+    # Truth of any number but 0 and 1 would be another number when it is written.
+    if not np.isfinite(found).all() or (dtype is np.bool_ and not np.array_equal(found, value)):
+        _refuse(value, at, wanted)
+    return found
+
+
+def _are_of(kinds: tuple[type, ...], values: Any) -> bool:
+    return all(
+        _are_of(kinds, one) if isinstance(one, list) else type(one) in kinds for one in values
+    )
+
+
+def _tuple(kind: type, inner: Sequence[Any], value: Any, at: _Place) -> Any:
+    if hasattr(kind, "_fields"):
+        make: Callable[[list[Any]], Any] = kind._make  # type: ignore[attr-defined]  # a named tuple
+        return make(_elements(list(_hints(kind).values()), value, at))
+    if inner[-1] is Ellipsis:
+        inner = [inner[0]] * len(_list(value, at))
+    return tuple(_elements(inner, value, at))
+
+
+def _elements(kinds: Sequence[Any], value: Any, at: _Place) -> list[Any]:
+    if len(_list(value, at)) != len(kinds):
+        _refuse(value, at, f"a list of {len(kinds)}")
+    return [
+        _decoded(kind, one, (at, number))
+        for number, (kind, one) in enumerate(zip(kinds, value, strict=True))
+    ]
+
+
+def _dataclass(kind: Any, value: Any, at: _Place) -> Any:
+    values = _object(value, at)
+    if hasattr(kind, "from_plain"):
+        values = _asked(at, kind.from_plain, values)
+    fields = _fields(kind)
+    _check_names(values, [name for name in fields if _is_needed(fields[name])], at)
+    for name in values:
+        if name not in fields:
+            raise _error(at, f"has an unknown {name!r:.40}")
+    hints = _hints(kind)
+    parts = {name: _decoded(hints[name], one, (at, name)) for name, one in values.items()}
+    return _asked(at, kind, **parts)
+
+
+def _typed_dict(kind: Any, value: Any, at: _Place) -> Any:
+    """Return a dictionary with the parts that its type names checked; it may have others."""
+    values = _object(value, at)
+    hints = _hints(kind)
+    _check_names(values, [name for name in hints if name in kind.__required_keys__], at)
+    return {name: _decoded(hints.get(name, Any), one, (at, name)) for name, one in values.items()}
+
+
+def _check_names(values: Mapping[str, Any], needed: Iterable[str], at: _Place) -> None:
+    for name in needed:
+        if name not in values:
+            raise _error(at, f"has no {name!r}")
+
+
+def _asked(at: _Place, make: Callable[..., Any], *values: Any, **parts: Any) -> Any:
+    """Return what a class makes of its parts, which may say that they do not fit together."""
+    try:
+        return make(*values, **parts)
+    except (ValueError, ArithmeticError) as error:
+        where = _written(at)
+        raise CodecError(f"{where}: {error}" if where else str(error)) from None
+
+
+def _object(value: Any, at: _Place) -> dict[str, Any]:
+    return value if isinstance(value, dict) else _refuse(value, at, "an object")
+
+
+def _list(value: Any, at: _Place) -> list[Any]:
+    return value if isinstance(value, list) else _refuse(value, at, "a list")
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+@cache
+def _fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
+    """Return the fields of a dataclass that are written, by name."""
+    fields = dataclasses.fields(kind)
+    return {field.name: field for field in fields if field.metadata.get("is_written", True)}
+
+
+def _is_needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, np.generic)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _refuse(value: Any, at: _Place, wanted: str) -> NoReturn:
+    raise _error(at, f"is {reprlib.repr(value)}, and has to be {wanted}")
+
+
+def _error(at: _Place, wrong: str) -> CodecError:
+    return CodecError(f"{_written(at) or 'it'} {wrong}")
+
+
+def _written(at: _Place) -> str:
+    """Return a place as it is written: ``gates[2].result.oracle.steps``."""
+    if isinstance(at, str):
+        return at
+    parent, name = _written(at[0]), at[1]
+    if isinstance(name, int):
+        return f"{parent}[{name}]"
+    # What is no name of an attribute stands in quotes: ids of gates hold dots.
+    if not name.isidentifier():
+        return f"{parent}[{name!r:.60}]"
+    return f"{parent}.{name}" if parent else name
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
