@@ -12,7 +12,7 @@ from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.planners.candidates import BestPlans, Ties, check_counts, score_plans, take
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
 from pytest_cpg.planners.noise import check_noise
-from pytest_cpg.planners.objective import Objective, check_choice, rate
+from pytest_cpg.planners.objective import Choice, Objective
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -64,9 +64,7 @@ class CEM:
 
     def __post_init__(self) -> None:
         check_counts(iterations=self.iterations, samples=self.samples, elites=self.elites)
-        check_choice(
-            objective=self.objective, execute=self.execute, ties=self.ties, horizon=self.horizon
-        )
+        Choice.of(self).check(self.horizon)
         if self.elites > self.samples:
             raise ValueError(f"elites must not exceed samples {self.samples}, got {self.elites}")
         check_spread(
@@ -111,12 +109,8 @@ class CEM:
         chosen = BestPlans(len(latents), self.horizon, world_model.actions.size)
         for _ in range(self.iterations):
             plans = distribution.draw(rngs, self.samples)
-            costs, lengths = rate(
-                score_plans(world_model, latents, plans),
-                remaining,
-                objective=self.objective,
-                execute=self.execute,
-                ties=self.ties,
+            costs, lengths = Choice.of(self).rate(
+                score_plans(world_model, latents, plans), remaining
             )
             ranking = chosen.offer(plans, costs, lengths)
             distribution.fit(take(plans, ranking[:, : self.elites]))

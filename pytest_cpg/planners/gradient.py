@@ -19,7 +19,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, score_plans
 from pytest_cpg.planners.distributions import shift
 from pytest_cpg.planners.noise import check_noise, draw_noise
-from pytest_cpg.planners.objective import Objective, check_choice, rate, step_weights
+from pytest_cpg.planners.objective import Choice, Objective, step_weights
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -75,9 +75,7 @@ class GradientMPC:
 
     def __post_init__(self) -> None:
         check_counts(iterations=self.iterations, candidates=self.candidates)
-        check_choice(
-            objective=self.objective, execute=self.execute, ties="earliest", horizon=self.horizon
-        )
+        Choice.of(self).check(self.horizon)
         check_noise(correlation=self.correlation)
         for name in ("learning_rate", "deviation", "difference"):
             value = getattr(self, name)
@@ -109,7 +107,7 @@ class GradientMPC:
         for iteration in range(self.iterations + 1):
             plans = np.clip(middle + half * units, box.low, box.high)
             scores = score_plans(world_model, latents, plans)
-            costs, lengths = rate(scores, remaining, objective=self.objective, execute=self.execute)
+            costs, lengths = Choice.of(self).rate(scores, remaining)
             chosen.offer(plans, costs, lengths)
             if iteration < self.iterations:
                 weights = step_weights(scores, remaining, objective=self.objective)

@@ -12,7 +12,7 @@ from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, score_plans, take
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution, shift
 from pytest_cpg.planners.noise import check_noise
-from pytest_cpg.planners.objective import Objective, check_choice, rate
+from pytest_cpg.planners.objective import Choice, Objective
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -64,9 +64,7 @@ class ICEM:
 
     def __post_init__(self) -> None:
         check_counts(iterations=self.iterations, samples=self.samples, elites=self.elites)
-        check_choice(
-            objective=self.objective, execute=self.execute, ties="earliest", horizon=self.horizon
-        )
+        Choice.of(self).check(self.horizon)
         check_spread(smoothing=self.smoothing, initial_deviation=self.initial_deviation)
         check_noise(colour=self.colour)
         if 2 * self.elites > self.samples:
@@ -111,11 +109,8 @@ class ICEM:
             known = sum(part.shape[1] for part in candidates)
             drawn = distribution.draw(rngs, self._samples_of(iteration) - known)
             plans = np.concatenate([*candidates, drawn], axis=1)
-            costs, lengths = rate(
-                score_plans(world_model, latents, plans),
-                remaining,
-                objective=self.objective,
-                execute=self.execute,
+            costs, lengths = Choice.of(self).rate(
+                score_plans(world_model, latents, plans), remaining
             )
             ranking = chosen.offer(plans, costs, lengths)
             kept = take(plans, ranking[:, :kept_count])

@@ -12,7 +12,7 @@ from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.planners.candidates import check_counts, is_number, score_plans
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
 from pytest_cpg.planners.noise import check_noise
-from pytest_cpg.planners.objective import Objective, check_choice, rate
+from pytest_cpg.planners.objective import Choice, Objective, rate
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -59,9 +59,7 @@ class MPPI:
 
     def __post_init__(self) -> None:
         check_counts(iterations=self.iterations, samples=self.samples)
-        check_choice(
-            objective=self.objective, execute=self.execute, ties="earliest", horizon=self.horizon
-        )
+        Choice.of(self).check(self.horizon)
         check_spread(smoothing=self.smoothing, deviation=self.deviation)
         check_noise(correlation=self.correlation)
         if not is_number(self.temperature) or not 0 < self.temperature < np.inf:
@@ -86,7 +84,7 @@ class MPPI:
         for _ in range(self.iterations):
             plans = distribution.draw(rngs, self.samples)
             scores = score_plans(world_model, latents, plans)
-            costs, _ = rate(scores, remaining, objective=self.objective)
+            costs, _ = Choice.of(self).rate(scores, remaining)
             distribution.weigh(plans, path_weights(costs, self.temperature))
         mean = distribution.mode
         if self.execute is None:

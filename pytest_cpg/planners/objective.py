@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -75,16 +76,39 @@ def step_weights(
     return weights
 
 
-def check_choice(*, objective: str, execute: int | None, ties: str, horizon: int) -> None:
-    """Raise ValueError unless these are settings of `rate` for plans of so many steps."""
-    check_counts(horizon=horizon)
-    check_ties(ties)
-    if objective not in get_args(Objective):
-        raise ValueError(f"objective must be one of {get_args(Objective)}, got {objective!r}")
-    if execute is None:
-        return
-    check_counts(execute=execute)
-    if execute > horizon:
-        raise ValueError(
-            f"execute must not exceed the horizon {horizon}, got {execute}: no plan is longer"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How a planner chooses among its candidates; see `rate`."""
+
+    objective: Objective = "best"
+    execute: int | None = None
+    ties: Ties = "earliest"
+
+    @classmethod
+    def of(cls, planner: Any) -> Choice:
+        """Return a planner's choice: its own fields of these names, of the others the defaults."""
+        names = (field.name for field in fields(cls))
+        return cls(**{name: getattr(planner, name) for name in names if hasattr(planner, name)})
+
+    def check(self, horizon: int) -> None:
+        """Raise ValueError unless plans of so many steps can be chosen among like this."""
+        check_counts(horizon=horizon)
+        check_ties(self.ties)
+        if self.objective not in get_args(Objective):
+            raise ValueError(
+                f"objective must be one of {get_args(Objective)}, got {self.objective!r}"
+            )
+        if self.execute is None:
+            return
+        check_counts(execute=self.execute)
+        if self.execute > horizon:
+            raise ValueError(
+                f"execute must not exceed the horizon {horizon}, got {self.execute}: no plan is "
+                f"longer"
+            )
+
+    def rate(self, scores: FloatArray, remaining: IntArray) -> tuple[FloatArray, IntArray]:
+        """Return costs and lengths of candidates; see the function `rate`."""
+        return rate(
+            scores, remaining, objective=self.objective, execute=self.execute, ties=self.ties
         )

@@ -21,7 +21,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.planners.candidates import check_counts, score_plans
 from pytest_cpg.planners.distributions import check_spread
 from pytest_cpg.planners.noise import check_noise, draw_noise
-from pytest_cpg.planners.objective import Objective, check_choice, rate
+from pytest_cpg.planners.objective import Choice, Objective
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -68,9 +68,7 @@ class PolicyGuided:
 
     def __post_init__(self) -> None:
         check_counts(candidates=self.candidates)
-        check_choice(
-            objective=self.objective, execute=self.execute, ties="earliest", horizon=self.horizon
-        )
+        Choice.of(self).check(self.horizon)
         check_spread(smoothing=0, noise=self.noise)
         check_noise(correlation=self.correlation)
         if not callable(self.policy):
@@ -94,12 +92,7 @@ class PolicyGuided:
         own = self._followed(world_model, latents)[:, None]
         near = self._varied(world_model.actions, own, rngs)
         plans = np.concatenate([own, near], axis=1)
-        costs, lengths = rate(
-            score_plans(world_model, latents, plans),
-            remaining,
-            objective=self.objective,
-            execute=self.execute,
-        )
+        costs, lengths = Choice.of(self).rate(score_plans(world_model, latents, plans), remaining)
         episodes, best = np.arange(len(plans)), costs.argmin(axis=1)
         return Plans(plans[episodes, best], lengths[episodes, best])
 

@@ -9,13 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import (
-    Ties,
-    check_counts,
-    check_ties,
-    cut_at_best,
-    score_plans,
-)
+from pytest_cpg.planners.candidates import Ties, check_counts, score_plans
+from pytest_cpg.planners.objective import Choice
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -43,8 +38,8 @@ class RandomShooting:
     name: ClassVar[str] = "random-shooting"
 
     def __post_init__(self) -> None:
-        check_counts(candidates=self.candidates, horizon=self.horizon)
-        check_ties(self.ties)
+        check_counts(candidates=self.candidates)
+        Choice.of(self).check(self.horizon)
 
     def plan(
         self,
@@ -56,7 +51,7 @@ class RandomShooting:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         plans = world_model.actions.sample(rngs, (self.candidates, self.horizon))
         scores = score_plans(world_model, latents, plans)
-        best, lengths = cut_at_best(scores, remaining, ties=self.ties)
+        costs, lengths = Choice.of(self).rate(scores, remaining)
         episodes = np.arange(len(plans))
-        chosen = best.argmin(axis=1)
+        chosen = costs.argmin(axis=1)
         return Plans(plans[episodes, chosen], lengths[episodes, chosen])

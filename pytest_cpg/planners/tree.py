@@ -22,7 +22,7 @@ from pytest_cpg.contracts import (
     Plans,
 )
 from pytest_cpg.planners.candidates import Ties, check_counts, score_plans
-from pytest_cpg.planners.objective import Objective, check_choice, rate
+from pytest_cpg.planners.objective import Choice, Objective
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -51,9 +51,7 @@ class Exhaustive:
 
     def __post_init__(self) -> None:
         check_counts(most=self.most)
-        check_choice(
-            objective=self.objective, execute=self.execute, ties=self.ties, horizon=self.horizon
-        )
+        Choice.of(self).check(self.horizon)
 
     def plan(
         self,
@@ -104,9 +102,7 @@ class BeamSearch:
 
     def __post_init__(self) -> None:
         check_counts(width=self.width)
-        check_choice(
-            objective=self.objective, execute=self.execute, ties=self.ties, horizon=self.horizon
-        )
+        Choice.of(self).check(self.horizon)
 
     def plan(
         self,
@@ -129,7 +125,7 @@ class BeamSearch:
             if step == self.horizon or beam.shape[1] <= self.width:
                 continue
             scores = score_plans(world_model, latents, beam)
-            costs, _ = rate(scores, remaining, objective=self.objective)
+            costs, _ = Choice.of(self).rate(scores, remaining)
             cap = np.minimum(remaining, step) - 1
             last = np.take_along_axis(scores, cap[:, None, None], axis=2)[..., 0]
             best = np.lexsort((last, costs), axis=1)[:, : self.width]
@@ -205,12 +201,6 @@ def _best_of(
     remaining: IntArray,
 ) -> Plans:
     """Return the first of the best of whole plans [N, K, H, A]."""
-    costs, lengths = rate(
-        score_plans(world_model, latents, plans),
-        remaining,
-        objective=planner.objective,
-        execute=planner.execute,
-        ties=planner.ties,
-    )
+    costs, lengths = Choice.of(planner).rate(score_plans(world_model, latents, plans), remaining)
     episodes, best = np.arange(len(latents)), costs.argmin(axis=1)
     return Plans(plans[episodes, best], lengths[episodes, best])

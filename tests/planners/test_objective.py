@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pytest_cpg.planners.objective import rate, step_weights
+from pytest_cpg.planners import ICEM, Greedy, RandomShooting
+from pytest_cpg.planners.objective import Choice, rate, step_weights
 
 OBJECTIVES = ["best", "sum", "terminal", "peak-and-tail"]
 
@@ -45,3 +46,11 @@ def test_the_weights_of_steps_are_the_derivative_of_the_cost(objective):
         moved[..., step] += 1e-6
         before, after = (rate(s, remaining, objective=objective)[0] for s in (scores, moved))
         assert (after - before) / 1e-6 == pytest.approx(weights[..., step], abs=1e-6)
+
+
+def test_a_planner_chooses_by_its_own_fields_and_the_defaults_of_those_that_it_lacks():
+    assert Choice.of(ICEM(objective="terminal", execute=3)) == Choice(
+        objective="terminal", execute=3, ties="earliest"
+    )
+    assert Choice.of(RandomShooting(ties="published")) == Choice(ties="published")
+    assert Choice.of(Greedy()) == Choice()
