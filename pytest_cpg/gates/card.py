@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 # How a figure is drawn; `Figure` says what each is.
 FigureKind: TypeAlias = Literal["curves", "steps", "histogram", "scatter", "cells", "list"]
+# More marks of a cell would not be told apart.
+_MOST_SETS = 4
 
 
 class Severity(IntEnum):
@@ -193,7 +195,8 @@ class Figure:
     reading : str
         How to read it, in a sentence; empty where that is plain.
     axes : (str, str)
-        What is drawn across and upward, with units; empty where the title says it.
+        What is drawn across and upward, with units, or what a cell is; empty where the title says
+        it.
     series : mapping
         Name to points (x, y) with x increasing; to the whole numbers of cells; to the texts that
         follow the name of a list's line.
@@ -207,6 +210,15 @@ class Figure:
     axes: tuple[str, str]
     series: Mapping[str, tuple[Any, ...]]
     scale: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        kinds = get_args(FigureKind)
+        if self.kind not in kinds:
+            raise ValueError(f"no figure of kind {self.kind!r}: there are {', '.join(kinds)}")
+        if self.kind == "cells" and len(self.series) > _MOST_SETS:
+            raise ValueError(
+                f"need at most {_MOST_SETS} sets of cells, got {len(self.series)} in {self.title!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ const rows = [...body.rows].map((row, place) => ({
   details: document.getElementById(row.dataset.gate),
   name: row.cells[1].querySelector(".id").textContent,
   rank: toggles.findIndex((toggle) => toggle.dataset.state === row.dataset.state),
-  gap: row.dataset.gap === undefined ? -Infinity : Number(row.dataset.gap),
+  loss: row.dataset.loss === undefined ? -Infinity : Number(row.dataset.loss),
 }));
 const comparisons = {
   place: () => 0,
   rank: (one, other) => one.rank - other.rank,
-  gap: (one, other) => (one.gap === other.gap ? 0 : other.gap - one.gap),
+  loss: (one, other) => (one.loss === other.loss ? 0 : other.loss - one.loss),
   name: (one, other) => one.name.localeCompare(other.name, "en"),
 };
 
@@ -46,28 +46,28 @@ function sort() {
   body.append(...sorted.map((one) => one.row));
 }
 
-// Every cell of a grid gets a title that names its episode, once its gate is opened. The list beside
+// Every cell of a grid gets a title that names its place, once its gate is opened. The list beside
 // the grid, which those read who have no pointer, holds all there is to know.
 function nameCells(grid) {
   const named = [];
   for (const list of grid.parentElement.querySelectorAll("dd")) {
     for (const [, first, last] of list.textContent.matchAll(/(\d+)(?:-(\d+))?/g)) {
-      for (let episode = Number(first); episode <= Number(last ?? first); episode += 1) {
-        named.push([episode, list.dataset.kind]);
+      for (let place = Number(first); place <= Number(last ?? first); place += 1) {
+        named.push([place, list.dataset.set]);
       }
     }
   }
   named.sort((one, other) => one[0] - other[0]);
   const columns = Number(grid.dataset.columns);
   const size = grid.viewBox.baseVal.width / columns;
-  for (const [place, [episode, kind]] of named.entries()) {
+  for (const [place, [number, set]] of named.entries()) {
     const cell = document.createElementNS(grid.namespaceURI, "rect");
     const values = { x: (place % columns) * size, y: Math.floor(place / columns) * size };
     for (const [key, value] of Object.entries({ ...values, width: size, height: size })) {
       cell.setAttribute(key, value);
     }
     const title = document.createElementNS(grid.namespaceURI, "title");
-    title.textContent = `episode ${episode}: ${kind}`;
+    title.textContent = `${grid.dataset.what} ${number}: ${set}`;
     cell.append(title);
     grid.append(cell);
   }

@@ -15,10 +15,11 @@ from typing import Any
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.notation import visible
-from pytest_cpg.gates.planning_gap.notation import arm_name
-from pytest_cpg.render.figures import CELL, FOREST_WIDTH, MARKS, PLOT_HEIGHT, PLOT_WIDTH, Axis
-from pytest_cpg.render.page_view import STATES, GateView, gate_views, revision
+from pytest_cpg.render.figures import CELL, MARKS, PLOT_HEIGHT, PLOT_WIDTH
+from pytest_cpg.render.forest import FOREST_WIDTH
+from pytest_cpg.render.page_view import STATES, ShownOf, page_view, revision
 from pytest_cpg.report.outcomes import besides_gates
+from pytest_cpg.report.shown import shown_of
 
 try:
     import jinja2
@@ -29,7 +30,9 @@ except ModuleNotFoundError as error:
     raise ComponentError('the HTML page needs jinja2: pip install "pytest-cpg[html]"') from error
 
 
-def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
+def html_page(
+    documents: Sequence[Mapping[str, Any]], *, root: str = "", shown_of: ShownOf = shown_of
+) -> str:
     """Return the page of the last session, with the history of its gates over all of them.
 
     The same documents give the same text.
@@ -41,6 +44,8 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
     root : str
         The way from the page's folder to the root directory, for links to films: empty or with a
         slash at its end.
+    shown_of : callable
+        Reads one comparison of a document.
 
     Raises
     ------
@@ -50,21 +55,19 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
     if not documents:
         raise ValueError("need the document of at least one session, got none")
     document = documents[-1]
-    gates = gate_views(documents)
-    counts = Counter(gate.state for gate in gates)
+    shown = page_view(documents, shown_of)
+    counts = Counter(gate.state for gate in shown.gates)
     style, script = _source("html_page.css"), _source("html_page.js")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page = environment.from_string(_source("html_page.html.jinja")).render(
+    text = environment.from_string(_source("html_page.html.jinja")).render(
         document=document,
         root=root,
         provenance=document["provenance"],
         revision=revision(document),
-        gates=gates,
-        rows=[one for gate in gates for one in gate.comparisons],
-        axis=_forest_axis(gates),
-        arm_name=arm_name,
+        page=shown,
+        rows=[one for gate in shown.gates for one in gate.comparisons],
         overall=document["session"]["outcome"],
         besides_gates=besides_gates(document["session"]),
         states=STATES,
@@ -79,18 +82,7 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, root: str = "") -> str:
         script=Markup(script),  # noqa: S704 - the same
         script_digest=_digest(script),
     )
-    return visible(page.lstrip())
-
-
-def _forest_axis(gates: Sequence[GateView]) -> Axis:
-    """Return the scale that all gaps in success rates share."""
-    results = [one.result for gate in gates for one in gate.comparisons]
-    ends = [
-        (result.interval.low, result.interval.estimate, result.interval.high, result.margin or 0.0)
-        for result in results
-        if result.metric == "success"
-    ]
-    return Axis.around([end for row in ends for end in row], length=FOREST_WIDTH)
+    return visible(text.lstrip())
 
 
 def _source(name: str) -> str:

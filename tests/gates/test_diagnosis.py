@@ -45,10 +45,11 @@ from pytest_cpg.gates.diagnosis.rules import has_headroom
 from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.figures import profile_figures
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.planners import CEM
-from pytest_cpg.render.diagnosis import cause_lines, plots
+from pytest_cpg.render.diagnosis import cause_lines
 from pytest_cpg.stats import Verdict
 
 QUICK = (
@@ -86,7 +87,7 @@ def test_the_right_cause_is_named_and_said_in_twelve_lines(name):
     assert lines[0].startswith(f"  Why the gap is there: {said} (")
     assert decode(Diagnosis, json.loads(json.dumps(encode(found), allow_nan=False))) == found
     drawn = 0 if fault.cause == "PLANNER" else 3 + (fault.trained_on is not None)
-    assert len(plots(found.profile)) == drawn
+    assert len(profile_figures(found.profile)) == drawn
 
 
 @pytest.mark.parametrize("name", ["none: perfect", "none: perfect with a memory"])

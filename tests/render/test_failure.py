@@ -17,7 +17,7 @@ from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.render.failure import failure_text, headline, rerun_command
 from pytest_cpg.render.markdown import rows_of
-from pytest_cpg.render.page_view import gate_views
+from pytest_cpg.render.page_view import page_view
 from pytest_cpg.render.plan import plan_lines
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
@@ -25,6 +25,7 @@ from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, dump, load
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import Provenance
+from pytest_cpg.report.shown import shown_of
 from pytest_cpg.stats import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
@@ -258,7 +259,7 @@ def test_a_comparison_is_marked_alike_in_every_report():
     ledger.report("a", Entry(outcome="failed", judgements=judgements))
     marks = [line.split()[0] for line in shown(ledger)[1:] if line[1:2].strip()]
     written = document(ledger, PROVENANCE, SessionEnd(exit_code=1))
-    (view,) = gate_views([written])
+    (view,) = page_view([written], shown_of).gates
     (gate,) = written["gates"]
     states = ["inconclusive", "passed", "failed"]
     assert marks[:3] == ["?", ".", "F"]

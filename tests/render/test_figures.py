@@ -1,30 +1,23 @@
-"""Figures: what is drawn is what was measured."""
+"""Figures: what is drawn is what the data hold."""
 
 import re
 from collections import Counter
 from itertools import pairwise
 
-import numpy as np
 import pytest
-from fakes import arm, first
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cpg.render.figures import (
-    CELL,
-    MARKS,
-    PLOT_HEIGHT,
-    PLOT_WIDTH,
-    Axis,
-    Trend,
-    curves,
-    pair_grid,
-    pair_kinds,
-    ranges,
-)
-from pytest_cpg.stats import Interval, wilson_interval
+from pytest_cpg.gates.card import Bound, Effect, Figure, Trend
+from pytest_cpg.render.axis import Axis
+from pytest_cpg.render.figures import CELL, MARKS, PLOT_HEIGHT, PLOT_WIDTH, draw, ranges, trend
+from pytest_cpg.render.forest import bar, effect_axis, effect_text
 
 values = st.lists(st.floats(-1e300, 1e300), max_size=20)
+
+
+def figure(kind, *, title="a title", axes=("steps", ""), scale=None, **series):
+    return Figure(kind=kind, title=title, reading="", axes=axes, series=series, scale=scale)
 
 
 @given(values)
@@ -47,87 +40,174 @@ def test_an_axis_of_gaps_is_labelled_in_round_steps():
     assert Axis.around([0.3], length=250).at(0) > 0
 
 
+def effect(at, below=0.0, above=0.0, *, is_share=True, margin=None):
+    return Effect(
+        estimate=at,
+        low=at - below,
+        high=at + above,
+        level=0.95,
+        unit="of starts",
+        is_share=is_share,
+        margin=margin,
+    )
+
+
 @given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.floats(0, 1e3), st.floats(0, 1e3))
-def test_an_interval_of_other_units_fits_and_stays_on_its_side_of_zero(at, below, above, margin):
-    axis = Axis.around([-0.1, 0.6], length=250)
-    interval = Interval(estimate=at, low=at - below, high=at + above, level=0.95, method="")
-    factor = axis.factor(interval, margin)
-    assert factor > 0
-    assert axis.at(factor * interval.low) >= 0
-    assert axis.at(factor * max(interval.high, margin)) <= axis.length
+def test_an_effect_that_is_no_share_fits_the_axis_of_shares(at, below, above, margin):
+    axis = effect_axis([effect(0.2, 0.3, 0.4)])
+    drawn = bar(effect(at, below, above, is_share=False, margin=margin), axis)
+    low, high = map(float, re.match(r"M(\S+) 8H([\d.e+-]+)M", drawn.span).groups())
+    assert 0 <= low <= drawn.at <= high <= axis.length
+    assert float(re.match(r"M(\S+) 0V16", drawn.margin)[1]) <= axis.length
 
 
-def stairs(path):
-    """Return where a curve's staircase stands after each of its steps."""
-    x, y, corners = 0, PLOT_HEIGHT, []
-    for across, up in re.findall(r"h(\d+)v-(\d+)", path):
-        x, y = x + int(across), y - int(up)
-        corners.append((x, y))
-    return corners
+def test_an_effect_that_is_no_share_does_not_stretch_the_axis():
+    shares = [effect(0.2, 0.3, 0.4)]
+    other = effect(1e6, is_share=False)
+    assert effect_axis([*shares, other]) == effect_axis(shares)
+    assert bar(other, effect_axis(shares)).margin == ""
 
 
-def test_a_curve_climbs_by_one_episode_where_it_was_solved():
-    one = arm("learned", [True, False, True, True])
-    object.__setattr__(one, "steps", np.array([100, 500, 250, 250]))
-    (curve,) = curves([one], 500)
-    assert stairs(curve.path) == [
+def test_an_effect_is_written_as_finely_as_its_unit_asks():
+    assert effect_text(effect(0.444, 0.1, 0.2)) == "+0.44 [+0.34,+0.64]"
+    assert effect_text(effect(123.4, 10, 20, is_share=False)) == "+123 [+113,+143]"
+
+
+def corners(path):
+    """Return where a staircase stands after each of its steps."""
+    return [(int(x), int(y)) for x, y in re.findall(r"H(\d+)V(\d+)", path)]
+
+
+def test_stairs_turn_upward_at_each_point():
+    points = ((0, 0), (100, 0.25), (250, 0.5), (250, 0.75), (500, 0.75))
+    plot = draw(figure("steps", learned=points, scale=(0, 1)))
+    ((style, path),) = plot.marks
+    assert style == "thick"
+    assert corners(path) == [
         (PLOT_WIDTH // 5, PLOT_HEIGHT - round(PLOT_HEIGHT / 4)),
         (PLOT_WIDTH // 2, PLOT_HEIGHT - round(PLOT_HEIGHT * 3 / 4)),
     ]
-    assert curve.path.endswith(f"H{PLOT_WIDTH}")
+    assert path.endswith(f"H{PLOT_WIDTH}")
+    assert plot.ends == ("0", "500 steps")
 
 
-def test_an_arm_without_success_stays_on_the_ground():
-    (curve,) = curves([arm("chance", first(0, 10))], 500)
-    assert curve.path == f"M0 {PLOT_HEIGHT}H{PLOT_WIDTH}"
+def test_stairs_without_a_step_stay_on_the_ground():
+    plot = draw(figure("steps", chance=((0, 0), (500, 0)), scale=(0, 1)))
+    assert plot.marks == (("dotted", f"M0 {PLOT_HEIGHT}H{PLOT_WIDTH}"),)
 
 
-@given(st.lists(st.integers(0, 20), min_size=3, max_size=3))
-def test_names_beside_the_curves_do_not_touch(solved):
-    named = curves(
-        [
-            arm(name, first(count, 20))
-            for name, count in zip(("oracle", "learned", "chance"), solved, strict=True)
-        ],
-        500,
-    )
-    heights = sorted(curve.label_y for curve in named)
+def test_a_staircase_has_one_stair_at_most_for_each_pixel():
+    points = tuple((step, step / 100_000) for step in range(100_001))
+    plot = draw(figure("steps", learned=points, scale=(0, 1)))
+    assert len(corners(plot.marks[0][1])) <= PLOT_WIDTH
+
+
+def test_a_histogram_rises_from_the_ground_and_comes_back_to_it():
+    stairs = ((0, 0), (0, 0.5), (1, 1), (2, 0))
+    plot = draw(figure("histogram", here=stairs, limit=((1, 0), (1, 1))))
+    assert plot.marks[0][1] == f"M0 110H0V55H{PLOT_WIDTH // 2}V0H{PLOT_WIDTH}V110H{PLOT_WIDTH}"
+    assert plot.marks[1] == ("limit", f"M{PLOT_WIDTH // 2} 110L{PLOT_WIDTH // 2} 0")
+    assert plot.names == ()
+
+
+def test_a_curve_goes_through_its_points():
+    plot = draw(figure("curves", learned=((1, 0.0), (2, 1.0), (3, -1.0)), scale=(-1, 1)))
+    half = PLOT_HEIGHT // 2
+    assert plot.marks == (("thick", f"M0 {half}L{PLOT_WIDTH // 2} 0L{PLOT_WIDTH} {PLOT_HEIGHT}"),)
+    assert plot.frame == f"M0 {half}h{PLOT_WIDTH}"
+
+
+def test_a_scatter_has_one_scale_where_its_limit_spans_both_axes():
+    diagonal = ((0.2, 0.2), (0.9, 0.9))
+    plot = draw(figure("scatter", learned=((0.2, 0.9), (0.5, 0.5)), limit=diagonal))
+    (dots, points), (_, line) = plot.marks
+    assert dots == "dots"
+    assert points.count("h0") == 2
+    x, y, x2, y2 = map(float, re.findall(r"[\d.]+", line))
+    assert (PLOT_HEIGHT - y) / PLOT_HEIGHT == pytest.approx(x / PLOT_WIDTH, abs=0.001)
+    assert (PLOT_HEIGHT - y2) / PLOT_HEIGHT == pytest.approx(x2 / PLOT_WIDTH, abs=0.001)
+
+
+def test_names_that_are_known_look_the_same_everywhere_and_others_differ_from_them():
+    line = ((0, 0), (1, 1))
+    plot = draw(figure("curves", mine=line, learned=line, oracle=line, chance=line, limit=line))
+    assert [style for style, _ in plot.marks] == ["dashed", "thick", "thin", "dotted", "limit"]
+    many = draw(figure("curves", **{f"series {place}": line for place in range(6)}))
+    assert len({style for style, _ in many.marks[:4]}) == 4
+
+
+@pytest.mark.parametrize("kind", ["curves", "steps", "histogram", "scatter"])
+@pytest.mark.parametrize("points", [(), ((3, 2),), ((0, 0), (0, 0))])
+def test_what_holds_next_to_nothing_is_drawn(kind, points):
+    plot = draw(figure(kind, learned=points))
+    assert len(plot.marks) == bool(points)
+    assert "nan" not in str(plot)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=5))
+def test_names_beside_the_curves_do_not_touch(ends):
+    series = {f"curve {place}": ((0, 0), (1, end)) for place, end in enumerate(ends)}
+    plot = draw(figure("curves", scale=(0, 1), **series))
+    heights = sorted(height for height, _ in plot.names)
     assert all(lower - upper >= 11.9 for upper, lower in pairwise(heights))
     assert heights[-1] <= PLOT_HEIGHT
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=400))
-def test_a_grid_has_one_mark_of_the_right_kind_in_every_cell(outcomes):
-    kinds = pair_kinds(*(np.array(column) for column in zip(*outcomes, strict=True)))
-    grid = pair_grid(kinds)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=400))
+def test_a_grid_has_one_mark_of_the_right_set_in_every_cell(sets):
+    names = ["both", "lost", "won", "neither"]
+    places = {
+        name: tuple(3 * place for place, one in enumerate(sets) if names[one] == name)
+        for name in names
+    }
+    grid = draw(figure("cells", **places))
     cells = {}
-    for kind, path in grid.paths.items():
-        x, y, strokes = MARKS[kind]
+    for mark, name, count, said, path in grid.sets:
+        x, y, strokes = MARKS[mark]
         for left, top in re.findall(rf"M(\d+) (\d+){strokes}", path):
             column, row = (int(left) - x) / CELL, (int(top) - y) / CELL
-            cells[row * grid.columns + column] = kind
-    assert [cells[place] for place in range(len(kinds))] == kinds
-    assert len(cells) == len(kinds)
+            cells[row * grid.columns + column] = name
+        assert count == len(places[name])
+        assert said == ", ".join(map(str, places[name]))
+    assert [cells[place] for place in range(len(sets))] == [names[one] for one in sets]
+    assert len(cells) == len(sets)
     assert grid.height >= (max(cells) // grid.columns + 1) * CELL
 
 
-def test_pairs_are_named_by_who_solved_the_start():
-    oracle, learned = np.array([1, 1, 0, 0], bool), np.array([1, 0, 1, 0], bool)
-    assert pair_kinds(oracle, learned) == ["both", "oracle-only", "learned-only", "neither"]
-
-
-def test_no_two_kinds_have_the_same_strokes():
+def test_no_two_sets_have_the_same_strokes():
     assert max(Counter(strokes for _, _, strokes in MARKS.values()).values()) == 1
 
 
-def test_a_trend_runs_upwards_with_its_quantity():
-    low, high = wilson_interval(5, 50), wilson_interval(45, 50)
-    trend = Trend.of([low, high], Axis.of_rates(length=100), is_hollow=[True, False])
-    first_x, first_y, second_x, second_y = map(float, re.findall(r"[\d.]+", trend.line))
+def test_a_fifth_set_of_cells_is_refused_as_it_has_no_mark():
+    with pytest.raises(ValueError, match="at most 4 sets of cells, got 5 in 'a title'"):
+        figure("cells", **{f"set {place}": (place,) for place in range(5)})
+
+
+def test_a_kind_of_figure_that_nobody_draws_is_refused():
+    with pytest.raises(ValueError, match=r"no figure of kind 'pie': .*curves"):
+        figure("pie")
+
+
+def test_a_long_list_is_cut_and_says_so():
+    listing = draw(figure("list", **{str(place): ("seed 7", "in 3 steps") for place in range(50)}))
+    assert listing.lines[0] == ("0", "seed 7, in 3 steps")
+    assert (len(listing.lines), listing.more) == (40, 10)
+
+
+def followed(estimate):
+    bound = Bound(estimate=estimate, low=estimate / 2, high=estimate)
+    return Trend(name="rate", text="", bound=bound, axis=(0, 1))
+
+
+def test_a_trend_runs_upwards_with_its_number():
+    plot = trend([followed(0.1), followed(0.9)], is_hollow=[True, False])
+    marks = dict(plot.marks)
+    first_x, first_y, second_x, second_y = map(float, re.findall(r"[\d.]+", marks["thick"]))
     assert first_x < second_x
-    assert (first_y, second_y) == (90, 10)
-    assert trend.hollow == "M75 90h0"
-    assert trend.dots.count("h0") == 2
+    assert (first_y, second_y) == (99, 11)
+    assert marks["hollow"] == "M75 99h0"
+    assert marks["dots"].count("h0") == 2
+    assert "hollow" not in dict(trend([followed(0.1)], is_hollow=[False]).marks)
 
 
 @given(st.sets(st.integers(0, 200)))

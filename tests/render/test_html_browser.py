@@ -146,7 +146,7 @@ def test_gates_are_filtered_by_outcome_and_by_name_and_sorted(tmp_path):
           return names().join(" ");
         };
         const told = { before: names().join(" ") };
-        for (const by of ["rank", "gap", "name", "place"]) told[by] = choose(by);
+        for (const by of ["rank", "loss", "name", "place"]) told[by] = choose(by);
         find("button[data-state=failed]")[0].click();
         told.filtered = [names().join(" "), shown("details").length];
         told.status = page.getElementById("shown").textContent;
@@ -161,7 +161,7 @@ def test_gates_are_filtered_by_outcome_and_by_name_and_sorted(tmp_path):
     assert told == {
         "before": "b.py a.py c.py c.py c.py d.py e.py",
         "rank": "a.py d.py b.py c.py c.py c.py e.py",
-        "gap": "a.py c.py e.py b.py c.py c.py d.py",
+        "loss": "a.py c.py e.py b.py c.py c.py d.py",
         "name": "a.py b.py c.py c.py c.py d.py e.py",
         "place": "b.py a.py c.py c.py c.py d.py e.py",
         "filtered": ["b.py c.py c.py c.py d.py e.py", 4],

@@ -15,9 +15,22 @@ from documents import gate, large, measured, session
 from fakes import first, result_of
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.gates.card import (
+    Bound,
+    Card,
+    Cause,
+    Effect,
+    Figure,
+    Row,
+    Ruling,
+    Severity,
+    Table,
+    Trend,
+)
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render.html_page import html_page
+from pytest_cpg.report.shown import Shown, shown_of
 
 pytestmark = pytest.mark.usefixtures("compiled_page")
 
@@ -131,6 +144,141 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else():
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert rules[f"{tag}-src"] == f"'sha256-{digest}'"
+
+
+LINE = ((1, 0.1), (2, 0.3), (3, 0.2))
+
+
+def other_card(error, *, design="", unit="of error"):
+    """Return the card of a kind of gate that nobody has heard of."""
+    figures = (
+        Figure(
+            kind="curves",
+            title="Error by step",
+            reading="Lower is better.",
+            axes=("steps", "error, m"),
+            series={"model": LINE, "limit": ((1, 0.25), (3, 0.25))},
+        ),
+        Figure(
+            kind="cells",
+            title="Transitions",
+            reading="",
+            axes=("transition", ""),
+            series={"below the limit": (0, 2), "above it": (1,)},
+        ),
+        Figure(
+            kind="list",
+            title="Worst transitions",
+            reading="",
+            axes=("", ""),
+            series={"1": ("state 5", "error 0.9")},
+        ),
+    )
+    bound = Bound(estimate=error, low=error - 0.1, high=error + 0.1)
+    return Card(
+        headline=f"error {error:.2f}",
+        size="n=3",
+        cells={"error": f"{error:.2f}", "limit": "0.25"},
+        table=Table(
+            name="part",
+            columns=("error",),
+            rows=(Row(name="positions", cells=("0.11",)),),
+            below=(("sum", "0.32 of both"),),
+        ),
+        facts=(("transitions", "3 of 1000"),),
+        meaning=("The model is wrong by more than its limit.",),
+        cause=Cause(
+            name="FRICTION",
+            text="The floor is slippery.",
+            source="3 transitions",
+            measures=(("slip", "0.30 [0.20, 0.40]", "m"),),
+            figures=(
+                Figure(
+                    kind="scatter",
+                    title="Predicted over true",
+                    reading="",
+                    axes=("true", ""),
+                    series={"learned": LINE},
+                ),
+            ),
+        ),
+        effect=Effect(
+            estimate=error, low=bound.low, high=bound.high, level=0.9, unit=unit, is_share=False
+        ),
+        figures=figures,
+        trends=(Trend(name="Mean error", text=f"{error:.3f}", bound=bound),),
+        design=design,
+    )
+
+
+def other_gate(error, **more):
+    """Return a gate of that kind in a document, and what reads it."""
+
+    def read(one):
+        if "error" not in one["result"]:
+            return shown_of(one)
+        ruling = Ruling(label="INACCURATE", severity=Severity.BAD)
+        return Shown(ruling=ruling, card=other_card(one["result"]["error"], **more))
+
+    comparison = {
+        "name": "t.py::test_error",
+        "reason": "the error is above its limit",
+        "max_verdict": "ACCURATE",
+        "attempt": 1,
+        "drift": None,
+        "films": [],
+        "result": {"error": error},
+    }
+    return {**gate("t.py::test_error", outcome="failed"), "comparisons": [comparison]}, read
+
+
+def test_a_gate_of_a_kind_that_the_page_never_heard_of_is_shown_like_any_other():
+    mine, read = other_gate(0.32)
+    earlier, _ = other_gate(0.21)
+    documents = [session(earlier), session(mine, gate(GATE, BAD))]
+    page = Page(html_page(documents, shown_of=read))
+    for part in (
+        "INACCURATE, error 0.32; accepted up to ACCURATE",
+        "Fails: the error is above its limit",
+        "The model is wrong by more than its limit.",
+        "positions0.11",
+        "sum0.32 of both",
+        "transitions3 of 1000",
+        "Why: FRICTION The floor is slippery.",
+        "From 3 transitions",
+        "slip0.30 [0.20, 0.40]m",
+        "Error by step Lower is better.",
+        "3 steps",
+        "error, m",
+        "below the limit: 20, 2",
+        "1 state 5, error 0.9",
+        "Predicted over true",
+        "+0.32 [+0.22,+0.42] of error",
+        "RevisionMean errorVerdict",
+        "0.210INACCURATE",
+    ):
+        assert part in page.text, part
+    assert len([one for one in page.all("svg") if one.get("class") == "plot trend"]) == 1
+    headings = [found for found in page.all("th") if found.get("class") == "number wide"]
+    assert len(headings) == len({"oracle", "learned", "gap", "95% CI", "n", "error", "limit"})
+
+
+def test_a_page_without_any_share_has_no_axis_of_shares():
+    mine, read = other_gate(0.32)
+    page = Page(html_page([session(mine)], shown_of=read))
+    assert "Bars are intervals of 90 %." in page.text
+    forests = [one for one in page.all("svg") if one.get("class", "").startswith("forest")]
+    assert [one["class"] for one in forests] == ["forest failed own"]
+
+
+def test_a_card_that_shows_nothing_but_its_table_makes_a_row_and_a_section():
+    mine, _ = other_gate(0.32)
+    bare = Card(headline="done", size="", cells={}, table=Table(name="", columns=(), rows=()))
+    ruling = Ruling(label="FINE", severity=Severity.GOOD)
+    page = Page(html_page([session(mine)], shown_of=lambda one: Shown(ruling=ruling, card=bare)))
+    assert "FINE, done; accepted up to ACCURATE" in page.text
+    assert "Right of zero" not in page.text
+    assert "Facts" not in page.text
 
 
 HOSTILE = "</style></script><script>alert(1)</script><b x=\"&amp;' onload=alert(2)>"
@@ -257,8 +405,8 @@ def test_a_section_says_what_the_verdict_means_and_what_it_rests_on():
     text = shown(gate(GATE, BAD, outcome="failed", reason=WORSE)).text
     assert f"Fails: {WORSE}" in text
     assert f"the model loses {BAD.pairs.oracle_only} starts" in text
-    assert "Agresti-Caffo 2000, 95 %" in text
-    assert "Bonett-Price 2012, 95 %" in text
+    assert "(Agresti-Caffo 95%: " in text
+    assert "; paired " in text
     assert f"{BAD.oracle.success_count}/50" in text
     assert "RandomShooting(candidates=" in text
     assert "sampled, seed 4; 2 solved already, replaced" in text
@@ -311,15 +459,16 @@ def test_a_gate_judged_by_returns_is_drawn_on_a_scale_of_its_own():
     page = shown(gate(GATE, measured(0.9, 0.3, seed=7, metric="return")), gate("t", OPEN))
     classes = [found.get("class", "") for found in page.all("svg")]
     assert sum("own" in name.split() for name in classes) == 1
-    assert "in units of return, on a scale of its own" in page.text
+    assert "A dashed bar is no share, and on a scale of its own" in page.text
+    assert "of mean return" in page.text
     assert "scale of its own" not in shown(gate("t", OPEN)).text
 
 
 def test_a_margin_is_marked_in_the_forest_plot():
     page = shown(gate(GATE, measured(0.98, 0.97, 200, margin=0.1)), gate("t", OPEN))
     assert len(page.all("path", **{"class": "margin"})) == 1
-    assert "the largest gap that is no loss" in page.text
-    assert "the largest gap that is no loss" not in shown(gate("t", OPEN)).text
+    assert "the largest loss that is accepted as none" in page.text
+    assert "the largest loss that is accepted as none" not in shown(gate("t", OPEN)).text
 
 
 def test_a_gate_has_a_history_once_two_sessions_measured_it():
@@ -370,7 +519,7 @@ def test_the_provenance_is_whole():
 def test_a_gate_that_was_repeated_says_what_it_found_before():
     text = shown(gate(GATE, GOOD, attempt=3, earlier=["INCONCLUSIVE", "failed"])).text
     assert "After INCONCLUSIVE; failed: a gate that is repeated" in text
-    assert "Attemptnumber 3" in text
+    assert "attemptnumber 3" in text
     assert "repeated" not in shown(gate(GATE, GOOD)).text
 
 

@@ -71,7 +71,7 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
         kind="cells",
         title="The same starts, one cell for each episode",
         reading="",
-        axes=("", ""),
+        axes=("episode", ""),
         series=_pairs(result),
     )
     lost = _lost(result)
@@ -160,9 +160,9 @@ def _distances(profile: Profile) -> Figure:
         reading="Planned states are thick, training states thin, and the threshold is dashed.",
         axes=("thresholds or more", ""),
         series={
-            "limit": ((1.0, 0.0), (1.0, most)),
-            "training states": _stairs(profile.bins, profile.trained),
             "planned states": _stairs(profile.bins, profile.planned),
+            "training states": _stairs(profile.bins, profile.trained),
+            "limit": ((1.0, 0.0), (1.0, most)),
         },
     )
 

@@ -1,0 +1,70 @@
+"""Axis: a scale that a figure is drawn on."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_MOST_TICKS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A scale.
+
+    Attributes
+    ----------
+    low, high : float
+        Its ends, in the units of what is drawn.
+    length : int
+        From end to end, in pixels.
+    ticks : tuple of float
+        Where it is labelled; both ends are.
+    """
+
+    low: float
+    high: float
+    length: int
+    ticks: tuple[float, ...]
+
+    @classmethod
+    def around(cls, values: Iterable[float], *, length: int) -> Axis:
+        """Return a scale with round ends on both sides of zero, and all values between them."""
+        spread = (0.0, *values)
+        least, most = min(spread), max(spread)
+        # Divided one by one, as the difference of two large numbers may be infinite.
+        rough = most / (_MOST_TICKS - 1) - least / (_MOST_TICKS - 1)
+        if rough < sys.float_info.min:  # nothing to see, and no decade below it
+            rough = 1.0
+        decade = 10.0 ** math.floor(math.log10(rough))
+        step = next(decade * nice for nice in (1, 2, 5, 10) if decade * nice >= rough)
+        below, above = max(1, math.ceil(-least / step)), max(1, math.ceil(most / step))
+        ticks = tuple(number * step for number in range(-below, above + 1))
+        return cls(low=ticks[0], high=ticks[-1], length=length, ticks=ticks)
+
+    @classmethod
+    def upward(cls, values: Sequence[float], *, length: int) -> Axis:
+        """Return `around`, or a scale that begins at zero where nothing lies below."""
+        axis = cls.around(values, length=length)
+        if min(values, default=0) < 0:
+            return axis
+        ticks = tuple(tick for tick in axis.ticks if tick >= 0)
+        return cls(low=0.0, high=axis.high, length=length, ticks=ticks)
+
+    @classmethod
+    def between(cls, low: float, high: float, *, length: int) -> Axis:
+        """Return a scale from one number to another."""
+        high = high if high > low else low + 1
+        return cls(low=low, high=high, length=length, ticks=(low, low / 2 + high / 2, high))
+
+    def at(self, value: float) -> float:
+        """Return the pixel of a value, to a tenth."""
+        # Halved, which loses no digit, as the length of a long scale may be infinite.
+        low, high = self.low / 2, self.high / 2
+        return round((value / 2 - low) / (high - low) * self.length, 1)
+
+    def height(self, value: float) -> float:
+        """Return how far below the upper end of an upward scale a value is, in pixels."""
+        return round(self.length - self.at(value), 1)

@@ -1,0 +1,71 @@
+"""Forest: the effects of all gates on one axis, and the bar of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+from pytest_cpg.gates.card import Effect
+from pytest_cpg.render.axis import Axis
+
+FOREST_WIDTH = 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """An effect on an axis.
+
+    Attributes
+    ----------
+    at : float
+        The estimate's pixel.
+    span, point, margin : str
+        Paths; the margin's is empty where there is none.
+    """
+
+    at: float
+    span: str
+    point: str
+    margin: str
+
+
+def effect_axis(effects: Iterable[Effect]) -> Axis:
+    """Return the scale that all effects share which are shares."""
+    ends = (
+        (effect.low, effect.estimate, effect.high, effect.margin or 0.0)
+        for effect in effects
+        if effect.is_share
+    )
+    return Axis.around(chain.from_iterable(ends), length=FOREST_WIDTH)
+
+
+def bar(effect: Effect, axis: Axis) -> Bar:
+    """Draw an effect; what is no share is stretched until it fits the axis."""
+    factor = 1.0 if effect.is_share else _factor(effect, axis)
+    low, at, high = (axis.at(factor * end) for end in (effect.low, effect.estimate, effect.high))
+    margin = ""
+    if effect.margin is not None:
+        margin = f"M{axis.at(factor * effect.margin):g} 0V16"
+    return Bar(
+        at=at,
+        span=f"M{low:g} 8H{high:g}M{low:g} 5v6M{high:g} 5v6",
+        point=f"M{at:g} 4l4 4-4 4-4-4z",
+        margin=margin,
+    )
+
+
+def _factor(effect: Effect, axis: Axis) -> float:
+    most = max(effect.high, effect.estimate, effect.margin or 0.0)
+    least = min(effect.low, effect.estimate)
+    factors = [axis.high / most] if most > 0 else []
+    factors += [axis.low / least] if least < 0 else []
+    return min([*factors, sys.float_info.max])
+
+
+def effect_text(effect: Effect) -> str:
+    """Return an effect and its interval, a share to two decimals and all else to three digits."""
+    form = "{:+.2f}" if effect.is_share else "{:+.3g}"
+    estimate, low, high = map(form.format, (effect.estimate, effect.low, effect.high))
+    return f"{estimate} [{low},{high}]"
