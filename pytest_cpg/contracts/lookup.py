@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pytest_cpg.contracts import ComponentError
 
@@ -47,18 +47,10 @@ def check_complete(kind: str, name: str, component: T, protocol: type) -> T:
     )
 
 
-def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
-    """Return ``table[name]``, or say what to type instead."""
+def lookup(kind: str, name: str, table: Mapping[str, T], *, meant: str | None = None) -> T:
+    """Return ``table[name]``, or say what to type instead: ``meant``, or the nearest name."""
     if name in table:
         return table[name]
-    meant = None
-    if kind == "task":
-        from pytest_cpg.tasks.families import family_member, prefixed
-
-        member: Any = family_member(name)
-        if member is not None:
-            return member  # type: ignore[no-any-return]  # a table of tasks holds their factories
-        meant = prefixed(name)
     fix = f"Did you mean {meant!r}?" if meant else did_you_mean(name, table)
     raise ComponentError(
         f"no {kind} named {name!r}. {fix} To add one, return it from the "

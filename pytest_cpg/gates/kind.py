@@ -104,9 +104,9 @@ class Asked:
         ComponentError
             When there is none, with the nearest one that there is.
         """
-        from pytest_cpg.contracts.lookup import lookup
+        from pytest_cpg.tasks.families import named_task
 
-        return TaskChoice(name=given, make=lookup("task", given, self.components.tasks))
+        return TaskChoice(name=given, make=named_task(given, self.components.tasks))
 
 
 class Run(Protocol):

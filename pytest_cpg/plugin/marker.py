@@ -283,10 +283,10 @@ def _id(given: Any) -> str:
 
 def _task(given: Any, tasks: Mapping[str, TaskFactory]) -> tuple[str, TaskFactory]:
     from pytest_cpg.contracts import Task
-    from pytest_cpg.contracts.lookup import lookup
+    from pytest_cpg.tasks.families import named_task
 
     if isinstance(given, str):
-        return given, lookup("task", given, tasks)
+        return given, named_task(given, tasks)
     if isinstance(given, Task):
         return given.name, lambda **options: _changed(given, options)
     raise ValueError(f"task: need the name of a task or a Task, got {given!r}")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts.lookup import lookup
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task, TaskFactory
@@ -75,7 +76,20 @@ _LIKE: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 
 
-def family_member(name: str) -> TaskFactory | None:
+def named_task(name: str, tasks: Mapping[str, TaskFactory]) -> TaskFactory:
+    """Return what makes the task of a name, which is among ``tasks`` or in a family.
+
+    Raises
+    ------
+    ComponentError
+        When there is none, with what to type instead.
+    """
+    if name in tasks:
+        return tasks[name]
+    return _family_member(name) or lookup("task", name, tasks, meant=_prefixed(name))
+
+
+def _family_member(name: str) -> TaskFactory | None:
     """Return what makes the task of a name with a prefix; None for a name of no family.
 
     Raises
@@ -88,7 +102,7 @@ def family_member(name: str) -> TaskFactory | None:
     return None if family is None else family(rest)
 
 
-def prefixed(name: str) -> str | None:
+def _prefixed(name: str) -> str | None:
     """Return the name of a family's task that lacks its prefix; None if no family has it."""
     for prefix, family in FAMILIES.items():
         if not _LIKE[prefix].fullmatch(name):

@@ -20,10 +20,10 @@ from pytest_cpg.contracts import (
     TaskError,
     WorldModelError,
 )
-from pytest_cpg.contracts.lookup import lookup
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.families import named_task
 from pytest_cpg.tasks.gymnasium.task import World, gym_task
 from pytest_cpg.world_models import OracleDynamics, bind
 
@@ -142,7 +142,7 @@ def test_a_model_must_bring_a_score_and_the_oracle_need_not():
 
 
 def test_names_spaces_and_defaults_follow_the_environment():
-    pendulum = lookup("task", "gym:Pendulum-v1", TASKS)(threshold=-0.1)
+    pendulum = named_task("gym:Pendulum-v1", TASKS)(threshold=-0.1)
     assert pendulum.name == "gym:Pendulum-v1 (threshold=-0.1)"
     assert (pendulum.budget, pendulum.control_period) == (200, 0.05)
     assert isinstance(pendulum.actions, BoxActions)
@@ -150,7 +150,7 @@ def test_names_spaces_and_defaults_follow_the_environment():
     assert "gym CartPole-v1" in gym_task("CartPole-v1").cache_key
     assert gym_task(lambda: gymnasium.make("CartPole-v1")).cache_key is None
     with pytest.raises(ComponentError, match="Did you mean 'gym:CartPole-v1'"):
-        lookup("task", "gym:CartPol-v1", TASKS)
+        named_task("gym:CartPol-v1", TASKS)
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("dm_control")
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.contracts.lookup import lookup
 from pytest_cpg.episodes.arm_cache import why_not_kept
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.control.suite_task import dmc
+from pytest_cpg.tasks.families import named_task
 from pytest_cpg.world_models import OracleDynamics, bind
 
 EPISODES, STEPS = 2, 25
@@ -124,8 +124,8 @@ def test_a_threshold_that_no_reward_reaches_and_a_score_that_is_none_are_refused
 
 @pytest.mark.parametrize("spelled", ["dmc:ball_in_cup-catch", "dmc:ball-in-cup-catch"])
 def test_a_name_of_the_suite_may_be_spelled_either_way(spelled):
-    factory = lookup("task", spelled, TASKS)
-    assert factory is lookup("task", spelled, TASKS)
+    factory = named_task(spelled, TASKS)
+    assert factory is named_task(spelled, TASKS)
     task = factory(threshold=0.9, budget=3)
     assert task.name == "dmc:ball_in_cup-catch (threshold=0.9)"
     assert task.budget == 3
@@ -141,7 +141,7 @@ def test_a_name_of_the_suite_may_be_spelled_either_way(spelled):
 )
 def test_an_unknown_name_says_what_to_type(name, message):
     with pytest.raises(ComponentError) as raised:
-        lookup("task", name, TASKS)
+        named_task(name, TASKS)
     assert message in str(raised.value)
 
 

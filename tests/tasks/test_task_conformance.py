@@ -8,8 +8,8 @@ import pytest
 from pytest_cpg.conformance.rows import HORIZON, ROWS
 from pytest_cpg.conformance.test_tasks import *  # noqa: F403 - tests of the task of this module
 from pytest_cpg.conformance.test_tasks import every_result
-from pytest_cpg.contracts.lookup import lookup
 from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.families import named_task
 
 EMBEDDED = {"maze", "two-room"}
 # One whose episodes change the model, and two kinds of environments that are put back.
@@ -24,7 +24,7 @@ def built(name):
         pytest.importorskip("dm_control")
     if name == "gym:InvertedPendulum-v5":
         pytest.importorskip("imageio")
-    return lookup("task", name, TASKS)()
+    return named_task(name, TASKS)()
 
 
 @pytest.fixture(scope="module", params=sorted(TASKS))
