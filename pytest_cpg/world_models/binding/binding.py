@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
-from pytest_cpg.world_models.binding.bound import BoundModel, Methods
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.latent import (
-    LatentModel,
     bind_latent,
     bind_parts,
     noise_size_of,

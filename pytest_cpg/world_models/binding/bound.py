@@ -1,4 +1,4 @@
-"""Bound models: a world model as the episode loop calls it."""
+"""Bound models: a world model's functions in its own latents, and as the episode loop calls it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,39 @@ import numpy as np
 from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
 from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.gradients import PlanGradient
-from pytest_cpg.world_models.binding.rating import behind
+from pytest_cpg.world_models.binding.rating import Rating, behind
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LatentModel:
+    """The functions of a model in its own latents, in tiles; states are the simulator's.
+
+    Attributes
+    ----------
+    encode : callable
+        Maps states [B, S] to latents [B, Z].
+    update : callable or None
+        Maps latents [B, Z], the actions [B, A] executed there and the states [B, S] they led to,
+        to latents [B, Z].
+    rollout : callable
+        Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
+    rating : Rating
+    observe : callable or None
+        Maps the planner's latents [..., Z] to observations [..., O].
+    journey : callable or None
+        Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
+        and noise to the planner's latents [B, H, Z].
+    """
+
+    encode: ArrayFunction
+    update: ArrayFunction | None
+    rollout: ArrayFunction
+    rating: Rating
+    observe: ArrayFunction | None
+    journey: ArrayFunction | None = None
 
 
 class Methods(NamedTuple):

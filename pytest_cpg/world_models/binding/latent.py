@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
-from pytest_cpg.world_models.binding.bound import BoundModel, Methods
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.nesting import flattened
@@ -30,35 +30,6 @@ METHODS = ("encode", "update", "score", "decode", "reward", "terminal_value", "p
 _LIKENESS = 0.85
 # Steps imagined to check a model; enough to tell the horizon's axis from the others.
 _HORIZON = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LatentModel:
-    """The functions of a model in its own latents, in tiles; states are the simulator's.
-
-    Attributes
-    ----------
-    encode : callable
-        Maps states [B, S] to latents [B, Z].
-    update : callable or None
-        Maps latents [B, Z], the actions [B, A] executed there and the states [B, S] they led to,
-        to latents [B, Z].
-    rollout : callable
-        Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
-    rating : Rating
-    observe : callable or None
-        Maps the planner's latents [..., Z] to observations [..., O].
-    journey : callable or None
-        Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
-        and noise to the planner's latents [B, H, Z].
-    """
-
-    encode: ArrayFunction
-    update: ArrayFunction | None
-    rollout: ArrayFunction
-    rating: Rating
-    observe: ArrayFunction | None
-    journey: ArrayFunction | None = None
 
 
 def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:

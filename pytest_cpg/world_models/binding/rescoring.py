@@ -7,15 +7,12 @@ loses beyond that, by its dynamics.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
-from pytest_cpg.world_models.binding.bound import BoundModel, Methods
-
-if TYPE_CHECKING:
-    from pytest_cpg.world_models.binding.latent import LatentModel
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
