@@ -9,7 +9,7 @@ import numpy as np
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import sample_starts
-from pytest_cpg.episodes.streams import episode_stream
+from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions
@@ -31,7 +31,7 @@ def measure():
 
 def shaken(task, starts):
     """Return what random actions lead to from the published start, 200 steps an episode."""
-    rngs = [episode_stream(0, episode) for episode in range(EPISODES)]
+    rngs = [Stream.PLANNER.of(0, episode) for episode in range(EPISODES)]
     observations = task.observe(task.rollout(starts.states, task.actions.sample(rngs, (200,))))
     return observations.reshape(-1, task.observation_size)
 

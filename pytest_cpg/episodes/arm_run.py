@@ -32,7 +32,7 @@ from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.imagination import ArmModel, Imagination
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
-from pytest_cpg.episodes.streams import episode_stream, set_words, words_of
+from pytest_cpg.episodes.streams import Stream, set_words, words_of
 from pytest_cpg.episodes.warm_starts import WarmStarts
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -106,12 +106,12 @@ class ArmRun:
         self._solved_at = np.zeros(count, dtype=np.int64)
         # Memory is taken only for what is written.
         self._actions = np.zeros((count, int(task.budget), task.actions.size))
-        self._rngs = [episode_stream(seed, int(episode)) for episode in starts.episodes]
+        self._rngs = [Stream.PLANNER.of(seed, episode) for episode in starts.episodes]
         self._disturbance = Disturbance(design.perturbation, task, starts.episodes, seed=seed)
         self._imagination = Imagination(name, task.actions, model)
         self._planner = getattr(model, "planner", None) or design.planner
         self._noise = [
-            episode_stream(seed, int(episode), of_model=True)
+            Stream.MODEL.of(seed, episode)
             for episode in (starts.episodes if self._imagination.noise_size else ())
         ]
         self._latents: FloatArray | None = None

@@ -8,12 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.episodes.streams import Stream
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
-
-# First spawn key of a diagnosis; 0 to 3 are those of starts, planner, probe and ranking.
-STREAM = 4
 
 
 class Decision(NamedTuple):
@@ -66,7 +64,4 @@ class Decisions:
 
     def streams(self, seed: int, purpose: int) -> list[np.random.Generator]:
         """Return a stream for each of them, the same whatever the others are."""
-        return [
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, purpose, *row)))
-            for row in self.rows
-        ]
+        return [Stream.DIAGNOSIS.of(seed, purpose, *row) for row in self.rows]

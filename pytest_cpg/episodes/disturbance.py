@@ -28,13 +28,11 @@ from pytest_cpg.episodes.perturbations import (
     Perturbation,
     Physics,
 )
+from pytest_cpg.episodes.streams import Stream
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-# First spawn key of what goes wrong, next to those of starts, planner, probe and resampling; the
-# episode's index and the step follow.
-_STREAM = 8
 # A loss of actions without a time of its own comes within this share of the budget.
 _EARLY = 10
 
@@ -160,16 +158,14 @@ class Disturbance:
     def _noise(self, rows: IntArray, steps: IntArray, size: int) -> FloatArray:
         """Draw standard normal noise [B, size]."""
         pairs = zip(self._episodes[rows], steps, strict=True)
-        return np.stack([self._stream(int(e), int(t)).standard_normal(size) for e, t in pairs])
-
-    def _stream(self, episode: int, step: int) -> np.random.Generator:
-        keys = (_STREAM, episode, step)
-        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=keys))
+        return np.stack(
+            [Stream.DISTURBANCE.of(self._seed, *pair).standard_normal(size) for pair in pairs]
+        )
 
     def _losses(self, drop: DropActions, episode: int) -> BoolArray:
         """Say for every step of an episode whether its action is lost: [budget]."""
         budget = int(self._task.budget)
-        steps, rng = np.arange(budget), self._stream(episode, 0)
+        steps, rng = np.arange(budget), Stream.DISTURBANCE.of(self._seed, episode, 0)
         if drop.every is not None:
             return np.asarray(steps % (drop.every + drop.count) >= drop.every)
         if drop.probability is not None:

@@ -21,13 +21,13 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts, sample_starts
+from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.world_models import BoundModel, bind
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-# Streams of the probe that checks a model before it is trusted; episodes use 0 and 1.
-_PROBE_STREAM = 2
+# States at which a model is checked before it is trusted.
 _PROBES = 8
 # Distinct actions that a model must tell apart, and for how many steps they are held.
 _ACTIONS, _HELD = 4, 3
@@ -53,10 +53,7 @@ def bound_as_truth(model: Any, design: Design, starts: Starts) -> BoundModel:
 
 def probe_of(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return states [P, S] a few random steps from the starts, and an action [P, A] for each."""
-    rngs = [
-        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PROBE_STREAM, row)))
-        for row in range(_PROBES)
-    ]
+    rngs = [Stream.PROBE.of(seed, row) for row in range(_PROBES)]
     states = starts.states[np.arange(_PROBES) % len(starts.states)]
     actions = task.actions.sample(rngs, (3,))
     for step in range(2):

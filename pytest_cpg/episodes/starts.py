@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskError
+from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.tasks.variants import check_least_return
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-# First spawn key of the starts' random stream; the episode's index and the attempt follow.
-_START_STREAM = 0
 # A task whose starts are solved this often in a row is not one that needs planning.
 _MOST_SKIPS = 100
 
@@ -101,8 +100,7 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
 
 
 def _start_seed(seed: int, episode: int, attempt: int) -> int:
-    sequence = np.random.SeedSequence(seed, spawn_key=(_START_STREAM, episode, attempt))
-    return int(sequence.generate_state(1)[0])
+    return int(Stream.START.sequence(seed, episode, attempt).generate_state(1)[0])
 
 
 def _is_solved(task: Task, states: FloatArray) -> BoolArray:

@@ -1,7 +1,8 @@
-"""Streams: the random numbers of one episode, and their state as plain words."""
+"""Streams: where the random numbers of a gate come from, and their state as plain words."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -10,20 +11,34 @@ from pytest_cpg.contracts import IntArray
 
 _WORD = 64
 
-# First spawn keys, next to that of the starts; the episode's index follows. What a stochastic model
-# draws while it imagines is apart from the planner's noise, which stays the same in every arm.
-# Probe and rankings have 2 and 3.
-_PLANNER_STREAM = 1
-_MODEL_STREAM = 5
 
+class Stream(IntEnum):
+    """What random numbers of a gate are for: draws for one purpose change nothing of another.
 
-def episode_stream(seed: int, episode: int, *, of_model: bool = False) -> np.random.Generator:
-    """Return the random stream of one episode: the same in every arm and batch.
-
-    It is the planner's, or with ``of_model`` that of a model which imagines by chance.
+    Each is the first spawn key of the gate's seed; the numbers that `of` is given follow.
     """
-    stream = _MODEL_STREAM if of_model else _PLANNER_STREAM
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream, episode)))
+
+    # Episode, attempt.
+    START = 0
+    # Episode: the same in every arm and batch.
+    PLANNER = 1
+    # Row of the probe.
+    PROBE = 2
+    RANKING = 3
+    # Purpose, episode, arm, step.
+    DIAGNOSIS = 4
+    # Episode: what a stochastic model draws while it imagines.
+    MODEL = 5
+    # Episode, step.
+    DISTURBANCE = 8
+
+    def of(self, seed: int, *keys: int) -> np.random.Generator:
+        """Return the random stream of a seed and of what these numbers tell apart."""
+        return np.random.default_rng(self.sequence(seed, *keys))
+
+    def sequence(self, seed: int, *keys: int) -> np.random.SeedSequence:
+        """Return what `of` begins from."""
+        return np.random.SeedSequence(seed, spawn_key=(int(self), *map(int, keys)))
 
 
 def words_of(rng: np.random.Generator) -> list[int]:

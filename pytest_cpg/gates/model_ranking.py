@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
@@ -22,6 +20,7 @@ from pytest_cpg.episodes.probe import (
     probe_of,
     starts_of,
 )
+from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.gates.planning_gap.notes import faults_of
 from pytest_cpg.stats import (
     Interval,
@@ -34,8 +33,6 @@ from pytest_cpg.world_models import inference
 
 __tracebackhide__ = True
 
-# Episodes and probe use the streams 0 to 2.
-_RESAMPLING_STREAM = 3
 # The usual number; a stricter level needs more for its tails to hold any.
 _RESAMPLES = 1000
 
@@ -147,11 +144,10 @@ def rank_on_starts(
             is_blind = ignores_action(bound, design, starts, arms[str(name)])
             check_unchanged(f"the model {name!r}", answer, imagined(bound, probe))
             faults[str(name)] = tuple(faults_of(replace(bound, ignores_action=is_blind)))
-    stream = np.random.SeedSequence(design.seed, spawn_key=(_RESAMPLING_STREAM,))
     ranking = rank_models(
         list(arms),
         [arm.successes for arm in arms.values()],
-        rng=np.random.default_rng(stream),
+        rng=Stream.RANKING.of(design.seed),
         level=design.level,
         resamples=max(_RESAMPLES, math.ceil(2 / (1 - design.level))),
     )

@@ -8,7 +8,7 @@ from runs import arm_of, run_of
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.starts import sample_starts
-from pytest_cpg.episodes.streams import episode_stream
+from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
 
 LEVEL = 0.95
@@ -420,7 +420,7 @@ def test_a_warm_started_planner_goes_on_from_its_own_last_plan_in_any_batch():
     for rows in (np.arange(9)[::-1], np.array([4, 2]), np.array([4])):
         found = taken_by(Habit(), starts, rows)
         assert all(found[int(e)] == together[int(e)] for e in starts.episodes[rows])
-    firsts = {e: episode_stream(3, e) for e in together}
+    firsts = {e: Stream.PLANNER.of(3, e) for e in together}
     for episode, actions in together.items():
         expected = Track.actions.sample([firsts[episode]], (5,))[0, :, 0]
         assert actions[:5] == list(expected[: len(actions[:5])])

@@ -1,0 +1,26 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from pytest_cpg.episodes.streams import Stream, set_words, words_of
+
+
+# Other keys would give every gate of a repository other starts and plans.
+@pytest.mark.parametrize(("stream", "key"), [(Stream.START, 0), (Stream.PLANNER, 1)])
+def test_starts_and_plans_are_drawn_from_the_keys_that_they_were_always_drawn_from(stream, key):
+    expected = np.random.default_rng(np.random.SeedSequence(7, spawn_key=(key, 3, 2)))
+    assert stream.of(7, np.int64(3), 2).random() == expected.random()
+
+
+def test_no_two_purposes_draw_the_same_numbers():
+    drawn = [stream.of(7, 3).random(4) for stream in Stream]
+    assert not any(np.isin(one, other).any() for one, other in combinations(drawn, 2))
+
+
+def test_a_stream_goes_on_from_its_words_in_the_middle_of_a_pair():
+    rng, other = Stream.MODEL.of(1, 2), Stream.MODEL.of(3, 4)
+    rng.integers(0, 9, dtype=np.int32)
+    set_words(other, np.array(words_of(rng), dtype=np.uint64))
+    assert np.array_equal(rng.integers(0, 99, 5), other.integers(0, 99, 5))
+    assert rng.normal() == other.normal()
