@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pytest_cpg.episodes.arm_cache import OracleCache, arm_key, why_not_kept
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
+from pytest_cpg.episodes.blocks import Workload
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.kept_run import KeptRun
 from pytest_cpg.episodes.probe import probe_of
-from pytest_cpg.episodes.spread_run import SpreadRun, Workload
+from pytest_cpg.episodes.spread_run import SpreadRun
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.planners import Chance
 from pytest_cpg.world_models import BoundModel

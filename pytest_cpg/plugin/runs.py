@@ -80,7 +80,8 @@ class SessionRuns:
         """
         address, workers = (self._settings.of_session(name) for name in ("cluster", "workers"))
         if self._executor is None and (address or workers > 1):
-            from pytest_cpg.machine.executors import WorkerPool, connect
+            from pytest_cpg.machine.cluster import connect
+            from pytest_cpg.machine.pool import WorkerPool
 
             self._executor = executor = connect(address) if address else WorkerPool(workers)
             self._config.add_cleanup(lambda: executor.shutdown(wait=False))

@@ -414,7 +414,7 @@ def test_what_is_no_executor_is_refused(repository):
 @needs_dask
 def test_a_cluster_that_nobody_is_left_of_is_named(repository, cluster):
     conftest = repository.path / "conftest.py"
-    soon = "\n\nfrom pytest_cpg.machine import executors\n\nexecutors._LONGEST_ABSENCE = 1.0\n"
+    soon = "\n\nfrom pytest_cpg.machine import cluster\n\ncluster._LONGEST_ABSENCE = 1.0\n"
     conftest.write_text(conftest.read_text(encoding="utf-8") + soon, encoding="utf-8")
     write(repository, "if 'dask_worker' in Path('/proc/self/cmdline').read_text(): time.sleep(60)")
     killing = threading.Timer(4.0, cluster.kill_workers)

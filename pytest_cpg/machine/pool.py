@@ -1,0 +1,116 @@
+"""Pool: worker processes of this machine, replaced when they die."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import suppress
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any, TypeVar
+
+from pytest_cpg.machine.processors import SHARERS
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+T = TypeVar("T")
+
+# For a pool to end by itself, before its processes are killed.
+_LEAVE_SECONDS = 0.5
+
+
+class WorkerPool(Executor):
+    """Processes of this machine, started with the first call and replaced when they die.
+
+    Parameters
+    ----------
+    workers : int
+        How many, at least 1. They are spawned, so that no state of this process is theirs.
+
+    Attributes
+    ----------
+    workers, sharers : int
+        How many there are, and on one machine.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.workers = self.sharers = workers
+        self._context = _Context()
+        self._pool: ProcessPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"WorkerPool({self.workers})"
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Schedule a call; a pool that is broken is replaced by a new one."""
+        with self._lock:
+            for _ in range(2):
+                if self._pool is None:
+                    self._pool = ProcessPoolExecutor(
+                        self.workers,
+                        mp_context=self._context,
+                        initializer=_begin_worker,
+                        initargs=(self.workers,),
+                    )
+                try:
+                    return self._pool.submit(fn, *args, **kwargs)
+                except BrokenExecutor as error:
+                    broken = error
+                    self._pool.shutdown(wait=False)
+                    self._pool = None
+            raise broken
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes; what they are at is not waited for unless ``wait``."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            # Without this thread's leave, a pool whose processes are killed trips over calls that
+            # were cancelled, and says so with a traceback (CPython before 3.13).
+            manager = getattr(pool, "_executor_manager_thread", None)
+            pool.shutdown(wait=wait, cancel_futures=cancel_futures or not wait)
+            if manager is not None and not wait:
+                manager.join(_LEAVE_SECONDS)
+        if not wait:
+            self._context.kill()
+
+
+class _Context(SpawnContext):
+    """Spawns processes, and knows them: a pool does not end one that hangs."""
+
+    def __init__(self) -> None:
+        self._spawned: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802  # a class there
+        process = SpawnProcess(*args, **kwargs)
+        self._spawned.append(process)
+        return process
+
+    def kill(self) -> None:
+        """End every process at once."""
+        for process in self._spawned:
+            # One that was never started has nothing to kill.
+            with suppress(AttributeError, ValueError):
+                process.kill()
+        self._spawned.clear()
+
+
+def _begin_worker(workers: int) -> None:
+    """Prepare a process of a pool."""
+    # Ctrl-C is for the process that waits, and ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ[SHARERS] = str(workers)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
+    """End this process with its parent, however that ends."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
