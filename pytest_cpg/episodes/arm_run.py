@@ -1,4 +1,4 @@
-"""Episodes: arms collected in lockstep.
+"""Arm run: the episodes of an arm, collected in lockstep.
 
 Episodes advance by planning rounds: all unfinished episodes plan together in one batch, each
 executes its own plan up to that plan's length, then the next round begins. What happens in an
@@ -16,24 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_cpg.contracts import (
-    ActionSpace,
-    BoolArray,
-    CpgError,
-    FloatArray,
-    IntArray,
-    Planner,
-    Plans,
-    TaskError,
-)
-from pytest_cpg.episodes.arm import Arm, Latency
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Plans, TaskError
+from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.disturbance import Disturbance
-from pytest_cpg.episodes.imagination import ArmModel, Imagination
+from pytest_cpg.episodes.imagination import ArmModel
+from pytest_cpg.episodes.planning import Planning
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
-from pytest_cpg.episodes.streams import Stream, set_words, words_of
-from pytest_cpg.episodes.warm_starts import WarmStarts
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -47,8 +37,6 @@ _SNAPSHOT = (
     "successes",
     "returns",
     "solved_at",
-    "plans",
-    "model_steps",
     "actions",
     "done",
 )
@@ -106,20 +94,8 @@ class ArmRun:
         self._solved_at = np.zeros(count, dtype=np.int64)
         # Memory is taken only for what is written.
         self._actions = np.zeros((count, int(task.budget), task.actions.size))
-        self._rngs = [Stream.PLANNER.of(seed, episode) for episode in starts.episodes]
         self._disturbance = Disturbance(design.perturbation, task, starts.episodes, seed=seed)
-        self._imagination = Imagination(name, task.actions, model)
-        self._planner = getattr(model, "planner", None) or design.planner
-        self._noise = [
-            Stream.MODEL.of(seed, episode)
-            for episode in (starts.episodes if self._imagination.noise_size else ())
-        ]
-        self._latents: FloatArray | None = None
-        self._plans, self._model_steps = (np.zeros(count, dtype=np.int64) for _ in range(2))
-        self._confidences: FloatArray | None = None
-        self._warm_starts = WarmStarts(self._planner, count)
-        self._wall: list[float] = []
-        self._cpu: list[float] = []
+        self._planning = Planning(name, design, model, starts.episodes)
         self._seconds, self._done = 0.0, 0
 
     def advance(self, until: int) -> Arm:
@@ -136,8 +112,11 @@ class ArmRun:
         active = active[~self._is_over(active)]
         with self._disturbance.named():
             while active.size:
-                for rows in self._warm_starts.groups(active, self._plans):
-                    self._execute(self._plan(rows), rows)
+                for rows in self._planning.groups(active):
+                    plans = self._planning.plan(rows, self._steps, self._seen)
+                    if self._on_plan:
+                        self._on_plan(self._episodes[rows], plans)
+                    self._execute(plans, rows)
                 active = active[~self._is_over(active)]
                 if self._progress:
                     self._progress(until - active.size, until)
@@ -153,7 +132,7 @@ class ArmRun:
     @property
     def latents(self) -> FloatArray:
         """What each episode was last planned from, or has been carried to since, [N, Z]."""
-        return np.empty((len(self._episodes), 0)) if self._latents is None else self._latents.copy()
+        return self._planning.latents
 
     @property
     def finished(self) -> StoredArm | None:
@@ -163,8 +142,8 @@ class ArmRun:
             return None
         stored = StoredArm(
             arm=self._arm(),
-            plans=self._plans[:count],
-            model_steps=self._model_steps[:count],
+            plans=self._planning.plans[:count],
+            model_steps=self._planning.model_steps[:count],
             starts=start_digests(self._starts[:count]),
         )
         # An arm that was broken off has made plans in other episodes, too.
@@ -178,18 +157,7 @@ class ArmRun:
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that the next round depends on, between two rounds: name to array."""
         values = {name: np.array(getattr(self, f"_{name}")) for name in _SNAPSHOT}
-        if self._confidences is not None:
-            values["confidences"] = self._confidences.copy()
-        if self._warm_starts.memory is not None:
-            values["memory"] = self._warm_starts.memory.copy()
-        values["streams"] = np.array([words_of(rng) for rng in self._rngs], dtype=np.uint64)
-        values.update(self._disturbance.snapshot())
-        if self._noise:
-            values["noise"] = np.array([words_of(rng) for rng in self._noise], dtype=np.uint64)
-        # Other latents are encoded anew before they are read.
-        if self._imagination.is_recurrent and self._latents is not None:
-            values["latents"] = self._latents.copy()
-        return values
+        return {**values, **self._disturbance.snapshot(), **self._planning.snapshot()}
 
     def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> bool:
         """Go on where a run of the same episodes was when `snapshot` was taken.
@@ -199,14 +167,7 @@ class ArmRun:
         """
         given = snapshot.get("episodes", np.arange(0))
         skipped = len(given) - len(self._episodes)
-        needed = {
-            *_SNAPSHOT,
-            *self._disturbance.snapshot(),
-            "streams",
-            *["noise"] * bool(self._noise),
-        }
-        if self._imagination.is_recurrent and np.any(snapshot.get("plans", 0)):
-            needed.add("latents")
+        needed = {*_SNAPSHOT, *self._disturbance.snapshot(), *self._planning.needed(snapshot)}
         if skipped < 0 or not needed <= set(snapshot):
             return False
         if not np.array_equal(given[skipped:], self._episodes):
@@ -216,65 +177,10 @@ class ArmRun:
             return False
         for name in _SNAPSHOT[:-1]:
             setattr(self, f"_{name}", rows[name])
-        self._confidences, self._latents = rows.get("confidences"), rows.get("latents")
-        self._warm_starts.memory = rows.get("memory")
         self._disturbance.restore(rows)
+        self._planning.restore(rows)
         self._done = int(snapshot["done"]) - skipped
-        self._imagination.steps = int(self._model_steps.sum())
-        for streams, name in ((self._rngs, "streams"), (self._noise, "noise")):
-            for rng, words in zip(streams, rows[name] if streams else (), strict=True):
-                set_words(rng, words)
         return True
-
-    def _plan(self, active: IntArray) -> Plans:
-        """Plan for these rows, timed and checked."""
-        wall_start, cpu_start = time.perf_counter(), time.process_time()
-        remaining, imagined = self._task.budget - self._steps[active], self._imagination.steps
-        latents = self._latents_of(active)
-        noise = [self._noise[row] for row in active] if self._noise else []
-        self._imagination.plans_for(self._episodes[active], self._steps[active], noise)
-        rngs = [self._rngs[row] for row in active]
-        warm = self._warm_starts.keywords(active, self._plans)
-        plan = self._planner.plan(self._imagination, latents, rngs, remaining, **warm)
-        plans = Plans(*plan)
-        _check_plans(self._planner, plans, self._task.actions, remaining)
-        self._warm_starts.keep(plans.memory, active)
-        self._wall.append((time.perf_counter() - wall_start) / active.size)
-        self._cpu.append((time.process_time() - cpu_start) / active.size)
-        self._plans[active] += 1
-        # Every call imagines as many rows for each of them.
-        self._model_steps[active] += (self._imagination.steps - imagined) // active.size
-        if plans.confidences is not None:
-            if self._confidences is None:
-                self._confidences = np.zeros(len(self._episodes))
-            self._confidences[active] += plans.confidences
-        if self._on_plan:
-            self._on_plan(self._episodes[active], plans)
-        return plans
-
-    def _latents_of(self, active: IntArray) -> FloatArray:
-        """Encode these rows, but for those whose latents are carried from step to step."""
-        fresh = active
-        if self._imagination.is_recurrent:
-            fresh = active[self._plans[active] == 0]
-        if fresh.size:
-            self._imagination.plans_for(self._episodes[fresh], self._steps[fresh])
-            encoded = self._imagination.encode(self._seen(fresh))
-            if self._latents is None:
-                self._latents = np.zeros((len(self._episodes), encoded.shape[1]))
-            self._latents[fresh] = encoded
-        return self._latents[active]  # type: ignore[index]  # set with the first plan
-
-    def _carry(self, rows: IntArray, actions: FloatArray) -> None:
-        """Let a recurrent model see the real step that these rows have just taken."""
-        going = ~self._is_over(rows)
-        rows = rows[going]
-        if self._latents is None or not self._imagination.is_recurrent or not rows.size:
-            return
-        self._imagination.plans_for(self._episodes[rows], self._steps[rows])
-        self._latents[rows] = self._imagination.update(
-            self._latents[rows], actions[going], self._seen(rows)
-        )
 
     def _seen(self, rows: IntArray) -> FloatArray:
         """Return the states of these rows as the planner sees them."""
@@ -308,7 +214,8 @@ class ArmRun:
             left = np.where(self._is_over(rows), task.budget - self._steps[rows], 0)
             self._returns[rows] += rewards * (1 + left)
             # As little as the planner is a model told what became of its action.
-            self._carry(rows, planned)
+            going = ~self._is_over(rows)
+            self._planning.carry(rows[going], planned[going], self._steps, self._seen)
             if self._on_step:
                 self._on_step(self._episodes[rows], actions)
 
@@ -340,8 +247,7 @@ class ArmRun:
                 )
 
     def _arm(self) -> Arm:
-        done, decisions = slice(self._done), int(self._plans.sum())
-        confidences = self._confidences
+        done, confidences = slice(self._done), self._planning.confidences
         successes, perturbed = self._successes[done], self._disturbance.perturbed
         return Arm(
             name=self._name,
@@ -349,7 +255,7 @@ class ArmRun:
             steps=np.where(successes, self._solved_at[done], self._steps[done]),
             indices=self._episodes[done],
             returns=self._returns[done],
-            confidences=None if confidences is None else confidences[done] / self._plans[done],
+            confidences=None if confidences is None else confidences[done],
             perturbed=None if perturbed is None else perturbed[done],
             # What is finished is not written to again.
             actions=tuple(
@@ -357,41 +263,6 @@ class ArmRun:
                 for own, steps in zip(self._actions[done], self._steps[done], strict=True)
             ),
             level=self._level,
-            decisions=decisions,
-            rollout_steps=self._imagination.steps / decisions if decisions else 0.0,
-            latency_ms=Latency.of(1e3 * np.array(self._wall)),
-            cpu_ms=Latency.of(1e3 * np.array(self._cpu)),
+            **self._planning.costs,
             seconds=self._seconds,
-        )
-
-
-def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining: IntArray) -> None:
-    """Raise CpgError unless the planner returned what its contract promises."""
-    expected = (len(remaining), planner.horizon, actions.size)
-    if np.shape(plans.actions) != expected or np.shape(plans.lengths) != expected[:1]:
-        raise CpgError(
-            f"planner {planner.name!r} returned actions {np.shape(plans.actions)} and lengths "
-            f"{np.shape(plans.lengths)}; return actions {expected} and lengths {expected[:1]}."
-        )
-    if plans.confidences is not None:
-        _check_confidences(planner, plans.confidences, len(remaining))
-    if not actions.contains(plans.actions).all():
-        raise CpgError(
-            f"planner {planner.name!r} returned actions outside the task's: {actions}. Take them "
-            f"from world_model.actions."
-        )
-    upper = np.minimum(remaining, planner.horizon)
-    is_whole = np.issubdtype(np.asarray(plans.lengths).dtype, np.integer)
-    if not is_whole or ((plans.lengths < 1) | (plans.lengths > upper)).any():
-        raise CpgError(
-            f"planner {planner.name!r} returned lengths {np.unique(plans.lengths)}; return whole "
-            f"numbers from 1 to min(horizon, remaining)."
-        )
-
-
-def _check_confidences(planner: Planner, confidences: FloatArray, episodes: int) -> None:
-    if np.shape(confidences) != (episodes,) or not np.isfinite(confidences).all():
-        raise CpgError(
-            f"planner {planner.name!r} returned confidences {confidences!r}; return one finite "
-            f"number for each of {episodes} episodes, or None."
         )

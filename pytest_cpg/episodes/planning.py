@@ -1,0 +1,191 @@
+"""Planning: what the episodes of one arm imagine, and choose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, Planner, Plans
+from pytest_cpg.episodes.arm import Latency
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.imagination import ArmModel, Imagination
+from pytest_cpg.episodes.streams import Stream, set_words, words_of
+from pytest_cpg.episodes.warm_starts import WarmStarts
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# The states [B, S] of some rows [B], as the planner sees them.
+Sight: TypeAlias = Callable[[IntArray], FloatArray]
+
+
+class Planning:
+    """Asks a planner for the plans of an arm's episodes, with what they know and remember.
+
+    Parameters
+    ----------
+    name, design, model
+        As of `ArmRun`.
+    episodes : array [N], int
+        Indices. Methods take their rows.
+
+    Attributes
+    ----------
+    plans, model_steps : array [N], int
+        Plans made, and model steps imagined in each episode.
+    """
+
+    def __init__(self, name: str, design: Design, model: ArmModel, episodes: IntArray) -> None:
+        self._task, self._episodes = design.task, episodes
+        self._imagination = Imagination(name, design.task.actions, model)
+        self._planner = getattr(model, "planner", None) or design.planner
+        self._rngs = [Stream.PLANNER.of(design.seed, episode) for episode in episodes]
+        self._noise = [
+            Stream.MODEL.of(design.seed, episode)
+            for episode in (episodes if self._imagination.noise_size else ())
+        ]
+        self._latents: FloatArray | None = None
+        self._confidences: FloatArray | None = None
+        self.plans, self.model_steps = (np.zeros(len(episodes), dtype=np.int64) for _ in range(2))
+        self._warm_starts = WarmStarts(self._planner, len(episodes))
+        self._wall: list[float] = []
+        self._cpu: list[float] = []
+
+    def groups(self, active: IntArray) -> list[IntArray]:
+        """Divide rows into those that plan at once."""
+        return self._warm_starts.groups(active, self.plans)
+
+    def plan(self, active: IntArray, steps: IntArray, see: Sight) -> Plans:
+        """Plan for these rows, timed and checked; episodes have taken so many steps [N]."""
+        wall_start, cpu_start = time.perf_counter(), time.process_time()
+        remaining, imagined = self._task.budget - steps[active], self._imagination.steps
+        latents = self._latents_of(active, steps, see)
+        noise = [self._noise[row] for row in active] if self._noise else []
+        self._imagination.plans_for(self._episodes[active], steps[active], noise)
+        rngs = [self._rngs[row] for row in active]
+        warm = self._warm_starts.keywords(active, self.plans)
+        plan = self._planner.plan(self._imagination, latents, rngs, remaining, **warm)
+        plans = Plans(*plan)
+        _check_plans(self._planner, plans, self._task.actions, remaining)
+        self._warm_starts.keep(plans.memory, active)
+        self._wall.append((time.perf_counter() - wall_start) / active.size)
+        self._cpu.append((time.process_time() - cpu_start) / active.size)
+        self.plans[active] += 1
+        # Every call imagines as many rows for each of them.
+        self.model_steps[active] += (self._imagination.steps - imagined) // active.size
+        if plans.confidences is not None:
+            if self._confidences is None:
+                self._confidences = np.zeros(len(self._episodes))
+            self._confidences[active] += plans.confidences
+        return plans
+
+    def carry(self, rows: IntArray, actions: FloatArray, steps: IntArray, see: Sight) -> None:
+        """Let a recurrent model see the real step [B, A] that these rows [B] have just taken."""
+        if self._latents is None or not self._imagination.is_recurrent or not rows.size:
+            return
+        self._imagination.plans_for(self._episodes[rows], steps[rows])
+        self._latents[rows] = self._imagination.update(self._latents[rows], actions, see(rows))
+
+    @property
+    def latents(self) -> FloatArray:
+        """What each episode was last planned from, or has been carried to since, [N, Z]."""
+        return np.empty((len(self._episodes), 0)) if self._latents is None else self._latents.copy()
+
+    @property
+    def confidences(self) -> FloatArray | None:
+        """What the planner said of each episode that has plans: the mean over them [N]."""
+        return None if self._confidences is None else self._confidences / np.maximum(self.plans, 1)
+
+    @property
+    def costs(self) -> dict[str, Any]:
+        """What planning took so far, by the names of `Arm`."""
+        decisions = int(self.plans.sum())
+        return {
+            "decisions": decisions,
+            "rollout_steps": self._imagination.steps / decisions if decisions else 0.0,
+            "latency_ms": Latency.of(1e3 * np.array(self._wall)),
+            "cpu_ms": Latency.of(1e3 * np.array(self._cpu)),
+        }
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that the next plan depends on, one row for each episode: name to array."""
+        values: dict[str, npt.NDArray[Any]] = {
+            "plans": self.plans.copy(),
+            "model_steps": self.model_steps.copy(),
+            "streams": np.array([words_of(rng) for rng in self._rngs], dtype=np.uint64),
+        }
+        if self._confidences is not None:
+            values["confidences"] = self._confidences.copy()
+        if self._warm_starts.memory is not None:
+            values["memory"] = self._warm_starts.memory.copy()
+        if self._noise:
+            values["noise"] = np.array([words_of(rng) for rng in self._noise], dtype=np.uint64)
+        # Other latents are encoded anew before they are read.
+        if self._imagination.is_recurrent and self._latents is not None:
+            values["latents"] = self._latents.copy()
+        return values
+
+    def needed(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> set[str]:
+        """Return the names without which a snapshot does not fit."""
+        is_carried = self._imagination.is_recurrent and np.any(snapshot.get("plans", 0))
+        names = {"plans", "model_steps", "streams"}
+        return names | {*["noise"] * bool(self._noise), *["latents"] * bool(is_carried)}
+
+    def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from a snapshot of the same episodes."""
+        self.plans, self.model_steps = snapshot["plans"], snapshot["model_steps"]
+        self._confidences, self._latents = snapshot.get("confidences"), snapshot.get("latents")
+        self._warm_starts.memory = snapshot.get("memory")
+        self._imagination.steps = int(self.model_steps.sum())
+        for streams, name in ((self._rngs, "streams"), (self._noise, "noise")):
+            for rng, words in zip(streams, snapshot[name] if streams else (), strict=True):
+                set_words(rng, words)
+
+    def _latents_of(self, active: IntArray, steps: IntArray, see: Sight) -> FloatArray:
+        """Encode these rows, but for those whose latents are carried from step to step."""
+        fresh = active
+        if self._imagination.is_recurrent:
+            fresh = active[self.plans[active] == 0]
+        if fresh.size:
+            self._imagination.plans_for(self._episodes[fresh], steps[fresh])
+            encoded = self._imagination.encode(see(fresh))
+            if self._latents is None:
+                self._latents = np.zeros((len(self._episodes), encoded.shape[1]))
+            self._latents[fresh] = encoded
+        return self._latents[active]  # type: ignore[index]  # set with the first plan
+
+
+def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining: IntArray) -> None:
+    """Raise CpgError unless the planner returned what its contract promises."""
+    expected = (len(remaining), planner.horizon, actions.size)
+    if np.shape(plans.actions) != expected or np.shape(plans.lengths) != expected[:1]:
+        raise CpgError(
+            f"planner {planner.name!r} returned actions {np.shape(plans.actions)} and lengths "
+            f"{np.shape(plans.lengths)}; return actions {expected} and lengths {expected[:1]}."
+        )
+    if plans.confidences is not None:
+        _check_confidences(planner, plans.confidences, len(remaining))
+    if not actions.contains(plans.actions).all():
+        raise CpgError(
+            f"planner {planner.name!r} returned actions outside the task's: {actions}. Take them "
+            f"from world_model.actions."
+        )
+    upper = np.minimum(remaining, planner.horizon)
+    is_whole = np.issubdtype(np.asarray(plans.lengths).dtype, np.integer)
+    if not is_whole or ((plans.lengths < 1) | (plans.lengths > upper)).any():
+        raise CpgError(
+            f"planner {planner.name!r} returned lengths {np.unique(plans.lengths)}; return whole "
+            f"numbers from 1 to min(horizon, remaining)."
+        )
+
+
+def _check_confidences(planner: Planner, confidences: FloatArray, episodes: int) -> None:
+    if np.shape(confidences) != (episodes,) or not np.isfinite(confidences).all():
+        raise CpgError(
+            f"planner {planner.name!r} returned confidences {confidences!r}; return one finite "
+            f"number for each of {episodes} episodes, or None."
+        )
