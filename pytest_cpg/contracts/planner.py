@@ -1,0 +1,106 @@
+"""Planner: a search for actions, the world it is shown, and the plans it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from pytest_cpg.contracts.actions import ActionSpace
+from pytest_cpg.contracts.arrays import FloatArray, IntArray
+
+
+class PlanningModel(Protocol):
+    """What a planner sees of a world, oracle or learned: how plans may be imagined and rated.
+
+    A world that can be differentiated has a ``plan_gradient`` other than None. It maps latents
+    [B, Z], actions [B, H, A] and weights [B, H] to the gradient [B, H, A] of the scores' sum by
+    these weights. One whose latents can be seen from outside has an ``observe`` other than None,
+    from latents [B, H, Z] to observations [B, H, O].
+    """
+
+    @property
+    def actions(self) -> ActionSpace:
+        """What can be done at every step."""
+        ...
+
+    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z].
+
+        ``B`` is a multiple of the number of planning episodes, and rows of one episode are
+        neighbours: candidate ``k`` of episode ``n`` is row ``n * K + k``.
+        """
+        ...
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        """Rate latents [B, H, Z] by distance to the goal [B, H], never NaN; lower is better."""
+        ...
+
+
+class Plans(NamedTuple):
+    """What a planner decided.
+
+    Attributes
+    ----------
+    actions : array [N, H, A]
+    lengths : array [N], int
+        How many of an episode's actions are executed before it plans again, 1 to ``remaining``.
+    confidences : array [N], optional
+        How sure the planner is that each episode will succeed, on any scale, higher is surer.
+    memory : array [N, ...], optional
+        What each episode's next plan may begin from, finite; see `Planner`.
+    """
+
+    actions: FloatArray
+    lengths: IntArray
+    confidences: FloatArray | None = None
+    memory: FloatArray | None = None
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """A search for actions through a world that can be imagined.
+
+    A planner is a value without memory: the same arguments give the same plans, and the plan of an
+    episode depends on its own latent, stream and remaining steps alone.
+
+    One that begins a plan from the last one has an attribute ``is_warm_started = True``. It returns
+    `Plans.memory`, and is called with the keyword ``memory=``: what it returned for these episodes
+    [N, ...], or None when it is their first plan. Shift it by ``lengths`` before returning it: so
+    many actions will have been executed by then.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name printed in every report."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """Steps that are imagined ahead, ``H``."""
+        ...
+
+    def plan(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        rngs: Sequence[np.random.Generator],
+        remaining: IntArray,
+    ) -> Plans:
+        """Plan for ``N`` episodes at once.
+
+        Parameters
+        ----------
+        world_model : PlanningModel
+        latents : array [N, Z]
+            Where each episode is.
+        rngs : N generators
+            One stream per episode. Draw the same amount from each, whatever ``remaining`` is.
+        remaining : array [N], int
+            Steps left in each episode's budget, at least 1.
+        """
+        ...
+
+
+PlannerFactory: TypeAlias = Callable[..., Planner]
