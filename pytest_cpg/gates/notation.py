@@ -10,6 +10,8 @@ from typing import Any
 _NARROWEST_NAME = 13
 # From here on four digits round to 1.
 _NEARLY_ONE = 0.9999
+# Nearly every sign of a report is of ASCII, and visible.
+_MAY_BE_UNSEEN = re.compile(r"[^\n\t -~]")
 # Controls, formats (bidirectional ones among them), lone surrogates, no characters, separators.
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"))
 # The log's reader skips blanks, and finds the older form, ##[, anywhere.
@@ -39,11 +41,11 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    return "".join(map(_visible, text))
+    return _MAY_BE_UNSEEN.sub(lambda found: _visible(found[0]), text)
 
 
 def _visible(sign: str) -> str:
-    is_shown = sign in "\n\t" or unicodedata.category(sign) not in _UNSEEN
+    is_shown = unicodedata.category(sign) not in _UNSEEN
     return sign if is_shown else sign.encode("unicode_escape").decode()
 
 

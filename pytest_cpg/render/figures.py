@@ -194,12 +194,12 @@ def _line(points: _Points, across: Axis, up: Axis) -> str:
 def _stairs(points: _Points, across: Axis, up: Axis) -> str:
     """Return a staircase that turns upward at each point, with one stair at most for each pixel."""
     pixels = [(round(across.at(x)), round(up.height(y))) for x, y in points]
-    start, y = pixels[0]
-    path = [f"M{start} {y}"]
-    for x, height in dict(pixels[1:]).items():
+    x, y = pixels[0]
+    path = [f"M{x} {y}"]
+    for right, height in dict(pixels[1:]).items():
         if height != y:
-            path.append(f"H{x}V{height}")
-            y = height
+            path.append(f"h{right - x}v{height - y}")
+            x, y = right, height
     return "".join([*path, f"H{pixels[-1][0]}"])
 
 

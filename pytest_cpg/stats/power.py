@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pytest_cpg.stats.counts import check_count, real_or_nan
@@ -124,7 +125,20 @@ def detectable_gap(
     """
     wanted = _check_power(power)
     oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
+    return _detectable_gap(wanted, oracle, episodes, oracle_episodes, method, level, share)
 
+
+# The sessions of a history ask the same of every gate, again and again.
+@cache
+def _detectable_gap(
+    wanted: float,
+    oracle: float,
+    episodes: int,
+    oracle_episodes: int | None,
+    method: str,
+    level: float,
+    share: float,
+) -> float | None:
     def is_found(steps: int) -> bool:
         return wanted <= gap_power(
             oracle,

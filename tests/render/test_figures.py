@@ -75,7 +75,11 @@ def test_an_effect_is_written_as_finely_as_its_unit_asks():
 
 def corners(path):
     """Return where a staircase stands after each of its steps."""
-    return [(int(x), int(y)) for x, y in re.findall(r"H(\d+)V(\d+)", path)]
+    x, y, found = 0, PLOT_HEIGHT, []
+    for across, rise in re.findall(r"h(\d+)v(-?\d+)", path):
+        x, y = x + int(across), y + int(rise)
+        found.append((x, y))
+    return found
 
 
 def test_stairs_turn_upward_at_each_point():
@@ -103,10 +107,10 @@ def test_a_staircase_has_one_stair_at_most_for_each_pixel():
 
 
 def test_a_histogram_rises_from_the_ground_and_comes_back_to_it():
-    stairs = ((0, 0), (0, 0.5), (1, 1), (2, 0))
+    stairs, half = ((0, 0), (0, 0.5), (1, 1), (2, 0)), PLOT_WIDTH // 2
     plot = draw(figure("histogram", here=stairs, limit=((1, 0), (1, 1))))
-    assert plot.marks[0][1] == f"M0 110H0V55H{PLOT_WIDTH // 2}V0H{PLOT_WIDTH}V110H{PLOT_WIDTH}"
-    assert plot.marks[1] == ("limit", f"M{PLOT_WIDTH // 2} 110L{PLOT_WIDTH // 2} 0")
+    assert plot.marks[0][1] == f"M0 110h0v-55h{half}v-55h{half}v110H{PLOT_WIDTH}"
+    assert plot.marks[1] == ("limit", f"M{half} 110L{half} 0")
     assert plot.names == ()
 
 
