@@ -2,3 +2,17 @@
 
 A kind measures, judges and fills in a card; how one is shown or asked for stands above.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pytest_cpg.gates.planning_gap.kind import PlanningGap
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.kind import GateKind
+
+GATES: Mapping[str, GateKind[Any, Any]] = MappingProxyType({"cpg": PlanningGap()})
+"""The built-in kinds by their markers; loaded in every session, and so they import little."""

@@ -21,9 +21,9 @@ class Argument:
     Parameters
     ----------
     name : str
-    parse : callable
+    parse : callable or None
         Returns the value that is meant, or raises ValueError or ArgumentTypeError with what to
-        write instead. Options may give it text.
+        write instead; None for the parser and the default of the option.
     default : optional
         Its value where nobody gives one, which is not parsed; None for an argument that may be
         left out, `REQUIRED` for one that may not.
@@ -39,7 +39,7 @@ class Argument:
     def __init__(
         self,
         name: str,
-        parse: Callable[[Any], Any],
+        parse: Callable[[Any], Any] | None,
         default: Any = None,
         *,
         help: str = "",  # noqa: A002  # as argparse calls it
@@ -50,6 +50,16 @@ class Argument:
 
     def __repr__(self) -> str:
         return f"Argument({self.name!r})"
+
+
+def of_option(name: str) -> Argument:
+    """Return the argument that is an option, too, and has its name, parser and default."""
+    return Argument(name, None, option=name)
+
+
+def as_given(value: Any) -> Any:
+    """Return a value that is read later, with others beside it."""
+    return value
 
 
 def whole(least: int, most: float = float("inf")) -> Callable[[Any], int]:

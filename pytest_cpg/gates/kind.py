@@ -8,6 +8,7 @@ built-in ones too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -17,7 +18,6 @@ from pytest_cpg.gates.card import Card, Ruling, Severity
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.episodes.arms import Execution
-    from pytest_cpg.gates.planning_gap.compare import Comparison
 
 Spec = TypeVar("Spec", bound="OfTask")
 Result = TypeVar("Result")
@@ -131,36 +131,27 @@ class Run(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What is known around a result when its card is made: little, where it comes from a report.
+class Measuring(Protocol):
+    """How one test measures: each time it is watched, has its time limit, and is judged."""
 
-    Attributes
-    ----------
-    ruling : Ruling
-    accepted : Accepted
-    reason : str or None
-        Why the test fails for this result; None where it does not.
-    drift : Comparison or None
-        With the baseline.
-    model : str
-        Name of the learned model; empty where the test brings its own.
-    nodeid : str
-        The test, as it is typed where pytest was started.
-    typed : mapping
-        Options that were asked of the session and decide the gate.
-    replay : str
-        The command that runs lost episodes again; empty for none.
-    """
+    def task(self, choice: TaskChoice) -> Task:
+        """Return a gate's task, built once a session."""
+        ...
 
-    ruling: Ruling
-    accepted: Accepted
-    reason: str | None = None
-    drift: Comparison | None = None
-    model: str = ""
-    nodeid: str = ""
-    typed: Mapping[str, Any] = field(default_factory=dict)
-    replay: str = ""
+    def measure(self, model: Any, **given: Any) -> Any:
+        """Return the kind's result for a model, judged after the test's body.
+
+        ``given`` stands in for fixtures that the kind names.
+        """
+        ...
+
+    def beside(self) -> AbstractContextManager[Run]:
+        """Give what something that is not judged is measured with."""
+        ...
+
+    def note(self, text: str, *, models: int) -> None:
+        """Put something that is not judged into the summary, and say how many models it is of."""
+        ...
 
 
 class Alarm(NamedTuple):
@@ -207,33 +198,51 @@ class GateKind(Protocol[Spec, Result]):
     - ``forecast(spec, task, cost, accepted) -> Forecast``: --cpg-plan. ``cost`` is what
       ``cost(result)`` said of the last run, and ``accepted`` the entry of the baseline; each may be
       None.
+    - ``accepts(spec) -> Accepted``: what a marker without ``max_verdict`` accepts; otherwise that
+      is whatever may be UNSURE.
+    - ``runner(spec, measuring)``: the value of the fixture ``benchmark_runner``.
     - ``replay(spec, lost, model, run) -> lines``, with ``lost(result)``: --cpg-replay.
     - ``alarm(result) -> Alarm``: --cpg-correction, the family of all gates.
     - ``together(results) -> findings``: what several results of the kind say together.
-
-    Attributes
-    ----------
-    marker, fixture : str
-        What a test is marked with, and the fixture that measures and gives the result.
-    help : str
-        What the marker asks, in one line.
-    arguments : sequence of Argument
-        Beside ``id``, ``max_verdict``, ``drift``, ``timeout`` and ``model``, which all kinds have.
-    labels : mapping
-        The kind's own words for its rulings, and how bad each is.
-    fixtures : sequence of str
-        Fixtures beside ``learned_dynamics`` whose values a measurement needs.
-    result : type
-        Of results: built of frozen dataclasses and plain values, which the codec reads and writes.
     """
 
-    marker: str
-    fixture: str
-    help: str
-    arguments: Sequence[Argument]
-    labels: Mapping[str, Severity]
-    fixtures: Sequence[str]
-    result: type[Result]
+    @property
+    def marker(self) -> str:
+        """What a test is marked with."""
+        ...
+
+    @property
+    def fixture(self) -> str:
+        """The fixture that measures, and gives the result."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """What the marker asks, in one line."""
+        ...
+
+    @property
+    def arguments(self) -> Sequence[Argument]:
+        """What the marker may say beside what all kinds have.
+
+        Those are ``max_verdict``, ``drift``, ``timeout``, ``model`` and ``id``.
+        """
+        ...
+
+    @property
+    def fixtures(self) -> Sequence[str]:
+        """Fixtures beside ``learned_dynamics`` whose values a measurement needs."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, Severity]:
+        """The kind's own words for its rulings, best first, and how bad each is."""
+        ...
+
+    @property
+    def result(self) -> type[Result]:
+        """The type of results: of frozen dataclasses and plain values, which the codec reads."""
+        ...
 
     def parse(self, asked: Asked) -> Spec:
         """Return what is asked for, checked; raise ValueError with what to write instead."""
@@ -247,6 +256,46 @@ class GateKind(Protocol[Spec, Result]):
         """Return what a result says; it holds all that it is judged by, as it may be read again."""
         ...
 
-    def card(self, result: Result, context: Context) -> Card:
-        """Return what a result looks like."""
+    def card(self, result: Result, accepted: Accepted, *, model: str = "") -> Card:
+        """Return what a result looks like; ``model`` names what was judged, if it has a name."""
         ...
+
+
+def accepted_of(given: Any, labels: Mapping[str, Severity]) -> Accepted:
+    """Return what ``max_verdict`` accepts: a label of the kind in any case, or a severity's name.
+
+    Raises
+    ------
+    ValueError
+        When there is no such word; the message names the nearest one.
+
+    Examples
+    --------
+    >>> accepted_of("inaccurate", {"ACCURATE": Severity.GOOD, "INACCURATE": Severity.BAD})
+    Accepted(label='INACCURATE', severity=<Severity.BAD: 3>)
+    """
+    wanted = " ".join(str(given).upper().replace("-", " ").replace("_", " ").split())
+    # Nothing accepts a model that broke its contract.
+    severities = {one.name: one for one in Severity if one is not Severity.BROKEN}
+    if wanted in labels:
+        return Accepted(label=wanted, severity=labels[wanted])
+    if wanted in severities:
+        return _worst(severities[wanted], labels)
+    from difflib import get_close_matches
+
+    close = get_close_matches(wanted, [*labels, *severities], n=1)
+    known = ", ".join([*labels, *severities])
+    fix = f"Did you mean {close[0]!r}?" if close else f"Known: {known}."
+    raise ValueError(f"no verdict named {given!r}. {fix}")
+
+
+def accepted_unless_said(kind: GateKind[Spec, Any], spec: Spec) -> Accepted:
+    """Return what a marker accepts that does not say it."""
+    accepts = getattr(kind, "accepts", None)
+    return _worst(Severity.UNSURE, kind.labels) if accepts is None else accepts(spec)
+
+
+def _worst(severity: Severity, labels: Mapping[str, Severity]) -> Accepted:
+    """Return a severity in the kind's own word, where it has one."""
+    label = next((label for label, one in labels.items() if one is severity), severity.name)
+    return Accepted(label=label, severity=severity)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_cpg.plugin import hookspecs
-from pytest_cpg.plugin.hooks import SessionHooks
+from pytest_cpg.plugin.hooks import HOOKS, SessionHooks
 from pytest_cpg.plugin.settings import add_options, read_settings
 
 if TYPE_CHECKING:
@@ -26,17 +26,8 @@ if TYPE_CHECKING:
         WorldModelFactory,
     )
     from pytest_cpg.gates.benchmark import Benchmark
-    from pytest_cpg.gates.planning_gap.result import GateResult
-    from pytest_cpg.plugin.session import GateSession
+    from pytest_cpg.gates.kind import GateKind
     from pytest_cpg.world_models import OracleDynamics
-
-_MARKER_LINE = (
-    "cpg(task, planner='random-shooting', max_verdict='INCONCLUSIVE', episodes, seed, confidence, "
-    "tolerance, interval, margin, metric='success', stop, max_episodes, oracle_episodes, "
-    "starts='sampled', horizon, budget, action_repeat, actions, threshold, least_return, "
-    "timeout, min_oracle, drift, group, perturbation, model, id): gate this test on the planning "
-    "gap between the true dynamics and a learned world model."
-)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -51,7 +42,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options and follow the session."""
-    config.addinivalue_line("markers", _MARKER_LINE)
     try:
         _follow(config)
     except pytest.UsageError as error:
@@ -85,7 +75,7 @@ def _follow(config: pytest.Config) -> None:
     if "render" in settings.switches:
         _check_films()
     hooks = SessionHooks(config, settings)
-    config.stash[_HOOKS] = hooks
+    config.stash[HOOKS] = hooks
     config.pluginmanager.register(hooks, "cpg-session")
     if "replay" in settings.typed:
         from pytest_cpg.plugin.replay import SessionReplay
@@ -110,7 +100,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int, int]:
     # Whoever waits for the process sees eight bits of it.
     if code & 0xFF or not _fails(config):
         return code
-    config.stash[_HOOKS].show(_ENDED_AS_PASSED)
+    config.stash[HOOKS].show(_ENDED_AS_PASSED)
     return pytest.ExitCode.TESTS_FAILED
 
 
@@ -118,7 +108,7 @@ _ENDED_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed:
 
 
 def _fails(config: pytest.Config) -> bool:
-    return _HOOKS in config.stash and config.stash[_HOOKS].fails
+    return HOOKS in config.stash and config.stash[HOOKS].fails
 
 
 def _check_is_no_worker() -> None:
@@ -142,6 +132,13 @@ def _check_films() -> None:
         check_can_render()
     except ComponentError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def pytest_cpg_gates() -> Mapping[str, GateKind[Any, Any]]:
+    """Contribute the built-in kinds of gate through the public hook."""
+    from pytest_cpg.gates import GATES
+
+    return GATES
 
 
 def pytest_cpg_tasks() -> Mapping[str, TaskFactory]:
@@ -168,24 +165,26 @@ def pytest_cpg_world_models() -> Mapping[str, WorldModelFactory]:
 @pytest.fixture
 def oracle_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
     """Give the true dynamics of the marker's task; override it to use a surrogate."""
+    from pytest_cpg.plugin.fixtures import task_of
     from pytest_cpg.world_models import OracleDynamics
 
-    return OracleDynamics(_gates(request).runs.task(_gates(request).spec(request.node)))
+    return OracleDynamics(task_of(request))
 
 
 @pytest.fixture
 def learned_dynamics(request: pytest.FixtureRequest) -> Any:
     """Give the learned world model; override it, or name one with ``model=`` or --cpg-model."""
-    return _named_model(request)
+    from pytest_cpg.plugin.fixtures import named_model
+
+    return named_model(request)
 
 
 @pytest.fixture(scope="session")
 def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
     """Give who runs blocks of episodes; override it with any concurrent.futures executor."""
-    from pytest_cpg.plugin.item import clean_errors
+    from pytest_cpg.plugin.fixtures import executor
 
-    with clean_errors():
-        return _gates(request).runs.executor
+    return executor(request)  # type: ignore[no-any-return]  # a user's may be anything
 
 
 @pytest.fixture(scope="session")
@@ -199,32 +198,10 @@ def benchmark_runner(
     request: pytest.FixtureRequest, cpg_executor: Executor | None, training_data: Any
 ) -> Benchmark:
     """Compare models on the marker's task; the gate is applied to each result after the body."""
-    from pytest_cpg.plugin.item import fail
+    from pytest_cpg.plugin.fixtures import runner
 
-    if cpg_executor is not None and not callable(getattr(cpg_executor, "submit", None)):
-        fail(
-            f"cpg_executor gives {cpg_executor!r}: return a concurrent.futures executor, or None "
-            f"to run episodes in this process."
-        )
-    return _gates(request).benchmark(request.node, cpg_executor, training_data)
-
-
-@pytest.fixture
-def cpg(
-    request: pytest.FixtureRequest,
-    benchmark_runner: Benchmark,
-    oracle_dynamics: OracleDynamics,
-    learned_dynamics: Any,
-) -> GateResult:
-    """Give the gate's result: all arms have run before the test's body."""
-    __tracebackhide__ = True
-    from pytest_cpg.plugin.item import NAMED_MODEL
-
-    # A named model wins over a fixture, which most of the time is there for other gates.
-    is_named = bool(_gates(request).spec(request.node).model)
-    if is_named and not request.node.stash.get(NAMED_MODEL, False):
-        learned_dynamics = _named_model(request)
-    return benchmark_runner.compare(oracle=oracle_dynamics, learned=learned_dynamics)
+    given = {"training_data": training_data}
+    return runner(request, cpg_executor, given)  # type: ignore[no-any-return]  # the kind's own
 
 
 @pytest.fixture
@@ -271,33 +248,3 @@ def _leave_out(request: pytest.FixtureRequest, reason: str) -> NoReturn:
 
 
 _SUITE = "pytest_cpg.conformance"
-
-
-def _named_model(request: pytest.FixtureRequest) -> Any:
-    """Return the model that this test's marker or the session names."""
-    from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
-
-    gates = _gates(request)
-    spec = gates.spec(request.node)
-    if spec.make_model is None:
-        fail(_NO_MODEL)
-    request.node.stash[NAMED_MODEL] = True
-    with clean_errors():
-        return spec.make_model(gates.runs.task(spec))
-
-
-_NO_MODEL = """\
-this gate has no learned world model. Write the fixture, for example in conftest.py:
-
-    @pytest.fixture(scope="session")
-    def learned_dynamics():
-        return my_model  # maps observations [B, O] and actions [B, A] to next observations [B, O]
-
-or name a model: @pytest.mark.cpg(..., model="mlp"), or --cpg-model=module:factory or the path
-of a checkpoint."""
-
-_HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()
-
-
-def _gates(request: pytest.FixtureRequest) -> GateSession:
-    return request.config.stash[_HOOKS].gates

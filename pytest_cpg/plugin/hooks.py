@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.machine.exits import refuse_success
+from pytest_cpg.plugin.kinds import KINDS, Kinds
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class SessionHooks:
     ----------
     replay : SessionReplay or None
         What to do in place of comparing.
+    kinds : Kinds
+        Which kinds of gate there are.
     """
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
@@ -50,6 +53,7 @@ class SessionHooks:
         self._process = os.getpid()
         self._session: pytest.Session | None = None
         self.replay: SessionReplay | None = None
+        self.kinds = config.stash[KINDS] = Kinds(config)
         # Whoever is added first comes last, when pytest has only the exit code left to give.
         config.add_cleanup(self._end)
         self._put_exits_back = refuse_success(lambda: bool(self._collected), self.show)
@@ -71,7 +75,7 @@ class SessionHooks:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
-        if metafunc.definition.get_closest_marker("cpg"):
+        if self._is_gate(metafunc.definition):
             self.gates.check_definition(metafunc.definition)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -84,19 +88,19 @@ class SessionHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Refuse in CI what runs no gate of those that there are, and is not typed."""
-        if _marked(session.items):
+        if self._marked(session.items):
             from pytest_cpg.plugin.scope import check_will_run
 
             check_will_run(self._config, self._settings)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a gate before anybody can drop it."""
-        if item.get_closest_marker("cpg"):
+        if self._is_gate(item):
             self._collected.append(item)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note the gates that were collected and will not run."""
-        gates = _marked(items)
+        gates = self._marked(items)
         if gates:
             self.gates.note_deselected(gates)
 
@@ -104,7 +108,7 @@ class SessionHooks:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Note the gates that will run; only say what they could find under --cpg-plan."""
         self._has_begun = True
-        gates, is_plan = _marked(session.items), "plan" in self._settings.switches
+        gates, is_plan = self._marked(session.items), "plan" in self._settings.switches
         if gates or self._collected:
             self.gates.note_planned(gates, self._collected)
         self._share()
@@ -119,9 +123,10 @@ class SessionHooks:
         __tracebackhide__ = True
         # Some plugins run a test in a process of its own.
         self._process = os.getpid()
-        if not item.get_closest_marker("cpg"):
+        if not self._is_gate(item):
             return (yield)
-        from pytest_cpg.plugin.item import clean_errors, conclude
+        from pytest_cpg.plugin.item import clean_errors
+        from pytest_cpg.plugin.judging import conclude
 
         with clean_errors():
             self.gates.begin(item)
@@ -129,16 +134,17 @@ class SessionHooks:
                 return (yield)
             except _EXCUSES as excuse:
                 if self._hides(item, excuse):
-                    conclude(item, self.gates.spec(item), self._settings)
+                    conclude(item, self.gates.gate(item), self._settings)
                 raise
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Apply the gate to what the test measured, once its body has passed."""
         __tracebackhide__ = True
-        if not item.get_closest_marker("cpg"):
+        if not self._is_gate(item):
             return (yield)
-        from pytest_cpg.plugin.item import clean_errors, conclude, fail
+        from pytest_cpg.plugin.item import clean_errors, fail
+        from pytest_cpg.plugin.judging import conclude
 
         with clean_errors():
             try:
@@ -149,14 +155,14 @@ class SessionHooks:
             if self.replay is not None:
                 # Whatever was replayed has left the test by now.
                 fail(self.replay.lines[0].strip())
-            conclude(item, self.gates.spec(item), self._settings)
+            conclude(item, self.gates.gate(item), self._settings)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
         """Refuse comparisons that are made once the gate has been applied."""
-        if not item.get_closest_marker("cpg"):
+        if not self._is_gate(item):
             return (yield)
-        from pytest_cpg.plugin.item import torn_down
+        from pytest_cpg.plugin.attempt import torn_down
 
         with torn_down(item, self.gates.ledger.late):
             return (yield)
@@ -170,16 +176,26 @@ class SessionHooks:
             # Forked by a test or its model: it would report all again, over its parent's files.
             os._exit(1)
         report = yield
-        if item.get_closest_marker("cpg"):
-            from pytest_cpg.plugin.item import sections
+        if self._is_gate(item):
             from pytest_cpg.plugin.item_report import put_on_report
+            from pytest_cpg.plugin.judging import sections
 
             def whole() -> str:
-                spec = self.gates.spec(item)
-                return "\n\n".join(sections(item, spec, self._settings, is_failing=True))
+                gate = self.gates.gate(item)
+                return "\n\n".join(sections(item, gate, self._settings, is_failing=True))
 
             put_on_report(item, call, report, whole)
         return report
+
+    def pytest_plugin_registered(self, plugin: object) -> None:
+        """Take the kinds of gate that a plugin or a conftest file contributes."""
+        self.kinds.add(plugin)
+
+    def _is_gate(self, node: pytest.Item) -> bool:
+        return any(True for _ in self.kinds.of(node))
+
+    def _marked(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        return [item for item in items if self._is_gate(item)]
 
     def _share(self) -> None:
         """Tell the controller, from a worker, what of the gates is in no report."""
@@ -198,13 +214,13 @@ class SessionHooks:
 
         Before a comparison, or to replay one, a test may be skipped.
         """
-        from pytest_cpg.plugin.item import ERRORS, MEASUREMENTS, RESULTS
+        from pytest_cpg.plugin.attempt import attempt_of
 
         if self.replay is not None:
             return False
-        is_measured = bool(item.stash[RESULTS] or item.stash[MEASUREMENTS])
+        attempt = attempt_of(item)
         is_expected = isinstance(excuse, pytest.xfail.Exception)
-        return bool(item.stash[ERRORS]) or (is_measured and not is_expected)
+        return bool(attempt.errors) or not (attempt.is_empty or is_expected)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker, and which other tests failed."""
@@ -280,5 +296,4 @@ class SessionHooks:
             self._gates.summarise(terminalreporter)
 
 
-def _marked(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    return [item for item in items if item.get_closest_marker("cpg")]
+HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()

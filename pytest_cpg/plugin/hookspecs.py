@@ -1,14 +1,23 @@
-"""Extension points: how a conftest or a plugin contributes tasks, planners and world models."""
+"""Extension points: how a conftest or a plugin contributes kinds of gate and components."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
+    from pytest_cpg.gates.kind import GateKind
+
+
+@pytest.hookspec
+def pytest_cpg_gates() -> Mapping[str, GateKind[Any, Any]] | None:
+    """Return the kinds of gate you contribute, by their markers.
+
+    Called when your plugin or conftest file is loaded; a kind is what `pytest_cpg.gates.kind` says.
+    """
 
 
 @pytest.hookspec

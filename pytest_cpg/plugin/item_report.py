@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.plugin.item import (
-    ATTEMPT,
-    ERRORS,
-    FIRST_FAILURE,
-    IS_REFUSED,
-    MEASUREMENTS,
-    RESULTS,
-    fail,
-    gate_id,
-)
+from pytest_cpg.plugin.attempt import attempt_of
+from pytest_cpg.plugin.item import fail, gate_id
 
 _HIDDEN = "this test skipped itself after its gate had failed, which hides no verdict."
 _FAILED_ALONE = "Above is what the gate measured. The test failed by itself:"
@@ -38,7 +30,8 @@ def put_on_report(
     from pytest_cpg.render.junit import properties
     from pytest_cpg.report.ledger import dump
 
-    results = item.stash.get(RESULTS, [])
+    attempt = attempt_of(item)
+    results = attempt.results
     is_last = call.when == "call" or (call.when == "setup" and not report.passed)
     if call.when == "call":
         _unhide(item, report)
@@ -50,11 +43,11 @@ def put_on_report(
             _lead_by_gate(item, call.excinfo, report, whole)
     if report.failed:
         report.longrepr = disarmed(report.longrepr)
-    values: dict[str, Any] = {"gate": gate_id(item), "attempt": item.stash.get(ATTEMPT, 1)}
+    values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
     if is_last:
         values["judgements"] = dump([judgement for _, judgement in results])
-        values["measurements"] = json.dumps(item.stash.get(MEASUREMENTS, []))
-        values["is_refused"] = item.stash.get(IS_REFUSED, False)
+        values["measurements"] = json.dumps(attempt.measurements)
+        values["is_refused"] = attempt.is_refused
     if hasattr(report, "wasxfail"):
         values["is_quarantined"] = _is_quarantined(item)
     for name, value in values.items():
@@ -73,12 +66,11 @@ def _lead_by_gate(
     """
     from pytest_cpg.gates.notation import for_log
 
-    is_concluded = item.stash[IS_REFUSED]
-    text = for_log(item.stash[FIRST_FAILURE] if is_concluded else whole())
-    if is_concluded and text in (str(caught.value), report.longrepr):
+    attempt = attempt_of(item)
+    text = for_log(attempt.first_failure or whole() if attempt.is_refused else whole())
+    if attempt.is_refused and text in (str(caught.value), report.longrepr):
         return
-    is_refused = any(judgement.reason is not None for _, judgement in item.stash[RESULTS])
-    between = _FAILED_TOO if is_refused else _FAILED_ALONE
+    between = _FAILED_TOO if attempt.has_failed else _FAILED_ALONE
     failure: Any = report.longrepr
     # pytest prints exceptions that follow from each other like this, and xdist sends them.
     if hasattr(failure, "chain"):
@@ -100,10 +92,10 @@ def _unhide(item: pytest.Item, report: pytest.TestReport) -> None:
     # Whoever marks a test as one that fails may have any failure.
     if not report.skipped or (is_expected and item.get_closest_marker("xfail")):
         return
-    is_refused = any(judgement.reason is not None for _, judgement in item.stash.get(RESULTS, []))
-    if item.stash.get(ERRORS, []) or (is_refused and not is_expected):
+    attempt = attempt_of(item)
+    if attempt.errors or (attempt.has_failed and not is_expected):
         report.outcome = "failed"
-        report.longrepr = item.stash.get(FIRST_FAILURE, _HIDDEN)
+        report.longrepr = attempt.first_failure or _HIDDEN
         if is_expected:
             del report.wasxfail
 

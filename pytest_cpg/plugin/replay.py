@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from pytest_cpg.contracts import CpgError, Task
-from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.traces import EpisodeTrace, Replay, replay
+from pytest_cpg.gates.card import Command
+from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.planning_gap import lost_episodes
 from pytest_cpg.gates.planning_gap.lost_episodes import LostEpisodes
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -40,31 +41,33 @@ def lost_folder(config: pytest.Config) -> Path:
 
 def keep_lost(
     config: pytest.Config, result: GateResult, *, gate: str, nodeid: str, comparison: int
-) -> tuple[str, str]:
+) -> tuple[Command | None, str]:
     """Write the file of a comparison's lost episodes.
 
     Returns
     -------
-    command : str
-        What replays them; empty where there are none, or where they cannot be written.
+    command : Command or None
+        What replays them; None where there are none, or where they cannot be written.
     problem : str
         Why they cannot be, which fails no gate; empty where they are.
     """
     lost = LostEpisodes.of(result, gate=gate, nodeid=nodeid, comparison=comparison)
     if not lost.episodes:
-        return "", ""
+        return None, ""
     folder = lost_folder(config)
     try:
         path = lost_episodes.write(lost, folder)
     except FileError as error:
         # Which file it is says nothing; the gate's name is in it.
-        return "", f"{_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
+        return None, f"{_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
     ignored = folder / ".gitignore"
     with suppress(OSError):
         if not ignored.exists():
             ignored.write_text(_IGNORED, encoding="utf-8")
     file = shlex.quote(_from_here(config, path))
-    return f"pytest {shlex.quote(node_from_here(config, nodeid))} --cpg-replay={file}", ""
+    count, node = len(lost.episodes), shlex.quote(node_from_here(config, nodeid))
+    what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
+    return Command(what=what, text=f"pytest {node} --cpg-replay={file}"), ""
 
 
 def node_from_here(config: pytest.Config, nodeid: str) -> str:
@@ -74,20 +77,9 @@ def node_from_here(config: pytest.Config, nodeid: str) -> str:
 
 
 def film_lost(
-    config: pytest.Config,
-    design: Design,
-    result: GateResult,
-    *,
-    gate: str,
-    models: tuple[Any, Any],
-    progress: ArmProgress,
+    config: pytest.Config, spec: Any, result: GateResult, *, gate: str, model: Any, run: Run
 ) -> tuple[tuple[str, ...], str | None]:
     """Film the first lost episodes of a result.
-
-    Parameters
-    ----------
-    models : two of model
-        Oracle and learned, as they were compared.
 
     Returns
     -------
@@ -96,9 +88,14 @@ def film_lost(
     problem : str or None
         Why there are no more of them.
     """
-    oracle, learned = models
-    episodes = result.lost_episodes[:_MOST_FILMED]
-    found = replay(design, oracle=oracle, learned=learned, episodes=episodes, progress=progress)
+    design = spec.design(run.task(spec.task))
+    found = replay(
+        design,
+        oracle=run.given["oracle_dynamics"],
+        learned=model,
+        episodes=result.lost_episodes[:_MOST_FILMED],
+        progress=run.progress,
+    )
     made, problem = _film(found, design.task, lost_folder(config), _stem(gate))
     return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
 
@@ -147,7 +144,7 @@ class SessionReplay:
                 f"was renamed, run it again first."
             )
 
-    def take(self, design: Design, oracle: Any, learned: Any, progress: ArmProgress) -> None:
+    def take(self, spec: Any, model: Any, run: Run) -> None:
         """Run both arms again, note what was found, and leave the test.
 
         A comparison before the one that is asked for is left to be run: the test may need it.
@@ -156,16 +153,21 @@ class SessionReplay:
         self._compared += 1
         if self._compared < lost.comparison:
             return
+        design = spec.design(run.task(spec.task))
         as_then: dict[str, Any] = {name: getattr(lost, name) for name in _AS_THEN}
         as_lost = replace(design, **as_then, episodes=max(self._episodes) + 1, oracle_episodes=None)
         found = replay(
-            as_lost, oracle=oracle, learned=learned, episodes=self._episodes, progress=progress
+            as_lost,
+            oracle=run.given["oracle_dynamics"],
+            learned=model,
+            episodes=self._episodes,
+            progress=run.progress,
         )
         width = self._config.get_terminal_writer().fullwidth
         self.lines = replay_lines(found, width=width)
         self.lines += [
             "",
-            *(f" note: {text}" for text in self._differences(found, design, learned)),
+            *(f" note: {text}" for text in self._differences(found, design, model)),
         ]
         traces = self._path.with_suffix(".npz")
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Selection:
             terminalreporter.write_line(f"--cpg-last={self._last}: {_why_none(config)}")
 
     def _is_kept(self, config: pytest.Config, item: pytest.Item) -> bool:
-        is_gate = item.get_closest_marker("cpg") is not None
+        kind = next(config.stash[KINDS].of(item), None)
+        is_gate = kind is not None
         from pytest_cpg.plugin.item import gate_id
 
         if self._replay:

@@ -1,8 +1,8 @@
 """Named causes on constructed faults; tests/calibration has every fault with ten seeds."""
 
 import json
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,7 +28,6 @@ from scipy.stats import kendalltau
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.probe import starts_of
-from pytest_cpg.gates.benchmark import Benchmark
 from pytest_cpg.gates.diagnosis import (
     Cause,
     Diagnosis,
@@ -46,11 +45,13 @@ from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.figures import profile_figures
+from pytest_cpg.gates.planning_gap.kind import PlanningGap
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.machine.deadline import Deadline
+from pytest_cpg.gates.planning_gap.spec import Spec
 from pytest_cpg.planners import CEM
 from pytest_cpg.render.diagnosis import cause_lines
 from pytest_cpg.stats import Verdict
+from pytest_cpg.world_models import OracleDynamics
 
 QUICK = (
     "noise beyond a region",
@@ -118,7 +119,7 @@ def test_a_model_that_breaks_where_it_is_asked_again_leaves_the_verdict():
 
 
 class Fragile:
-    """Answers until it is told of the diagnosis, as a `Watcher` is."""
+    """Answers until it is told of the diagnosis, as a run's `progress` is."""
 
     def __init__(self, error):
         self.error, self.is_asked_again = error, False
@@ -131,32 +132,27 @@ class Fragile:
     def __call__(self, arm, done, count):
         self.is_asked_again = arm.startswith("diagnosis")
 
-    def clear(self):
-        self.is_asked_again = False
 
-
-def benchmark_of(fault, watch, heard):
-    return Benchmark(
-        design=design_of(fault),
-        criteria=Criteria(),
-        on_result=heard.append,
-        on_measurement=heard.append,
-        attempt=nullcontext,
-        watch=watch,
-        deadline=lambda: Deadline(np.inf, "no limit", print),
+def measured(fault, learned, progress):
+    """The gap of a fault, as the kind of gate measures and explains it."""
+    design = design_of(fault)
+    spec = Spec(task=None, design=lambda _: design, criteria=Criteria(), diagnosed="auto")
+    run = SimpleNamespace(
+        given={"oracle_dynamics": OracleDynamics(design.task), "training_data": None},
         execution=Execution(),
-        diagnosed="auto",
+        task=lambda _: design.task,
+        progress=progress,
     )
+    return PlanningGap().measure(spec, learned, run)
 
 
-def compared(fragile, heard):
-    benchmark = benchmark_of(faults()["mirrored actions"], fragile, heard)
-    return benchmark.compare(learned=fragile.dynamics)
+def explained(fragile):
+    return measured(faults()["mirrored actions"], fragile.dynamics, fragile)
 
 
 def test_a_weak_planner_is_named_by_default():
     fault = faults()["planner with 4 short plans"]
-    result = benchmark_of(fault, Fragile(None), []).compare(learned=fault.learned)
+    result = measured(fault, fault.learned, Fragile(None))
     assert result.verdict == Verdict.PLANNER_BOTTLENECK
     assert result.diagnosis.cause == Cause.PLANNER
 
@@ -195,14 +191,12 @@ def test_won_episodes_are_asked_about_beside_lost_ones():
 
 
 def test_whatever_a_model_raises_where_only_a_diagnosis_asks_it_leaves_the_verdict():
-    heard = []
-    result = compared(Fragile(LookupError("outside\n  of the map")), heard)
-    assert heard == [result]
+    result = explained(Fragile(LookupError("outside\n  of the map")))
     assert result.verdict == Verdict.MODEL_BOTTLENECK
     said = "The diagnosis was broken off: LookupError: outside of the map"
     assert result.diagnosis.summary == said
     with pytest.raises(KeyboardInterrupt):
-        compared(Fragile(KeyboardInterrupt()), [])
+        explained(Fragile(KeyboardInterrupt()))
 
 
 def test_decisions_that_are_asked_about_in_parts_name_the_same_cause(monkeypatch):

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.gates import GATES
+from pytest_cpg.gates.kind import Components
 from pytest_cpg.planners import PLANNERS, rollout_steps_per_plan
 from pytest_cpg.planners.presets import PRESETS
-from pytest_cpg.plugin.marker import Components, parse_gate
+from pytest_cpg.plugin.marker import gate_of
 from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.tasks import TASKS
@@ -24,7 +26,7 @@ def spec_of(*markers):
         tasks={**TASKS, "own": TASKS["maze"]}, planners=PLANNERS, world_models={}
     )
     marks = [SimpleNamespace(args=(), kwargs=marked) for marked in markers]
-    return parse_gate(marks, settings, components, nodeid="gate")
+    return gate_of(marks, GATES["cpg"], settings, components, nodeid="gate").spec
 
 
 def test_every_built_in_task_has_a_preset_that_it_understands():
@@ -38,8 +40,8 @@ def test_every_built_in_task_has_a_preset_that_it_understands():
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_marker_gets_planner_and_task_options_of_its_tasks_preset(name):
     spec = spec_of({"task": name, "planner": "preset"})
-    assert spec.planner == PRESETS[name].planner
-    assert dict(spec.task_options) == dict(PRESETS[name].options)
+    assert spec.design(None).planner == PRESETS[name].planner
+    assert dict(spec.task.options) == dict(PRESETS[name].options)
 
 
 def test_what_a_marker_says_itself_wins_over_the_preset():
@@ -48,9 +50,9 @@ def test_what_a_marker_says_itself_wins_over_the_preset():
         {"task": "acrobot-swingup", "action_repeat": 2, "budget": None, "horizon": 30},
         {"planner": "preset", "actions": "levels", "action_repeat": 8},
     )
-    assert spec.planner == replace(preset.planner, horizon=30)
-    assert spec.planner.samples == preset.planner.samples
-    assert dict(spec.task_options) == {
+    assert spec.design(None).planner == replace(preset.planner, horizon=30)
+    assert spec.design(None).planner.samples == preset.planner.samples
+    assert dict(spec.task.options) == {
         "budget": preset.options["budget"],
         "action_repeat": 2,
         "actions": "levels",
@@ -58,7 +60,7 @@ def test_what_a_marker_says_itself_wins_over_the_preset():
 
 
 def test_another_planner_leaves_a_task_as_it_is():
-    assert spec_of({"task": "acrobot-swingup", "planner": "cem"}).task_options == ()
+    assert spec_of({"task": "acrobot-swingup", "planner": "cem"}).task.options == ()
 
 
 def test_a_task_without_preset_names_those_that_have_one():

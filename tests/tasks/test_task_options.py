@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions
+from pytest_cpg.gates import GATES
+from pytest_cpg.gates.kind import Components
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.plugin.marker import Components, parse_gate
+from pytest_cpg.plugin.marker import gate_of
 from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.tasks import TASKS
@@ -50,12 +52,12 @@ def spec_of(**marked):
     )
     components = Components(tasks=TASKS, planners=PLANNERS, world_models={})
     marker = SimpleNamespace(args=(), kwargs=marked)
-    return parse_gate([marker], settings, components, nodeid="gate")
+    return gate_of([marker], GATES["cpg"], settings, components, nodeid="gate").spec
 
 
 def made(**marked):
     spec = spec_of(**marked)
-    return spec.make_task(**dict(spec.task_options))
+    return spec.task.make(**dict(spec.task.options))
 
 
 def test_a_task_of_a_user_is_made_with_the_fields_of_the_marker():
@@ -67,7 +69,7 @@ def test_a_task_of_a_user_is_made_with_the_fields_of_the_marker():
 def test_what_a_marker_leaves_open_stays_as_the_task_has_it():
     own = Own()
     assert made(task=own) is own
-    assert spec_of(task=own).task_options == ()
+    assert spec_of(task=own).task.options == ()
 
 
 @pytest.mark.parametrize("marked", [{"actions": "box"}, {"threshold": 0.5}])
@@ -78,7 +80,7 @@ def test_a_task_of_a_user_that_cannot_do_it_says_where_it_is_set(marked):
 
 def test_the_options_of_a_named_task_are_checked_before_it_is_built():
     spec = spec_of(task="cheetah-run", action_repeat=4, actions="box", threshold=0.2, budget=7)
-    assert dict(spec.task_options) == {
+    assert dict(spec.task.options) == {
         "budget": 7,
         "action_repeat": 4,
         "actions": "box",
@@ -92,9 +94,9 @@ def test_an_environment_without_a_goal_asks_for_one():
     pytest.importorskip("gymnasium")
     with pytest.raises(ValueError, match='Write metric="return", threshold= with the reward'):
         spec_of(task="gym:CartPole-v1")
-    assert spec_of(task="gym:CartPole-v1", metric="return").task_options == ()
+    assert spec_of(task="gym:CartPole-v1", metric="return").task.options == ()
     for goal in ({"threshold": 2}, {"least_return": 50}):
-        assert spec_of(task="gym:CartPole-v1", **goal).task == "gym:CartPole-v1"
+        assert spec_of(task="gym:CartPole-v1", **goal).task.name == "gym:CartPole-v1"
     for other in ({"metric": "return"}, {"threshold": 2}):
         with pytest.raises(ValueError, match="Leave one of them out"):
             spec_of(task="gym:CartPole-v1", least_return=50, **other)
@@ -122,8 +124,8 @@ def test_a_return_can_be_the_goal_of_a_task(name, package):
 
 def test_a_number_given_as_text_reaches_the_task_and_the_planner_as_a_number():
     spec = spec_of(task="cheetah-run", action_repeat="2", threshold="0.5", budget="7", horizon="4")
-    assert dict(spec.task_options) == {"action_repeat": 2, "threshold": 0.5, "budget": 7}
-    assert spec.planner.horizon == 4
+    assert dict(spec.task.options) == {"action_repeat": 2, "threshold": 0.5, "budget": 7}
+    assert spec.design(None).planner.horizon == 4
     task = made(task=Own(), action_repeat="4")
     assert task.action_repeat == 4
 

@@ -300,5 +300,5 @@ def _warn_of_loops(model: BoundModel, design: Design) -> None:
         f"the learned arm if every step is planned anew. Accept observations [B, O] and actions "
         f"[B, A] at once to make this gate fast.",
         LoopFallbackWarning,
-        stacklevel=4,
+        stacklevel=6,
     )

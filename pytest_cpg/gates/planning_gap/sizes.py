@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pytest_cpg.episodes.arm import Metric
+    from pytest_cpg.gates.kind import Asked
     from pytest_cpg.gates.planning_gap.stopping import StopMode
 
 # Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
 _MOST_CALIBRATED, _QUICK = 1000, 150
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is asked of one gate, and where.
+class Sizes(NamedTuple):
+    """Episodes per arm, at most; and of the oracle arm where it is to have more."""
 
-    Attributes
-    ----------
-    values : dict
-        Option name to value.
-    sources : mapping
-        Option name to ``"session"``, ``"marker"`` or ``"project"``.
-    """
-
-    values: dict[str, Any]
-    sources: Mapping[str, str]
-
-    def is_refused(self, name: str, *, beside: str) -> bool:
-        """Say whether an option without effect is a mistake: whoever asks for both can mend it.
-
-        What a session asks of all gates need not fit one that says otherwise in its marker, nor
-        what a marker asks a session that says otherwise for once.
-        """
-        source, other = self.sources[name], self.sources[beside]
-        if source == "project" and name == "episodes":
-            # It always has a value.
-            return False
-        return source == other or other == "project"
+    episodes: int
+    oracle_episodes: int | None = None
 
 
 def interval_of(given: str, family_size: int, *, has_margin: bool) -> str:
@@ -54,54 +32,84 @@ def interval_of(given: str, family_size: int, *, has_margin: bool) -> str:
     return "tango" if has_margin or family_size > 1 else "agresti-caffo"
 
 
-def episodes_of(
-    asked: Asked, metric: Metric, gap_level: float, interval: str, *, has_margin: bool
-) -> int:
-    """Return the most episodes per arm, once all that goes with their number fits together."""
-    values = asked.values
-    stop, oracle_episodes = values["stop"], values["oracle_episodes"]
+def sizes_of(
+    asked: Asked,
+    *,
+    stop: StopMode,
+    metric: Metric,
+    level: float,
+    interval: str,
+    has_margin: bool,
+) -> Sizes:
+    """Return how many episodes a gate has, once all that goes with their number fits together.
+
+    Parameters
+    ----------
+    level : float
+        Coverage of the gap's interval.
+    interval : str
+        The method that bounds it, never "auto".
+    """
     if stop == "fixed":
-        if metric == "success":
-            _check_can_fail(values["episodes"], gap_level, interval)
-        elif values["episodes"] < 2:
-            raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
-        if asked.sources["max_episodes"] == asked.sources["stop"] == "marker":
-            raise ValueError(
-                f"max_episodes={values['max_episodes']} says nothing of a gate that runs all its "
-                f'episodes. Use episodes={values["max_episodes"]}, or add stop="sequential".'
-            )
-        if 0 < oracle_episodes < values["episodes"]:
-            if asked.is_refused("oracle_episodes", beside="episodes"):
-                raise ValueError(
-                    f"the oracle arm is to have {oracle_episodes} episodes, fewer than the "
-                    f"{values['episodes']} of the others. Use --cpg-oracle-episodes="
-                    f"{values['episodes']} or more, or leave it out."
-                )
-            values["oracle_episodes"] = 0
-        if values["oracle_episodes"] and metric == "success" and interval != "agresti-caffo":
-            _check_oracle_episodes(asked, interval, has_margin=has_margin)
-            values["oracle_episodes"] = 0
-        return int(values["episodes"])
+        return _fixed(asked, metric=metric, level=level, interval=interval, has_margin=has_margin)
+    values, sources = asked.values, asked.sources
     # Whoever gives both limits is ready for either kind of gate.
-    is_only_limit = asked.sources["episodes"] != asked.sources["max_episodes"]
-    if is_only_limit and asked.is_refused("episodes", beside="stop"):
+    is_only_limit = sources["episodes"] != sources["max_episodes"]
+    if is_only_limit and _is_refused(asked, "episodes", beside="stop"):
         raise ValueError(
             f"with stop={stop!r} the limit is max_episodes, and episodes says nothing. Use "
             f"--cpg-max-episodes={values['episodes']}, or max_episodes= in the marker."
         )
-    if oracle_episodes and asked.is_refused("oracle_episodes", beside="stop"):
+    if values["oracle_episodes"] and _is_refused(asked, "oracle_episodes", beside="stop"):
         raise ValueError(
             f"stop={stop!r} compares the arms start by start, and has no use for more oracle "
             f"episodes. Leave --cpg-oracle-episodes out, or use --cpg-stop=fixed."
         )
-    if values["interval"] != "auto" and asked.is_refused("interval", beside="stop"):
+    if values["interval"] != "auto" and _is_refused(asked, "interval", beside="stop"):
         raise ValueError(
             f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
             f'out, or use stop="fixed".'
         )
-    values.update(oracle_episodes=0, interval="auto")
-    _check_first_look(stop, values["max_episodes"], gap_level)
-    return int(values["max_episodes"])
+    _check_first_look(stop, values["max_episodes"], level)
+    return Sizes(values["max_episodes"])
+
+
+def _fixed(asked: Asked, *, metric: Metric, level: float, interval: str, has_margin: bool) -> Sizes:
+    values = asked.values
+    episodes, of_oracle = values["episodes"], values["oracle_episodes"]
+    if metric == "success":
+        _check_can_fail(episodes, level, interval)
+    elif episodes < 2:
+        raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
+    if asked.sources["max_episodes"] == asked.sources["stop"] == "marker":
+        raise ValueError(
+            f"max_episodes={values['max_episodes']} says nothing of a gate that runs all its "
+            f'episodes. Use episodes={values["max_episodes"]}, or add stop="sequential".'
+        )
+    if 0 < of_oracle < episodes:
+        if _is_refused(asked, "oracle_episodes", beside="episodes"):
+            raise ValueError(
+                f"the oracle arm is to have {of_oracle} episodes, fewer than the {episodes} of the "
+                f"others. Use --cpg-oracle-episodes={episodes} or more, or leave it out."
+            )
+        return Sizes(episodes)
+    if of_oracle and metric == "success" and interval != "agresti-caffo":
+        _check_oracle_episodes(asked, interval, has_margin=has_margin)
+        return Sizes(episodes)
+    return Sizes(episodes, of_oracle or None)
+
+
+def _is_refused(asked: Asked, name: str, *, beside: str) -> bool:
+    """Say whether an option without effect is a mistake: whoever asks for both can mend it.
+
+    What a session asks of all gates need not fit one that says otherwise in its marker, nor what a
+    marker asks a session that says otherwise for once.
+    """
+    source, other = asked.sources[name], asked.sources[beside]
+    if source == "project" and name == "episodes":
+        # It always has a value.
+        return False
+    return source == other or other == "project"
 
 
 def _check_oracle_episodes(asked: Asked, interval: str, *, has_margin: bool) -> None:

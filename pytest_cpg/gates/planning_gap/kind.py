@@ -1,0 +1,159 @@
+"""The planning gap as a kind of gate.
+
+Loaded in every session, with gates or without: whatever measures is imported when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pytest_cpg.gates.arguments import (
+    REQUIRED,
+    Argument,
+    as_given,
+    between,
+    name,
+    of_option,
+    whole,
+    word,
+)
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.benchmark import Benchmark
+    from pytest_cpg.gates.card import Card, Ruling, Severity
+    from pytest_cpg.gates.kind import Accepted, Asked, Measuring, Run
+    from pytest_cpg.gates.planning_gap.result import GateResult
+    from pytest_cpg.gates.planning_gap.spec import Spec
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+def _perturbation(value: Any) -> Any:
+    from pytest_cpg.episodes.perturbations import parse_perturbation
+
+    return parse_perturbation(value)
+
+
+_ANY_NUMBER = between(float("-inf"), float("inf"))
+
+
+class PlanningGap:
+    """How many starts a learned model loses against the true dynamics."""
+
+    marker = "cpg"
+    fixture = "cpg"
+    example = 'task="reacher-easy", planner="preset"'
+    help = "gate this test on the planning gap between the true dynamics and a learned world model."
+    arguments = (
+        Argument("task", as_given, REQUIRED, help="the name of a task, or a Task"),
+        Argument("planner", as_given, "random-shooting", help="the name of a planner, or one"),
+        of_option("episodes"),
+        of_option("seed"),
+        of_option("confidence"),
+        of_option("tolerance"),
+        of_option("interval"),
+        Argument("margin", as_given, help="the largest gap that is no loss"),
+        Argument("metric", word("success", "return"), "success", help="which gap is judged"),
+        of_option("stop"),
+        of_option("max_episodes"),
+        of_option("oracle_episodes"),
+        Argument("starts", word("sampled", "fixed"), "sampled", help="where episodes begin"),
+        Argument("horizon", whole(1), help="steps that a plan looks ahead"),
+        Argument("budget", whole(1), help="steps of an episode"),
+        Argument("action_repeat", whole(1), help="steps that an action is held for"),
+        Argument("actions", word("levels", "box"), help="a few actions, or all between bounds"),
+        Argument("threshold", _ANY_NUMBER, help="the reward of a step that succeeds"),
+        Argument("least_return", _ANY_NUMBER, help="the return of an episode that succeeds"),
+        Argument("min_oracle", between(0, 1), help="success rate that the oracle has to reach"),
+        Argument("group", name, "", help="the recipe that the model is one checkpoint of"),
+        Argument("perturbation", _perturbation, help="what goes wrong in real steps"),
+    )
+    fixtures = ("oracle_dynamics", "training_data")
+
+    @property
+    def labels(self) -> Mapping[str, Severity]:
+        """Verdicts, best first."""
+        from pytest_cpg.gates.card import Severity
+        from pytest_cpg.stats import Verdict
+
+        return {
+            verdict.value: Severity(verdict.severity)
+            for verdict in sorted(Verdict, key=lambda verdict: verdict.severity)
+        }
+
+    @property
+    def result(self) -> type[GateResult]:
+        """The type of results."""
+        from pytest_cpg.gates.planning_gap.result import GateResult
+
+        return GateResult
+
+    def parse(self, asked: Asked) -> Spec:
+        """Return what is asked for, checked."""
+        from pytest_cpg.gates.planning_gap.spec import spec_of
+
+        return spec_of(asked)
+
+    def accepts(self, spec: Spec) -> Accepted:
+        """Return what a marker accepts that does not say it.
+
+        A margin asks for proof, so that what is not proven must not pass.
+        """
+        from pytest_cpg.gates.card import Severity
+        from pytest_cpg.gates.kind import Accepted
+        from pytest_cpg.stats import Verdict
+
+        if spec.criteria.margin is None:
+            return Accepted(label=Verdict.INCONCLUSIVE.value, severity=Severity.UNSURE)
+        return Accepted(label=Verdict.MODEL_AS_GOOD_AS_ORACLE.value, severity=Severity.GOOD)
+
+    def measure(self, spec: Spec, model: Any, run: Run) -> GateResult:
+        """Run the arms on the same starts, and ask why there is a gap."""
+        from dataclasses import replace
+
+        from pytest_cpg.gates.diagnosis.sample import diagnose
+        from pytest_cpg.gates.planning_gap.measure import measure_gap
+
+        design, oracle = spec.design(run.task(spec.task)), run.given["oracle_dynamics"]
+        result = measure_gap(
+            design,
+            spec.criteria,
+            oracle=oracle,
+            learned=model,
+            progress=run.progress,
+            execution=run.execution,
+        )
+        if not spec.is_diagnosed(result):
+            return result
+        found = diagnose(
+            design,
+            oracle=oracle,
+            learned=model,
+            result=result,
+            training_data=run.given["training_data"],
+            progress=run.progress,
+        )
+        return replace(result, diagnosis=found)
+
+    def judge(self, result: GateResult, accepted: Accepted) -> Ruling:
+        """Return what a result says."""
+        from pytest_cpg.gates.planning_gap.ruling import ruling_of
+        from pytest_cpg.stats import Verdict
+
+        return ruling_of(result, Verdict(accepted.label))
+
+    def card(self, result: GateResult, accepted: Accepted, *, model: str = "") -> Card:
+        """Return what a result looks like."""
+        from pytest_cpg.gates.planning_gap.card import card_of
+        from pytest_cpg.stats import Verdict
+
+        return card_of(result, Verdict(accepted.label), model=model)
+
+    def runner(self, spec: Spec, measuring: Measuring) -> Benchmark:
+        """Return the value of the fixture ``benchmark_runner``."""
+        from pytest_cpg.gates.benchmark import Benchmark
+
+        design = spec.design(measuring.task(spec.task))
+        return Benchmark(design=design, criteria=spec.criteria, measuring=measuring)

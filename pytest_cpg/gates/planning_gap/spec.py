@@ -1,0 +1,228 @@
+"""Spec: what a test asks of its planning gap, checked and complete."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from typing import Any
+
+from pytest_cpg.contracts import (
+    BoxActions,
+    FiniteActions,
+    Planner,
+    PlannerFactory,
+    Task,
+    TaskFactory,
+)
+from pytest_cpg.contracts.lookup import check_complete, lookup
+from pytest_cpg.episodes.arm import Metric
+from pytest_cpg.episodes.design import Design, replaced
+from pytest_cpg.gates.arguments import between
+from pytest_cpg.gates.kind import Asked, TaskChoice
+from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.sizes import Sizes, interval_of, sizes_of
+from pytest_cpg.gates.planning_gap.stopping import StopMode
+from pytest_cpg.planners.presets import PRESET, completed, preset_planner
+from pytest_cpg.stats import Verdict
+from pytest_cpg.tasks.families import named_task
+from pytest_cpg.world_models import AA_MODEL
+
+_TASK_OPTIONS = ("budget", "action_repeat", "actions", "threshold", "least_return")
+_SMOKE_EPISODES = 2
+# A planner that no name can stand for.
+_POLICY_GUIDED = "policy-guided"
+# Verdicts that something is to be done about.
+_DIAGNOSED = (Verdict.MODEL_BOTTLENECK, Verdict.PLANNER_BOTTLENECK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """One test's planning gap.
+
+    Attributes
+    ----------
+    task : TaskChoice
+    design : callable
+        Returns what all arms share, of the task once it is built.
+    criteria : Criteria
+    diagnosed : "auto", "always" or "never"
+        Which results are asked why: those of MODEL or PLANNER BOTTLENECK, all, or none.
+    """
+
+    task: TaskChoice
+    design: Callable[[Task], Design]
+    criteria: Criteria
+    diagnosed: str
+
+    def is_diagnosed(self, result: GateResult) -> bool:
+        """Say whether a result is asked why it is as it is."""
+        if result.is_smoke or result.is_aa or self.diagnosed == "never":
+            return False
+        return self.diagnosed == "always" or result.verdict in _DIAGNOSED
+
+
+def spec_of(asked: Asked) -> Spec:
+    """Return what a test asks for.
+
+    Raises
+    ------
+    ValueError, ComponentError
+        Naming the value and what to type instead.
+    """
+    values = completed(dict(asked.values))
+    task = _task(values, asked.components.tasks)
+    metric: Metric = values["metric"]
+    if metric == "return":
+        _check_returns(asked)
+    elif task.name.startswith("gym:") and task.name == values["task"]:
+        _check_goal(values)
+    if values["threshold"] is not None and values["least_return"] is not None:
+        raise ValueError(
+            "threshold= says which step succeeds, and least_return= which episode does. Leave one "
+            "of them out of this marker."
+        )
+    margin = _margin(values["margin"], metric)
+    has_margin = margin is not None and metric == "success"
+    interval = interval_of(
+        "auto" if metric == "return" else values["interval"],
+        asked.family_size,
+        has_margin=has_margin,
+    )
+    stop: StopMode = "fixed" if metric == "return" else values["stop"]
+    sizes = sizes_of(
+        asked,
+        stop=stop,
+        metric=metric,
+        level=1 - (1 - values["confidence"]) / asked.family_size,
+        interval=interval,
+        has_margin=has_margin,
+    )
+    if asked.is_smoke:
+        stop, sizes = "fixed", Sizes(_SMOKE_EPISODES)
+    shared = partial(
+        Design,
+        planner=_planner(values, task.name, asked.components.planners),
+        episodes=sizes.episodes,
+        seed=values["seed"],
+        starts=values["starts"],
+        level=values["confidence"],
+        metric=metric,
+        oracle_episodes=sizes.oracle_episodes,
+        perturbation=values["perturbation"],
+    )
+    criteria = Criteria(
+        tolerance=values["tolerance"],
+        min_oracle=values["min_oracle"],
+        interval=interval,
+        margin=margin,
+        stop=stop,
+        family_size=asked.family_size,
+        group=values["group"],
+        is_aa=values["model"] == AA_MODEL,
+        is_smoke=asked.is_smoke,
+    )
+    return Spec(
+        task=task,
+        design=lambda built: shared(task=built),
+        criteria=criteria,
+        diagnosed=asked.options["diagnose"],
+    )
+
+
+def _task(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskChoice:
+    """Return a task with what a marker says of it, checked as far as can be without building it."""
+    given, make = values["task"], None
+    if isinstance(given, str):
+        name, make = given, named_task(given, tasks)
+    elif isinstance(given, Task):
+        name, make = given.name, partial(_changed, given)
+    else:
+        raise ValueError(f"task: need the name of a task or a Task, got {given!r}")
+    options = {one: values[one] for one in _TASK_OPTIONS if values[one] is not None}
+    for option, value in options.items():
+        try:
+            signature(make).bind_partial(**{option: value})
+        except TypeError:
+            raise ValueError(
+                f"{option}: task {name!r} does not know it. Leave it out of this marker."
+            ) from None
+        # Something that cannot be asked what it takes.
+        except ValueError:
+            continue
+    return TaskChoice(name=name, make=make, options=tuple(options.items()))
+
+
+def _changed(task: Task, **options: Any) -> Task:
+    """Return a task of the user's with some of its fields changed."""
+    for name, value in options.items():
+        changed = replaced("task", task, name, value)
+        if not isinstance(changed.actions, (FiniteActions, BoxActions)):
+            raise ValueError(f"{name}: set it on the task itself, {task!r} cannot be changed")
+        task = changed
+    return task
+
+
+def _planner(
+    values: Mapping[str, Any], task: str, contributed: Mapping[str, PlannerFactory]
+) -> Planner:
+    planners: dict[str, PlannerFactory] = {**contributed, PRESET: partial(preset_planner, task)}
+    given, horizon = values["planner"], values["horizon"]
+    if given == _POLICY_GUIDED and given not in planners:
+        raise ValueError(
+            f"planner: {given!r} has to be given its policy. Write "
+            f"planner=PolicyGuided(policy=...), from pytest_cpg.planners."
+        )
+    if isinstance(given, str):
+        factory = lookup("planner", given, planners)
+        planner = factory() if horizon is None else factory(horizon=horizon)
+        return check_complete("planner", given, planner, Planner)
+    if isinstance(given, type):
+        raise ValueError(f"planner: write {given.__name__}() for an object of {given!r}")
+    if not isinstance(given, Planner):
+        raise ValueError(f"planner: need the name of a planner or a Planner, got {given!r}")
+    return replaced("planner", given, "horizon", horizon)
+
+
+def _margin(given: Any, metric: Metric) -> float | None:
+    if given is None:
+        return None
+    try:
+        return between(0, 1 if metric == "success" else float("inf"))(given)
+    except ArgumentTypeError as error:
+        raise ValueError(f"margin: {error}") from None
+
+
+def _check_goal(values: Mapping[str, Any]) -> None:
+    """Refuse an environment that nothing tells when an episode of it has succeeded."""
+    if values["threshold"] is None and values["least_return"] is None:
+        raise ValueError(
+            f'task {values["task"]!r} has no goal of its own. Write metric="return", threshold= '
+            f"with the reward of a step that succeeds, or least_return= with the return of such an "
+            f"episode."
+        )
+
+
+def _check_returns(asked: Asked) -> None:
+    """Refuse what a marker asks of returns in vain; what a session asks is for its other gates."""
+    in_marker = {
+        name: value for name, value in asked.values.items() if asked.sources[name] == "marker"
+    }
+    if asked.values["least_return"] is not None:
+        raise ValueError(
+            'least_return= says which returns are a success, and metric="return" compares the '
+            "returns themselves. Leave one of them out of this marker."
+        )
+    if in_marker.get("stop", "fixed") != "fixed":
+        raise ValueError(
+            f'stop={in_marker["stop"]!r} looks at successes early, and metric="return" has no such '
+            f"rule. Leave stop= out of this marker."
+        )
+    if in_marker.get("interval", "auto") != "auto":
+        raise ValueError(
+            f'interval={in_marker["interval"]!r} bounds success rates: metric="return" has its own '
+            f"interval (t, on paired differences). Leave interval= out of this marker."
+        )

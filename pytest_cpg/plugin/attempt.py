@@ -1,0 +1,189 @@
+"""Attempt: one run of a marked test, and what it measured; a gate counts its first one."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from pytest_cpg.plugin.item import fail, gate_id
+
+if TYPE_CHECKING:
+    from pytest_cpg.report.ledger import Judgement
+
+_FORKED = (
+    "a comparison was made in a process that the test forked, where nothing is judged. Compare "
+    "in the test itself; --cpg-workers spreads its episodes over processes."
+)
+
+_CAUGHT = """\
+a comparison was broken off: {error}
+That is no result, and nothing may hide it. Let the error leave the test, skip
+before the comparison, or leave the model out."""
+
+_RUNNING_ON = "a comparison is still running in a thread: join it before the test ends."
+
+_BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended."
+
+_SETUP_ONLY = (
+    "--setup-only would run the arms of this gate, and judge nothing. Leave it out, or leave the "
+    "gates out by --cpg-skip."
+)
+
+_RERUN = """\
+{first}
+
+  This was attempt 1, and it counts: a gate that is repeated until it passes
+  passes by luck. Attempt {attempt} was refused. Leave gates out of --reruns and flaky;
+  to have them repeated all the same, set cpg_allow_reruns = true in the ini file."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Attempt:
+    """One run of a marked test.
+
+    Attributes
+    ----------
+    number : int
+        How often the test has been run, this time included.
+    results : list of (result, Judgement)
+    measurements : list of str
+        What was measured and not judged.
+    is_swept : bool
+        Whether one of the measurements is about one model, and so about the one that is named.
+    errors : list of str
+        What broke a measurement off.
+    running : set
+        Measurements that have begun and not ended.
+    is_over : bool
+        Whether the gate has been applied, so that whatever is measured now comes too late.
+    process : int
+        Where the test runs.
+    forked : mmap
+        Where a process that it forks writes that it measured, as memory is shared.
+    is_refused : bool
+        Whether the test failed by what it measured, or by not doing so.
+    first_failure : str or None
+        Of the first attempt that failed so.
+    """
+
+    number: int = 1
+    results: list[tuple[Any, Judgement]] = field(default_factory=list)
+    measurements: list[str] = field(default_factory=list)
+    is_swept: bool = False
+    errors: list[str] = field(default_factory=list)
+    running: set[object] = field(default_factory=set)
+    is_over: bool = False
+    process: int = field(default_factory=os.getpid)
+    forked: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
+    is_refused: bool = False
+    first_failure: str | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a result fails the test."""
+        return any(judgement.reason is not None for _, judgement in self.results)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was measured."""
+        return not (self.results or self.measurements)
+
+
+ATTEMPT: pytest.StashKey[Attempt] = pytest.StashKey()
+
+
+def attempt_of(item: pytest.Item) -> Attempt:
+    """Return the present attempt, an empty one where a test was not begun."""
+    return item.stash.get(ATTEMPT, None) or Attempt()
+
+
+def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
+    """Count how often this test is run, and refuse to run its gate twice, or in part."""
+    before = item.stash.get(ATTEMPT, None)
+    attempt = Attempt() if before is None else _next(before)
+    item.stash[ATTEMPT] = attempt
+    option = item.config.option
+    # --setup-plan sets both, and runs no fixture.
+    if getattr(option, "setuponly", False) and not option.setupplan:
+        fail(_SETUP_ONLY)
+    if before is not None and not allow_reruns:
+        first = before.first_failure or _BROKEN_OFF
+        fail(_RERUN.format(first=first, attempt=attempt.number))
+
+
+def _next(before: Attempt) -> Attempt:
+    return Attempt(number=before.number + 1, first_failure=before.first_failure)
+
+
+@contextmanager
+def attempted(
+    item: pytest.Item, attempt: Attempt, late: dict[str, None], *, may_leave: bool
+) -> Iterator[None]:
+    """Follow a measurement of a test.
+
+    Parameters
+    ----------
+    attempt : Attempt
+        The present one when the test got what measures; another one now is a later one.
+    late : dict
+        Told the gate's id if the test has ended: that error may be caught, or end in a thread.
+    may_leave : bool
+        Whether the measurement may leave the test by a skip, as a replay does.
+    """
+    __tracebackhide__ = True
+    if _is_past(item, attempt):
+        late[gate_id(item)] = None
+        _fail_late(item)
+    if os.getpid() != attempt.process:
+        attempt.forked[0] = 1
+        fail(_FORKED)
+    token = object()
+    attempt.running.add(token)
+    try:
+        yield
+    # Whatever a model raises, a skip of its test included; nothing is kept from the test, which may
+    # catch it, and fails.
+    except BaseException as error:
+        if not may_leave:
+            attempt.errors.append(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        attempt.running.remove(token)
+        if _is_past(item, attempt):
+            late[gate_id(item)] = None
+
+
+def _is_past(item: pytest.Item, attempt: Attempt) -> bool:
+    return attempt.is_over or item.stash[ATTEMPT] is not attempt
+
+
+@contextmanager
+def torn_down(item: pytest.Item, late: Mapping[str, None]) -> Iterator[None]:
+    """Fail a test that measures while it is torn down, although it may catch the error."""
+    if ATTEMPT in item.stash:
+        item.stash[ATTEMPT].is_over = True
+    yield
+    if gate_id(item) in late:
+        _fail_late(item)
+
+
+def broken_by(attempt: Attempt) -> str | None:
+    """Return what is wrong with an attempt that is over now, whatever was measured in it."""
+    attempt.is_over = True
+    if attempt.errors:
+        return _CAUGHT.format(error=attempt.errors[0])
+    if attempt.forked[0]:
+        return _FORKED
+    return _RUNNING_ON if attempt.running else None
+
+
+def _fail_late(item: pytest.Item) -> NoReturn:
+    from pytest_cpg.report.accounting import late_text
+
+    fail(late_text(gate_id(item)))

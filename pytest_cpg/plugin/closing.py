@@ -1,0 +1,166 @@
+"""Closing: what a session's gates come to once it is over, and what is kept and written of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_cpg.plugin.outputs import SessionOutputs
+from pytest_cpg.plugin.scope import SessionScope
+from pytest_cpg.plugin.session_baseline import SessionBaseline
+from pytest_cpg.plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.report.ledger import Finding, Ledger
+
+
+class Closing:
+    """The end of one session, in the process that prints the summary.
+
+    Parameters
+    ----------
+    is_replay : bool
+        Whether lost episodes were replayed, which judges nothing.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        *,
+        scope: SessionScope,
+        baseline: SessionBaseline,
+        outputs: SessionOutputs,
+        is_replay: bool,
+    ) -> None:
+        self._config, self._settings = config, settings
+        self._scope, self._baseline, self._outputs = scope, baseline, outputs
+        self._is_replay = is_replay
+        self._is_quick = "quick" in settings.switches
+
+    def owes(self, *, has_gates: bool) -> bool:
+        """Say whether there is anything to account for or to write."""
+        return has_gates or self._writes(has_gates=has_gates) or self._owes_gates
+
+    def close(
+        self,
+        ledger: Ledger,
+        session: pytest.Session,
+        *,
+        has_gates: bool,
+        failed: Set[str],
+        errors: Mapping[str, str],
+    ) -> None:
+        """Fail a session in which a planned gate did not report, or the gates fail together.
+
+        Parameters
+        ----------
+        failed : set of str
+            Node ids of the tests that failed and are no gates.
+        errors : mapping
+            What went wrong, by the node id of what was not collected.
+        """
+        # Before a baseline is written, which is a change to the tree.
+        writes = self._writes(has_gates=has_gates)
+        provenance = self._outputs.provenance() if writes else None
+        ledger.findings = self._findings(ledger)
+        # Workers do not say what they are doing.
+        is_cut = session.exitstatus == pytest.ExitCode.INTERRUPTED and not errors
+        ledger.are_workers_cut = is_cut and self._config.pluginmanager.hasplugin("dsession")
+        self._remember(ledger)
+        hold_status(ledger, session)
+        if provenance is not None:
+            from pytest_cpg.report.outcomes import SessionEnd, error_in
+
+            end = SessionEnd(
+                exit_code=int(session.exitstatus),
+                # A gate whose worker died is reported by xdist, which does not know that it is one.
+                failed_tests=len(failed - ledger.planned.keys()),
+                uncollected={name: error_in(text) for name, text in errors.items()},
+            )
+            ledger.findings += self._outputs.write(ledger, provenance, end)
+            hold_status(ledger, session)
+
+    def _writes(self, *, has_gates: bool) -> bool:
+        is_run = self._scope.has_run and not self._is_replay
+        return is_run and self._outputs.is_asked(with_gates=has_gates)
+
+    @property
+    def _owes_gates(self) -> bool:
+        from pytest_cpg.plugin.selection import LAST, remembered
+
+        had_gates = self._baseline.path.exists() or bool(remembered(self._config, LAST))
+        return self._scope.owes_gates(had_gates=had_gates)
+
+    def _findings(self, ledger: Ledger) -> tuple[Finding, ...]:
+        """Return what the gates say together, and beside the baseline."""
+        from pytest_cpg.machine.files import FileError
+        from pytest_cpg.report.acceptance import baseline_findings
+        from pytest_cpg.report.accounting import accounting_findings
+        from pytest_cpg.report.findings import findings, without_effect
+        from pytest_cpg.report.ledger import Finding
+
+        scope, baseline, switches = self._scope, self._baseline, self._settings.switches
+        try:
+            family_size = baseline.family_size
+        except FileError as error:
+            return (Finding(str(error), fails=True),)
+        is_judged = not (self._is_quick or self._is_replay)
+        found: list[Finding] = []
+        if is_judged:
+            found += findings(
+                ledger,
+                is_corrected=baseline.is_corrected,
+                family_size=family_size,
+                is_cut=bool(getattr(self._config.option, "lf", False)),
+            )
+            found += without_effect(ledger, self._settings.typed)
+        if not scope.has_run:
+            return tuple(found)
+        found += accounting_findings(
+            ledger,
+            required=scope.required,
+            is_strict="strict" in switches and is_judged,
+            leaves_passed_out=scope.leaves_passed_out,
+            is_silent="silent" in scope.uncollected,
+        )
+        if baseline.is_used and is_judged:
+            found += baseline_findings(
+                ledger,
+                baseline.path,
+                switches,
+                root=self._config.rootpath,
+                in_ci=scope.is_in_ci,
+                asked=scope.asked,
+                is_ignored=scope.is_ignored if scope.ignores else None,
+                all_collected=not scope.uncollected,
+                # A gate that was renamed has nothing to be compared with.
+                missing_fails=scope.required == "all"
+                or self._settings.of_session("drift") == "fail",
+            )
+        return tuple(found)
+
+    def _remember(self, ledger: Ledger) -> None:
+        """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""
+        from pytest_cpg.gates.planning_gap.forecast import costs_of
+        from pytest_cpg.plugin.selection import COSTS, LAST, remember
+
+        if self._is_quick or self._is_replay:
+            return
+        said = {
+            gate: [judgement.read().label for judgement in entry.judgements]
+            for gate, entry in ledger.entries.items()
+            if entry.judgements
+        }
+        results = {name: judgement.read() for _, name, judgement in ledger.comparisons}
+        remember(self._config, COSTS, costs_of(results))
+        remember(self._config, LAST, said)
+
+
+def hold_status(ledger: Ledger, session: pytest.Session) -> None:
+    """Fail a session in which a gate failed, whatever else was made of it."""
+    # Whoever waits for the process sees eight bits of it.
+    if ledger.fails and not session.exitstatus & 0xFF:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

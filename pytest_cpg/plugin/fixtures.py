@@ -1,0 +1,107 @@
+"""Fixtures: what the fixtures of the plugin do, once a test asks for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.plugin.hooks import HOOKS
+from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
+from pytest_cpg.plugin.marker import example
+
+if TYPE_CHECKING:
+    from pytest_cpg.contracts import Task
+    from pytest_cpg.gates.kind import GateKind
+    from pytest_cpg.plugin.marker import Gate
+    from pytest_cpg.plugin.measuring import ItemMeasuring
+    from pytest_cpg.plugin.session import GateSession
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_NO_MODEL = """\
+this gate has no learned world model. Write the fixture, for example in conftest.py:
+
+    @pytest.fixture(scope="session")
+    def learned_dynamics():
+        return my_model  # maps observations [B, O] and actions [B, A] to next observations [B, O]
+
+or name a model: @pytest.mark.cpg(..., model="mlp"), or --cpg-model=module:factory or the path
+of a checkpoint."""
+
+
+def measured(
+    request: pytest.FixtureRequest,
+    kind: GateKind[Any, Any],
+    *,
+    learned_dynamics: Any,
+    cpg_executor: Any,
+    **given: Any,
+) -> Any:
+    """Return the result of a kind for a test's model."""
+    gate = gate_of(request)
+    if gate.kind is not kind:
+        fail(
+            f"the fixture {kind.fixture} measures for tests marked {kind.marker}, and this one is "
+            f"marked {gate.kind.marker}. Take the fixture {gate.kind.fixture}, or write "
+            f"{example(kind)}."
+        )
+    # A named model wins over a fixture, which most of the time is there for other gates.
+    if gate.model and not request.node.stash.get(NAMED_MODEL, False):
+        learned_dynamics = named_model(request)
+    return measuring(request, cpg_executor, given).measure(learned_dynamics)
+
+
+def runner(request: pytest.FixtureRequest, executor: Any, given: dict[str, Any]) -> Any:
+    """Return the value of ``benchmark_runner``."""
+    gate = gate_of(request)
+    make = getattr(gate.kind, "runner", None)
+    if make is None:
+        fail(
+            f"benchmark_runner: a gate marked {gate.kind.marker} makes one measurement. Take the "
+            f"fixture {gate.kind.fixture} in its place."
+        )
+    return make(gate.spec, measuring(request, executor, given))
+
+
+def measuring(
+    request: pytest.FixtureRequest, executor: Any, given: dict[str, Any]
+) -> ItemMeasuring:
+    """Return how a test measures, on an executor or in this process."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        fail(
+            f"cpg_executor gives {executor!r}: return a concurrent.futures executor, or None "
+            f"to run episodes in this process."
+        )
+    return _gates(request).measuring(request.node, executor, given)
+
+
+def named_model(request: pytest.FixtureRequest) -> Any:
+    """Return the model that this test's marker or the session names."""
+    gate = gate_of(request)
+    if gate.make_model is None:
+        fail(_NO_MODEL)
+    request.node.stash[NAMED_MODEL] = True
+    with clean_errors():
+        return gate.make_model(task_of(request))
+
+
+def task_of(request: pytest.FixtureRequest) -> Task:
+    """Return the task of a test's gate."""
+    return _gates(request).runs.task(gate_of(request).spec.task)
+
+
+def executor(request: pytest.FixtureRequest) -> Any:
+    """Return who runs blocks of episodes by the options."""
+    with clean_errors():
+        return _gates(request).runs.executor
+
+
+def gate_of(request: pytest.FixtureRequest) -> Gate:
+    """Return the gate of a test."""
+    return _gates(request).gate(request.node)
+
+
+def _gates(request: pytest.FixtureRequest) -> GateSession:
+    return request.config.stash[HOOKS].gates

@@ -1,0 +1,143 @@
+"""Judging: whether a test passes by what it measured, and what it says where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.gates.card import comparison_name
+from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
+from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id
+from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.report.ledger import Judgement
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.planning_gap.compare import Baseline, Comparison
+    from pytest_cpg.plugin.marker import Gate
+
+_TWO_MODELS = (
+    "{place} names model={model!r}, and this test judged another one: compare(learned=...) or "
+    "sweep(learned=...) was given it. Pass learned=learned_dynamics there, without a fixture of "
+    "that name, or leave the named model out."
+)
+_NO_GATE = (
+    "this test is marked {marker} but ran no gate. Take the `{fixture}` fixture as an argument"
+)
+_OR_COMPARE = (
+    ", or call benchmark_runner.compare(learned=...), .rank({...}) or .sweep(...) in the test"
+)
+
+
+def judge_into(
+    item: pytest.Item,
+    gate: Gate,
+    baseline: Baseline | None,
+    *,
+    drift_fails: bool,
+    is_strict: bool,
+) -> Callable[[Any], None]:
+    """Return what judges each result of this test, and keeps it for the test's end."""
+    measured = item.stash[ATTEMPT].results
+
+    def judge(result: Any) -> None:
+        # The test is given the other, and may do with it whatever it likes.
+        result = deepcopy(result)
+        drift = _drift(item, result, baseline, number=len(measured) + 1)
+        ruling = gate.kind.judge(result, gate.accepted)
+        reason = ruling.reason or None
+        if reason is None and ruling.severity > gate.accepted.severity:
+            reason = f"the verdict is worse than {gate.accepted.label}"
+        if reason is None and drift is not None and drift_fails and drift.fails:
+            reason = drift.text
+        if reason is None and is_strict:
+            reason = ruling.doubt
+        measured.append(
+            (
+                result,
+                Judgement(
+                    result=result.to_json(),
+                    reason=reason,
+                    max_verdict=gate.accepted.label,
+                    drift=None if drift is None else drift.to_json(),
+                    drift_fails=drift_fails and drift is not None,
+                ),
+            )
+        )
+
+    return judge
+
+
+def conclude(item: pytest.Item, gate: Gate, settings: Settings) -> None:
+    """Fail the test unless its marker accepts everything that was measured."""
+    __tracebackhide__ = True
+    attempt = attempt_of(item)
+    refusal = broken_by(attempt) or _refusal(item, gate, attempt, settings)
+    if refusal:
+        attempt.is_refused = True
+        attempt.first_failure = refusal
+        fail(refusal)
+
+
+def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt, settings: Settings) -> str:
+    """Return why the test fails by what it measured; empty where all of it is accepted."""
+    if attempt.is_empty:
+        said = _NO_GATE.format(marker=gate.kind.marker, fixture=gate.kind.fixture)
+        return f"{said}{_OR_COMPARE * hasattr(gate.kind, 'runner')}."
+    is_judged = bool(attempt.results) or attempt.is_swept
+    if is_judged and gate.model and not item.stash.get(NAMED_MODEL, False):
+        place = "--cpg-model" if gate.is_model_typed else "the marker"
+        return _TWO_MODELS.format(place=place, model=gate.model)
+    return "\n\n".join(sections(item, gate, settings))
+
+
+def _drift(
+    item: pytest.Item, result: Any, baseline: Baseline | None, *, number: int
+) -> Comparison | None:
+    # An A/A check says nothing of the model that was accepted.
+    if baseline is None or result.is_aa:
+        return None
+    from pytest_cpg.gates.planning_gap.compare import compare
+
+    accepted = baseline.gates.get(comparison_name(gate_id(item), number))
+    return compare(result, accepted, level=result.level)
+
+
+def sections(
+    item: pytest.Item, gate: Gate, settings: Settings, *, is_failing: bool = False
+) -> list[str]:
+    """Return the section of every result that the marker does not accept, and keep what it lost.
+
+    With ``is_failing`` of every result, as the test fails for another reason.
+    """
+    from pytest_cpg.plugin.replay import keep_lost, node_from_here
+    from pytest_cpg.render.failure import failure_text, is_in_doubt, rerun_command
+
+    texts, node = [], node_from_here(item.config, item.nodeid)
+    for number, (result, judgement) in enumerate(attempt_of(item).results, 1):
+        if judgement.reason is None and not is_failing:
+            continue
+        replay, not_kept = None, ""
+        if not gate.is_smoke:
+            replay, not_kept = keep_lost(
+                item.config, result, gate=gate_id(item), nodeid=item.nodeid, comparison=number
+            )
+        card = gate.kind.card(result, gate.accepted, model=gate.model)
+        ruling = gate.kind.judge(result, gate.accepted)
+        is_strict = is_in_doubt(judgement.reason, ruling)
+        again = rerun_command(card, node, settings.deciding, is_strict=is_strict)
+        texts.append(
+            failure_text(
+                card,
+                ruling,
+                reason=judgement.reason,
+                drift=judgement.comparison,
+                commands=[replay, again] if replay else [again],
+                not_kept=not_kept,
+                films=judgement.films,
+                film_problem=judgement.film_problem,
+            )
+        )
+    return texts

@@ -1,0 +1,136 @@
+"""Kinds: which kinds of gate a session has, by their markers, and the fixtures that measure.
+
+Loaded in every session, with gates or without, and so as small as can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from inspect import Parameter, Signature
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.gates.arguments import REQUIRED, Argument, as_given, gate_name, of_option
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.kind import GateKind
+
+COMMON = (
+    Argument("max_verdict", as_given, help="the worst verdict that the test accepts"),
+    of_option("drift"),
+    of_option("timeout"),
+    of_option("model"),
+    Argument("id", gate_name, "", help="the gate's name, in place of the test's"),
+)
+"""Arguments of every kind."""
+
+
+class Kinds:
+    """The kinds of gate that plugins and conftest files have contributed.
+
+    Attributes
+    ----------
+    table : dict
+        By marker.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.table: dict[str, GateKind[Any, Any]] = {}
+
+    def add(self, plugin: object) -> None:
+        """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything.
+
+        Raises
+        ------
+        pytest.UsageError
+            When it is no kind, or there is one of that marker.
+        """
+        contribute = getattr(plugin, "pytest_cpg_gates", None)
+        found = None if contribute is None else contribute()
+        if found is None:
+            return
+        if not isinstance(found, Mapping):
+            raise pytest.UsageError(
+                f"a pytest_cpg_gates hook returned {found!r}. Return a dict from markers to kinds "
+                f"of gate."
+            )
+        for marker, kind in found.items():
+            self._check(marker, kind)
+            self.table[marker] = kind
+            self._config.addinivalue_line("markers", _line(kind))
+            self._config.pluginmanager.register(_fixture(kind), f"cpg-fixture-{marker}")
+
+    def of(self, node: pytest.Item) -> Iterator[GateKind[Any, Any]]:
+        """Yield the kinds of gate that a test is marked with; more than one is refused."""
+        return (kind for name, kind in self.table.items() if node.get_closest_marker(name))
+
+    def _check(self, marker: str, kind: Any) -> None:
+        # Asking for a member may import what a session without gates does not need.
+        lacking = [name for name in _MEMBERS if name not in dir(kind)]
+        if lacking:
+            raise pytest.UsageError(
+                f"the kind of gate {marker!r} is {kind!r}, which lacks {', '.join(lacking)}. Give "
+                f"it every member of pytest_cpg.gates.kind.GateKind."
+            )
+        if kind.marker != marker:
+            raise pytest.UsageError(
+                f"the kind of gate {marker!r} says that its marker is {kind.marker!r}. Contribute "
+                f"it under that name."
+            )
+        others = self.table.values()
+        if marker in self.table or kind.fixture in {other.fixture for other in others}:
+            raise pytest.UsageError(
+                f"two kinds of gate have the marker {marker!r} or the fixture {kind.fixture!r}. "
+                f"Rename yours in its pytest_cpg_gates hook."
+            )
+
+
+# What cannot be left out of a kind.
+_MEMBERS = (
+    "marker",
+    "fixture",
+    "help",
+    "arguments",
+    "labels",
+    "fixtures",
+    "result",
+    "parse",
+    "measure",
+    "judge",
+    "card",
+)
+KINDS: pytest.StashKey[Kinds] = pytest.StashKey()
+
+
+def _line(kind: GateKind[Any, Any]) -> str:
+    """Return what ``pytest --markers`` says of a kind."""
+    arguments = ", ".join(map(_written, (*kind.arguments, *COMMON)))
+    return f"{kind.marker}({arguments}): {kind.help}"
+
+
+def _written(argument: Argument) -> str:
+    has_default = argument.default not in (None, "", REQUIRED)
+    return f"{argument.name}={argument.default!r}" if has_default else argument.name
+
+
+def _fixture(kind: GateKind[Any, Any]) -> ModuleType:
+    """Return a plugin with the fixture that measures for this kind, and gives the result."""
+
+    def measured(request: pytest.FixtureRequest, **given: Any) -> Any:
+        __tracebackhide__ = True
+        from pytest_cpg.plugin.fixtures import measured
+
+        return measured(request, kind, **given)
+
+    # The model comes last: what is wrong with the task is said first.
+    names = ("request", "cpg_executor", *kind.fixtures, "learned_dynamics")
+    measured.__signature__ = Signature(  # type: ignore[attr-defined]  # which pytest reads
+        [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    )
+    measured.__doc__ = f"Give the gate's result, measured before the test's body: {kind.help}"
+    plugin = ModuleType(f"pytest_cpg gate {kind.marker}")
+    plugin.measured = pytest.fixture(name=kind.fixture)(measured)  # type: ignore[attr-defined]  # a module takes any
+    return plugin

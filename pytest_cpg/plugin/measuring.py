@@ -1,0 +1,246 @@
+"""Measuring: how a test measures: on what, how long, watched by whom, and what is kept of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.plugin.attempt import ATTEMPT, attempted
+from pytest_cpg.plugin.item import gate_id
+from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.plugin.terminal import watch_on
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from pytest_cpg.contracts import Task
+    from pytest_cpg.episodes.arm_cache import OracleCache
+    from pytest_cpg.episodes.arms import ArmProgress, Execution
+    from pytest_cpg.gates.kind import Run, TaskChoice
+    from pytest_cpg.machine.deadline import Deadline
+    from pytest_cpg.plugin.marker import Gate
+    from pytest_cpg.plugin.replay import SessionReplay
+    from pytest_cpg.report.ledger import Ledger
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Thousands of arms.
+_MOST_ARM_BYTES = 100 * 2**20
+
+
+class SessionRuns:
+    """What the measurements of one session are made with.
+
+    Parameters
+    ----------
+    begun : float
+        When the session began, by `time.monotonic`.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings, *, begun: float) -> None:
+        self._config, self._settings, self._begun = config, settings, begun
+        self._tasks: dict[TaskChoice, Task] = {}
+        self._executor: Executor | None = None
+
+    def task(self, choice: TaskChoice) -> Task:
+        """Return a gate's task; simulators are built once per session."""
+        from pytest_cpg.contracts import Task
+        from pytest_cpg.contracts.lookup import check_complete
+
+        if choice not in self._tasks:
+            task = choice.make(**dict(choice.options))
+            self._tasks[choice] = check_complete("task", choice.name, task, Task)
+        return self._tasks[choice]
+
+    @property
+    def executor(self) -> Executor | None:
+        """Who runs blocks of episodes by the options, until the session ends; None for nobody.
+
+        Raises
+        ------
+        ComponentError
+            When there is no such cluster.
+        """
+        address, workers = (self._settings.of_session(name) for name in ("cluster", "workers"))
+        if self._executor is None and (address or workers > 1):
+            from pytest_cpg.machine.cluster import connect
+            from pytest_cpg.machine.pool import WorkerPool
+
+            self._executor = executor = connect(address) if address else WorkerPool(workers)
+            self._config.add_cleanup(lambda: executor.shutdown(wait=False))
+        return self._executor
+
+    def execution(self, executor: Executor | None, *, is_kept: bool) -> Execution:
+        """Return where episodes are run, and where they are kept if they are."""
+        from pytest_cpg.episodes.arms import Execution
+
+        return Execution(
+            cache=self._arms if is_kept else None,
+            executor=executor,
+            resumes="resume" in self._settings.switches,
+        )
+
+    def deadline(self, gate: str, timeout: float) -> Deadline:
+        """Return how long a measurement that begins now may take."""
+        from pytest_cpg.machine.deadline import Deadline
+        from pytest_cpg.plugin.terminal import write_line
+
+        def give_up(text: str) -> None:
+            try:
+                write_line(self._config, "\n" + textwrap.fill(f"{gate}: {text}", 80))
+            finally:
+                os._exit(1)
+
+        budget = self._settings.of_session("budget")
+        left = budget + self._begun - time.monotonic() if budget else math.inf
+        limit = timeout or math.inf
+        if limit <= left:
+            return Deadline(limit, f"timeout={limit:g}", give_up)
+        reason = f"of --cpg-budget={budget:g}, {max(left, 0):.0f} s were left"
+        return Deadline(left, reason, give_up)
+
+    @property
+    def _arms(self) -> OracleCache | None:
+        """Where arms are kept; None under --cpg-no-cache and -p no:cacheprovider."""
+        cache = getattr(self._config, "cache", None)
+        if cache is None or "no_cache" in self._settings.switches:
+            return None
+        from pytest_cpg.episodes.arm_cache import OracleCache
+
+        try:
+            folder = cache.mkdir("cpg-arms")
+        except OSError:
+            # As pytest's own plugins do without a cache that cannot be written.
+            return None
+        return OracleCache(folder, max_bytes=_MOST_ARM_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRun:
+    """What one measurement of a test is made with, as a kind of gate sees it."""
+
+    given: Mapping[str, Any]
+    execution: Execution
+    task: Callable[[TaskChoice], Task]
+    progress: ArmProgress
+
+
+class ItemMeasuring:
+    """How one test measures.
+
+    Parameters
+    ----------
+    given : mapping
+        Values of the fixtures that the kind names.
+    judge : callable
+        Told every result.
+    ledger : Ledger
+        Told what the gate is doing, and of measurements that come too late.
+    replay : SessionReplay or None
+        What to do in place of measuring.
+    """
+
+    def __init__(
+        self,
+        item: pytest.Item,
+        gate: Gate,
+        runs: SessionRuns,
+        *,
+        given: Mapping[str, Any],
+        executor: Executor | None,
+        judge: Callable[[Any], None],
+        ledger: Ledger,
+        replay: SessionReplay | None,
+        is_filmed: bool,
+    ) -> None:
+        self._item, self._gate, self._runs = item, gate, runs
+        self._given, self._judge, self._ledger = given, judge, ledger
+        self._replay, self._is_filmed = replay, is_filmed
+        self._attempt = item.stash[ATTEMPT]
+        self._id = gate_id(item)
+        self._execution = runs.execution(executor, is_kept=not gate.is_smoke)
+        self._say("interrupted before its first arm")
+        self._watch = watch_on(item.config, lambda text: self._say(f"interrupted in {text}"))
+
+    def task(self, choice: TaskChoice) -> Task:
+        """Return a gate's task, built once a session."""
+        return self._runs.task(choice)
+
+    def measure(self, model: Any, **given: Any) -> Any:
+        """Return the kind's result for a model, judged after the test's body."""
+        kind, spec = self._gate.kind, self._gate.spec
+        with self._attempted():
+            with self._followed(given) as run:
+                if self._replay is not None:
+                    self._replay.take(spec, model, run)
+                result = kind.measure(spec, model, run)
+            # A replay has no verdict, nor what has to be run on the way to it.
+            if self._replay is None:
+                self._judge(result)
+            self._say("interrupted after its arms had run")
+            if self._is_filmed and self._replay is None:
+                with self._followed(given) as run:
+                    self._film(model, run)
+        return result
+
+    @contextmanager
+    def beside(self) -> Iterator[Run]:
+        """Give what something that is not judged is measured with."""
+        with self._attempted(), self._followed({}) as run:
+            yield run
+
+    def note(self, text: str, *, models: int) -> None:
+        """Put something that is not judged into the summary, and say how many models it is of."""
+        self._attempt.measurements.append(text)
+        self._attempt.is_swept |= models == 1
+
+    def _attempted(self) -> AbstractContextManager[None]:
+        may_leave = self._replay is not None
+        return attempted(self._item, self._attempt, self._ledger.late, may_leave=may_leave)
+
+    @contextmanager
+    def _followed(self, given: Mapping[str, Any]) -> Iterator[ItemRun]:
+        """Give what is told of every step; it shows it, and breaks off when the time is over."""
+        deadline = self._runs.deadline(self._id, self._gate.timeout)
+
+        def progress(what: str, done: int, count: int) -> None:
+            self._watch(what, done, count)
+            deadline.check()
+
+        try:
+            with deadline.guard():
+                yield ItemRun(
+                    given={**self._given, **given},
+                    execution=self._execution,
+                    task=self._runs.task,
+                    progress=progress,
+                )
+        finally:
+            self._watch.clear()
+
+    def _film(self, model: Any, run: ItemRun) -> None:
+        """Film lost episodes of a result that has just failed its test."""
+        from pytest_cpg.gates.card import comparison_name
+        from pytest_cpg.plugin.replay import film_lost
+
+        results = self._attempt.results
+        result, judgement = results[-1]
+        if judgement.reason is None or not result.lost_episodes:
+            return
+        name = comparison_name(self._id, len(results))
+        paths, problem = film_lost(
+            self._item.config, self._gate.spec, result, gate=name, model=model, run=run
+        )
+        results[-1] = (result, replace(judgement, films=paths, film_problem=problem))
+
+    def _say(self, text: str) -> None:
+        self._ledger.running[self._id] = text

@@ -1,0 +1,64 @@
+"""Session baseline: the accepted results that a session compares with, and the family they make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_cpg.plugin.scope import SessionScope
+from pytest_cpg.plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.planning_gap.compare import Baseline
+
+
+class SessionBaseline:
+    """The baseline of one session.
+
+    Attributes
+    ----------
+    path : Path
+        Where it is, or would be.
+    is_corrected : bool
+        Whether the gates share one error rate.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings, scope: SessionScope) -> None:
+        self._settings, self._scope = settings, scope
+        self._accepted: Baseline | None = None
+        self._is_read = False
+        self.path = Path(config.rootpath, settings.of_session("baseline"))
+        self.is_corrected = bool(settings.of_session("correction") == "holm")
+
+    @property
+    def accepted(self) -> Baseline | None:
+        """The last accepted results; None when there are none.
+
+        Raises
+        ------
+        FileError
+            When the file cannot be used.
+        """
+        if not self._is_read:
+            if self.path.exists():
+                from pytest_cpg.report.baseline import load
+
+                self._accepted = load(self.path)
+            self._is_read = True
+        return self._accepted
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the session has to do with it at all."""
+        is_asked = {"update_baseline", "prune_baseline"} & self._settings.switches
+        is_compared = self._settings.of_session("drift") != "off" or self._scope.required == "all"
+        return bool(is_asked) or self.is_corrected or is_compared
+
+    @property
+    def family_size(self) -> int:
+        """Gates of the family by the settings or the baseline, never by what was selected."""
+        typed = int(self._settings.of_session("family_size"))
+        accepted = self.accepted if self.is_used and not typed else None
+        return typed or (accepted.family_size if accepted else 0)
