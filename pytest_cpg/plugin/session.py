@@ -189,8 +189,8 @@ class GateSession:
         from pytest_cpg.report.ledger import load
         from pytest_cpg.report.outcomes import gate_outcome
 
-        labels = [judgement.read().label for judgement in load(judgements)]
-        if gate_outcome("passed", labels) == "passed":
+        severities = [judgement.ruling.severity for judgement in load(judgements)]
+        if gate_outcome("passed", severities) == "passed":
             return None
         return "passed", "?", ("INCONCLUSIVE", {"yellow": True})
 

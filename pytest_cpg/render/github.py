@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pytest_cpg.gates.notation import one_line
-from pytest_cpg.gates.planning_gap.notation import gap_text
 from pytest_cpg.render.markdown import MARKER, markdown, rows_of
 from pytest_cpg.report.outcomes import FAILING
 
@@ -66,9 +65,9 @@ def _message(gate: Mapping[str, Any]) -> str:
     for row in rows_of(gate):
         if row.status in FAILING:
             found = ""
-            if row.result is not None:
-                size = row.result.learned.episodes
-                found = f"{row.result.label} gap {gap_text(row.result)} n={size}/arm: "
+            if row.shown is not None:
+                ruling, card = row.shown.ruling, row.shown.card
+                found = f"{ruling.label} {card.headline} {card.size}: "
             lines.append(one_line(found + row.why, _MOST_IN_LINE))
     more = len(lines) - _MOST_LINES
     return "\n".join([*lines[:_MOST_LINES], *([f"and {more} more"] if more > 0 else [])])

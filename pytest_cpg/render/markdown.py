@@ -9,19 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.card import Cause
+from pytest_cpg.gates.card import Cause, Severity
 from pytest_cpg.gates.notation import one_line
-from pytest_cpg.gates.planning_gap.card import card_of
-from pytest_cpg.gates.planning_gap.explanation import loss_split
-from pytest_cpg.gates.planning_gap.notation import gap_text, label, recovery_text
-from pytest_cpg.gates.planning_gap.resolving import resolve_hint
-from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.ruling import blindness, ruling_of
-from pytest_cpg.render.failure import paragraphs, rerun_command
-from pytest_cpg.report.document import drift_of, result_of
+from pytest_cpg.render.failure import facts, paragraphs, rerun_command
 from pytest_cpg.report.outcomes import (
     FAILING,
     WORDS,
@@ -29,10 +21,7 @@ from pytest_cpg.report.outcomes import (
     comparison_outcome,
     gate_outcome,
 )
-from pytest_cpg.stats import Verdict, parse_verdict
-
-if TYPE_CHECKING:
-    from pytest_cpg.gates.planning_gap.compare import Comparison
+from pytest_cpg.report.shown import Shown, shown_of
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
 MARKER = "<!-- pytest-cpg report -->"
@@ -40,12 +29,12 @@ MARKER = "<!-- pytest-cpg report -->"
 _MOST_BYTES = 65_536
 # Blank lines between sections, and a line for each that says what was left out.
 _BETWEEN = 1000
-_MOST_IN_NAME, _MOST_IN_TEXT, _MOST_LOST = 200, 1000, 40
-_COLUMNS = "| gate | verdict | oracle | learned | gap | n | baseline |"
-_ALIGNMENT = "|---|---|--:|--:|---|--:|---|"
+_MOST_IN_NAME, _MOST_IN_TEXT = 200, 1000
 _SPECIAL = re.compile(r"[^\w\s/,%]|_")
 # Behind or before what makes GitHub see a mention, a reference or a link in plain text.
 _TRIGGER = re.compile(r"(?<=[@#])|(?<=\bgh)(?=-\d)|(?<=\bwww)(?=\.)|(?=://)", re.IGNORECASE)
+# Of a table's cells, what nobody takes for anything else: escaped, it is four times as long.
+_NUMBERS = re.compile(r"[\d\s.,+/%\[\]-]*")
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -60,17 +49,18 @@ class Row(NamedTuple):
         The status is the outcome of the comparison, or of the gate that made none.
     reason : str or None
         Why the comparison is not accepted.
-    max_verdict : Verdict
-        The worst verdict that it accepts.
     """
 
     gate: Mapping[str, Any]
     name: str
     status: str
     reason: str | None = None
-    result: GateResult | None = None
-    drift: Comparison | None = None
-    max_verdict: Verdict = Verdict.INCONCLUSIVE
+    shown: Shown | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Headings of its cells."""
+        return () if self.shown is None else tuple(self.shown.card.cells)
 
     @property
     def why(self) -> str:
@@ -92,11 +82,8 @@ def markdown(document: Mapping[str, Any]) -> str:
     gates = sorted(document["gates"], key=lambda gate: gate["outcome"] not in FAILING)
     tables = [rows_of(gate) for gate in gates]
     rows = [row for table in tables for row in table]
-    table = ["\n".join(map(_table_row, of_gate)) for of_gate in tables]
     details = [
-        _details(row, row.result)
-        for row in rows
-        if row.status in FAILING and row.result is not None
+        _details(row, row.shown) for row in rows if row.status in FAILING and row.shown is not None
     ]
     findings = [_uncollected(*found) for found in document["session"]["uncollected"].items()]
     findings += [_finding(found) for found in document["findings"] if found["fails"]]
@@ -107,7 +94,8 @@ def markdown(document: Mapping[str, Any]) -> str:
         f"<sub>{_prose(_provenance(document))}</sub>\n",
     ]
     for what, lead, blocks, end, share in (
-        ("gate", f"{_COLUMNS}\n{_ALIGNMENT}\n", table, "", 0.5),
+        *(("gate", _table_head(columns), table, "", 0.5) for columns, table in _tables(tables)),
+        ("footnote", "", _footnotes(rows), "", 0.5),
         ("failure", "", details, "", 0.75),
         ("finding", "", findings, "", 0.75),
         ("note", "<details><summary>Notes</summary>\n\n", notes, "\n\n</details>", 1.0),
@@ -122,28 +110,14 @@ def rows_of(gate: Mapping[str, Any]) -> list[Row]:
     if not gate["comparisons"]:
         return [Row(gate, gate["id"], gate["outcome"])]
     reasons = [comparison["reason"] for comparison in gate["comparisons"]]
-    return [
-        _row(gate, comparison, reasons, result_of(comparison)) for comparison in gate["comparisons"]
-    ]
-
-
-def _row(
-    gate: Mapping[str, Any],
-    comparison: Mapping[str, Any],
-    reasons: Sequence[str | None],
-    result: GateResult,
-) -> Row:
-    reason = comparison["reason"]
-    status = comparison_outcome(gate["outcome"], reason=reason, reasons=reasons, label=result.label)
-    return Row(
-        gate,
-        comparison["name"],
-        status,
-        reason,
-        result,
-        drift_of(comparison),
-        parse_verdict(comparison["max_verdict"]),
-    )
+    rows = []
+    for comparison, reason in zip(gate["comparisons"], reasons, strict=True):
+        shown = shown_of(comparison)
+        status = comparison_outcome(
+            gate["outcome"], reason=reason, reasons=reasons, severity=shown.ruling.severity
+        )
+        rows.append(Row(gate, comparison["name"], status, reason, shown))
+    return rows
 
 
 def _code(text: str, most: int = _MOST_IN_NAME) -> str:
@@ -191,61 +165,71 @@ def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[Row]]) -> s
     if document["deselected"]:
         counts.append(f"{len(document['deselected'])} deselected")
     counts += besides_gates(session)
-    is_smoke = any(
-        row.result is not None and row.result.is_smoke for rows in tables for row in rows
-    )
-    what = "pytest-cpg smoke test, no verdicts" if is_smoke else "pytest-cpg"
+    checks = {row.shown.ruling.check for rows in tables for row in rows if row.shown}
+    check = checks.pop() if len(checks) == 1 else ""
+    what = f"pytest-cpg {check}, no verdicts" if check else "pytest-cpg"
     return f"{what}: {session['outcome']} ({', '.join(counts)})"
 
 
 def _outcome(rows: Sequence[Row]) -> str:
     """Return how the gate of these rows ended."""
-    labels = [row.result.label for row in rows if row.result is not None]
-    return gate_outcome(rows[0].gate["outcome"], labels)
+    severities = [row.shown.ruling.severity for row in rows if row.shown]
+    return gate_outcome(rows[0].gate["outcome"], severities)
 
 
-def _table_row(row: Row) -> str:
+def _tables(gates: Sequence[Sequence[Row]]) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Return the lines of each gate, by the columns of what it measured."""
+    columns = dict.fromkeys(row.columns for rows in gates for row in rows if row.columns)
+    # Gates that measured nothing stand in the first table.
+    first = next(iter(columns), ())
+    tables: dict[tuple[str, ...], list[str]] = {first: [], **{one: [] for one in columns}}
+    for rows in gates:
+        own = next((row.columns for row in rows if row.columns), first)
+        tables[own].append("\n".join(_table_row(row, own) for row in rows))
+    return list(tables.items())
+
+
+def _table_head(columns: Sequence[str]) -> str:
+    headings = " | ".join(["gate", "verdict", *map(_prose, columns), "baseline"])
+    return f"| {headings} |\n|---|---|{'--:|' * len(columns)}---|\n"
+
+
+def _table_row(row: Row, columns: Sequence[str]) -> str:
     # An inconclusive verdict is told by its own name.
     word = WORDS["passed" if row.status == "inconclusive" else row.status]
-    verdict, numbers = f"**{word}**" if row.status in FAILING else word, [""] * 5
-    result = row.result
-    if result is None:
+    verdict, cells = f"**{word}**" if row.status in FAILING else word, [""] * (len(columns) + 1)
+    if row.shown is None:
         verdict += f": {_prose(row.why)}" * bool(row.why)
     else:
-        verdict += f": {label(result)}{', by raw rates' * result.is_weak}"
-        verdict += ", blind gate" * (blindness(result, row.max_verdict) is not None)
-        if result.perturbation:
-            verdict += f", perturbed by {_prose(result.perturbation)}"
-        numbers = [
-            _reached(result.oracle, result.metric),
-            _reached(result.learned, result.metric),
-            f"{gap_text(result)} {100 * result.interval.level:.4g}%",
-            str(result.learned.episodes),
-            row.drift.label if row.drift else "",
-        ]
-    return f"| {' | '.join([_code(row.name), verdict, *numbers])} |"
+        ruling, card, drift = row.shown.ruling, row.shown.card, row.shown.drift
+        verdict += f": {_prose(f'{card.mark}{card.verdict or ruling.label}')}"
+        verdict += ", blind gate" * (ruling.severity is Severity.BLIND)
+        cells = [_cell(card.cells.get(column, "")) for column in columns]
+        cells.append(drift.label if drift else "")
+    return f"| {' | '.join([_code(row.name), verdict, *cells])} |"
 
 
-def _reached(arm: Arm, metric: str) -> str:
-    """Return an arm's successes, or its mean return."""
-    if metric == "return":
-        return f"{arm.returns.mean():.4g}"
-    return f"{arm.success_count}/{arm.episodes}"
+def _cell(text: str) -> str:
+    return text if _NUMBERS.fullmatch(text) else _prose(text)
 
 
-def _details(row: Row, result: GateResult) -> str:
+def _footnotes(rows: Sequence[Row]) -> list[str]:
+    notes = [note for row in rows if row.shown for note in row.shown.card.footnotes]
+    return [_prose(note) for note in dict.fromkeys(notes)]
+
+
+def _details(row: Row, shown: Shown) -> str:
     """Return what a reader needs to act on a failing comparison, folded up."""
-    drift = row.drift
+    ruling, card, drift = shown.ruling, shown.card, shown.drift
     lead = f"<details><summary>{_code(row.name)}: {_prose(row.why)}</summary>"
-    card, ruling = card_of(result, row.max_verdict), ruling_of(result, row.max_verdict)
     told = paragraphs(card, ruling, reason=row.reason, drift=drift)
-    facts = [f"- {name}: {_prose(fact)}" for name, fact in _facts(result, drift) if fact]
+    told += [] if card.cause is None else _cause(card.cause)
+    listed = [f"- {_prose(name)}: {_prose(text)}" for name, text in facts(card, drift) if text]
     command = rerun_command(card, row.gate["id"], {}).text
     # A gate with an id of its own does not say which test it is.
     if "::" in row.gate["id"] and command == one_line(command, _MOST_IN_TEXT):
-        facts.append(f"- again, with this seed and size: {_code(command, _MOST_IN_TEXT)}")
-    told += [] if card.cause is None else _cause(card.cause)
-    return "\n\n".join([lead, *map(_prose, told), "\n".join(facts), "</details>\n"])
+        listed.append(f"- again, with this seed and size: {_code(command, _MOST_IN_TEXT)}")
+    return "\n\n".join([lead, *map(_prose, told), "\n".join(listed), "</details>\n"])
 
 
 def _cause(cause: Cause) -> list[str]:
@@ -255,35 +239,11 @@ def _cause(cause: Cause) -> list[str]:
     return [f"{cause.heading}. {cause.text}", f"From {cause.source}: {measured}"]
 
 
-def _facts(result: GateResult, drift: Comparison | None) -> Iterator[tuple[str, str]]:
-    pairs, lost = result.pairs, result.lost_episodes
-    yield (
-        "same starts",
-        f"both {pairs.both}, oracle only {pairs.oracle_only}, "
-        f"learned only {pairs.learned_only}, neither {pairs.neither}",
-    )
-    more = f" and {len(lost) - _MOST_LOST} more" if len(lost) > _MOST_LOST else ""
-    yield "lost episodes", " ".join(map(str, lost[:_MOST_LOST])) + more
-    yield "perturbation", recovery_text(result)
-    yield "judged by", result.evidence
-    yield "baseline", f"{drift.label}, {drift.text}" if drift else ""
-    yield "task", f"{result.task}, {result.budget} steps, starts {result.starts}"
-    yield "planner", result.planner
-    yield "swapped", ", ".join(result.swapped)
-    yield "device", result.device
-
-
 def _notes(row: Row) -> Iterator[str]:
     """Yield what there is to know of a gate, whether it fails or not."""
-    result, gate = row.result, row.gate
-    if result is not None and row.status not in FAILING:
-        yield from result.notes
-        yield from filter(None, [loss_split(result)])
-        blind = blindness(result, row.max_verdict)
-        if blind is not None:
-            yield blind
-        elif result.label == Verdict.INCONCLUSIVE:
-            yield resolve_hint(result)
+    gate = row.gate
+    if row.shown is not None and row.status not in FAILING:
+        yield from (remark.text for remark in row.shown.card.remarks if remark.detail <= 0)
     if row.name != gate["id"]:
         return
     yield from gate["measurements"]

@@ -226,14 +226,14 @@ def _all_found(document: Mapping[str, Any], shown_of: ShownOf) -> dict[str, Show
 
 
 def _gate_state(gate: Mapping[str, Any], found: Mapping[str, Shown]) -> str:
-    labels = [found[one["name"]].ruling.label for one in gate["comparisons"]]
-    return gate_outcome(gate["outcome"], labels)
+    severities = [found[one["name"]].ruling.severity for one in gate["comparisons"]]
+    return gate_outcome(gate["outcome"], severities)
 
 
 def _comparison_state(gate: Mapping[str, Any], one: Mapping[str, Any], found: Shown) -> str:
     reasons = [other["reason"] for other in gate["comparisons"]]
     return comparison_outcome(
-        gate["outcome"], reason=one["reason"], reasons=reasons, label=found.ruling.label
+        gate["outcome"], reason=one["reason"], reasons=reasons, severity=found.ruling.severity
     )
 
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from pytest_cpg.gates.notation import fitted_names, for_log, number, one_line, percentage
-from pytest_cpg.gates.planning_gap.explanation import loss_split
-from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
-from pytest_cpg.gates.planning_gap.notation import bracket, label, recovery_text
-from pytest_cpg.gates.planning_gap.resolving import resolve_hint
-from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.ruling import blindness
+from pytest_cpg.gates.card import Card
+from pytest_cpg.gates.notation import fitted_names, for_log, one_line
+from pytest_cpg.render.columns import padded
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import WORDS, comparison_outcome, gate_outcome
-from pytest_cpg.stats import Verdict, parse_verdict
 
-_COLUMNS = "oracle learned   gap {level:^13s}    n verdict"
-# Mark, blanks and five numbers.
-_NUMBERS_WIDTH = 44
-_WEAK = "~"
+# The mark, and blanks on both sides of it, of the numbers and of the name.
+_MARK_AND_BLANKS = 5
+_NARROWEST_COLUMN = 4
 _UNSEEN = "a drop below {} may pass: larger ones fail 4 times in 5"
 _PASSING = ("passed", "inconclusive")
 
@@ -45,15 +40,14 @@ def title(ledger: Ledger) -> str:
     done = "all passed" if gates else "none collected"
     if any(found.fails for found in ledger.findings):
         done = "the session fails"
-    results = [one.read() for entry in ledger.entries.values() for one in entry.judgements]
-    what = " A/A check" if results and all(result.is_aa for result in results) else ""
-    if any(result.is_smoke for result in results):
-        what = " smoke test"
+    rulings = [one.ruling for entry in ledger.entries.values() for one in entry.judgements]
+    checks = {ruling.check for ruling in rulings}
+    what = f" {checks.pop()}" if len(checks) == 1 and checks != {""} else ""
     return f"cpg{what}: {len(gates)} gate{'s'[: len(gates) != 1]}, {', '.join(counts) or done}"
 
 
 def _gate_outcome(entry: Entry) -> str:
-    return gate_outcome(entry.outcome, [judgement.read().label for judgement in entry.judgements])
+    return gate_outcome(entry.outcome, [one.ruling.severity for one in entry.judgements])
 
 
 def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Line]:
@@ -61,29 +55,32 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
 
     With ``verbosity`` below 0 only gates that did not simply pass are listed.
     """
-    results = [
-        judgement.read() for entry in ledger.entries.values() for judgement in entry.judgements
-    ]
-    verdict_width = max([len(_verdict(result)) for result in results], default=0)
-    names = fitted_names(ledger.gates, width - _NUMBERS_WIDTH - verdict_width)
+    rows, headings = _aligned([row for gate in ledger.entries for row in _rows(ledger, gate)])
+    numbers = max(map(len, headings.values()), default=0)
+    verdicts = max([len(row.verdict) for row in rows], default=0)
+    names = fitted_names(ledger.gates, width - _MARK_AND_BLANKS - numbers - verdicts)
     space = max(map(len, names.values()), default=0)
-    lines = [
-        line
-        for gate in ledger.gates
-        for line in _gate_lines(ledger, gate, f"{names[gate]:{space}s}", verbosity, width)
-    ]
-    if lines:
-        levels = {result.interval.level for result in results}
-        # Gates may differ in theirs.
-        head = f"{percentage(levels.pop())} CI" if len(levels) == 1 else "CI"
-        columns = _COLUMNS.format(level=head)
-        lines.insert(0, Line(f" {'gate':{space + 2}s} {columns}"))
-    if verbosity >= 0 and any(result.is_weak for result in results):
-        lines.append(
-            Line(f" {_WEAK} by raw rates: a difference of twice the tolerance is not ruled out")
-        )
+    by_gate: dict[str, list[_Row]] = {}
+    for row in rows:
+        by_gate.setdefault(row.gate, []).append(row)
+    lines: list[Line] = []
+    columns: tuple[str, ...] | None = None
+    for gate in ledger.gates:
+        own = by_gate.get(gate, [])
+        name = f"{names[gate]:{space}s}"
+        of_gate = list(_gate_lines(ledger, gate, own, name, verbosity, width))
+        wanted = own[0].columns if own else columns or next(iter(headings), ())
+        # A heading stands wherever what is below it changes.
+        if of_gate and wanted != columns:
+            numbered = f" {headings[wanted]} verdict" if wanted else ""
+            lines.append(Line(f" {'gate':{space + 2}s}{numbered}".rstrip()))
+            columns = wanted
+        lines += of_gate
+    if verbosity >= 0:
+        notes = dict.fromkeys(note for row in rows for note in row.card.footnotes)
+        lines += [line for note in notes for line in _wrapped(note, " ", width)]
     if verbosity == 0:
-        lines += _wrapped(_unseen(ledger), " ", width)
+        lines += _wrapped(_unseen(rows), " ", width)
     for found in ledger.findings:
         if found.fails or verbosity >= 0:
             lines += _wrapped(found.text, " ", width, _RED if found.fails else {})
@@ -101,14 +98,9 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
     return [Line(for_log(line.text), line.markup) for line in lines]
 
 
-def _unseen(ledger: Ledger) -> str:
+def _unseen(rows: Sequence[_Row]) -> str:
     """Say which drops the gates that passed could not have seen; empty where that is not known."""
-    drops = {
-        drop
-        for entry in ledger.entries.values()
-        for judgement, outcome in _outcomes(entry)
-        if outcome in _PASSING and (drop := _failed_drop(judgement))
-    }
+    drops = {drop for row in rows if row.outcome in _PASSING and (drop := _drop(row.card))}
     if len(drops) < 2:
         return "".join(map(_UNSEEN.format, drops))
     return (
@@ -117,38 +109,76 @@ def _unseen(ledger: Ledger) -> str:
     )
 
 
-def _failed_drop(judgement: Judgement) -> str:
-    """Return `surely_failed_drop` rounded up to hundredths; empty where it is not known."""
-    drop = surely_failed_drop(judgement.read(), parse_verdict(judgement.max_verdict))
-    return "" if drop is None else f"{math.ceil(100 * drop - 1e-9) / 100:.2f}"
+def _drop(card: Card) -> str:
+    """Return the drop that surely fails, rounded up to hundredths; empty where it is not known."""
+    return "" if card.drop is None else f"{math.ceil(100 * card.drop - 1e-9) / 100:.2f}"
 
 
-def _verdict(result: GateResult) -> str:
-    return f"{_WEAK * result.is_weak}{label(result)}"
+class _Row(NamedTuple):
+    """One comparison of a gate, and how it ended.
+
+    Attributes
+    ----------
+    cells : str
+        What its line says before the verdict.
+    """
+
+    gate: str
+    judgement: Judgement
+    outcome: str
+    verdict: str
+    card: Card
+    cells: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Headings of its cells."""
+        return tuple(self.card.cells)
 
 
-def _gate_lines(ledger: Ledger, gate: str, name: str, verbosity: int, width: int) -> Iterator[Line]:
+def _rows(ledger: Ledger, gate: str) -> Iterator[_Row]:
+    entry = ledger.entries[gate]
+    reasons = [judgement.reason for judgement in entry.judgements]
+    for judgement in entry.judgements:
+        ruling, card = judgement.ruling, judgement.card
+        outcome = comparison_outcome(
+            entry.outcome, reason=judgement.reason, reasons=reasons, severity=ruling.severity
+        )
+        yield _Row(gate, judgement, outcome, f"{card.mark}{card.verdict or ruling.label}", card)
+
+
+def _aligned(rows: Sequence[_Row]) -> tuple[list[_Row], dict[tuple[str, ...], str]]:
+    """Return the rows with their cells, and a heading for each set of columns."""
+    headings, cells = {}, [""] * len(rows)
+    for columns in dict.fromkeys(row.columns for row in rows):
+        places = [place for place, row in enumerate(rows) if row.columns == columns]
+        table = [columns, *(tuple(rows[place].card.cells.values()) for place in places)]
+        headings[columns], *lines = padded(table, " ", least=_NARROWEST_COLUMN)
+        for place, line in zip(places, lines, strict=True):
+            cells[place] = line
+    return [row._replace(cells=line) for row, line in zip(rows, cells, strict=True)], headings
+
+
+def _gate_lines(
+    ledger: Ledger, gate: str, rows: Sequence[_Row], name: str, verbosity: int, width: int
+) -> Iterator[Line]:
     """Yield the lines of one gate, whose name is padded to its column."""
     entry = ledger.entries.get(gate)
     if entry is None:
         yield _without_numbers("!", name, ledger.running.get(gate, "did not report"), _RED, width)
-    elif not entry.judgements:
+    elif not rows:
         mark, markup = _MARKS[entry.outcome]
         if verbosity >= 0 or entry.outcome != "skipped":
             why = entry.detail or ("measurement" if entry.measurements else entry.outcome)
             yield _without_numbers(mark, name, why, markup, width)
-    else:
-        compared = _outcomes(entry)
-        if verbosity < 0 and all(outcome == "passed" for _, outcome in compared):
-            return
-        for count, (judgement, outcome) in enumerate(compared, 1):
-            yield from _comparison_lines(
-                judgement,
-                outcome,
-                name if count == 1 else f"#{count:<{len(name) - 1}d}",
-                verbosity=verbosity,
-                width=width,
-            )
+    elif verbosity < 0 and all(row.outcome == "passed" for row in rows):
+        return
+    for count, row in enumerate(rows, 1):
+        mark, markup = _MARKS[row.outcome]
+        shown = name if count == 1 else f"#{count:<{len(name) - 1}d}"
+        yield Line(f" {mark} {shown} {row.cells} {row.verdict}", markup)
+        for remark in _remarks(row, verbosity):
+            yield from _wrapped(remark, "     ", width)
     if entry is None or verbosity < 0:
         return
     if entry.earlier:
@@ -170,71 +200,15 @@ def _without_numbers(
     return Line(f" {mark} {name}  -- {shown} --", markup)
 
 
-def _outcomes(entry: Entry) -> list[tuple[Judgement, str]]:
-    """Return every comparison of a gate and how it ended."""
-    reasons = [judgement.reason for judgement in entry.judgements]
-    return [
-        (
-            judgement,
-            comparison_outcome(
-                entry.outcome,
-                reason=judgement.reason,
-                reasons=reasons,
-                label=judgement.read().label,
-            ),
-        )
-        for judgement in entry.judgements
-    ]
-
-
-def _comparison_lines(
-    judgement: Judgement, outcome: str, name: str, *, verbosity: int, width: int
-) -> Iterator[Line]:
-    result = judgement.read()
-    mark, markup = _MARKS[outcome]
-    yield Line(
-        f" {mark} {name} {result.oracle.success_rate:6.2f} {result.learned.success_rate:7.2f} "
-        f"{number(result.interval.estimate, result.metric):>5s} {bracket(result):^13s} "
-        f"{result.learned.episodes:4d} {_verdict(result)}",
-        markup,
-    )
-    for remark in _remarks(judgement, result, outcome, verbosity):
-        yield from _wrapped(remark, "     ", width)
-
-
-def _remarks(judgement: Judgement, result: GateResult, outcome: str, verbosity: int) -> list[str]:
+def _remarks(row: _Row, verbosity: int) -> list[str]:
     """Return what is said below a gate's line; nothing in quiet sessions but what went wrong."""
-    drift = judgement.comparison
+    drift = row.judgement.comparison
     remarks = []
     if drift is not None and (drift.fails or verbosity >= 0) and drift.is_news:
         remarks.append(f"baseline: {drift.label}, {drift.text}")
-    if verbosity < 0:
-        return remarks
-    remarks += [f"perturbation {recovery_text(result)}"] * bool(result.perturbation)
-    remarks += [f"note: {note}" for note in result.notes]
-    remarks += ["A/A check: the oracle in both arms, and no model judged"] * result.is_aa
-    split = loss_split(result)
-    if split:
-        remarks.append(split)
-    if result.looks and result.max_episodes and result.learned.episodes < result.max_episodes:
-        farther = result.chance.episodes
-        remarks.append(
-            f"stopped after {result.learned.episodes} of {result.max_episodes} episodes per arm: "
-            f"the verdict was settled"
-            + f"; oracle and chance ran {farther} until theirs was"
-            * (farther > result.learned.episodes)
-        )
-    blind = blindness(result, parse_verdict(judgement.max_verdict))
-    if blind is not None:
-        remarks.append(blind)
-    elif result.label == Verdict.INCONCLUSIVE:
-        remarks.append(resolve_hint(result))
-    if verbosity > 0 and outcome in _PASSING and (drop := _failed_drop(judgement)):
+    remarks += [remark.text for remark in row.card.remarks if remark.detail <= verbosity]
+    if verbosity > 0 and row.outcome in _PASSING and (drop := _drop(row.card)):
         remarks.append(_UNSEEN.format(drop))
-    if verbosity > 0 and not result.is_smoke:
-        chance = result.chance
-        remarks.append(f"chance solved {chance.success_count}/{chance.episodes}")
-        remarks.append(f"judged by {result.evidence}")
     return remarks
 
 

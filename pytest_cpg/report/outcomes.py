@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_cpg.stats import Verdict
+from pytest_cpg.gates.card import Severity
 
 # Every way in which a gate can end, as it is written everywhere, from worst to best.
 WORDS: Mapping[str, str] = {
@@ -48,7 +48,7 @@ class SessionEnd:
 
 
 def comparison_outcome(
-    outcome: str, *, reason: str | None, reasons: Collection[str | None], label: str
+    outcome: str, *, reason: str | None, reasons: Collection[str | None], severity: Severity
 ) -> str:
     """Return how one comparison of a gate ended: as its test, unless another one is to blame.
 
@@ -58,22 +58,23 @@ def comparison_outcome(
         Of the test.
     reason, reasons : str or None
         Why the test fails for this comparison, and for each of its comparisons.
-    label : str
-        Of the comparison's result.
+    severity : Severity
+        Of the comparison's ruling.
     """
     is_blamed = any(one is not None for one in reasons)
     if outcome == "failed" and reason is None and is_blamed:
         outcome = "passed"
-    return gate_outcome(outcome, [label])
+    return gate_outcome(outcome, [severity])
 
 
-def gate_outcome(outcome: str, labels: Iterable[str]) -> str:
+def gate_outcome(outcome: str, severities: Iterable[Severity]) -> str:
     """Return how a gate ended: as its test, or "inconclusive" where a passed test left that open.
 
-    >>> gate_outcome("passed", ["MODEL AS GOOD AS ORACLE", "INCONCLUSIVE"])
+    >>> gate_outcome("passed", [Severity.GOOD, Severity.UNSURE])
     'inconclusive'
     """
-    return "inconclusive" if outcome == "passed" and Verdict.INCONCLUSIVE in labels else outcome
+    is_open = any(one in (Severity.UNSURE, Severity.BLIND) for one in severities)
+    return "inconclusive" if outcome == "passed" and is_open else outcome
 
 
 def session_outcome(

@@ -204,8 +204,9 @@ class GateResult:
     def __post_init__(self) -> None:
         if self.budget < 1:
             raise ValueError(f"need a budget of at least 1 step, got {self.budget!r}")
-        for arm in (self.learned, self.chance):
-            Pairs.of(self.oracle, arm)
+        Pairs.of(self.oracle, self.learned)
+        # Chance runs on where a gate stops early before it is known to see.
+        Pairs.of(self.oracle, self.chance.first(min(self.oracle.episodes, self.chance.episodes)))
 
     def __repr__(self) -> str:
         return (

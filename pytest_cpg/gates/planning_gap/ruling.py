@@ -79,9 +79,11 @@ def _severity(result: GateResult, accepts: Verdict) -> Severity:
         return Severity.BROKEN
     if result.is_smoke:
         return Severity.GOOD
-    if result.is_oracle_too_weak or blindness(result, accepts):
-        return Severity.BLIND
-    return Severity.GOOD if result.is_aa else Severity(result.verdict.severity)
+    if result.is_aa:
+        # No model is judged: that random actions would pass matters only where it is not accepted.
+        return Severity.BLIND if failure_reason(result, accepts) else Severity.GOOD
+    is_blind = result.is_oracle_too_weak or blindness(result, accepts) is not None
+    return Severity.BLIND if is_blind else Severity(result.verdict.severity)
 
 
 def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
