@@ -1,7 +1,15 @@
 """Runs of arms, for tests that need no whole design."""
 
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_cpg.contracts import Plans
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.planners import RandomShooting
+
+FEW = RandomShooting(candidates=4, horizon=3)
 
 
 def run_of(name, task, planner, model, starts, **more):
@@ -14,3 +22,20 @@ def run_of(name, task, planner, model, starts, **more):
 def arm_of(name, task, planner, model, starts, **more):
     """Run every episode to its end, and return the arm."""
     return run_of(name, task, planner, model, starts, **more).advance(len(starts.episodes))
+
+
+@dataclass(frozen=True)
+class Sure:
+    """A user's planner that says how sure it is."""
+
+    inner: RandomShooting = FEW
+    cache_key: str | None = "sure 1"
+    boldness: float = 1.0
+    levels: tuple[float, ...] = (0.0, 1.0)
+    gains: object = None
+    name = "sure"
+    horizon = 3
+
+    def plan(self, world_model, latents, rngs, remaining):
+        plans = self.inner.plan(world_model, latents, rngs, remaining)
+        return Plans(plans.actions, plans.lengths, np.sin(latents[:, 0] * self.boldness))

@@ -7,7 +7,8 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from pytest_cpg.episodes.arm_cache import OracleCache, arm_key, why_not_kept
+from pytest_cpg.episodes.arm_cache import ArmCache
+from pytest_cpg.episodes.arm_key import arm_key, why_not_kept
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
 from pytest_cpg.episodes.blocks import Workload
 from pytest_cpg.episodes.design import Design
@@ -33,7 +34,7 @@ class Execution(NamedTuple):
 
     Attributes
     ----------
-    cache : OracleCache or None
+    cache : ArmCache or None
         Where finished arms are kept from session to session.
     executor : Executor or None
         Who runs blocks of episodes; None for this process alone.
@@ -42,7 +43,7 @@ class Execution(NamedTuple):
         included.
     """
 
-    cache: OracleCache | None = None
+    cache: ArmCache | None = None
     executor: Executor | None = None
     resumes: bool = False
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import IntArray
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arm_cache import OracleCache, spot_check
+from pytest_cpg.episodes.arm_cache import ArmCache, spot_check
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
 from pytest_cpg.episodes.spread_run import SpreadRun
 from pytest_cpg.episodes.starts import Starts
@@ -69,7 +69,7 @@ class KeptRun:
     repeat : callable
         Runs the episodes with these starts, whose indices only have to rise.
     starts : Starts
-    cache : OracleCache
+    cache : ArmCache
     key : str
         From `arm_key`, for exactly this arm.
     level : float
@@ -96,7 +96,7 @@ class KeptRun:
         starts: Starts,
         *,
         repeat: Callable[[Starts], Arm],
-        cache: OracleCache,
+        cache: ArmCache,
         key: str,
         level: float,
         progress: Progress | None = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pytest_cpg.contracts import Task
-    from pytest_cpg.episodes.arm_cache import OracleCache
+    from pytest_cpg.episodes.arm_cache import ArmCache
     from pytest_cpg.episodes.arms import ArmProgress, Execution
     from pytest_cpg.gates.kind import Run, TaskChoice
     from pytest_cpg.machine.deadline import Deadline
@@ -109,19 +109,19 @@ class SessionRuns:
         return Deadline(left, reason, give_up)
 
     @property
-    def _arms(self) -> OracleCache | None:
+    def _arms(self) -> ArmCache | None:
         """Where arms are kept; None under --cpg-no-cache and -p no:cacheprovider."""
         cache = getattr(self._config, "cache", None)
         if cache is None or "no_cache" in self._settings.switches:
             return None
-        from pytest_cpg.episodes.arm_cache import OracleCache
+        from pytest_cpg.episodes.arm_cache import ArmCache
 
         try:
             folder = cache.mkdir("cpg-arms")
         except OSError:
             # As pytest's own plugins do without a cache that cannot be written.
             return None
-        return OracleCache(folder, max_bytes=_MOST_ARM_BYTES)
+        return ArmCache(folder, max_bytes=_MOST_ARM_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,8 @@ import hashlib
 import json
 import multiprocessing
 import os
-import platform
-import subprocess
-import sys
-from dataclasses import dataclass, field, fields, replace
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
-from shutil import copytree, ignore_patterns
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,415 +11,25 @@ from fakes import arm as fake_arm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from runs import arm_of
+from runs import Sure, arm_of
 
-import pytest_cpg
-from pytest_cpg.contracts import BoxActions, FiniteActions, Plans
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes import arm_cache
 from pytest_cpg.episodes.arm import Latency
 from pytest_cpg.episodes.arm_cache import (
-    OracleCache,
-    arm_key,
+    ArmCache,
     spot_check,
-    why_not_kept,
 )
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
-from pytest_cpg.planners import CEM, Chance, RandomShooting
-from pytest_cpg.tasks.control.formulas import ACROBOT
-from pytest_cpg.tasks.grids import GridTask, maze
+from pytest_cpg.planners import Chance, RandomShooting
+from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics
 
 KEY, OTHER_KEY = "a" * 64, "b" * 64
 MAZE = maze()
 PLENTY = 10**7
 SEED, LEVEL = 5, 0.95
-FEW = RandomShooting(candidates=4, horizon=3)
-
-
-@dataclass(frozen=True)
-class Field:
-    """A user's task, as far as a key looks at it."""
-
-    wind: float = 0.0
-    cache_key: str | None = "field 1"
-    name: str = "field"
-    budget: int = 20
-    control_period: float = 0.1
-    versions: dict[str, str] = field(default_factory=lambda: {"simulator": "1"})
-    actions: object = BoxActions(np.array([-1.0]), np.array([1.0]))
-
-
-@dataclass(frozen=True)
-class Sure:
-    """A user's planner that says how sure it is."""
-
-    inner: RandomShooting = FEW
-    cache_key: str | None = "sure 1"
-    boldness: float = 1.0
-    levels: tuple[float, ...] = (0.0, 1.0)
-    gains: object = None
-    name = "sure"
-    horizon = 3
-
-    def plan(self, world_model, latents, rngs, remaining):
-        plans = self.inner.plan(world_model, latents, rngs, remaining)
-        return Plans(plans.actions, plans.lengths, np.sin(latents[:, 0] * self.boldness))
-
-
-class Surrogate:
-    def __init__(self, cache_key):
-        self.cache_key = cache_key
-
-
-class Meadow:
-    """A user's task that is no dataclass: what the protocol has is all that is known."""
-
-    def __init__(self, **changed):
-        known = {field.name: getattr(Field(), field.name) for field in fields(Field)}
-        self.__dict__.update(**{**known, **changed})
-
-
-class Luck:
-    """A user's planner that is no dataclass."""
-
-    name, cache_key = "luck", "luck 1"
-
-    def __init__(self, horizon):
-        self.horizon = horizon
-
-
-class Forks(RandomShooting):
-    """A user's change to a planner of ours."""
-
-
-class NearlyMaze(GridTask):
-    """A user's change to a task of ours."""
-
-
-class Disguised(RandomShooting):
-    """A user's planner under the name of one of ours."""
-
-    __module__, __qualname__ = RandomShooting.__module__, RandomShooting.__qualname__
-
-
-def unkeyed(component):
-    return replace(component, cache_key=None)
-
-
-def designed(task=MAZE, planner=None, seed=3, episodes=20, **more):
-    planner = planner or RandomShooting()
-    return Design(task=task, planner=planner, seed=seed, episodes=episodes, **more)
-
-
-def key(*, arm="oracle", task=MAZE, **changed):
-    model = changed.pop("model", OracleDynamics(task))
-    return arm_key(arm, designed(task, **changed), model)
-
-
-def with_a_door():
-    """The maze with one wall less."""
-    return replace(MAZE, layout=MAZE.layout.replace("#.#...#...#...#", "#.#.......#...#"))
-
-
-OUR_CHANGES = [
-    {"arm": "chance"},
-    {"task": replace(MAZE, name="labyrinth")},
-    {"task": replace(MAZE, budget=MAZE.budget + 1)},
-    {"task": with_a_door()},
-    {"planner": CEM()},
-    {"planner": Chance()},
-    {"planner": Chance(horizon=5)},
-    {"planner": RandomShooting(candidates=51)},
-    {"planner": RandomShooting(horizon=16)},
-    {"planner": RandomShooting(ties="published")},
-    {"planner": CEM(smoothing=0.2)},
-    {"planner": CEM(elites=5)},
-    {"seed": 4},
-    {"starts": "fixed"},
-    {"metric": "return"},
-    {"perturbation": DropActions(5)},
-    # Bound by name, another maze may pass for this one.
-    {"model": OracleDynamics(with_a_door())},
-    {"model": Surrogate("finer mesh")},
-    {"model": Surrogate("finest mesh")},
-]
-ANOTHER_BOX = BoxActions(np.array([-1.0]), np.array([2.0]))
-USER_CHANGES = [
-    {},
-    {"task": Field(cache_key="field 2")},
-    {"task": Field(name="meadow")},
-    {"task": Field(budget=21)},
-    {"task": Field(control_period=0.2)},
-    {"task": Field(versions={"simulator": "2"})},
-    {"task": Field(actions=ANOTHER_BOX)},
-    {"task": Field(actions=FiniteActions(np.array([[-1.0], [1.0]])))},
-    # The key was forgotten, the setting tells them apart.
-    {"task": Field(wind=0.5)},
-    {"task": Meadow()},
-    {"task": Meadow(cache_key="meadow 2")},
-    {"task": Meadow(name="meadow")},
-    {"task": Meadow(budget=21)},
-    {"task": Meadow(control_period=0.2)},
-    {"task": Meadow(versions={"simulator": "2"})},
-    {"task": Meadow(actions=ANOTHER_BOX)},
-    {"planner": Luck(3)},
-    {"planner": Luck(4)},
-    {"planner": Sure()},
-    {"planner": Sure(cache_key="sure 2")},
-    {"planner": Sure(boldness=2.0)},
-    {"planner": Sure(levels=(0.0, 2.0))},
-    {"planner": Sure(levels=[0.0, 1.0])},
-    {"planner": Sure(gains=np.array([1.0, 2.0]))},
-    {"planner": Sure(gains=np.array([[1.0, 2.0]]))},
-    {"planner": Sure(gains=np.array([1.0, 3.0]))},
-    {"planner": Sure(gains=np.float32(1.0))},
-    {"planner": Sure(gains=1.0)},
-    {"planner": Sure(gains=1)},
-    {"planner": Sure(gains=True)},
-    {"planner": Sure(gains="1")},
-    {"planner": Sure(inner=RandomShooting(candidates=5, horizon=3))},
-]
-
-
-def test_whatever_may_change_an_episode_changes_the_key():
-    found = [key(), *(key(**change) for change in OUR_CHANGES)]
-    found += [key(**{"task": Field(), **change}) for change in USER_CHANGES]
-    assert None not in found
-    assert len(set(found)) == 1 + len(OUR_CHANGES) + len(USER_CHANGES)
-    assert all(len(each) == 64 for each in found)
-
-
-@pytest.mark.parametrize(
-    "same",
-    [
-        {"task": maze()},
-        {"task": maze(), "model": OracleDynamics(MAZE)},
-        {"seed": np.int64(3)},
-        {"episodes": 30, "oracle_episodes": 50, "level": 0.9},
-        {"planner": RandomShooting(candidates=50, horizon=15, ties="earliest")},
-    ],
-    ids=["task made again", "oracle of an equal task", "numpy seed", "other sizes", "defaults"],
-)
-def test_what_changes_no_episode_does_not_change_the_key(same):
-    if "model" in same:
-        # Another object might be another task: its own definition is in the key.
-        assert key(**same) != key()
-        assert key(**same) == key(**{**same, "model": OracleDynamics(maze())})
-    else:
-        assert key(**same) == key()
-
-
-def test_the_key_of_chance_does_not_depend_on_the_oracle():
-    chance = {"arm": "chance", "planner": Chance()}
-    models = [OracleDynamics(MAZE), Surrogate("finer mesh"), lambda observations, actions: actions]
-    assert len({key(model=model, **chance) for model in models}) == 1
-    assert key(**chance) is not None
-
-
-def test_what_cannot_be_told_apart_in_a_keyed_component_is_left_to_its_key():
-    assert key(task=Field(), planner=Sure(gains=abs)) == key(
-        task=Field(), planner=Sure(gains=np.sin)
-    )
-    assert key(planner=Sure(gains=RandomShooting)) == key(planner=Sure(gains=Sure))
-
-
-def test_another_process_finds_the_same_key():
-    program = """
-import sys
-from pytest_cpg.episodes.arm_cache import arm_key
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.planners import RandomShooting
-from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import OracleDynamics
-task = maze()
-design = Design(task=task, planner=RandomShooting(), episodes=1, seed=3)
-print(arm_key("oracle", design, OracleDynamics(task)))
-"""
-    for hash_seed in ("1", "2"):
-        found = subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert found.stdout.strip() == key()
-
-
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="needs its kernels")
-def test_other_kernels_are_other_arms():
-    program = """
-import sys
-import torch
-from pytest_cpg.episodes.arm_cache import arm_key
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.planners import RandomShooting
-from pytest_cpg.tasks.grids import maze
-class Model(torch.nn.Linear):
-    cache_key = "the same"
-task = maze()
-design = Design(task=task, planner=RandomShooting(), episodes=1, seed=3)
-print(arm_key("learned", design, Model(2, 2)))
-"""
-    pytest.importorskip("torch")
-    settings = ({}, {"ATEN_CPU_CAPABILITY": "default"}, {"OPENBLAS_CORETYPE": "Nehalem"})
-    chosen = {"ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE"}
-    usual = {name: value for name, value in os.environ.items() if name not in chosen}
-    keys = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**usual, **setting},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for setting in settings
-    ]
-    assert len(set(keys)) == len(settings)
-
-
-@pytest.fixture
-def fresh_environment():
-    arm_cache._environment.cache_clear()
-    yield
-    arm_cache._environment.cache_clear()
-
-
-def changed_of(name):
-    return lambda package: "99" if package == name else version(package)
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "value"),
-    [
-        (arm_cache, "version", changed_of("pytest-cpg")),
-        (arm_cache, "version", changed_of("scipy")),
-        (arm_cache, "_source_digest", lambda package: "0"),
-        (arm_cache.np, "__version__", "99"),
-        (arm_cache.np, "show_config", lambda mode: {"SIMD Extensions": {"found": ["NONE"]}}),
-        (arm_cache.platform, "libc_ver", lambda: ("glibc", "99")),
-        (arm_cache.platform, "machine", lambda: "vax"),
-        (arm_cache.sys, "platform", "vms"),
-        (arm_cache.sys, "version_info", (4, 0)),
-    ],
-    ids=["package", "scipy", "source", "numpy", "simd", "libc", "machine", "system", "python"],
-)
-def test_the_environment_is_in_the_key(where, name, value, monkeypatch, fresh_environment):
-    before = key()
-    arm_cache._environment.cache_clear()
-    # Only while the key is made: others ask the platform, too.
-    with monkeypatch.context() as changed:
-        changed.setattr(where, name, value)
-        assert key() != before
-    arm_cache._environment.cache_clear()
-    assert key() == before
-
-
-@pytest.mark.parametrize("engine", ["torch", "onnxruntime"])
-def test_an_engine_is_in_the_key_of_what_it_may_compute_only(monkeypatch, engine):
-    surrogate = Surrogate("net")
-
-    def keys():
-        return key(model=surrogate), key()
-
-    monkeypatch.setitem(sys.modules, engine, SimpleNamespace(__version__="1"))
-    old = keys()
-    monkeypatch.setitem(sys.modules, engine, SimpleNamespace(__version__="2"))
-    new = keys()
-    assert old[0] != new[0]
-    assert old[1] == new[1]
-
-
-@pytest.mark.parametrize(
-    "room", ["contracts", "episodes", "machine", "planners", "tasks", "world_models"]
-)
-def test_a_change_in_a_room_that_an_episode_runs_through_changes_the_source_digest(tmp_path, room):
-    package = Path(pytest_cpg.__file__).parent
-    copy = tmp_path / "pytest_cpg"
-    copytree(package, copy, ignore=ignore_patterns("__pycache__"))
-    before = arm_cache._source_digest(copy)
-    for path in (copy / room).rglob("*.py"):
-        path.write_bytes(path.read_bytes() + b"\n# changed\n")
-        assert arm_cache._source_digest(copy) != before, path
-
-
-@pytest.mark.parametrize(
-    ("components", "clause"),
-    [
-        ({"task": unkeyed(Field())}, "task 'field' has no cache_key"),
-        ({"task": Field(cache_key="")}, "task 'field' has no cache_key"),
-        ({"task": Field(cache_key=3)}, "task 'field' has no cache_key"),
-        ({"planner": unkeyed(Sure())}, "planner 'sure' has no cache_key"),
-        ({"planner": Forks()}, "planner 'random-shooting' has no cache_key"),
-        ({"planner": Disguised()}, "planner 'random-shooting' has no cache_key"),
-        (
-            {"task": NearlyMaze(name="maze", layout=MAZE.layout, budget=9)},
-            "task 'maze' has no cache_key",
-        ),
-        ({"task": replace(MAZE, name=abs)}, f"task {str(abs)!r} has no cache_key"),
-        (
-            {"task": Field(actions=SimpleNamespace(size=1))},
-            "the action space of task 'field' has no cache_key",
-        ),
-        ({"model": Surrogate(None)}, "model 'Surrogate object' has no cache_key"),
-        ({"model": OracleDynamics(unkeyed(Field()))}, "model 'OracleDynamics object' has no"),
-        # Ours, but it holds functions.
-        ({"model": ACROBOT}, "model 'Formulas object' has no cache_key"),
-        ({"model": Field}, "model 'Field' has no cache_key"),
-        ({"model": np.array([None])}, "model 'ndarray object' has no cache_key"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_has_no_key_is_named_and_not_kept(components, clause):
-    assert key(**components) is None
-    model = components.get("model", OracleDynamics(components.get("task", MAZE)))
-    of_run = {name: value for name, value in components.items() if name != "model"}
-    assert why_not_kept(designed(**of_run), model).startswith(clause)
-
-
-def test_nothing_is_wrong_with_what_has_a_key():
-    assert why_not_kept(designed(planner=CEM()), OracleDynamics(MAZE)) is None
-    assert why_not_kept(designed(Field(), Sure()), Surrogate("net")) is None
-
-
-def test_a_subclass_of_our_keyed_class_needs_a_key_of_its_own(monkeypatch):
-    monkeypatch.setattr(GridTask, "cache_key", property(lambda self: "ours"), raising=False)
-    near = NearlyMaze(name="maze", layout=MAZE.layout, budget=9)
-    assert key() is not None
-    assert key(task=near) is None
-    monkeypatch.setattr(NearlyMaze, "cache_key", "near 1", raising=False)
-    assert key(task=near) is not None
-
-
-class Harder:
-    """A task around another one, whose success is not the other's."""
-
-    def __init__(self, task):
-        self._task = task
-
-    def __getattr__(self, name):
-        return getattr(self._task, name)
-
-
-class Keyed(Harder):
-    """A user's task with a key of its class."""
-
-    cache_key = "keyed 1"
-
-
-class Steeper(Keyed):
-    """A user's task that inherits another one's key."""
-
-
-@pytest.mark.parametrize("task", [Harder(Field()), Steeper(Field())])
-def test_a_key_that_is_passed_on_or_inherited_is_not_this_ones(task):
-    assert key(task=Keyed(Field())) is not None
-    assert task.cache_key
-    assert key(task=task) is None
 
 
 class Bound:
@@ -666,7 +270,7 @@ def test_the_generator_decides_which_episodes_are_checked():
 
 @pytest.fixture
 def cache(tmp_path):
-    return OracleCache(tmp_path / "arms", max_bytes=PLENTY)
+    return ArmCache(tmp_path / "arms", max_bytes=PLENTY)
 
 
 def the_file(tmp_path):
@@ -709,7 +313,7 @@ def stored_arms(draw):
 @settings(deadline=None, max_examples=60)
 @given(stored=stored_arms())
 def test_what_was_stored_is_loaded_to_the_bit(stored, tmp_path_factory):
-    cache = OracleCache(tmp_path_factory.mktemp("arms"), max_bytes=PLENTY)
+    cache = ArmCache(tmp_path_factory.mktemp("arms"), max_bytes=PLENTY)
     assert cache.store(KEY, stored) is None
     found, note = cache.load(KEY)
     assert note is None
@@ -806,7 +410,7 @@ def test_only_arms_from_the_first_episode_on_are_kept(cache):
 
 
 def store_in_turns(folder, lengths, barrier):
-    cache = OracleCache(folder, max_bytes=PLENTY)
+    cache = ArmCache(folder, max_bytes=PLENTY)
     barrier.wait()
     for episodes in lengths:
         note = cache.store(KEY, stored_of(episodes))
@@ -830,7 +434,7 @@ def test_processes_that_store_one_key_at_once_keep_the_longest(tmp_path):
     for process in processes:
         process.start()
     barrier.wait()
-    cache, seen = OracleCache(folder, max_bytes=PLENTY), [0]
+    cache, seen = ArmCache(folder, max_bytes=PLENTY), [0]
     while any(process.is_alive() for process in processes):
         stored, note = cache.load(KEY)
         assert note is None
@@ -863,7 +467,7 @@ def test_a_truncated_file_is_no_arm(cache, tmp_path):
 @given(data=st.data())
 def test_no_byte_can_be_changed(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("arms")
-    cache = OracleCache(folder, max_bytes=PLENTY)
+    cache = ArmCache(folder, max_bytes=PLENTY)
     cache.store(KEY, stored_of(6, confidences=[0.5] * 6))
     (path,) = folder.iterdir()
     text = bytearray(path.read_bytes())
@@ -1065,7 +669,7 @@ def names(folder):
 
 def test_the_least_recently_used_are_dropped_first(tmp_path):
     folder = tmp_path / "arms"
-    cache = OracleCache(folder, max_bytes=3 * SIZE + SIZE // 2)
+    cache = ArmCache(folder, max_bytes=3 * SIZE + SIZE // 2)
     for number, each in enumerate(KEYS[:3]):
         cache.store(each, stored_of(30))
         age(folder, each, 1000 + number)
@@ -1079,7 +683,7 @@ def test_the_least_recently_used_are_dropped_first(tmp_path):
 
 def test_a_forgotten_temporary_file_is_dropped_in_its_turn(tmp_path):
     folder = tmp_path / "arms"
-    cache = OracleCache(folder, max_bytes=2 * SIZE)
+    cache = ArmCache(folder, max_bytes=2 * SIZE)
     cache.store(KEYS[0], stored_of(30))
     leftover = folder / ".cpg-0123456789abcdef.tmp"
     leftover.write_bytes(b"x" * SIZE)
@@ -1091,7 +695,7 @@ def test_a_forgotten_temporary_file_is_dropped_in_its_turn(tmp_path):
 
 def test_a_temporary_file_of_another_process_at_work_stays(tmp_path):
     folder = tmp_path / "arms"
-    cache = OracleCache(folder, max_bytes=SIZE)
+    cache = ArmCache(folder, max_bytes=SIZE)
     cache.store(KEYS[0], stored_of(30))
     (folder / ".cpg-0123456789abcdef.tmp").write_bytes(b"x" * SIZE)
     cache.store(KEYS[2], stored_of(30))
@@ -1100,16 +704,16 @@ def test_a_temporary_file_of_another_process_at_work_stays(tmp_path):
 
 def test_an_arm_that_is_too_large_costs_no_other_its_place(tmp_path):
     folder = tmp_path / "arms"
-    OracleCache(folder, max_bytes=PLENTY).store(KEYS[0], stored_of(30))
-    assert OracleCache(tmp_path / "just", max_bytes=SIZE).store(KEYS[1], stored_of(30)) is None
-    note = OracleCache(folder, max_bytes=SIZE - 1).store(KEYS[1], stored_of(30))
+    ArmCache(folder, max_bytes=PLENTY).store(KEYS[0], stored_of(30))
+    assert ArmCache(tmp_path / "just", max_bytes=SIZE).store(KEYS[1], stored_of(30)) is None
+    note = ArmCache(folder, max_bytes=SIZE - 1).store(KEYS[1], stored_of(30))
     assert note == f"the oracle arm takes {SIZE} of {SIZE - 1} bytes"
     assert names(folder) == {f"{KEYS[0]}-30.json"}
 
 
 def test_a_file_that_another_process_drops_meanwhile_is_no_matter(tmp_path, monkeypatch):
     folder = tmp_path / "arms"
-    cache = OracleCache(folder, max_bytes=2 * SIZE)
+    cache = ArmCache(folder, max_bytes=2 * SIZE)
     for number, each in enumerate(KEYS[:2]):
         cache.store(each, stored_of(30))
         age(folder, each, 1000 + number)
@@ -1130,7 +734,7 @@ def test_a_file_that_another_process_drops_meanwhile_is_no_matter(tmp_path, monk
 @given(lengths=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 60)), max_size=25))
 def test_the_folder_never_takes_more_than_it_may(lengths, tmp_path_factory):
     folder = tmp_path_factory.mktemp("arms")
-    cache = OracleCache(folder, max_bytes=4 * SIZE)
+    cache = ArmCache(folder, max_bytes=4 * SIZE)
     for number, episodes in lengths:
         assert cache.store(KEYS[number], stored_of(episodes)) is None
         assert sum(path.stat().st_size for path in folder.iterdir()) <= 4 * SIZE

@@ -12,7 +12,7 @@ from sliders import Forgetful, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import IncompleteError
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.episodes.arm_cache import OracleCache
+from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.traces import replay
@@ -206,7 +206,7 @@ def test_workers_run_every_arm_as_this_process_does(model):
 
 
 def test_a_third_arm_that_was_broken_off_is_resumed_and_never_reused_otherwise(tmp_path, off):
-    cache = OracleCache(tmp_path, max_bytes=10**7)
+    cache = ArmCache(tmp_path, max_bytes=10**7)
 
     def stop(arm, done, count):
         if arm == "rescored" and done > 3:
@@ -217,7 +217,7 @@ def test_a_third_arm_that_was_broken_off_is_resumed_and_never_reused_otherwise(t
         return [str(line) for line in measured(Off(), execution=execution).reuse]
 
     def broken_off():
-        cache = OracleCache(tmp_path, max_bytes=10**7)
+        cache = ArmCache(tmp_path, max_bytes=10**7)
         with pytest.raises(IncompleteError, match="chance solved"):
             measured(Off(), progress=stop, execution=Execution(cache=cache))
 

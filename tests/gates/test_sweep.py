@@ -7,7 +7,7 @@ import pytest
 from sliders import Scoring, Slider
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.episodes.arm_cache import OracleCache
+from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
@@ -235,7 +235,7 @@ def test_progress_names_the_setting_and_the_arm():
 
 def test_perturbed_arms_are_the_same_on_an_executor_and_from_the_cache(tmp_path, perturbed):
     asked = ["none", "drop-next-3", DropActions(9)]
-    cache = OracleCache(tmp_path, max_bytes=10**7)
+    cache = ArmCache(tmp_path, max_bytes=10**7)
     with ThreadPoolExecutor(2) as executor:
         spread = sweep("perturbation", asked, execution=Execution(cache, executor))
     again = sweep("perturbation", asked, execution=Execution(cache))

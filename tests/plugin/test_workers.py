@@ -416,8 +416,19 @@ def test_a_cluster_that_nobody_is_left_of_is_named(repository, cluster):
     conftest = repository.path / "conftest.py"
     soon = "\n\nfrom pytest_cpg.machine import cluster\n\ncluster._LONGEST_ABSENCE = 1.0\n"
     conftest.write_text(conftest.read_text(encoding="utf-8") + soon, encoding="utf-8")
-    write(repository, "if 'dask_worker' in Path('/proc/self/cmdline').read_text(): time.sleep(60)")
-    killing = threading.Timer(4.0, cluster.kill_workers)
+    begun = repository.path / "begun"
+    write(
+        repository,
+        f"if 'dask_worker' in Path('/proc/self/cmdline').read_text(): "
+        f"Path({str(begun)!r}).touch(); time.sleep(60)",
+    )
+
+    def kill():
+        while not begun.exists():
+            time.sleep(0.1)
+        cluster.kill_workers()
+
+    killing = threading.Thread(target=kill, daemon=True)
     killing.start()
     result = repository.runpytest_subprocess(f"--cpg-cluster={cluster}", timeout=60)
     killing.join()

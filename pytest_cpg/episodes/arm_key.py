@@ -1,0 +1,164 @@
+"""Arm key: all that decides the episodes of an arm, in 64 digits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import Planner, Task
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.machine.processors import kernels
+from pytest_cpg.planners import Chance
+from pytest_cpg.world_models import OracleDynamics
+from pytest_cpg.world_models.binding.conventions import describe
+from pytest_cpg.world_models.binding.fingerprint import fingerprint
+
+# What an episode runs through, and what it is kept by.
+_ROOMS = ("contracts", "episodes", "machine", "planners", "tasks", "world_models")
+_ENGINES = ("torch", "onnxruntime")
+
+
+class _UnkeyedError(Exception):
+    """Something whose definition is not known; the message says what, in one clause."""
+
+
+def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) -> str | None:
+    """Return 64 hexadecimal digits that tell apart arms whose episodes may differ.
+
+    What defines the package's own tasks and planners is their source and their fields. Those of
+    users have an attribute ``cache_key``: a text that is changed with whatever the component does,
+    and that a subclass or a wrapper has to bring anew. None where something has no key:
+    `why_not_kept` says what. The number of episodes is not in the key, and where they start is
+    not: stored arms know that.
+
+    Parameters are those of `ArmRun`; ``model`` is not yet bound. `Chance` asks none, and its key
+    does not depend on it. With ``by_content`` a model without a key is told from others by its
+    `fingerprint`.
+    """
+    try:
+        values = _components(design.task, design.planner, model, by_content=by_content)
+    except _UnkeyedError:
+        return None
+    perturbation = "none" if design.perturbation is None else design.perturbation.name
+    values.update(arm=name, seed=int(design.seed), starts=design.starts, metric=design.metric)
+    values.update(perturbation=perturbation)
+    return digest_of({**values, "environment": _environment()})
+
+
+def why_not_kept(design: Design, model: Any, *, by_content: bool = False) -> str | None:
+    """Say in one clause why such an arm has no key; None when it has one."""
+    try:
+        _components(design.task, design.planner, model, by_content=by_content)
+    except _UnkeyedError as error:
+        return str(error)
+    return None
+
+
+def digest_of(values: dict[str, Any]) -> str:
+    """Return 64 hexadecimal digits of JSON values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -> dict[str, Any]:
+    """Return what is known of the components, or raise _UnkeyedError."""
+    named = f"task {str(task.name)!r}"
+    least = getattr(task, "least_return", None)
+    goal = None if least is None else float(least)
+    values = {
+        "task": _definition(named, task),
+        "facts": [str(task.name), int(task.budget), float(task.control_period), goal],
+        "actions": _definition(f"the action space of {named}", task.actions),
+        "versions": {str(name): str(found) for name, found in task.versions.items()},
+        "planner": _definition(f"planner {str(planner.name)!r}", planner),
+        "horizon": int(planner.horizon),
+    }
+    if type(planner) is not Chance and not (type(model) is OracleDynamics and model.task is task):
+        # What it may compute with; one that is not loaded has no part in it.
+        engines = [str(getattr(sys.modules.get(name), "__version__", "")) for name in _ENGINES]
+        chosen = kernels().get("torch", "")
+        values["model"] = [_model_definition(model, by_content=by_content), *engines, chosen]
+    return values
+
+
+def _definition(what: str, value: Any) -> Any:
+    """Return JSON values that are others for whatever differs, or raise _UnkeyedError."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind in (list, tuple):
+        return [kind.__name__, *(_definition(what, item) for item in value)]
+    if (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biufcU":
+        return ["array", value.dtype.str, list(value.shape), value.tobytes().hex()]
+    key, known = _explicit_key(value), {}
+    if isinstance(value, type) or (key is None and not (_is_own(kind) and is_dataclass(value))):
+        raise _UnkeyedError(f"{what} has no cache_key")
+    for field in fields(value) if is_dataclass(value) else ():
+        # Settings are told apart even if the key forgets them; what cannot be, it stands for.
+        with suppress(*[_UnkeyedError] if key else []):
+            known[field.name] = _definition(what, getattr(value, field.name)) if field.init else 0
+    return [f"{kind.__module__}.{kind.__qualname__}", key, known]
+
+
+def _model_definition(model: Any, *, by_content: bool) -> Any:
+    what = f"model {describe(model)}"
+    try:
+        return _definition(what, model)
+    except _UnkeyedError:
+        if not by_content:
+            raise
+    try:
+        return ["content", fingerprint(model)]
+    except ValueError as error:
+        raise _UnkeyedError(f"{what} has no cache_key, and {error}") from None
+
+
+def _explicit_key(value: Any) -> str | None:
+    """Return the key that a component or its very class defines.
+
+    One that is inherited, or passed on by a wrapper, is about something else.
+    """
+    kind = type(value)
+    if not any("cache_key" in names for names in (vars(kind), getattr(value, "__dict__", {}))):
+        return None
+    key = value.cache_key
+    return key if isinstance(key, str) and key else None
+
+
+def _is_own(kind: type) -> bool:
+    """Say whether a class is one of this package's, whose source is in the key."""
+    module, name = kind.__module__, kind.__qualname__
+    return module.startswith("pytest_cpg.") and getattr(sys.modules.get(module), name, None) is kind
+
+
+@cache
+def _environment() -> dict[str, Any]:
+    """Return what else decides the bits of an episode: our source, libraries and the processor."""
+    return {
+        "pytest-cpg": version("pytest-cpg"),
+        "source": _source_digest(Path(__file__).parents[1]),
+        "numpy": np.__version__,
+        # Planners draw through its normal distribution.
+        "scipy": version("scipy"),
+        # Numpy's sines and sums are other code on other processors; the rest are the C library's.
+        "openblas": kernels().get("OpenBLAS", ""),
+        "simd": (np.show_config(mode="dicts") or {}).get("SIMD Extensions"),
+        "libc": "".join(platform.libc_ver()) or platform.version(),
+        "machine": [sys.platform, platform.machine()],
+        # Sums of floats round otherwise since 3.12.
+        "python": sys.version_info[:2],
+    }
+
+
+def _source_digest(package: Path) -> str:
+    paths = [path for room in _ROOMS for path in (package / room).rglob("*.py")]
+    return digest_of({str(path.relative_to(package)): path.read_bytes().hex() for path in paths})
