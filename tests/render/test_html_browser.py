@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from documents import gate, measured, session
 from fakes import first, result_of
+from other_kind import other_gate
 
 from pytest_cpg.render.html_page import html_page
 
@@ -181,7 +182,8 @@ def test_the_address_of_a_gate_opens_it(tmp_path):
 
 def test_every_cell_of_a_grid_names_its_own_episode(tmp_path):
     indices = np.arange(60) * 2 + 1
-    arms = {name: replace(getattr(BAD, name), indices=indices) for name in ("oracle", "learned")}
+    names = ("oracle", "learned", "chance")
+    arms = {name: replace(getattr(BAD, name), indices=indices) for name in names}
     told, console = read(
         html_page([session(gate("t", replace(BAD, **arms)))]),
         """
@@ -207,8 +209,10 @@ def test_every_cell_of_a_grid_names_its_own_episode(tmp_path):
 
 @pytest.mark.parametrize("width", [400, 1100])
 def test_nothing_is_wider_than_the_window(tmp_path, width):
-    told, _ = read(
-        html_page([DOCUMENT, DOCUMENT]),
+    mine, read_other = other_gate(0.32)
+    document = {**DOCUMENT, "gates": [*DOCUMENT["gates"], mine]}
+    told, console = read(
+        html_page([document, document], shown_of=read_other),
         """
         for (const one of find("details")) one.open = true;
         await pause();
@@ -219,6 +223,7 @@ def test_nothing_is_wider_than_the_window(tmp_path, width):
     )
     assert told[0] > width - 30
     assert told[1] <= told[0]
+    assert console == []
 
 
 # Of each: the text that it types, and its code.

@@ -13,24 +13,14 @@ from html.parser import HTMLParser
 import pytest
 from documents import gate, large, measured, session
 from fakes import first, result_of
+from other_kind import other_gate
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.gates.card import (
-    Bound,
-    Card,
-    Cause,
-    Effect,
-    Figure,
-    Row,
-    Ruling,
-    Severity,
-    Table,
-    Trend,
-)
+from pytest_cpg.gates.card import Card, Ruling, Severity, Table
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render.html_page import html_page
-from pytest_cpg.report.shown import Shown, shown_of
+from pytest_cpg.report.shown import Shown
 
 pytestmark = pytest.mark.usefixtures("compiled_page")
 
@@ -144,92 +134,6 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else():
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert rules[f"{tag}-src"] == f"'sha256-{digest}'"
-
-
-LINE = ((1, 0.1), (2, 0.3), (3, 0.2))
-
-
-def other_card(error, *, design="", unit="of error"):
-    """Return the card of a kind of gate that nobody has heard of."""
-    figures = (
-        Figure(
-            kind="curves",
-            title="Error by step",
-            reading="Lower is better.",
-            axes=("steps", "error, m"),
-            series={"model": LINE, "limit": ((1, 0.25), (3, 0.25))},
-        ),
-        Figure(
-            kind="cells",
-            title="Transitions",
-            reading="",
-            axes=("transition", ""),
-            series={"below the limit": (0, 2), "above it": (1,)},
-        ),
-        Figure(
-            kind="list",
-            title="Worst transitions",
-            reading="",
-            axes=("", ""),
-            series={"1": ("state 5", "error 0.9")},
-        ),
-    )
-    bound = Bound(estimate=error, low=error - 0.1, high=error + 0.1)
-    return Card(
-        headline=f"error {error:.2f}",
-        size="n=3",
-        cells={"error": f"{error:.2f}", "limit": "0.25"},
-        table=Table(
-            name="part",
-            columns=("error",),
-            rows=(Row(name="positions", cells=("0.11",)),),
-            below=(("sum", "0.32 of both"),),
-        ),
-        facts=(("transitions", "3 of 1000"),),
-        meaning=("The model is wrong by more than its limit.",),
-        cause=Cause(
-            name="FRICTION",
-            text="The floor is slippery.",
-            source="3 transitions",
-            measures=(("slip", "0.30 [0.20, 0.40]", "m"),),
-            figures=(
-                Figure(
-                    kind="scatter",
-                    title="Predicted over true",
-                    reading="",
-                    axes=("true", ""),
-                    series={"learned": LINE},
-                ),
-            ),
-        ),
-        effect=Effect(
-            estimate=error, low=bound.low, high=bound.high, level=0.9, unit=unit, is_share=False
-        ),
-        figures=figures,
-        trends=(Trend(name="Mean error", text=f"{error:.3f}", bound=bound),),
-        design=design,
-    )
-
-
-def other_gate(error, **more):
-    """Return a gate of that kind in a document, and what reads it."""
-
-    def read(one):
-        if "error" not in one["result"]:
-            return shown_of(one)
-        ruling = Ruling(label="INACCURATE", severity=Severity.BAD)
-        return Shown(ruling=ruling, card=other_card(one["result"]["error"], **more))
-
-    comparison = {
-        "name": "t.py::test_error",
-        "reason": "the error is above its limit",
-        "max_verdict": "ACCURATE",
-        "attempt": 1,
-        "drift": None,
-        "films": [],
-        "result": {"error": error},
-    }
-    return {**gate("t.py::test_error", outcome="failed"), "comparisons": [comparison]}, read
 
 
 def test_a_gate_of_a_kind_that_the_page_never_heard_of_is_shown_like_any_other():

@@ -1,0 +1,102 @@
+"""A gate of a kind that nobody has heard of, in a document: for tests of what shows any kind."""
+
+from documents import gate
+
+from pytest_cpg.gates.card import (
+    Bound,
+    Card,
+    Cause,
+    Effect,
+    Figure,
+    Row,
+    Ruling,
+    Severity,
+    Table,
+    Trend,
+)
+from pytest_cpg.report.shown import Shown, shown_of
+
+LINE = ((1, 0.1), (2, 0.3), (3, 0.2))
+
+
+def other_card(error, *, design="", unit="of error"):
+    """Return the card of a kind of gate that nobody has heard of."""
+    figures = (
+        Figure(
+            kind="curves",
+            title="Error by step",
+            reading="Lower is better.",
+            axes=("steps", "error, m"),
+            series={"model": LINE, "limit": ((1, 0.25), (3, 0.25))},
+        ),
+        Figure(
+            kind="cells",
+            title="Transitions",
+            reading="",
+            axes=("transition", ""),
+            series={"below the limit": (0, 2), "above it": (1,)},
+        ),
+        Figure(
+            kind="list",
+            title="Worst transitions",
+            reading="",
+            axes=("", ""),
+            series={"1": ("state 5", "error 0.9")},
+        ),
+    )
+    bound = Bound(estimate=error, low=error - 0.1, high=error + 0.1)
+    return Card(
+        headline=f"error {error:.2f}",
+        size="n=3",
+        cells={"error": f"{error:.2f}", "limit": "0.25"},
+        table=Table(
+            name="part",
+            columns=("error",),
+            rows=(Row(name="positions", cells=("0.11",)),),
+            below=(("sum", "0.32 of both"),),
+        ),
+        facts=(("transitions", "3 of 1000"),),
+        meaning=("The model is wrong by more than its limit.",),
+        cause=Cause(
+            name="FRICTION",
+            text="The floor is slippery.",
+            source="3 transitions",
+            measures=(("slip", "0.30 [0.20, 0.40]", "m"),),
+            figures=(
+                Figure(
+                    kind="scatter",
+                    title="Predicted over true",
+                    reading="",
+                    axes=("true", ""),
+                    series={"learned": LINE},
+                ),
+            ),
+        ),
+        effect=Effect(
+            estimate=error, low=bound.low, high=bound.high, level=0.9, unit=unit, is_share=False
+        ),
+        figures=figures,
+        trends=(Trend(name="Mean error", text=f"{error:.3f}", bound=bound),),
+        design=design,
+    )
+
+
+def other_gate(error, **more):
+    """Return a gate of that kind in a document, and what reads it."""
+
+    def read(one):
+        if "error" not in one["result"]:
+            return shown_of(one)
+        ruling = Ruling(label="INACCURATE", severity=Severity.BAD)
+        return Shown(ruling=ruling, card=other_card(one["result"]["error"], **more))
+
+    comparison = {
+        "name": "t.py::test_error",
+        "reason": "the error is above its limit",
+        "max_verdict": "ACCURATE",
+        "attempt": 1,
+        "drift": None,
+        "films": [],
+        "result": {"error": error},
+    }
+    return {**gate("t.py::test_error", outcome="failed"), "comparisons": [comparison]}, read
