@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.gates.planning_gap.forecast import forecast
+from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.plugin.selection import COSTS, remembered
-from pytest_cpg.render.plan import plan_lines
+from pytest_cpg.render.forecasts import forecast_table
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.compare import Baseline
@@ -23,10 +24,12 @@ def forecast_lines(
     """Return the lines of --cpg-plan; none where nothing is printed."""
     costs = remembered(config, COSTS)
     specs: dict[str, Any] = {name: gate.spec for name, gate in gates.items()}
-    forecasts = [
-        forecast(name, spec.design(runs.task(spec.task)), spec.criteria, costs, accepted)
+    forecasts = {
+        name: line_of(
+            forecast(name, spec.design(runs.task(spec.task)), spec.criteria, costs, accepted)
+        )
         for name, spec in specs.items()
-    ]
+    }
     if not config.pluginmanager.hasplugin("terminalreporter"):
         return []
-    return plan_lines(forecasts, width=config.get_terminal_writer().fullwidth)
+    return forecast_table(forecasts, width=config.get_terminal_writer().fullwidth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def padded(rows: Sequence[Sequence[str]], between: str, *, least: int = 0) -> list[str]:
@@ -22,6 +22,26 @@ def padded(rows: Sequence[Sequence[str]], between: str, *, least: int = 0) -> li
     """
     columns = [_padded(column, least) for column in zip(*rows, strict=True)]
     return [between.join(cells) for cells in zip(*columns, strict=True)] or [""] * len(rows)
+
+
+def aligned(
+    rows: Sequence[Mapping[str, str]], *, least: int
+) -> tuple[list[str], dict[tuple[str, ...], str]]:
+    """Return each row, column to cell, as a line, and a heading for each set of columns.
+
+    Examples
+    --------
+    >>> aligned([{"a": "1"}, {"b": "22"}, {"a": "333"}], least=1)
+    (['  1', '22', '333'], {('a',): '  a', ('b',): ' b'})
+    """
+    headings, lines = {}, [""] * len(rows)
+    for columns in dict.fromkeys(map(tuple, rows)):
+        places = [place for place, row in enumerate(rows) if tuple(row) == columns]
+        table = [columns, *(tuple(rows[place].values()) for place in places)]
+        headings[columns], *padded_rows = padded(table, " ", least=least)
+        for place, line in zip(places, padded_rows, strict=True):
+            lines[place] = line
+    return lines, headings
 
 
 def _padded(column: Sequence[str], least: int) -> list[str]:

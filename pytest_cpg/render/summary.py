@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pytest_cpg.gates.card import Card
 from pytest_cpg.gates.notation import fitted_names, for_log, one_line
-from pytest_cpg.render.columns import padded
+from pytest_cpg.render.columns import aligned
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import WORDS, comparison_outcome, gate_outcome
 
@@ -55,7 +55,9 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
 
     With ``verbosity`` below 0 only gates that did not simply pass are listed.
     """
-    rows, headings = _aligned([row for gate in ledger.entries for row in _rows(ledger, gate)])
+    rows = [row for gate in ledger.entries for row in _rows(ledger, gate)]
+    cells, headings = aligned([row.card.cells for row in rows], least=_NARROWEST_COLUMN)
+    rows = [row._replace(cells=line) for row, line in zip(rows, cells, strict=True)]
     numbers = max(map(len, headings.values()), default=0)
     verdicts = max([len(row.verdict) for row in rows], default=0)
     names = fitted_names(ledger.gates, width - _MARK_AND_BLANKS - numbers - verdicts)
@@ -145,18 +147,6 @@ def _rows(ledger: Ledger, gate: str) -> Iterator[_Row]:
             entry.outcome, reason=judgement.reason, reasons=reasons, severity=ruling.severity
         )
         yield _Row(gate, judgement, outcome, f"{card.mark}{card.verdict or ruling.label}", card)
-
-
-def _aligned(rows: Sequence[_Row]) -> tuple[list[_Row], dict[tuple[str, ...], str]]:
-    """Return the rows with their cells, and a heading for each set of columns."""
-    headings, cells = {}, [""] * len(rows)
-    for columns in dict.fromkeys(row.columns for row in rows):
-        places = [place for place, row in enumerate(rows) if row.columns == columns]
-        table = [columns, *(tuple(rows[place].card.cells.values()) for place in places)]
-        headings[columns], *lines = padded(table, " ", least=_NARROWEST_COLUMN)
-        for place, line in zip(places, lines, strict=True):
-            cells[place] = line
-    return [row._replace(cells=line) for row, line in zip(rows, cells, strict=True)], headings
 
 
 def _gate_lines(

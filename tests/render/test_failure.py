@@ -11,14 +11,15 @@ from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates.planning_gap.card import USUAL_LEVEL, USUAL_TOLERANCE, card_of
 from pytest_cpg.gates.planning_gap.compare import Label
 from pytest_cpg.gates.planning_gap.forecast import Forecast
+from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.render.failure import failure_text, headline, rerun_command
+from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.markdown import rows_of
 from pytest_cpg.render.page_view import page_view
-from pytest_cpg.render.plan import plan_lines
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
@@ -352,11 +353,11 @@ def test_a_plan_fits_the_terminal_whatever_the_names_are():
         )
         for n in (59.4, 6e5)
     ]
-    lines = plan_lines(forecasts, width=80)
+    lines = forecast_table({one.gate: line_of(one) for one in forecasts}, width=80)
     assert [line for line in lines if len(line) > 80] == []
     assert "59 s" in lines[1]
     assert "167 h" in lines[2]
-    assert plan_lines([], width=80) == ["no gate was collected"]
+    assert forecast_table({}, width=80) == ["no gate was collected"]
 
 
 def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():

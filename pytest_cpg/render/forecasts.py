@@ -1,0 +1,35 @@
+"""Forecasts: one line for every gate that could be run, and what it could find."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+from pytest_cpg.gates.kind import Forecast
+from pytest_cpg.gates.notation import fitted_names, for_log
+from pytest_cpg.render.columns import aligned
+
+_NARROWEST_COLUMN = 6
+# One before the name and one behind it.
+_BLANKS = 2
+
+
+def forecast_table(forecasts: Mapping[str, Forecast], *, width: int) -> list[str]:
+    """Return the table of all gates, by id, fit for a terminal of this width."""
+    if not forecasts:
+        return ["no gate was collected"]
+    rows = [one.cells for one in forecasts.values()]
+    cells, headings = aligned(rows, least=_NARROWEST_COLUMN)
+    numbers = max(map(len, headings.values()))
+    names = fitted_names(tuple(forecasts), width - _BLANKS - numbers)
+    space = max(len(name) for name in [*names.values(), "gate"])
+    lines, columns = [], None
+    for name, row, line in zip(names.values(), rows, cells, strict=True):
+        # A heading stands wherever what is below it changes.
+        if tuple(row) != columns:
+            columns = tuple(row)
+            lines.append(f" {'gate':{space}s} {headings[columns]}")
+        lines.append(f" {name:{space}s} {line}")
+    for note in dict.fromkeys(note for one in forecasts.values() for note in one.notes):
+        lines += textwrap.wrap(note, width - 1, initial_indent=" ", subsequent_indent=" ")
+    return list(map(for_log, lines))
