@@ -85,12 +85,12 @@ OPTIONS = (
     ),
     Option(
         "interval",
-        one_of("auto", "agresti-caffo", "bonett-price", "tango", "newcombe-paired"),
+        one_of("auto", "agresti-caffo", "bonett-price", "tango"),
         "string",
         "auto",
         "METHOD",
-        "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price, tango or "
-        "newcombe-paired (default auto: agresti-caffo, and tango with a margin or a correction)",
+        "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price or tango "
+        "(default auto: agresti-caffo, and tango with a margin or a correction)",
     ),
     Option(
         "stop",

@@ -5,7 +5,15 @@ Pure functions: no input, output, clock or model.
 
 from __future__ import annotations
 
+from pytest_cpg.stats.agresti_caffo import (
+    agresti_caffo_interval,
+    agresti_caffo_p_value,
+    episodes_to_prove_margin,
+    episodes_to_resolve,
+    smallest_decisive_episodes,
+)
 from pytest_cpg.stats.betting import (
+    anytime_episodes_to_resolve,
     anytime_interval,
     anytime_look_sizes,
     betting_characteristics,
@@ -13,29 +21,15 @@ from pytest_cpg.stats.betting import (
 )
 from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
 from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
-from pytest_cpg.stats.families import family_false_alarm_chance, holm, holm_adjusted
-from pytest_cpg.stats.intervals import (
-    Interval,
-    agresti_caffo_interval,
-    bonett_price_interval,
-    wilson_episodes_above,
-    wilson_interval,
-)
+from pytest_cpg.stats.families import holm, holm_adjusted
+from pytest_cpg.stats.intervals import Interval
 from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
-from pytest_cpg.stats.paired import PAIRED_INTERVALS, newcombe_paired_interval, tango_interval
+from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value, fewest_significant_losses
+from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.pairing import PairRates, pair_rates
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
 from pytest_cpg.stats.rankings import Ranking, bradley_terry_strengths, rank_models
-from pytest_cpg.stats.resolution import (
-    anytime_episodes_to_resolve,
-    episodes_to_prove_margin,
-    episodes_to_resolve,
-    paired_episodes_to_prove_margin,
-    paired_episodes_to_resolve,
-    smallest_decisive_episodes,
-    smallest_decisive_pairs,
-    smallest_detectable_gap,
-)
+from pytest_cpg.stats.resolution import smallest_detectable_gap
 from pytest_cpg.stats.returns import (
     fieller_return_interval,
     paired_mean_interval,
@@ -58,12 +52,6 @@ from pytest_cpg.stats.sequential import (
     repeated_interval,
     wang_tsiatis_boundary,
 )
-from pytest_cpg.stats.significance import (
-    PAIRED_P_VALUES,
-    agresti_caffo_p_value,
-    exact_mcnemar_p_value,
-    fewest_significant_losses,
-)
 from pytest_cpg.stats.verdicts import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
     Ruling,
@@ -73,11 +61,11 @@ from pytest_cpg.stats.verdicts import (
     rule_on_gap,
     rule_on_returns,
 )
+from pytest_cpg.stats.wilson import wilson_episodes_above, wilson_interval
 
 __all__ = [
     "FEWEST_EPISODES_TO_CALL_ALIKE",
-    "PAIRED_INTERVALS",
-    "PAIRED_P_VALUES",
+    "PAIRED_METHODS",
     "Boundary",
     "Characteristics",
     "Interval",
@@ -95,7 +83,6 @@ __all__ = [
     "aurc",
     "betting_characteristics",
     "betting_wealth",
-    "bonett_price_interval",
     "boundary_p_value",
     "bradley_terry_strengths",
     "cluster_interval",
@@ -106,7 +93,6 @@ __all__ = [
     "episodes_to_resolve",
     "exact_mcnemar_p_value",
     "exact_tango_p_value",
-    "family_false_alarm_chance",
     "fewest_significant_losses",
     "fieller_return_interval",
     "final_critical_value",
@@ -118,11 +104,8 @@ __all__ = [
     "look_sizes",
     "margin_interval",
     "margin_level",
-    "newcombe_paired_interval",
     "operating_characteristics",
     "pair_rates",
-    "paired_episodes_to_prove_margin",
-    "paired_episodes_to_resolve",
     "paired_mean_interval",
     "paired_mean_p_value",
     "paired_statistic",
@@ -133,10 +116,8 @@ __all__ = [
     "rule_on_gap",
     "rule_on_returns",
     "smallest_decisive_episodes",
-    "smallest_decisive_pairs",
     "smallest_detectable_gap",
     "spearman_interval",
-    "tango_interval",
     "wang_tsiatis_boundary",
     "wilson_episodes_above",
     "wilson_interval",

@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pytest_cpg.stats.counts import check_count, check_table
+from pytest_cpg.stats.counts import check_count, check_table, smallest_up_to
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paths import pair_chances, paired_paths
 from pytest_cpg.stats.sequential import Characteristics
@@ -41,7 +41,7 @@ def betting_wealth(*, wins: int, losses: int) -> float:
     >>> round(betting_wealth(wins=8, losses=0), 1)
     56.8
     """
-    w, n = check_count("wins", wins), 0
+    w = check_count("wins", wins)
     n = w + check_count("losses", losses)
     # The integral is a sum of binomial coefficients; whole numbers keep every digit.
     term = total = 1
@@ -145,6 +145,56 @@ def betting_characteristics(
         used += pairs * float((mass if pairs == max_episodes else mass[up | down]).sum())
         mass[up | down] = 0
     return Characteristics(above, below, used)
+
+
+def anytime_episodes_to_resolve(
+    *, oracle_only: int, learned_only: int, episodes: int, level: float = 0.95, limit: int = 10_000
+) -> int | None:
+    """Return about how many starts win a bet at these shares of outcomes, as `betting_wealth`.
+
+    As `agresti_caffo.episodes_to_resolve`: shares as observed, and the total. Wins and losses are
+    rounded to whole numbers, so that the next sizes may fall back by one start.
+
+    Parameters
+    ----------
+    oracle_only, learned_only, episodes : int
+        Starts that one arm alone solved, and all starts.
+    level : float
+        Coverage of the interval of the bet, in (0, 1).
+    limit : int
+        The most starts worth answering.
+
+    Returns
+    -------
+    int or None
+        None when each arm alone solved equally many, or when more than ``limit`` starts would be
+        needed.
+
+    Raises
+    ------
+    ValueError
+        When an argument is impossible.
+
+    Examples
+    --------
+    >>> anytime_episodes_to_resolve(oracle_only=6, learned_only=2, episodes=40)
+    184
+    """
+    size = check_count("episodes", episodes, least=1)
+    more, fewer = (
+        check_count(name, count)
+        for name, count in (("oracle_only", oracle_only), ("learned_only", learned_only))
+    )
+    if more + fewer > size:
+        raise ValueError(f"need at least {more + fewer} episodes, got {size}")
+    more, fewer = max(more, fewer), min(more, fewer)
+    critical_value(level)  # refuses an impossible level
+
+    def is_resolved(n: int) -> bool:
+        wins, losses = round(n * more / size), round(n * fewer / size)
+        return betting_wealth(wins=wins, losses=losses) >= 2 / (1 - level)
+
+    return smallest_up_to(is_resolved, limit) if more > fewer else None
 
 
 @cache

@@ -1,9 +1,11 @@
-"""Counts of episodes and real settings: what the statistics accept, and what they say otherwise."""
+"""Counts of episodes and real settings: what the statistics accept, and the fewest that do."""
 
 from __future__ import annotations
 
 import math
 import operator
+from bisect import bisect_left
+from collections.abc import Callable
 from numbers import Real
 from typing import SupportsIndex
 
@@ -77,3 +79,52 @@ def real_or_nan(value: object) -> float:
     NaN fails every comparison, so the caller's own range check refuses strings and bools as well.
     """
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+
+
+def check_fraction(what: str, value: object, *, such_as: float) -> float:
+    """Return a number between 0 and 1 as a float.
+
+    Parameters
+    ----------
+    what : str
+        With its article: ``"a level"``.
+    such_as : float
+        What the message proposes.
+
+    Raises
+    ------
+    ValueError
+        When it is no number, or not in (0, 1).
+    """
+    share = real_or_nan(value)
+    if not 0 < share < 1:
+        raise ValueError(f"need {what} between 0 and 1, such as {such_as}, got {value!r}")
+    return share
+
+
+def check_margin(margin: object) -> float:
+    """Return the largest gap that is no loss, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        When it is no such number.
+    """
+    return check_fraction("a margin", margin, such_as=0.1)
+
+
+def smallest(holds: Callable[[int], bool], *, most: int) -> int:
+    """Return the smallest number from 1 to ``most`` that ``holds``, as all above it must."""
+    return 1 + bisect_left(range(1, most), x=True, key=holds)
+
+
+def smallest_up_to(holds: Callable[[int], bool], limit: int) -> int | None:
+    """Return what `smallest` does, and None where ``limit`` does not hold.
+
+    Raises
+    ------
+    ValueError
+        When the limit is no count.
+    """
+    most = check_count("limit", limit, least=1)
+    return smallest(holds, most=most) if holds(most) else None

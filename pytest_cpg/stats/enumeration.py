@@ -71,3 +71,8 @@ def joint_chance(
     unpaired = 1 - rates.oracle + rates.oracle * x
     grid = np.fft.irfft2(paired**n * unpaired ** (m - n), (rows, columns))
     return grid[s % rows, t % columns]
+
+
+def total_chance(chances: NDArray[np.float64]) -> float:
+    """Return the sum of chances, which rounding keeps from leaving [0, 1]."""
+    return min(1.0, max(0.0, float(chances.sum())))

@@ -1,46 +1,11 @@
-"""Families of gates: how often one of several cries wolf, and Holm's correction."""
+"""Families of gates: Holm's correction of how often one of several cries wolf."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import SupportsIndex
 
-from pytest_cpg.stats.counts import check_count, real_or_nan
-
-
-def family_false_alarm_chance(gates: int, *, alpha: float) -> float:
-    """Return the chance that at least one of several gates cries wolf: ``1 - (1 - alpha)**gates``.
-
-    That is exact for gates that share nothing and each fail without a cause in a share ``alpha``
-    of runs. Gates that share an oracle arm or starts tend to fail together, so that one of them
-    fails in fewer runs (Slepian, Bell System Technical Journal 41:463-501, 1962, for normal
-    statistics). Whatever the dependence it is at most ``gates * alpha``, which is not returned: it
-    says 1 from 40 gates at 0.025 on, where the chance is 0.64. It is as approximate as the
-    intervals are: of ten Agresti-Caffo gates with 50 episodes it says 0.22, and 0.25 is possible
-    (docs/statistics.md).
-
-    Parameters
-    ----------
-    gates : int
-        Number of gates of the family, from 1.
-    alpha : float
-        Chance of a false alarm of one gate, in (0, 1): ``(1 - level) / 2``, as a gate fails only
-        by an interval above 0.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> round(family_false_alarm_chance(10, alpha=0.025), 3)
-    0.224
-    """
-    count = check_count("gates", gates, least=1)
-    # The plain formula loses the digits of a small alpha.
-    return -math.expm1(count * math.log1p(-_check_alpha(alpha)))
+from pytest_cpg.stats.counts import check_count, check_fraction, real_or_nan
 
 
 def holm(p_values: Mapping[str, float], *, alpha: float, family_size: int) -> tuple[str, ...]:
@@ -74,7 +39,7 @@ def holm(p_values: Mapping[str, float], *, alpha: float, family_size: int) -> tu
     >>> holm({"walker": 0.011, "hopper": 0.004, "reacher": 0.4}, alpha=0.025, family_size=3)
     ('hopper', 'walker')
     """
-    most = _check_alpha(alpha)
+    most = check_fraction("an alpha", alpha, such_as=0.025)
     adjusted = holm_adjusted(p_values, family_size=family_size)
     return tuple(name for name, p in adjusted.items() if p <= most)
 
@@ -104,13 +69,6 @@ def holm_adjusted(p_values: Mapping[str, float], *, family_size: int) -> dict[st
         reached = max(reached, min(1.0, (size - step) * float(p_values[name])))
         adjusted[name] = reached
     return adjusted
-
-
-def _check_alpha(alpha: float) -> float:
-    error = real_or_nan(alpha)
-    if not 0 < error < 1:
-        raise ValueError(f"need an alpha between 0 and 1, such as 0.025, got {alpha!r}")
-    return error
 
 
 def _check_family(p_values: Mapping[str, float], family_size: SupportsIndex) -> int:

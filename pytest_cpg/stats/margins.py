@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 from functools import cache
 
-from pytest_cpg.stats.counts import check_count, check_table, real_or_nan
-from pytest_cpg.stats.critical_regions import fewest_wins, tango_above
+from pytest_cpg.stats.counts import check_count, check_margin, check_table
 from pytest_cpg.stats.enumeration import farthest_count, multinomial_chance
 from pytest_cpg.stats.intervals import Interval, critical_value
-from pytest_cpg.stats.paired import tango_interval
+from pytest_cpg.stats.paired import fewest_wins
 from pytest_cpg.stats.paths import shares_of_disagreement
+from pytest_cpg.stats.tango import TANGO
 
 # Critical values are rounded up to hundredths, which errs on the safe side.
 _HUNDREDTHS = 100
@@ -53,8 +53,7 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
     from statistics import NormalDist
 
     n, z = check_count("episodes", episodes, least=1), critical_value(level)
-    if not 0 < real_or_nan(margin) < 1:
-        raise ValueError(f"need a margin between 0 and 1, such as 0.1, got {margin!r}")
+    check_margin(margin)
     alpha = (1 - float(level)) / 2 * (1 - _MISSED)
 
     def holds(critical: float) -> bool:
@@ -102,9 +101,13 @@ def margin_interval(
     '+0.00 [-0.075, +0.075]'
     """
     table = check_table(both, oracle_only, learned_only, neither)
-    names = ("both", "oracle_only", "learned_only", "neither")
-    wide = margin_level(sum(table), margin=margin, level=level)
-    interval = tango_interval(**dict(zip(names, table, strict=True)), level=wide)
+    interval = TANGO.interval(
+        both=both,
+        oracle_only=oracle_only,
+        learned_only=learned_only,
+        neither=neither,
+        level=margin_level(sum(table), margin=margin, level=level),
+    )
     return replace(interval, level=float(level), method="Tango, exact")
 
 
@@ -127,7 +130,7 @@ def exact_tango_p_value(*, both: int, oracle_only: int, learned_only: int, neith
     if wins <= losses:
         return 1.0
     # What was found counts itself, whatever rounds.
-    z = (wins - losses) / math.sqrt(wins + losses) * (1 - 1e-9)
+    z = TANGO.statistic(wins, losses, sum(table)) * (1 - 1e-9)
     return max(_worst_chance(sum(table), 0.0, z), 5e-324)
 
 
@@ -137,7 +140,7 @@ def _worst_chance(n: int, gap: float, z: float) -> float:
     from scipy.special import bdtrc
 
     shares = shares_of_disagreement(-gap, _SHARES)[1 if gap == 0 else 0 :, None]
-    least = fewest_wins(tango_above, 0, np.arange(n + 1), np.arange(n, -1, -1), gap=gap, z=z)
+    least = fewest_wins(TANGO.above, np.arange(n + 1), n, gap=gap, z=z)
     reach = farthest_count(n, 0.5)
     first = np.clip(np.floor(n * shares) - reach, 0, max(0, n - 2 * reach)).astype(int)
     disagreed = first + np.arange(min(n, 2 * reach) + 1)

@@ -1,152 +1,218 @@
-"""Score intervals on the planning gap of two arms that share their starts."""
+"""Paired methods: intervals on the gap of two arms that share their starts, and their tests.
+
+They see the starts that one arm alone solved: ``wins`` of the oracle and ``losses`` of it, of so
+many ``pairs``. How the other starts divide into solved by both and by neither changes nothing.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
 
-from pytest_cpg.stats.counts import check_table
-from pytest_cpg.stats.intervals import (
-    Interval,
-    bonett_price_interval,
-    critical_value,
-    wilson_interval,
-)
+from pytest_cpg.stats.counts import check_margin, check_table, smallest_up_to
+from pytest_cpg.stats.enumeration import likely_counts, multinomial_chance, total_chance
+from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from pytest_cpg.stats.pairing import PairRates
 
 
-def tango_interval(
-    *, both: int, oracle_only: int, learned_only: int, neither: int, level: float = 0.95
-) -> Interval:
-    """Bound the gap of two arms that share their starts by inverting the paired score test.
+class PairedBounds(Protocol):
+    """The bounds of a paired interval, from trusted counts."""
 
-    The gaps that the score test of Tango (Statistics in Medicine 17:891-908, 1998) does not
-    reject; at a gap of 0 it is McNemar's test without continuity correction. The estimate is never
-    outside, and a bound is -1 or 1 only where every start was solved by one arm alone. Without a
-    gap it lies above 0 in at most 2.7 % of runs of 10 to 200 episodes at level 0.95, but in up to
-    4.0 % where the arms disagree on more than half of the starts (exact enumeration).
+    def __call__(self, wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:
+        """Return the lower and the upper bound, in [-1, 1]."""
+        ...
 
-    Raises
-    ------
-    ValueError
-        When the counts or the level are impossible.
 
-    Examples
-    --------
-    >>> ci = tango_interval(both=35, oracle_only=12, learned_only=2, neither=1)
-    >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
-    '+0.20 [+0.061, +0.345]'
+class PairedRegion(Protocol):
+    """Where a paired interval lies above a gap, for many counts at once.
+
+    Counts broadcast, are trusted and need not be whole. The interval lies below a gap where it lies
+    above the negative gap with the arms swapped.
     """
-    a, b, c, d = check_table(both, oracle_only, learned_only, neither)
-    n = a + b + c + d
-    low, high = tango_bounds(b, c, n, z=critical_value(level))
-    return Interval(
-        estimate=(b - c) / n, low=low, high=high, level=float(level), method="Tango 1998"
-    )
+
+    def __call__(
+        self, wins: ArrayLike, losses: ArrayLike, pairs: ArrayLike, *, gap: float = 0.0, z: float
+    ) -> NDArray[np.bool_]:
+        """Return a bool for each count; ``gap`` is in (-1, 1)."""
+        ...
 
 
-def tango_bounds(wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:
-    """Return Tango's bounds in [-1, 1]; see `tango_interval`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedMethod:
+    """A paired interval, and all that follows from it.
 
-    Parameters
+    Attributes
     ----------
-    wins, losses : int
-        Starts that only the oracle, or only the learned arm solved, of ``pairs``. Trusted.
+    name : str
+        As printed in every report.
+    bounds : PairedBounds
+    statistic : callable
+        From wins, losses and pairs, the standard normal ``z`` of no gap.
+    above : PairedRegion
     """
-    # The upper bound is the lower one of the swapped arms, so that swapping mirrors exactly.
-    return _tango_low(wins, losses, pairs, z), -_tango_low(losses, wins, pairs, z)
+
+    name: str
+    bounds: PairedBounds
+    statistic: Callable[[int, int, int], float]
+    above: PairedRegion
+
+    def interval(
+        self,
+        *,
+        both: int,
+        oracle_only: int,
+        learned_only: int,
+        neither: int,
+        level: float = 0.95,
+    ) -> Interval:
+        """Bound the gap.
+
+        Raises
+        ------
+        ValueError
+            When the counts or the level are impossible.
+        """
+        table = check_table(both, oracle_only, learned_only, neither)
+        _, wins, losses, _ = table
+        low, high = self.bounds(wins, losses, sum(table), z=critical_value(level))
+        return Interval(
+            estimate=(wins - losses) / sum(table),
+            low=low,
+            high=high,
+            level=float(level),
+            method=self.name,
+        )
+
+    def p_value(self, *, both: int, oracle_only: int, learned_only: int, neither: int) -> float:
+        """Return the one-sided p-value that goes with the interval, in (0, 1].
+
+        The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0.
+
+        Raises
+        ------
+        ValueError
+            When the counts are impossible.
+        """
+        table = check_table(both, oracle_only, learned_only, neither)
+        return upper_tail(self.statistic(table[1], table[2], sum(table)))
+
+    def power(self, rates: PairRates, n: int, *, z: float) -> float:
+        """Return the chance of an interval above 0 with ``n`` pairs."""
+        from scipy.special import bdtrc
+
+        disagree = rates.oracle_only + rates.learned_only
+        disagreed = likely_counts(n, disagree)
+        least = fewest_wins(self.above, disagreed, n, z=z)
+        tail = bdtrc(least - 1, disagreed, rates.oracle_only / disagree if disagree else 0.5)
+        return total_chance(multinomial_chance(n, (disagreed, disagree)) * tail)
+
+    def smallest_decisive_pairs(self, *, level: float) -> int:
+        """Return the fewest pairs with which a gate can say MODEL BOTTLENECK and may.
+
+        A model that loses every start then has an interval above 0. Equal models that differ on
+        each of ``n`` starts favour the oracle on all of them in a share ``2**-n`` of runs: with
+        fewer starts than this that share is above ``(1 - level) / 2``, and an interval that calls
+        it a gap does not keep its level. Bonett and Price's does so with 4 starts at 0.95, in
+        6.25 % of runs.
+
+        Raises
+        ------
+        ValueError
+            When the level is impossible.
+        """
+        z = critical_value(level)
+        # Powers of two are exact, their logarithm of a level as typed is not.
+        return next(
+            n
+            for n in count(1)
+            if 2.0**-n <= (1 - level) / 2 * (1 + 1e-9) and self.above(n, 0, n, z=z)
+        )
+
+    def episodes_to_resolve(
+        self,
+        *,
+        both: int,
+        oracle_only: int,
+        learned_only: int,
+        neither: int,
+        level: float = 0.95,
+        limit: int = 100_000,
+    ) -> int | None:
+        """Return the fewest starts at which these shares of outcomes give an interval without 0.
+
+        As `agresti_caffo.episodes_to_resolve`: the interval is taken at exactly the observed
+        shares, it excludes 0 at every larger size too, and if the shares were true it would do so
+        in about half of the runs of this size. It is the total, not what is missing. None when each
+        arm alone solved equally many, or when more than ``limit`` starts would be needed.
+
+        Raises
+        ------
+        ValueError
+            When an argument is impossible.
+        """
+        table = check_table(both, oracle_only, learned_only, neither)
+        win, loss = table[1] / sum(table), table[2] / sum(table)
+        z = critical_value(level)
+
+        def is_resolved(n: int) -> bool:
+            wins, losses = n * win, n * loss
+            return bool(self.above(wins, losses, n, z=z) or self.above(losses, wins, n, z=z))
+
+        return smallest_up_to(is_resolved, limit)
+
+    def episodes_to_prove_margin(
+        self,
+        *,
+        both: int,
+        oracle_only: int,
+        learned_only: int,
+        neither: int,
+        margin: float,
+        level: float = 0.95,
+        limit: int = 100_000,
+    ) -> int | None:
+        """Return the starts from which on these shares of outcomes prove a gap below ``margin``.
+
+        As `episodes_to_resolve`, for a margin in (0, 1): None when the observed gap is not below
+        it, or when more than ``limit`` starts would be needed.
+
+        Raises
+        ------
+        ValueError
+            When an argument is impossible.
+        """
+        table = check_table(both, oracle_only, learned_only, neither)
+        win, loss = table[1] / sum(table), table[2] / sum(table)
+        allowed, z = check_margin(margin), critical_value(level)
+
+        def is_proven(n: int) -> bool:
+            return bool(self.above(n * loss, n * win, n, gap=-allowed, z=z))
+
+        return smallest_up_to(is_proven, limit)
 
 
-def newcombe_paired_interval(
-    *, both: int, oracle_only: int, learned_only: int, neither: int, level: float = 0.95
-) -> Interval:
-    """Bound the gap of two arms that share their starts by adding squared Wilson distances.
+def fewest_wins(
+    region: PairedRegion, disagreed: ArrayLike, pairs: int, *, gap: float = 0.0, z: float
+) -> NDArray[np.intp]:
+    """Return the fewest wins of the oracle arm with which a region lies above ``gap``.
 
-    Method 10 of Newcombe (Statistics in Medicine 17:2635-2650, 1998): the Wilson bounds of both
-    arms, joined by the correlation of their outcomes, which is corrected for continuity where it is
-    positive. The estimate is never outside. Unlike Tango's, it depends on how the starts on which
-    the arms agree divide into ``both`` and ``neither``. Without a gap and without negative
-    correlation it lies above 0 in at most 3.1 % of 10, 2.6 % of 20 and 2.7 % of 50, 100 or 150
-    episodes at level 0.95 (exact enumeration).
-
-    Raises
-    ------
-    ValueError
-        When the counts or the level are impossible.
-
-    Examples
-    --------
-    >>> ci = newcombe_paired_interval(both=35, oracle_only=12, learned_only=2, neither=1)
-    >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
-    '+0.20 [+0.056, +0.341]'
+    One more than ``disagreed`` where none do. Given the disagreements, a region holds all numbers
+    of wins from one on (tests/calibration/test_paired_calibration.py, tests/stats/test_margins.py).
     """
-    a, b, c, d = check_table(both, oracle_only, learned_only, neither)
-    n = a + b + c + d
-    gap = (b - c) / n
-    phi = _corrected_phi(a, b, c, d)
-    oracle = wilson_interval(a + b, n, level=level)
-    learned = wilson_interval(a + c, n, level=level)
-    below = _joined(oracle.estimate - oracle.low, learned.high - learned.estimate, phi)
-    above = _joined(learned.estimate - learned.low, oracle.high - oracle.estimate, phi)
-    return Interval(
-        estimate=gap,
-        # In theory the bounds stay in range; rounding may carry them past it.
-        low=max(-1.0, gap - below),
-        high=min(1.0, gap + above),
-        level=float(level),
-        method="Newcombe 1998",
-    )
+    import numpy as np
 
-
-def _tango_low(wins: int, losses: int, n: int, z: float) -> float:
-    if losses == n:
-        return -1.0
-    if losses == 0 and wins in (0, n):
-        # Without variance at the estimate a search would stop there. The score equation is then
-        # that of one Wilson bound: 0 of n losses, or n of n wins on the scale from -1 to 1.
-        return (wins - z**2) / (n + z**2)
-    estimate = (wins - losses) / n
-    # The rejected gaps reach from -1, where no variance is left, up to the bound. Bisection needs
-    # no import of scipy, and sixty halvings of at most 2 leave less than a rounding error.
-    rejected, kept = -1.0, estimate
-    for _ in range(60):
-        gap = (rejected + kept) / 2
-        if estimate - gap > z * math.sqrt(_score_variance(gap, wins, losses, n) / n):
-            rejected = gap
-        else:
-            kept = gap
-    return kept
-
-
-def _score_variance(gap: float, wins: int, losses: int, n: int) -> float:
-    # Variance of one paired difference, with the rarer outcome's chance q at its maximum
-    # likelihood given the gap, the positive root of 2 n q**2 + linear q - rest = 0 (Tango 1998).
-    if gap < 0:
-        # Mirrored, so that no term below is a small difference of large ones.
-        gap, wins, losses = -gap, losses, wins
-    linear = (2 * n - wins + losses) * gap - wins - losses
-    rest = losses * gap * (1 - gap)
-    root = math.sqrt(linear**2 + 8 * n * rest)
-    q = (root - linear) / (4 * n) if linear <= 0 else 2 * rest / (root + linear)
-    return 2 * q + gap * (1 - gap)
-
-
-def _corrected_phi(a: int, b: int, c: int, d: int) -> float:
-    margins = (a + b) * (c + d) * (a + c) * (b + d)
-    if margins == 0:
-        return 0.0
-    excess = a * d - b * c
-    corrected = max(excess - (a + b + c + d) / 2, 0.0) if excess > 0 else float(excess)
-    return corrected / math.sqrt(margins)
-
-
-def _joined(x: float, y: float, phi: float) -> float:
-    # x**2 - 2 phi x y + y**2, written so that rounding cannot take it below 0.
-    return math.sqrt((x - y) ** 2 + 2 * (1 - phi) * (x * y))
-
-
-# By the names that they have in markers and options.
-PAIRED_INTERVALS: dict[str, Callable[..., Interval]] = {
-    "bonett-price": bonett_price_interval,
-    "newcombe-paired": newcombe_paired_interval,
-    "tango": tango_interval,
-}
+    disagreed = np.asarray(disagreed)
+    least, most = np.zeros_like(disagreed), disagreed + 1
+    while (least < most).any():
+        wins = np.minimum((least + most) // 2, disagreed)
+        is_above = region(wins, disagreed - wins, pairs, gap=gap, z=z)
+        least, most = np.where(is_above, least, wins + 1), np.where(is_above, wins, most)
+    fewest: NDArray[np.intp] = most
+    return fewest

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
-from pytest_cpg.stats.counts import check_count, real_or_nan
-from pytest_cpg.stats.critical_regions import (
-    PAIRED_REGIONS,
-    SEES_ONLY_DISAGREEMENT,
-    PairedRegion,
-    agresti_caffo_above,
-    fewest_wins,
-)
-from pytest_cpg.stats.enumeration import joint_chance, likely_counts, multinomial_chance
+from pytest_cpg.stats.agresti_caffo import agresti_caffo_power
+from pytest_cpg.stats.counts import check_count, check_fraction, real_or_nan
 from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.pairing import PairRates, pair_rates
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-METHODS = ("agresti-caffo", *PAIRED_REGIONS)
+from pytest_cpg.stats.methods import paired_method
+from pytest_cpg.stats.pairing import pair_rates
 
 # Detectable gaps are rounded up to this part of 1.
 _GAP_STEPS = 1000
@@ -81,12 +67,8 @@ def gap_power(
     m = n if oracle_episodes is None else check_count("oracle_episodes", oracle_episodes, least=n)
     z = critical_value(level)
     if method == "agresti-caffo":
-        return _agresti_caffo_power(rates, n, m, z=z, share=share)
-    if method not in PAIRED_REGIONS:
-        raise ValueError(f"need a method among {', '.join(METHODS)}, got {method!r}")
-    if method in SEES_ONLY_DISAGREEMENT:
-        rates = replace(rates, both=0.0, neither=rates.both + rates.neither)
-    return _paired_power(PAIRED_REGIONS[method], rates, n, z=z)
+        return agresti_caffo_power(rates, n, m, z=z, share=share)
+    return paired_method(method).power(rates, n, z=z)
 
 
 def detectable_gap(
@@ -123,7 +105,7 @@ def detectable_gap(
     >>> detectable_gap(0.9, 150)
     0.118
     """
-    wanted = _check_power(power)
+    wanted = check_fraction("a power", power, such_as=0.8)
     oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
     return _detectable_gap(wanted, oracle, episodes, oracle_episodes, method, level, share)
 
@@ -173,7 +155,7 @@ def episodes_for_gap(
     what is wanted. The size returned has the power, the one before it has not, and the next
     ``20 + 4 sqrt(size)`` have it; power was never seen to fall back later than ``4 sqrt(size)``
     after it was first reached (docs/statistics.md). Sizes above 1000 take seconds where both
-    successes and pairing count: with Newcombe's interval, and with Agresti and Caffo's at a share.
+    successes and pairing count: with Agresti and Caffo's interval at a share.
 
     Parameters
     ----------
@@ -207,7 +189,7 @@ def episodes_for_gap(
     >>> episodes_for_gap(0.9, 0.1)
     199
     """
-    wanted = _check_power(power)
+    wanted = check_fraction("a power", power, such_as=0.8)
     if not 0 < real_or_nan(gap) <= 1:
         raise ValueError(f"need a gap above 0 and at most 1, such as 0.1, got {gap!r}")
     most = check_count("limit", limit, least=1)
@@ -239,36 +221,3 @@ def episodes_for_gap(
         if not is_found(n):
             size = n + 1
     return size if size <= most else None
-
-
-def _check_power(power: float) -> float:
-    if not 0 < real_or_nan(power) < 1:
-        raise ValueError(f"need a power between 0 and 1, such as 0.8, got {power!r}")
-    return float(power)
-
-
-def _agresti_caffo_power(rates: PairRates, n: int, m: int, *, z: float, share: float) -> float:
-    """Return the chance of the critical region for ``n`` learned and ``m`` oracle episodes."""
-    s, t = likely_counts(m, rates.oracle)[:, None], likely_counts(n, rates.learned)
-    if share == 0:
-        mass = multinomial_chance(m, (s, rates.oracle)) * multinomial_chance(n, (t, rates.learned))
-    else:
-        mass = joint_chance(rates, n, m, s, t)
-    return _sum(mass[agresti_caffo_above(s, m, t, n, z=z)])
-
-
-def _paired_power(region: PairedRegion, rates: PairRates, n: int, *, z: float) -> float:
-    """Return the chance of a paired critical region for ``n`` starts."""
-    import numpy as np
-    from scipy.special import bdtrc
-
-    disagree = rates.oracle_only + rates.learned_only
-    disagreed, both = likely_counts(n, disagree)[:, None], likely_counts(n, rates.both)
-    least = fewest_wins(region, both, disagreed, np.maximum(n - disagreed - both, 0), z=z)
-    tail = bdtrc(least - 1, disagreed, rates.oracle_only / disagree if disagree else 0.5)
-    return _sum(multinomial_chance(n, (disagreed, disagree), (both, rates.both)) * tail)
-
-
-def _sum(chances: NDArray[np.float64]) -> float:
-    """Return the sum of chances, which rounding keeps from leaving [0, 1]."""
-    return min(1.0, max(0.0, float(chances.sum())))

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pytest_cpg.stats.counts import check_count, check_table, real_or_nan
-from pytest_cpg.stats.critical_regions import bonett_price_above, tango_above
-from pytest_cpg.stats.intervals import Interval, bonett_price_bounds, critical_value
-from pytest_cpg.stats.paired import tango_bounds
+from pytest_cpg.stats.bonett_price import BONETT_PRICE
+from pytest_cpg.stats.counts import check_count, check_margin, check_table
+from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paths import (
     log_chances,
     pair_chances,
@@ -18,12 +17,15 @@ from pytest_cpg.stats.paths import (
     shares_of_disagreement,
     weighted_paths,
 )
+from pytest_cpg.stats.tango import TANGO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from pytest_cpg.stats.paired import PairedMethod
 
     IntArray: TypeAlias = NDArray[np.intp]
     BoolArray: TypeAlias = NDArray[np.bool_]
@@ -146,8 +148,8 @@ def wang_tsiatis_boundary(
     """
     sizes = look_sizes(max_episodes)
     z = critical_value(level)
-    if margin is not None and not 0 < real_or_nan(margin) < 1:
-        raise ValueError(f"need a margin between 0 and 1, such as 0.1, got {margin!r}")
+    if margin is not None:
+        check_margin(margin)
     known = None if margin is not None else _USUAL_CONSTANTS.get((max_episodes, float(level)))
     constant = known or _smallest_constant(sizes, z, (1 - float(level)) / 2, margin)
     return Boundary(
@@ -183,8 +185,8 @@ def repeated_interval(
     pairs = agreed + wins + losses + failed
     if pairs != boundary.looks[look]:
         raise ValueError(f"look {look} is at {boundary.looks[look]} pairs, got {pairs}")
-    bounds = bonett_price_bounds if boundary.margin is None else tango_bounds
-    low, high = bounds(wins, losses, pairs, z=boundary.critical_values[look])
+    method = _method(boundary.margin)
+    low, high = method.bounds(wins, losses, pairs, z=boundary.critical_values[look])
     return Interval(
         estimate=(wins - losses) / pairs,
         low=low,
@@ -204,10 +206,7 @@ def paired_statistic(*, wins: int, losses: int, pairs: int, margin: float | None
     >>> round(paired_statistic(wins=9, losses=0, pairs=10), 2)
     4.37
     """
-    if margin is not None:
-        return (wins - losses) / math.sqrt(max(wins + losses, 1))
-    difference = wins - losses
-    return difference / math.sqrt(wins + losses + 2 - difference**2 / (pairs + 2))
+    return _method(margin).statistic(wins, losses, pairs)
 
 
 def boundary_p_value(
@@ -281,6 +280,10 @@ def final_critical_value(critical: float, pairs: int, max_episodes: int) -> floa
     2.24
     """
     return critical * math.pow(pairs / max_episodes, _DELTA)
+
+
+def _method(margin: float | None) -> PairedMethod:
+    return BONETT_PRICE if margin is None else TANGO
 
 
 def _critical_values(sizes: tuple[int, ...], constant: float) -> tuple[float, ...]:
@@ -361,19 +364,12 @@ def _is_above(
     wins: IntArray, losses: IntArray, pairs: int, z: float, margin: float | None
 ) -> BoolArray:
     """Say where the interval of a look lies above 0, for counts [wins, losses]."""
-    import numpy as np
-
-    region = bonett_price_above if margin is None else tango_above
-    ties = pairs - wins - losses
-    return (ties >= 0) & region(np.maximum(ties, 0), wins, losses, 0, z=z)
+    return (wins + losses <= pairs) & _method(margin).above(wins, losses, pairs, z=z)
 
 
 def _proves_margin(
     wins: IntArray, losses: IntArray, pairs: int, z: float, margin: float
 ) -> BoolArray:
     """Say where the interval of a look lies below the margin, for counts [wins, losses]."""
-    import numpy as np
-
-    ties = pairs - wins - losses
     # Below the margin is above the negative margin with the arms swapped.
-    return (ties >= 0) & tango_above(np.maximum(ties, 0), losses, wins, 0, gap=-margin, z=z)
+    return (wins + losses <= pairs) & TANGO.above(losses, wins, pairs, gap=-margin, z=z)

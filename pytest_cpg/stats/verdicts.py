@@ -5,8 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from pytest_cpg.stats.counts import check_arm, real_or_nan
-from pytest_cpg.stats.intervals import Interval, agresti_caffo_interval, wilson_interval
+from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
+from pytest_cpg.stats.counts import check_arm, check_margin, real_or_nan
+from pytest_cpg.stats.intervals import Interval
+from pytest_cpg.stats.wilson import wilson_interval
 
 # Below this many episodes per arm no two rates may be called alike: the rule of the paper that
 # introduced the Counterfactual Planning Gap (v0.15, the five-branch verdict).
@@ -142,8 +144,7 @@ def rule_on_gap(
         raise ValueError(f"need a tolerance from 0 to 0.5, such as 0.05, got {tolerance!r}")
     if margin is None:
         return _sided(interval) or _near(interval, oracle, learned, edge)
-    if not 0 < real_or_nan(margin) < 1:
-        raise ValueError(f"need a margin between 0 and 1, such as 0.1, got {margin!r}")
+    check_margin(margin)
     bound = wilson_interval(*oracle, level=interval.level)
     sided = _sided(interval)
     if sided is not None and sided.verdict is Verdict.LEARNED_OUTPERFORMS_ORACLE:

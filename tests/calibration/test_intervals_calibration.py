@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.stats import agresti_caffo_interval, bonett_price_interval, episodes_to_resolve
+from pytest_cpg.stats import agresti_caffo_interval, episodes_to_resolve
+from pytest_cpg.stats.bonett_price import BONETT_PRICE
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +62,7 @@ def paired_alarms(n, discordance):
     alarm_given_discordant = np.zeros(n + 1)
     for discordant in range(n + 1):
         flags = [
-            bonett_price_interval(
+            BONETT_PRICE.interval(
                 both=n - discordant,
                 oracle_only=wins,
                 learned_only=discordant - wins,

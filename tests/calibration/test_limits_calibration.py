@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import Verdict, exact_mcnemar_p_value, wilson_interval
-from pytest_cpg.stats.critical_regions import PAIRED_REGIONS, agresti_caffo_above
-from pytest_cpg.stats.intervals import agresti_caffo_interval, critical_value
+from pytest_cpg.stats.agresti_caffo import agresti_caffo_above, agresti_caffo_interval
+from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.verdicts import rule_on_gap
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def paired_alarms(method, n, shares):
     disagreed, wins = np.indices((n + 1, n + 1))
     is_possible = wins <= disagreed
     losses = np.where(is_possible, disagreed - wins, 0)
-    above = is_possible & PAIRED_REGIONS[method](n - disagreed, wins, losses, 0, z=Z)
+    above = is_possible & PAIRED_METHODS[method].above(wins, losses, n, z=Z)
     half = np.stack([np.pad(binomial(d, [0.5])[0], (0, n - d)) for d in range(n + 1)])
     return binomial(n, shares) @ (half * above).sum(axis=1)
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import margin_level
-from pytest_cpg.stats.critical_regions import (
-    PAIRED_REGIONS,
-    agresti_caffo_above,
-)
+from pytest_cpg.stats.agresti_caffo import agresti_caffo_above
 from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.tango import TANGO
 
 pytestmark = pytest.mark.slow
 
@@ -64,8 +63,8 @@ def most_wins(method, n, margin, z):
     disagreed, wins = np.indices((n + 1, n + 1))
     is_possible = wins <= disagreed
     losses = np.where(is_possible, disagreed - wins, 0)
-    proven = is_possible & PAIRED_REGIONS[method](
-        n - disagreed, losses, np.where(is_possible, wins, 0), 0, gap=-margin, z=z
+    proven = is_possible & PAIRED_METHODS[method].above(
+        losses, np.where(is_possible, wins, 0), n, gap=-margin, z=z
     )
     # Given the disagreements, fewer wins prove it, too.
     assert (np.logical_and.accumulate(proven, axis=1) == proven).all()
@@ -77,7 +76,7 @@ def alarms(n, z):
     special = pytest.importorskip("scipy.special")
     disagreed, wins = np.indices((n + 1, n + 1))
     losses = np.maximum(disagreed - wins, 0)
-    above = (wins <= disagreed) & PAIRED_REGIONS["tango"](n - disagreed, wins, losses, 0, z=z)
+    above = (wins <= disagreed) & TANGO.above(wins, losses, n, z=z)
     least = disagreed[:, 0] + 1 - above.sum(axis=1)
     tail = special.bdtrc(least - 1, disagreed[:, 0], 0.5)
     return float((binomial(n, np.sin(np.linspace(0, np.pi / 2, 301)) ** 2) @ tail).max())
@@ -196,7 +195,7 @@ def proof(n, margin, split, z):
     special = pytest.importorskip("scipy.special")
     disagreed, wins = np.indices((n + 1, n + 1))
     losses = np.maximum(disagreed - wins, 0)
-    region = PAIRED_REGIONS["tango"](n - disagreed, losses, wins, 0, gap=-margin, z=z)
+    region = TANGO.above(losses, wins, n, gap=-margin, z=z)
     most = ((wins <= disagreed) & region).sum(axis=1) - 1
     below = np.where(most < 0, 0, special.bdtr(most, np.arange(n + 1), 0.5))
     return float(binomial(n, [split])[0] @ below)

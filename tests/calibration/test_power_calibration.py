@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.critical_regions import PAIRED_REGIONS, agresti_caffo_above
+from pytest_cpg.stats.agresti_caffo import agresti_caffo_above
 from pytest_cpg.stats.enumeration import joint_chance, likely_counts, multinomial_chance
 from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
 from pytest_cpg.stats.pairing import pair_rates
-from pytest_cpg.stats.power import METHODS, detectable_gap, episodes_for_gap, gap_power
-from pytest_cpg.stats.resolution import (
-    paired_episodes_to_prove_margin,
-    paired_episodes_to_resolve,
-)
+from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
 
 pytestmark = pytest.mark.slow
 
@@ -34,14 +31,9 @@ def alarms_of_stored_arm(rate, *, stored, share, quantile=0.975):
 
 def chance_above(method, shares, n, *, gap=0.0):
     """Return P(low > gap) of a paired interval when every start falls out by these shares."""
-    total = 0.0
     wins, losses = np.indices((n + 1, n + 1))
-    for both in likely_counts(n, shares[0]):
-        neither = np.maximum(n - both - wins - losses, 0)
-        chance = multinomial_chance(n, *zip((both, wins, losses), shares[:3], strict=True))
-        is_above = PAIRED_REGIONS[method](both, wins, losses, neither, gap=gap, z=Z)
-        total += chance[is_above & (both + wins + losses <= n)].sum()
-    return total
+    is_above = (wins + losses <= n) & method.above(wins, losses, n, gap=gap, z=Z)
+    return multinomial_chance(n, (wins, shares[1]), (losses, shares[2]))[is_above].sum()
 
 
 def test_pairing_gives_power_and_paired_intervals_take_it(statistics_page):
@@ -71,7 +63,7 @@ def test_pairing_gives_power_and_paired_intervals_take_it(statistics_page):
     assert min(paired) >= 0.83
     unpaired, *paired = powers[(0.5, 0.3), "half shared", 150]
     assert unpaired == pytest.approx(0.976, abs=6e-4)
-    assert paired == pytest.approx([0.992] * 3, abs=6e-4)
+    assert paired == pytest.approx([0.992] * 2, abs=6e-4)
     # Where the starts decide nothing, pairing them costs little.
     for (_, pairing, _), (unpaired, *paired) in powers.items():
         assert min(paired) > unpaired - 0.04 or pairing == "half shared"
@@ -238,8 +230,8 @@ def test_a_stored_oracle_arm_keeps_its_luck_and_a_larger_one_has_less(statistics
 def test_about_half_of_the_runs_of_the_promised_size_are_resolved(counts):
     table = dict(zip(NAMES, counts, strict=True))
     shares = np.array(counts) / sum(counts)
-    for method in PAIRED_REGIONS:
-        size = paired_episodes_to_resolve(**table, method=method)
+    for method in PAIRED_METHODS.values():
+        size = method.episodes_to_resolve(**table)
         assert 0.4 < chance_above(method, shares, size) < 0.65
 
 
@@ -247,6 +239,6 @@ def test_about_half_of_the_runs_of_the_promised_size_are_resolved(counts):
 def test_about_half_of_the_runs_of_the_promised_size_prove_the_margin(counts):
     table = dict(zip(NAMES, counts, strict=True))
     swapped = np.array(counts)[[0, 2, 1, 3]] / sum(counts)
-    for method in PAIRED_REGIONS:
-        size = paired_episodes_to_prove_margin(**table, margin=0.15, method=method)
+    for method in PAIRED_METHODS.values():
+        size = method.episodes_to_prove_margin(**table, margin=0.15)
         assert 0.4 < chance_above(method, swapped, size, gap=-0.15) < 0.65

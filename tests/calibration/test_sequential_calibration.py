@@ -18,8 +18,9 @@ from pytest_cpg.stats import (
     wang_tsiatis_boundary,
 )
 from pytest_cpg.stats.betting import _log_wealth
-from pytest_cpg.stats.critical_regions import bonett_price_above, tango_above
+from pytest_cpg.stats.bonett_price import BONETT_PRICE
 from pytest_cpg.stats.paths import paired_paths
+from pytest_cpg.stats.tango import TANGO
 
 pytestmark = pytest.mark.slow
 
@@ -103,16 +104,14 @@ def worst_error(sizes, ends, *, gap):
     return float(error.max())
 
 
-def ends_above(region, boundary):
+def ends_above(method, boundary):
     z = dict(zip(boundary.looks, boundary.critical_values, strict=True))
-    return lambda wins, losses, pairs: region(pairs - wins - losses, wins, losses, 0, z=z[pairs])
+    return lambda wins, losses, pairs: method.above(wins, losses, pairs, z=z[pairs])
 
 
-def ends_below(region, boundary, margin):
+def ends_below(method, boundary, margin):
     z = dict(zip(boundary.looks, boundary.critical_values, strict=True))
-    return lambda wins, losses, pairs: region(
-        pairs - wins - losses, losses, wins, 0, gap=-margin, z=z[pairs]
-    )
+    return lambda wins, losses, pairs: method.above(losses, wins, pairs, gap=-margin, z=z[pairs])
 
 
 @pytest.mark.parametrize(("most", "level"), [(50, 0.95), (150, 0.95), (150, 0.995)])
@@ -120,16 +119,14 @@ def test_errors_agree_with_those_of_all_orders_of_outcomes(most, level):
     # Between the shares that are tried one may be worse, by what the constants leave for it.
     missed = 1 + sequential._MISSED
     plain = wang_tsiatis_boundary(most, level=level)
-    error = worst_error(plain.looks, ends_above(bonett_price_above, plain), gap=0)
+    error = worst_error(plain.looks, ends_above(BONETT_PRICE, plain), gap=0)
     shipped = sequential._error_at_no_gap(plain.looks, plain.constant, None)
     assert shipped <= error * (1 + 1e-4)
     assert error <= shipped * missed
     assert error <= (1 - level) / 2
     for margin in (0.05, 0.2):
         with_margin = wang_tsiatis_boundary(most, level=level, margin=margin)
-        error = worst_error(
-            with_margin.looks, ends_below(tango_above, with_margin, margin), gap=margin
-        )
+        error = worst_error(with_margin.looks, ends_below(TANGO, with_margin, margin), gap=margin)
         shipped = sequential._error_at_margin(with_margin.looks, with_margin.constant, margin)
         assert shipped <= error * (1 + 1e-4)
         assert error <= shipped * missed
@@ -142,11 +139,9 @@ def test_a_margin_takes_another_interval_than_no_margin(statistics_page):
         plain = wang_tsiatis_boundary(most)
         for margin in (0.05, 0.1, 0.2):
             with_margin = wang_tsiatis_boundary(most, margin=margin)
-            wald = worst_error(
-                plain.looks, ends_below(bonett_price_above, plain, margin), gap=margin
-            )
+            wald = worst_error(plain.looks, ends_below(BONETT_PRICE, plain, margin), gap=margin)
             score = worst_error(
-                with_margin.looks, ends_below(tango_above, with_margin, margin), gap=margin
+                with_margin.looks, ends_below(TANGO, with_margin, margin), gap=margin
             )
             rows.append([most, f"{margin:g}", f"{100 * wald:.2f} %", f"{100 * score:.2f} %"])
             assert score <= ALPHA < wald

@@ -59,7 +59,6 @@ def chance_to_fail(result, drop, max_verdict):
     [
         (12, {}, USUAL),
         (12, {"interval": "bonett-price"}, USUAL),
-        (12, {"interval": "newcombe-paired"}, USUAL),
         (11, {"interval": "tango"}, USUAL),
         (12, {"interval": "tango", "margin": 0.3}, USUAL),
         (12, {"interval": "tango", "margin": 0.3}, STRICT),

@@ -5,6 +5,7 @@ import pytest
 from fakes import first, result_of
 
 from pytest_cpg import GateResult, Verdict
+from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.ruling import failure_reason
 from pytest_cpg.planners import GradientMPC
 
@@ -175,6 +176,18 @@ def test_a_result_of_the_first_schema_still_loads():
     )
     assert (old.stop, old.metric, old.looks, old.family_size) == ("fixed", "success", (), 1)
     assert (old.processor, old.kernels) == ("", {})
+
+
+@pytest.mark.parametrize(("learned", "more"), [(3, {}), (16, {}), (16, {"margin": 0.1})])
+def test_a_result_that_newcombes_interval_judged_still_loads_and_is_shown(learned, more):
+    result = result_of(first(18, 20), first(learned, 20), interval="bonett-price", **more)
+    values = json.loads(result.to_json()) | {"method": "newcombe-paired"}
+    values["interval"]["method"] = "Newcombe 1998"
+    old = GateResult.from_json(json.dumps(values))
+    assert (old.verdict, old.interval.low) == (result.verdict, result.interval.low)
+    shown = card_of(old, Verdict.INCONCLUSIVE)
+    assert "Newcombe" in str(shown.table) + str(shown.facts)
+    assert shown.rerun["interval"] == "bonett-price"
 
 
 def test_json_never_holds_a_number_that_is_none():

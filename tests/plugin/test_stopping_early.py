@@ -117,12 +117,12 @@ def test_a_gate_can_be_judged_by_returns(repository):
 
 def test_the_interval_that_judges_is_named_and_repeated_by_the_command(repository):
     gates(repository, bad=("mirrored", ""))
-    result = repository.runpytest("--cpg-interval=newcombe-paired")
+    result = repository.runpytest("--cpg-interval=bonett-price")
     result.stdout.fnmatch_lines(
         [
-            "  gap       +1.00  (Newcombe 95%: * .. *;",
+            "  gap       +1.00  (Bonett-Price 95%: * .. *;",
             "                  Agresti-Caffo * .. *)",
-            "      pytest *--cpg-interval=newcombe-paired",
+            "      pytest *--cpg-interval=bonett-price",
         ]
     )
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.families import family_false_alarm_chance, holm, holm_adjusted
+from pytest_cpg.stats.families import holm, holm_adjusted
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -115,24 +115,10 @@ def test_a_family_of_which_nothing_was_observed_rejects_nothing():
     assert holm({}, alpha=0.025, family_size=3) == ()
 
 
-@unhurried
-@given(gates=st.integers(1, 200), alpha=alphas)
-def test_the_chance_of_a_false_alarm_is_that_of_independent_gates(gates, alpha):
-    chance = family_false_alarm_chance(gates, alpha=alpha)
-    assert chance == pytest.approx(1 - (1 - alpha) ** gates, abs=1e-12)
-    assert alpha * (1 - 1e-12) <= chance <= min(1, gates * alpha * (1 + 1e-12))
-
-
-def test_a_tiny_alpha_keeps_its_digits():
-    assert family_false_alarm_chance(3, alpha=1e-20) == pytest.approx(3e-20, rel=1e-12)
-
-
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 2.5, math.nan, "0.025", True, None])
 def test_an_impossible_alpha_is_refused_with_its_value(alpha):
     with pytest.raises(ValueError, match=rf"need an alpha between 0 and 1.*, got {alpha!r}$"):
         holm({"gate": 0.1}, alpha=alpha, family_size=2)
-    with pytest.raises(ValueError, match=rf"need an alpha between 0 and 1.*, got {alpha!r}$"):
-        family_false_alarm_chance(3, alpha=alpha)
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1, math.nan, "0.1", True, None])
@@ -143,8 +129,6 @@ def test_an_impossible_p_value_names_its_gate(p):
 
 @pytest.mark.parametrize("gates", [0, -1, 2.0, True, None])
 def test_an_impossible_number_of_gates_is_refused_with_its_value(gates):
-    with pytest.raises(ValueError, match=rf"need gates to be a whole number .*, got {gates!r}$"):
-        family_false_alarm_chance(gates, alpha=0.025)
     with pytest.raises(ValueError, match=rf"need family_size to be .*, got {gates!r}$"):
         holm({}, alpha=0.025, family_size=gates)
 

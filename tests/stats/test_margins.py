@@ -3,9 +3,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats import exact_tango_p_value, margin_interval, margin_level, tango_interval
-from pytest_cpg.stats.critical_regions import fewest_wins, tango_above
+from pytest_cpg.stats import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.paired import fewest_wins
+from pytest_cpg.stats.tango import TANGO
 
 scipy_stats = pytest.importorskip("scipy.stats")
 MARGINS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
@@ -42,7 +43,7 @@ def worst_errors(n, margin, interval):
 
 @pytest.mark.parametrize(("n", "margin"), [(10, 0.3), (15, 0.1), (15, 0.3), (22, 0.15), (25, 0.25)])
 def test_a_margin_is_held_where_the_score_test_alone_proves_too_much(n, margin):
-    plain, _ = worst_errors(n, margin, tango_interval)
+    plain, _ = worst_errors(n, margin, TANGO.interval)
     held, above = worst_errors(n, margin, lambda **pairs: margin_interval(**pairs, margin=margin))
     assert plain > 0.026
     assert max(held, above) <= 0.025
@@ -60,7 +61,7 @@ def test_both_errors_stay_below_half_of_what_the_level_leaves(n, margin, level):
 
 def test_the_interval_is_no_narrower_than_tango_and_keeps_what_it_says_of_itself():
     pairs = {"both": 30, "oracle_only": 5, "learned_only": 1, "neither": 14}
-    plain, held = tango_interval(**pairs), margin_interval(**pairs, margin=0.2)
+    plain, held = TANGO.interval(**pairs), margin_interval(**pairs, margin=0.2)
     assert held.low < plain.low < plain.estimate == held.estimate < plain.high < held.high
     assert (held.level, held.method) == (0.95, "Tango, exact")
     assert margin_level(16, margin=0.2) == pytest.approx(
@@ -71,7 +72,7 @@ def test_the_interval_is_no_narrower_than_tango_and_keeps_what_it_says_of_itself
 def test_where_the_score_test_holds_its_level_nothing_is_widened():
     pairs = {"both": 2, "oracle_only": 0, "learned_only": 0, "neither": 0}
     assert margin_level(2, margin=0.2) == 0.95
-    plain, held = tango_interval(**pairs), margin_interval(**pairs, margin=0.2)
+    plain, held = TANGO.interval(**pairs), margin_interval(**pairs, margin=0.2)
     assert (held.low, held.high) == (plain.low, plain.high)
 
 
@@ -80,9 +81,9 @@ def test_a_region_holds_all_numbers_of_wins_from_one_on(gap):
     n = 30
     for disagreed in range(n + 1):
         wins = np.arange(disagreed + 1)
-        above = tango_above(n - disagreed, wins, disagreed - wins, 0, gap=gap, z=1.96)
+        above = TANGO.above(wins, disagreed - wins, n, gap=gap, z=1.96)
         assert (above[1:] >= above[:-1]).all()
-        least = fewest_wins(tango_above, n - disagreed, disagreed, 0, gap=gap, z=1.96)
+        least = fewest_wins(TANGO.above, disagreed, n, gap=gap, z=1.96)
         assert least == disagreed + 1 - above.sum()
 
 

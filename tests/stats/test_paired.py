@@ -6,17 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats import Interval, agresti_caffo_interval
-from pytest_cpg.stats.paired import newcombe_paired_interval, tango_interval
+from pytest_cpg.stats import agresti_caffo_interval
+from pytest_cpg.stats.agresti_caffo import episodes_to_resolve
+from pytest_cpg.stats.bonett_price import BONETT_PRICE
+from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.methods import PAIRED_METHODS
 
 NAMES = ("both", "oracle_only", "learned_only", "neither")
-METHODS = [tango_interval, newcombe_paired_interval]
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
 five_hundred = settings(deadline=None, max_examples=500)
 levels = st.floats(0.5, 0.999)
-every_method = pytest.mark.parametrize("method", METHODS)
+gaps = st.one_of(st.just(0.0), st.floats(-0.99, 0.99))
+margins = st.sampled_from([0.01, 0.05, 0.1, 0.2, 0.5])
+every_method = pytest.mark.parametrize("method", PAIRED_METHODS.values(), ids=PAIRED_METHODS)
 
 
 @st.composite
@@ -25,185 +29,60 @@ def paired_tables(draw, most=80):
     return table if any(table.values()) else table | {draw(st.sampled_from(NAMES)): 1}
 
 
-def bounds(interval: Interval) -> tuple[float, float]:
-    return interval.low, interval.high
+def swapped(table):
+    return table | {"oracle_only": table["learned_only"], "learned_only": table["oracle_only"]}
 
 
-def published(method, counts, level=0.95):
-    return bounds(method(**dict(zip(NAMES, counts, strict=True)), level=level))
+def is_tie(p, level):
+    """Whether rounding decides which of p and alpha is the smaller one."""
+    return p == pytest.approx((1 - level) / 2, rel=1e-9)
 
 
-def halved(negative, positive, sign):
-    """Return where ``sign`` passes from negative to positive, without a look at either end."""
-    for _ in range(80):
-        middle = (negative + positive) / 2
-        if sign(middle) < 0:
-            negative = middle
-        else:
-            positive = middle
-    return (negative + positive) / 2
+def multiples(table):
+    """Yield the numbers of starts and the tables at which all shares are whole counts."""
+    total = sum(table.values())
+    for factor in (1, 2, 3, 5, 8, 13, 21, 34, 55):
+        yield factor * total, {name: factor * count for name, count in table.items()}
 
 
-def score_statistic(gap, wins, losses, agreed):
-    """Return Rao's score statistic of a gap as Pearson's chi-square at the likeliest chances.
-
-    The likeliest chance of a loss is searched for on the slope of the log likelihood.
-    """
-
-    def pull(count, chance):
-        # A chance of an outcome that was seen may round to 0, where it would be least likely.
-        return 0.0 if count == 0 else count / chance if chance > 0 else math.inf
-
-    def slope(loss):
-        return pull(wins, loss + gap) + pull(losses, loss) - 2 * pull(agreed, 1 - gap - 2 * loss)
-
-    n = wins + losses + agreed
-    loss = halved(max(0.0, -gap), (1 - gap) / 2, lambda chance: -slope(chance))
-    expected = (n * (loss + gap), n * loss, n * (1 - gap - 2 * loss))
-    observed = (wins, losses, agreed)
-    return sum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True) if o or e > 1e-12)
-
-
-def inverted_score_test(both, oracle_only, learned_only, neither, level):
-    counts = oracle_only, learned_only, both + neither
-    chi_square = NormalDist().inv_cdf((1 + level) / 2) ** 2
-    gap = (oracle_only - learned_only) / sum(counts)
-    low = halved(gap, -1.0, lambda value: score_statistic(value, *counts) - chi_square)
-    high = halved(gap, 1.0, lambda value: score_statistic(value, *counts) - chi_square)
-    return low, high
-
-
-def method_ten(both, oracle_only, learned_only, neither, level):
-    """Return Newcombe's bounds from a matrix of counts and Wilson's bounds as scipy has them."""
-    stats = pytest.importorskip("scipy.stats")
-    counts = np.array([[both, oracle_only], [learned_only, neither]], dtype=float)
-    n = counts.sum()
-    successes = np.array([counts[0].sum(), counts[:, 0].sum()])
-    wilson = [
-        stats.binomtest(int(s), int(n)).proportion_ci(level, method="wilson") for s in successes
-    ]
-    lower, upper = np.array([(ci.low, ci.high) for ci in wilson]).T
-    rates = successes / n
-    deviations = math.sqrt(n**2 * np.prod(rates * (1 - rates)))
-    covariance = counts[0, 0] - successes.prod() / n
-    if covariance > 0:
-        covariance = max(covariance - 0.5, 0)
-    phi = 0 if deviations == 0 else covariance / deviations
-    down, up = rates - lower, upper - rates
-    gap = rates[0] - rates[1]
-    return (
-        gap - math.sqrt(down[0] ** 2 + up[1] ** 2 - 2 * phi * down[0] * up[1]),
-        gap + math.sqrt(up[0] ** 2 + down[1] ** 2 - 2 * phi * up[0] * down[1]),
-    )
-
-
-@given(table=paired_tables(), level=levels)
-@settings(deadline=None, max_examples=150)
-def test_tango_inverts_the_score_test(table, level):
-    ci = tango_interval(**table, level=level)
-    reference = inverted_score_test(**table, level=level)
-    assert bounds(ci) == pytest.approx(reference, abs=1e-10, rel=0)
-
-
-def test_tango_inverts_the_score_test_in_every_table_of_few_starts():
-    for n in (1, 2, 3, 7):
-        for wins in range(n + 1):
-            for losses in range(n + 1 - wins):
-                table = dict(zip(NAMES, (n - wins - losses, wins, losses, 0), strict=True))
-                reference = inverted_score_test(**table, level=0.95)
-                assert bounds(tango_interval(**table)) == pytest.approx(reference, abs=1e-10, rel=0)
-
-
-@given(table=paired_tables(most=20))
-@settings(deadline=None, max_examples=50)
-def test_the_score_test_keeps_exactly_the_gaps_inside_tango(table):
-    ci = tango_interval(**table)
-    agreed = table["both"] + table["neither"]
-    chi_square = NormalDist().inv_cdf(0.975) ** 2
-    for gap in np.linspace(-0.99, 0.99, 67):
-        if min(abs(gap - ci.low), abs(gap - ci.high)) > 1e-9:
-            score = score_statistic(gap, table["oracle_only"], table["learned_only"], agreed)
-            assert (score <= chi_square) == (ci.low < gap < ci.high)
-
-
-@five_hundred
-@given(table=paired_tables(), level=levels)
-def test_newcombe_agrees_with_method_ten_built_on_scipy(table, level):
-    ci = newcombe_paired_interval(**table, level=level)
-    assert bounds(ci) == pytest.approx(method_ten(**table, level=level), abs=1e-10, rel=0)
-
-
-@pytest.mark.parametrize(
-    ("counts", "level", "low", "high", "digits"),
-    [
-        # Fagerland, Lydersen and Laake (Stat. Med. 33:2850-2875, 2014), table V.
-        ((1, 1, 7, 12), 0.95, -0.517, -0.026, 3),
-        # Tango (Stat. Med. 17:891-908, 1998), the crossover trial and the contact lenses.
-        ((4, 9, 3, 16), 0.95, -0.027, 0.390, 3),
-        ((43, 0, 1, 0), 0.90, -0.096, 0.037, 3),
-        # Agresti and Min (Stat. Med. 24:729-740, 2005).
-        ((53, 16, 8, 9), 0.95, -0.020, 0.207, 3),
-        # Tang, Ling, Ling and Tian (Stat. Med. 29:46-62, 2010).
-        ((8, 3, 1, 2), 0.95, -0.1670, 0.4327, 4),
-    ],
-)
-def test_tango_reproduces_published_examples(counts, level, low, high, digits):
-    rounding = 0.5001 * 10**-digits
-    assert published(tango_interval, counts, level) == pytest.approx((low, high), abs=rounding)
-
-
-@pytest.mark.parametrize(
-    ("counts", "low", "high", "digits"),
-    [
-        # Newcombe (Stat. Med. 17:2635-2650, 1998), method 10; method 8 has 0.0618 and 0.3242.
-        ((20, 12, 2, 16), 0.0562, 0.3292, 4),
-        # Fagerland, Lydersen and Laake (Stat. Med. 33:2850-2875, 2014), table V.
-        ((1, 1, 7, 12), -0.507, -0.026, 3),
-        # Cavo et al. 2012 in the R package contingencytables of Fagerland, Lydersen and Laake.
-        ((59, 6, 16, 80), -0.1186, -0.0046, 4),
-        # Tang, Ling, Ling and Tian (Stat. Med. 29:46-62, 2010).
-        ((8, 3, 1, 2), -0.1574, 0.4136, 4),
-    ],
-)
-def test_newcombe_reproduces_published_examples(counts, low, high, digits):
-    rounding = 0.5001 * 10**-digits
-    assert published(newcombe_paired_interval, counts) == pytest.approx((low, high), abs=rounding)
+def counts_of(n):
+    """Return every number of wins and losses among ``n`` starts, as two arrays."""
+    wins, losses = np.indices((n + 1, n + 1)).reshape(2, -1)
+    return wins[wins + losses <= n], losses[wins + losses <= n]
 
 
 @every_method
 @unhurried
 @given(table=paired_tables(), level=levels)
 def test_swapping_the_arms_mirrors_the_gap(method, table, level):
-    ci = method(**table, level=level)
-    table["oracle_only"], table["learned_only"] = table["learned_only"], table["oracle_only"]
-    swapped = method(**table, level=level)
-    assert (swapped.estimate, swapped.low, swapped.high) == (-ci.estimate, -ci.high, -ci.low)
+    ci = method.interval(**table, level=level)
+    mirrored = method.interval(**swapped(table), level=level)
+    assert (mirrored.estimate, mirrored.low, mirrored.high) == (-ci.estimate, -ci.high, -ci.low)
 
 
 @every_method
 @unhurried
 @given(table=paired_tables(), level=levels)
-def test_counting_failures_instead_of_successes_mirrors_the_gap(method, table, level):
-    ci = method(**table, level=level)
-    failures = dict(zip(NAMES, reversed([table[name] for name in NAMES]), strict=True))
-    mirrored = method(**failures, level=level)
-    assert bounds(mirrored) == pytest.approx((-ci.high, -ci.low), abs=1e-12)
+def test_it_does_not_matter_how_agreement_divides_into_both_and_neither(method, table, level):
+    moved = table | {"both": table["both"] + table["neither"], "neither": 0}
+    assert method.interval(**moved, level=level) == method.interval(**table, level=level)
+    assert method.p_value(**moved) == method.p_value(**table)
 
 
 @every_method
 @unhurried
-@given(table=paired_tables(most=6), level=st.floats(1e-4, 1 - 1e-12))
-def test_the_gap_lies_between_its_bounds_and_both_between_minus_one_and_one(method, table, level):
-    ci = method(**table, level=level)
-    assert -1 <= ci.low <= ci.estimate <= ci.high <= 1
-    assert ci.low < ci.high
+@given(table=paired_tables(most=6), level=levels)
+def test_gap_and_bounds_stay_within_minus_one_and_one(method, table, level):
+    ci = method.interval(**table, level=level)
+    assert -1 <= ci.estimate <= 1
+    assert -1 <= ci.low < ci.high <= 1
 
 
 @every_method
 @unhurried
 @given(table=paired_tables(), level=st.floats(0.5, 0.95))
 def test_a_higher_level_never_narrows_an_interval(method, table, level):
-    ci, wider = method(**table, level=level), method(**table, level=level + 0.04)
+    ci, wider = method.interval(**table, level=level), method.interval(**table, level=level + 0.04)
     assert wider.low <= ci.low
     assert wider.high >= ci.high
 
@@ -212,8 +91,8 @@ def test_a_higher_level_never_narrows_an_interval(method, table, level):
 @unhurried
 @given(table=paired_tables(most=40), level=levels)
 def test_the_same_shares_of_more_starts_narrow_an_interval(method, table, level):
-    ci = method(**table, level=level)
-    doubled = method(**{name: 2 * count for name, count in table.items()}, level=level)
+    ci = method.interval(**table, level=level)
+    doubled = method.interval(**{name: 2 * count for name, count in table.items()}, level=level)
     assert doubled.estimate == ci.estimate
     assert doubled.high - doubled.low < ci.high - ci.low
 
@@ -224,52 +103,15 @@ def test_the_same_shares_of_more_starts_narrow_an_interval(method, table, level)
 def test_the_estimate_is_that_of_the_independent_interval(method, table):
     n = sum(table.values())
     oracle, learned = table["both"] + table["oracle_only"], table["both"] + table["learned_only"]
-    assert method(**table).estimate == agresti_caffo_interval(oracle, n, learned, n).estimate
-
-
-@unhurried
-@given(table=paired_tables())
-def test_tango_does_not_care_how_agreement_divides_into_both_and_neither(table):
-    agreed = table["both"] + table["neither"]
-    moved = tango_interval(**table | {"both": agreed, "neither": 0})
-    assert moved == tango_interval(**table)
-
-
-@unhurried
-@given(table=paired_tables(), level=levels)
-def test_tango_excludes_no_gap_exactly_where_mcnemar_rejects_it(table, level):
-    wins, losses = table["oracle_only"], table["learned_only"]
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    mcnemar = (wins - losses) / math.sqrt(wins + losses) if wins + losses else 0.0
-    ci = tango_interval(**table, level=level)
-    if abs(abs(mcnemar) - z) > 1e-9:
-        assert (ci.low > 0, ci.high < 0) == (mcnemar > z, mcnemar < -z)
-
-
-@every_method
-@pytest.mark.parametrize("n", [1, 2, 50])
-def test_an_arm_that_alone_solves_every_start_ends_exactly_at_one(method, n):
-    table = dict.fromkeys(NAMES, 0)
-    oracle = method(**table | {"oracle_only": n})
-    learned = method(**table | {"learned_only": n})
-    assert (oracle.estimate, oracle.high) == (1, 1)
-    assert (learned.estimate, learned.low) == (-1, -1)
-
-
-@every_method
-@pytest.mark.parametrize("name", ["both", "neither"])
-@pytest.mark.parametrize("n", [1, 2, 50])
-def test_arms_that_always_agree_have_no_gap_and_wilson_bounds(method, name, n):
-    z = NormalDist().inv_cdf(0.975)
-    ci = method(**dict.fromkeys(NAMES, 0) | {name: n})
-    assert ci.estimate == 0
-    assert bounds(ci) == pytest.approx((-(z**2) / (n + z**2), z**2 / (n + z**2)), abs=1e-15)
+    assert (
+        method.interval(**table).estimate == agresti_caffo_interval(oracle, n, learned, n).estimate
+    )
 
 
 @every_method
 def test_a_single_start_never_decides(method):
     for name in NAMES:
-        ci = method(**dict.fromkeys(NAMES, 0) | {name: 1})
+        ci = method.interval(**dict.fromkeys(NAMES, 0) | {name: 1})
         assert ci.low < 0 < ci.high
 
 
@@ -277,16 +119,16 @@ def test_a_single_start_never_decides(method):
 def test_huge_counts_keep_their_digits(method):
     # The normal limit: half a width is z sqrt(variance / n), here for a gap of 0.
     n = 4 * 10**12
-    ci = method(**dict.fromkeys(NAMES, n // 4))
+    ci = method.interval(**dict.fromkeys(NAMES, n // 4))
     half = NormalDist().inv_cdf(0.975) * math.sqrt(0.5 / n)
-    assert bounds(ci) == pytest.approx((-half, half), rel=1e-6)
+    assert (ci.low, ci.high) == pytest.approx((-half, half), rel=1e-6)
 
 
 @every_method
 def test_numpy_integers_are_counts(method):
     counts = {"both": np.uint8(200), "oracle_only": np.int64(40), "learned_only": np.int32(9)}
-    ci = method(**counts, neither=np.uint8(100))
-    assert ci == method(both=200, oracle_only=40, learned_only=9, neither=100)
+    ci = method.interval(**counts, neither=np.uint8(100))
+    assert ci == method.interval(both=200, oracle_only=40, learned_only=9, neither=100)
     assert {type(value) for value in (ci.estimate, ci.low, ci.high, ci.level)} == {float}
 
 
@@ -296,22 +138,173 @@ def test_numpy_integers_are_counts(method):
 def test_an_impossible_count_is_named_with_its_value(method, name, value):
     counts = dict.fromkeys(NAMES, 5) | {name: value}
     with pytest.raises(ValueError, match=rf"{name} to be a whole number .*, got {value!r}$"):
-        method(**counts)
+        method.interval(**counts)
 
 
 @every_method
 def test_no_episode_is_refused(method):
     with pytest.raises(ValueError, match="need at least one episode, got four counts of 0"):
-        method(**dict.fromkeys(NAMES, 0))
+        method.interval(**dict.fromkeys(NAMES, 0))
 
 
 @every_method
 @pytest.mark.parametrize("level", [0, 1, 95, -0.5, math.nan, "0.95", True])
 def test_an_impossible_level_is_refused_with_its_value(method, level):
     with pytest.raises(ValueError, match=rf"need a level between 0 and 1.*, got {level!r}$"):
-        method(**dict.fromkeys(NAMES, 5), level=level)
+        method.interval(**dict.fromkeys(NAMES, 5), level=level)
 
 
-def test_each_method_is_named():
-    counts = dict.fromkeys(NAMES, 5)
-    assert [method(**counts).method for method in METHODS] == ["Tango 1998", "Newcombe 1998"]
+@every_method
+@five_hundred
+@given(table=paired_tables(), gap=gaps, level=levels)
+def test_the_region_is_above_and_below_where_the_interval_is(method, table, gap, level):
+    ci, z, n = method.interval(**table, level=level), critical_value(level), sum(table.values())
+    wins, losses = table["oracle_only"], table["learned_only"]
+    is_above = bool(method.above(wins, losses, n, gap=gap, z=z))
+    is_below = bool(method.above(losses, wins, n, gap=-gap, z=z))
+    # At the gap itself rounding decides.
+    if min(abs(ci.low - gap), abs(ci.high - gap)) > 1e-12:
+        assert (is_above, is_below) == (ci.low > gap, ci.high < gap)
+
+
+@every_method
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+def test_the_region_decides_as_the_interval_for_all_counts_of_few_starts(method, n):
+    wins, losses = counts_of(n)
+    above = method.above(wins, losses, n, z=critical_value(0.95))
+    for won, lost, is_above in zip(wins.tolist(), losses.tolist(), above, strict=True):
+        table = {"both": n - won - lost, "oracle_only": won, "learned_only": lost, "neither": 0}
+        assert is_above == (method.interval(**table).low > 0)
+
+
+@every_method
+@pytest.mark.parametrize("n", [5, 12, 20])
+def test_one_win_more_among_the_same_disagreements_never_leaves_a_region(method, n):
+    wins, losses = counts_of(n)
+    wins, losses, z = wins[losses > 0], losses[losses > 0], critical_value(0.95)
+    now, after = (method.above(wins + i, losses - i, n, z=z) for i in (0, 1))
+    assert (now <= after).all()
+
+
+@every_method
+def test_counts_of_a_region_need_not_be_whole(method):
+    assert bool(method.above(8.5, 0.5, 12.0, z=critical_value(0.95)))
+
+
+@every_method
+@five_hundred
+@given(table=paired_tables(), level=levels)
+def test_p_is_below_alpha_exactly_where_the_paired_interval_lies_above_zero(method, table, level):
+    p = method.p_value(**table)
+    if not is_tie(p, level):
+        assert (method.interval(**table, level=level).low > 0) == (p < (1 - level) / 2)
+
+
+@every_method
+@unhurried
+@given(table=paired_tables(most=20))
+def test_the_interval_at_the_level_of_p_starts_at_zero(method, table):
+    p = method.p_value(**table)
+    if 1e-6 < p < 0.499:
+        assert method.interval(**table, level=1 - 2 * p).low == pytest.approx(0, abs=1e-9)
+
+
+@every_method
+@unhurried
+@given(table=paired_tables())
+def test_swapping_the_paired_arms_turns_p_into_its_complement(method, table):
+    p = method.p_value(**table)
+    assert 0 < p <= 1
+    assert method.p_value(**swapped(table)) == pytest.approx(1 - p, abs=1e-12)
+
+
+@every_method
+@unhurried
+@given(table=paired_tables(most=30))
+def test_a_start_lost_in_place_of_an_agreement_lowers_p(method, table):
+    if table["neither"]:
+        lost = table | {
+            "oracle_only": table["oracle_only"] + 1,
+            "neither": table["neither"] - 1,
+        }
+        assert method.p_value(**lost) < method.p_value(**table)
+
+
+@every_method
+def test_arms_that_always_agree_have_p_one_half(method):
+    assert method.p_value(both=7, oracle_only=0, learned_only=0, neither=3) == 0.5
+    assert method.p_value(both=7, oracle_only=4, learned_only=4, neither=3) == 0.5
+
+
+@every_method
+def test_p_is_never_zero_however_clear_the_gap(method):
+    table = {"both": 0, "oracle_only": 10**6, "learned_only": 0, "neither": 0}
+    assert 0 < method.p_value(**table) < 1e-15
+    assert method.p_value(**swapped(table)) == 1
+
+
+@every_method
+@unhurried
+@given(table=paired_tables(), level=levels)
+def test_multiples_of_a_table_resolve_exactly_from_the_promised_size_on(method, table, level):
+    promised = method.episodes_to_resolve(**table, level=level)
+    for size, counts in multiples(table):
+        ci = method.interval(**counts, level=level)
+        assert (ci.low > 0 or ci.high < 0) == (promised is not None and size >= promised)
+
+
+@every_method
+@unhurried
+@given(table=paired_tables(), level=levels, margin=margins)
+def test_multiples_of_a_table_prove_a_margin_exactly_from_the_promised_size_on(
+    method, table, level, margin
+):
+    promised = method.episodes_to_prove_margin(**table, margin=margin, level=level)
+    for size, counts in multiples(table):
+        ci = method.interval(**counts, level=level)
+        assert (ci.high < margin) == (promised is not None and size >= promised)
+
+
+@every_method
+@unhurried
+@given(table=paired_tables(), level=levels)
+def test_resolving_pairs_treats_both_arms_alike(method, table, level):
+    forth = method.episodes_to_resolve(**table, level=level)
+    assert forth == method.episodes_to_resolve(**swapped(table), level=level)
+
+
+def test_arms_that_agree_more_take_fewer_starts():
+    alike = {"both": 42, "oracle_only": 5, "learned_only": 1, "neither": 2}
+    apart = {"both": 40, "oracle_only": 7, "learned_only": 3, "neither": 0}
+    sizes = [BONETT_PRICE.episodes_to_resolve(**table) for table in (alike, apart)]
+    # Both tables have 47 and 43 successes of 50.
+    assert sizes == [83, 126]
+    assert episodes_to_resolve(47, 50, 43, 50) == 115
+
+
+@every_method
+def test_arms_that_each_won_as_many_starts_are_never_resolved(method):
+    table = {"both": 3, "oracle_only": 4, "learned_only": 4, "neither": 3}
+    assert method.episodes_to_resolve(**table) is None
+    assert method.episodes_to_resolve(**table, limit=10**9) is None
+
+
+def test_the_fewest_starts_may_be_more_or_less_than_were_run():
+    table = {"both": 0, "oracle_only": 150, "learned_only": 0, "neither": 0}
+    assert BONETT_PRICE.episodes_to_resolve(**table) == 4
+    assert BONETT_PRICE.episodes_to_resolve(**table, limit=3) is None
+
+
+def test_a_gap_as_large_as_the_margin_is_never_proven_to_be_below_it():
+    table = {"both": 42, "oracle_only": 5, "learned_only": 0, "neither": 3}
+    assert BONETT_PRICE.episodes_to_prove_margin(**table, margin=0.1, limit=10**9) is None
+    assert BONETT_PRICE.episodes_to_prove_margin(**table, margin=0.11) == 3436
+
+
+@every_method
+def test_impossible_margins_and_limits_are_refused_with_their_value(method):
+    table = dict.fromkeys(NAMES, 5)
+    with pytest.raises(ValueError, match=r"need a margin between 0 and 1, such as 0\.1, got 10"):
+        method.episodes_to_prove_margin(**table, margin=10)
+    with pytest.raises(ValueError, match="need limit to be a whole number of at least 1, got 0"):
+        method.episodes_to_resolve(**table, limit=0)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import sequential
-from pytest_cpg.stats.intervals import bonett_price_interval
-from pytest_cpg.stats.paired import tango_interval
+from pytest_cpg.stats.bonett_price import BONETT_PRICE
 from pytest_cpg.stats.sequential import (
     Boundary,
     boundary_p_value,
@@ -19,6 +18,7 @@ from pytest_cpg.stats.sequential import (
     repeated_interval,
     wang_tsiatis_boundary,
 )
+from pytest_cpg.stats.tango import TANGO
 
 
 def table(wins, losses, pairs):
@@ -141,7 +141,7 @@ def test_the_interval_excludes_zero_exactly_where_the_boundary_is_crossed(margin
 def test_one_look_alone_is_the_interval_of_its_level(wins, losses, level):
     losses = min(losses, 50 - wins)
     z = sequential.critical_value(level)
-    for margin, interval in ((None, bonett_price_interval), (0.1, tango_interval)):
+    for margin, interval in ((None, BONETT_PRICE.interval), (0.1, TANGO.interval)):
         boundary = boundary_at((50,), z, margin)
         ours = repeated_interval(boundary, 0, **table(wins, losses, 50))
         fixed = interval(**table(wins, losses, 50), level=level)

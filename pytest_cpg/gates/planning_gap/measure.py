@@ -29,7 +29,7 @@ from pytest_cpg.gates.planning_gap.ruling import Ruled, is_settled, rule_on_arm
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.machine.processors import kernels, processor_name
 from pytest_cpg.planners import rollout_steps_per_plan
-from pytest_cpg.stats import PAIRED_INTERVALS, Ruling, Verdict
+from pytest_cpg.stats import PAIRED_METHODS, Ruling, Verdict
 from pytest_cpg.world_models import (
     BoundModel,
     OracleDynamics,
@@ -208,7 +208,7 @@ def judge(
         ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is an A/A check")
     if criteria.is_smoke:
         ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
-    beside = criteria.interval if criteria.interval in PAIRED_INTERVALS else "bonett-price"
+    beside = criteria.interval if criteria.interval in PAIRED_METHODS else "bonett-price"
     paired = gap_interval(beside, oracle, learned, level=criteria.gap_level(design))
     if design.metric == "success" and criteria.stop == "fixed" and criteria.interval == beside:
         paired = interval

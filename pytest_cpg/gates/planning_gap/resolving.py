@@ -9,12 +9,11 @@ from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
 from pytest_cpg.stats import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
+    PAIRED_METHODS,
     Verdict,
     anytime_episodes_to_resolve,
     episodes_to_prove_margin,
     episodes_to_resolve,
-    paired_episodes_to_prove_margin,
-    paired_episodes_to_resolve,
     wilson_episodes_above,
 )
 
@@ -103,13 +102,11 @@ def _episodes_needed(result: GateResult) -> int | None:
     # It hardly changes with the number of episodes.
     level = level_of_last_look(result)
     if result.method != "agresti-caffo":
-        pairs, method = asdict(result.pairs), result.method
+        pairs, method = asdict(result.pairs), PAIRED_METHODS[result.method]
         if margin is None:
-            return paired_episodes_to_resolve(
-                **pairs, method=method, level=level, limit=_MOST_EPISODES
-            )
-        return paired_episodes_to_prove_margin(
-            **pairs, margin=margin, method=method, level=level, limit=_MOST_EPISODES
+            return method.episodes_to_resolve(**pairs, level=level, limit=_MOST_EPISODES)
+        return method.episodes_to_prove_margin(
+            **pairs, margin=margin, level=level, limit=_MOST_EPISODES
         )
     oracle, learned = result.oracle, result.learned
     counts = (

@@ -154,10 +154,10 @@ def _check_first_look(stop: StopMode, most: int, level: float) -> None:
 
 
 def _check_can_fail(episodes: int, level: float, interval: str) -> None:
-    from pytest_cpg.stats import smallest_decisive_episodes, smallest_decisive_pairs
+    from pytest_cpg.stats import PAIRED_METHODS, smallest_decisive_episodes
 
     if interval != "agresti-caffo":
-        least = smallest_decisive_pairs(level=level, method=interval)
+        least = PAIRED_METHODS[interval].smallest_decisive_pairs(level=level)
         if episodes < least:
             raise ValueError(
                 f"a paired gate with {episodes} episode{'s'[: episodes != 1]} per arm can never "

@@ -13,8 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, Pairs
 from pytest_cpg.stats import (
-    PAIRED_INTERVALS,
-    PAIRED_P_VALUES,
+    PAIRED_METHODS,
     Boundary,
     Interval,
     agresti_caffo_interval,
@@ -151,8 +150,8 @@ def stopping_rule(
 
 def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Interval:
     """Bound the gap of two arms; paired methods see the starts that both arms began at."""
-    if method in PAIRED_INTERVALS:
-        return PAIRED_INTERVALS[method](**asdict(Pairs.of(oracle, learned)), level=level)
+    if method in PAIRED_METHODS:
+        return PAIRED_METHODS[method].interval(**asdict(Pairs.of(oracle, learned)), level=level)
     return agresti_caffo_interval(
         oracle.success_count, oracle.episodes, learned.success_count, learned.episodes, level=level
     )
@@ -201,9 +200,9 @@ def gap_p_value_of(result: GateResult) -> float:
             margin=result.margin,
         )
     if result.method == "tango" and result.margin is not None:
-        return max(exact_tango_p_value(**pairs), PAIRED_P_VALUES["tango"](**pairs))
-    if result.method in PAIRED_P_VALUES:
-        return PAIRED_P_VALUES[result.method](**pairs)
+        return max(exact_tango_p_value(**pairs), PAIRED_METHODS["tango"].p_value(**pairs))
+    if result.method in PAIRED_METHODS:
+        return PAIRED_METHODS[result.method].p_value(**pairs)
     return agresti_caffo_p_value(
         oracle.success_count, oracle.episodes, learned.success_count, learned.episodes
     )

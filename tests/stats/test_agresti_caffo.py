@@ -4,21 +4,22 @@ import sys
 from fractions import Fraction
 from math import comb
 from pathlib import Path
-from statistics import NormalDist, fmean, pvariance
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats import (
-    Interval,
+from pytest_cpg.stats import Interval, Verdict, judge_gap
+from pytest_cpg.stats.agresti_caffo import (
+    agresti_caffo_above,
     agresti_caffo_interval,
-    bonett_price_interval,
-    judge_gap,
-    wilson_episodes_above,
-    wilson_interval,
+    agresti_caffo_p_value,
+    episodes_to_prove_margin,
+    episodes_to_resolve,
+    smallest_decisive_episodes,
 )
+from pytest_cpg.stats.intervals import critical_value
 
 REPOSITORY = Path(__file__).parents[2]
 REFERENCE = REPOSITORY.parent / "shared" / "reference" / "cpg_published.json"
@@ -26,7 +27,10 @@ PUBLISHED = json.loads(REFERENCE.read_text())["fixed_start"] if REFERENCE.exists
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
+five_hundred = settings(deadline=None, max_examples=500)
 levels = st.floats(0.5, 0.999)
+margins = st.sampled_from([0.01, 0.05, 0.1, 0.2, 0.5])
+gaps = st.one_of(st.just(0.0), st.floats(-0.99, 0.99))
 
 
 @st.composite
@@ -41,15 +45,17 @@ def sub_suites(draw):
     return [(draw(st.integers(0, n)), draw(st.integers(0, n)), n) for n in sizes]
 
 
-@st.composite
-def paired_tables(draw):
-    names = ("both", "oracle_only", "learned_only", "neither")
-    table = {name: draw(st.integers(0, 80)) for name in names}
-    return table if any(table.values()) else table | {"both": 1}
-
-
 def bounds(interval: Interval) -> tuple[float, float]:
     return interval.low, interval.high
+
+
+def flagged(oracle, learned, n, level):
+    return judge_gap(oracle, n, learned, n, level=level) is Verdict.MODEL_BOTTLENECK
+
+
+def is_tie(p, level):
+    """Whether rounding decides which of p and alpha is the smaller one."""
+    return p == pytest.approx((1 - level) / 2, rel=1e-9)
 
 
 @unhurried
@@ -61,36 +67,6 @@ def test_agresti_caffo_agrees_with_statsmodels(oracle, learned, level):
     )
     ci = agresti_caffo_interval(*oracle, *learned, level=level)
     assert bounds(ci) == pytest.approx(np.clip(reference, -1, 1), abs=1e-12, rel=0)
-
-
-@unhurried
-@given(arm=arms(), level=levels)
-def test_wilson_agrees_with_scipy(arm, level):
-    stats = pytest.importorskip("scipy.stats")
-    reference = stats.binomtest(*arm).proportion_ci(level, method="wilson")
-    ci = wilson_interval(*arm, level=level)
-    assert bounds(ci) == pytest.approx((reference.low, reference.high), abs=1e-12, rel=0)
-
-
-@unhurried
-@given(table=paired_tables(), level=levels)
-def test_bonett_price_is_the_wald_interval_of_scores_with_one_win_and_one_loss_added(table, level):
-    scores = (
-        [1] * (table["oracle_only"] + 1)
-        + [-1] * (table["learned_only"] + 1)
-        + [0] * (table["both"] + table["neither"])
-    )
-    half = NormalDist().inv_cdf((1 + level) / 2) * (pvariance(scores) / len(scores)) ** 0.5
-    reference = np.clip((fmean(scores) - half, fmean(scores) + half), -1, 1)
-    ci = bonett_price_interval(**table, level=level)
-    assert bounds(ci) == pytest.approx(reference, abs=1e-12, rel=0)
-
-
-def test_bonett_price_agrees_with_the_example_of_the_r_package_statpsych():
-    # The manual of D. G. Bonett's package: ci.prop.ps(.05, 12, 4, 26, 6).
-    ci = bonett_price_interval(both=6, oracle_only=26, learned_only=4, neither=12)
-    assert bounds(ci) == pytest.approx((0.2548067, 0.6251933), abs=5e-8)
-    assert ci.estimate == 22 / 48
 
 
 @pytest.mark.parametrize(
@@ -124,15 +100,6 @@ def test_swapping_the_arms_mirrors_the_gap(oracle, learned, level):
 
 
 @unhurried
-@given(table=paired_tables(), level=levels)
-def test_swapping_the_paired_arms_mirrors_the_gap(table, level):
-    ci = bonett_price_interval(**table, level=level)
-    table["oracle_only"], table["learned_only"] = table["learned_only"], table["oracle_only"]
-    swapped = bonett_price_interval(**table, level=level)
-    assert (swapped.estimate, swapped.low, swapped.high) == (-ci.estimate, -ci.high, -ci.low)
-
-
-@unhurried
 @given(oracle=arms(most=12), learned=arms(most=12), level=levels)
 def test_gap_and_bounds_stay_within_minus_one_and_one(oracle, learned, level):
     ci = agresti_caffo_interval(*oracle, *learned, level=level)
@@ -140,34 +107,9 @@ def test_gap_and_bounds_stay_within_minus_one_and_one(oracle, learned, level):
     assert -1 <= ci.low < ci.high <= 1
 
 
-@unhurried
-@given(table=paired_tables(), level=levels)
-def test_paired_gap_and_bounds_stay_within_minus_one_and_one(table, level):
-    ci = bonett_price_interval(**table, level=level)
-    assert -1 <= ci.estimate <= 1
-    assert -1 <= ci.low < ci.high <= 1
-
-
-@unhurried
-@given(arm=arms(), level=levels)
-def test_wilson_holds_its_rate_and_mirrors_failures(arm, level):
-    successes, episodes = arm
-    ci = wilson_interval(successes, episodes, level=level)
-    assert 0 <= ci.low <= ci.estimate <= ci.high <= 1
-    mirrored = wilson_interval(episodes - successes, episodes, level=level)
-    assert bounds(mirrored) == pytest.approx((1 - ci.high, 1 - ci.low), abs=1e-12)
-
-
 def test_bounds_are_cut_where_the_formula_leaves_the_range_of_a_difference():
     assert agresti_caffo_interval(1, 1, 0, 1).high == 1
     assert agresti_caffo_interval(0, 1, 1, 1).low == -1
-    assert bonett_price_interval(both=0, oracle_only=1, learned_only=0, neither=0).high == 1
-
-
-def test_wilson_ends_exactly_at_zero_and_one():
-    for episodes in range(1, 60):
-        assert wilson_interval(0, episodes).low == 0
-        assert wilson_interval(episodes, episodes).high == 1
 
 
 @unhurried
@@ -187,16 +129,6 @@ def test_an_oracle_success_more_raises_both_bounds_and_a_learned_one_lowers_them
 
 
 @unhurried
-@given(arm=arms(most=60))
-def test_a_success_more_raises_both_wilson_bounds(arm):
-    successes, episodes = arm
-    if successes < episodes:
-        ci, more = wilson_interval(*arm), wilson_interval(successes + 1, episodes)
-        assert more.low > ci.low
-        assert more.high > ci.high
-
-
-@unhurried
 @given(oracle=arms(), learned=arms(), level=st.floats(0.5, 0.95))
 def test_a_higher_level_never_narrows_an_interval(oracle, learned, level):
     ci = agresti_caffo_interval(*oracle, *learned, level=level)
@@ -213,15 +145,6 @@ def test_the_gap_of_a_union_is_the_episode_weighted_mean_of_its_sub_suites(suite
     weighted = sum(n * agresti_caffo_interval(s, n, t, n).estimate for s, t, n in suites)
     assert union.estimate == pytest.approx(weighted / episodes, abs=1e-12)
     assert union.estimate == float(sum(Fraction(s - t, episodes) for s, t, _ in suites))
-
-
-@unhurried
-@given(table=paired_tables())
-def test_the_paired_and_the_independent_interval_share_their_estimate(table):
-    n = sum(table.values())
-    oracle, learned = table["both"] + table["oracle_only"], table["both"] + table["learned_only"]
-    paired = bonett_price_interval(**table)
-    assert paired.estimate == agresti_caffo_interval(oracle, n, learned, n).estimate
 
 
 def test_equal_arms_have_no_gap_and_bounds_of_one_size():
@@ -256,7 +179,6 @@ def test_numpy_integers_are_counts():
     ci = agresti_caffo_interval(oracle, np.int32(150), learned, np.int64(150))
     assert ci == agresti_caffo_interval(40, 150, 0, 150)
     assert type(ci.estimate) is float
-    assert wilson_interval(np.uint8(200), np.uint8(201)) == wilson_interval(200, 201)
 
 
 def test_results_are_plain_floats_whatever_the_level_is():
@@ -282,20 +204,6 @@ def test_impossible_counts_name_the_argument_and_the_value(counts, message):
         agresti_caffo_interval(*counts)
 
 
-def test_impossible_counts_of_one_arm_are_named_without_an_arm():
-    with pytest.raises(ValueError, match="need successes <= episodes, got 3 of 2"):
-        wilson_interval(3, 2)
-    with pytest.raises(ValueError, match="need episodes to be a whole number of at least 1, got 0"):
-        wilson_interval(0, 0)
-
-
-def test_an_empty_or_negative_paired_table_is_refused():
-    with pytest.raises(ValueError, match="need at least one episode"):
-        bonett_price_interval(both=0, oracle_only=0, learned_only=0, neither=0)
-    with pytest.raises(ValueError, match=r"need neither to be a whole number .*, got -1"):
-        bonett_price_interval(both=3, oracle_only=0, learned_only=0, neither=-1)
-
-
 @pytest.mark.parametrize("level", [0, 1, -0.1, 1.5, 95, float("nan"), True, "0.95", None])
 def test_an_impossible_level_is_refused_with_its_value(level):
     with pytest.raises(ValueError, match=f"need a level between 0 and 1.*got {level!r}"):
@@ -309,6 +217,149 @@ def test_levels_at_the_ends_of_the_floats_give_bounds():
     assert degenerate.low == degenerate.high == pytest.approx(10 / 52)
 
 
+@five_hundred
+@given(oracle=arms(), learned=arms(), gap=gaps, level=levels)
+def test_agresti_caffo_is_above_and_below_where_the_interval_is(oracle, learned, gap, level):
+    ci, z = agresti_caffo_interval(*oracle, *learned, level=level), critical_value(level)
+    is_above = bool(agresti_caffo_above(*oracle, *learned, gap=gap, z=z))
+    is_below = bool(agresti_caffo_above(*learned, *oracle, gap=-gap, z=z))
+    # At the gap itself rounding decides.
+    if min(abs(ci.low - gap), abs(ci.high - gap)) > 1e-12:
+        assert (is_above, is_below) == (ci.low > gap, ci.high < gap)
+
+
+def test_counts_need_not_be_whole():
+    assert bool(agresti_caffo_above(9.5, 10.5, 2.25, 10.5, z=critical_value(0.95)))
+
+
+@five_hundred
+@given(oracle=arms(), learned=arms(), level=levels)
+def test_p_is_below_alpha_exactly_where_agresti_caffo_lies_above_zero(oracle, learned, level):
+    p = agresti_caffo_p_value(*oracle, *learned)
+    if not is_tie(p, level):
+        interval = agresti_caffo_interval(*oracle, *learned, level=level)
+        assert (interval.low > 0) == (p < (1 - level) / 2)
+
+
+@unhurried
+@given(oracle=arms(), learned=arms())
+def test_swapping_the_arms_turns_p_into_its_complement(oracle, learned):
+    p = agresti_caffo_p_value(*oracle, *learned)
+    assert 0 < p <= 1
+    assert agresti_caffo_p_value(*learned, *oracle) == pytest.approx(1 - p, abs=1e-12)
+
+
+def test_agresti_caffo_is_the_wald_test_of_scipy_with_a_success_and_a_failure_added():
+    stats = pytest.importorskip("scipy.stats")
+    for s, failed, t, lost in np.random.default_rng(0).integers(0, 200, (500, 4)).tolist():
+        n, m = s + failed + 1, t + lost + 1
+        rates = np.array([(s + 1) / (n + 2), (t + 1) / (m + 2)])
+        scale = np.sqrt((rates * (1 - rates) / [n + 2, m + 2]).sum())
+        reference = stats.norm.sf(rates[0] - rates[1], scale=scale)
+        assert agresti_caffo_p_value(s, n, t, m) == pytest.approx(reference, abs=1e-10, rel=1e-10)
+
+
+def test_p_is_one_half_for_equal_arms_and_never_zero():
+    assert agresti_caffo_p_value(7, 10, 7, 10) == 0.5
+    assert 0 < agresti_caffo_p_value(10**6, 10**6, 0, 10**6) < 1e-15
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1 - 1e-9])
+def test_no_outcome_of_fewer_than_the_decisive_episodes_is_flagged(level):
+    decisive = smallest_decisive_episodes(level=level)
+    for n in range(1, decisive):
+        assert not any(flagged(s, t, n, level) for s in range(n + 1) for t in range(n + 1))
+    assert all(flagged(n, 0, n, level) for n in range(decisive, 100))
+
+
+def test_three_episodes_can_fail_a_gate_at_the_default_level():
+    assert smallest_decisive_episodes(level=0.95) == 3
+
+
+@unhurried
+@given(oracle=arms(), learned=arms(), level=levels)
+def test_multiples_of_the_counts_resolve_exactly_from_the_promised_size_on(oracle, learned, level):
+    (s, n), (t, m) = oracle, learned
+    promised = episodes_to_resolve(s, n, t, m, level=level)
+    # The smallest sizes at which both rates are whole counts.
+    for factor in range(1, 9):
+        size = factor * n * m
+        ci = agresti_caffo_interval(factor * s * m, size, factor * t * n, size, level=level)
+        assert (ci.low > 0 or ci.high < 0) == (promised is not None and size >= promised)
+
+
+@unhurried
+@given(oracle=arms(), learned=arms(), level=levels)
+def test_resolving_treats_both_arms_alike(oracle, learned, level):
+    forth = episodes_to_resolve(*oracle, *learned, level=level)
+    assert forth == episodes_to_resolve(*learned, *oracle, level=level)
+
+
+def test_an_inconclusive_gate_needs_more_than_it_has():
+    assert judge_gap(47, 50, 43, 50) is Verdict.INCONCLUSIVE
+    assert episodes_to_resolve(47, 50, 43, 50) == 115
+    assert episodes_to_resolve(3, 10, 0, 10) == 14
+
+
+def test_a_resolved_gate_needs_no_more_than_it_has():
+    assert episodes_to_resolve(40, 150, 0, 150) <= 150
+    assert episodes_to_resolve(1, 1, 0, 1) == smallest_decisive_episodes(level=0.95)
+
+
+def test_equal_rates_are_never_resolved():
+    assert episodes_to_resolve(3, 10, 3, 10) is None
+    assert episodes_to_resolve(3, 10, 15, 50) is None
+    assert episodes_to_resolve(3, 10, 15, 50, limit=10**12) is None
+
+
+def test_the_limit_is_inclusive():
+    assert episodes_to_resolve(47, 50, 43, 50, limit=115) == 115
+    assert episodes_to_resolve(47, 50, 43, 50, limit=114) is None
+
+
+def test_rates_too_near_for_the_default_limit_are_not_resolved():
+    assert episodes_to_resolve(5000, 10_000, 4999, 10_000) is None
+
+
+@unhurried
+@given(oracle=arms(most=40), learned=arms(most=40), level=levels, margin=margins)
+def test_multiples_of_the_counts_prove_a_margin_exactly_from_the_promised_size_on(
+    oracle, learned, level, margin
+):
+    (s, n), (t, m) = oracle, learned
+    promised = episodes_to_prove_margin(s, n, t, m, margin=margin, level=level)
+    for factor in range(1, 9):
+        size = factor * n * m
+        high = agresti_caffo_interval(factor * s * m, size, factor * t * n, size, level=level).high
+        # A single episode per arm may prove what no larger size does: both rates count as a half.
+        if size > 10:
+            assert (high < margin) == (promised is not None and size >= promised)
+
+
+def test_a_perfect_pair_proves_a_margin_of_a_tenth_with_26_episodes():
+    assert episodes_to_prove_margin(1, 1, 1, 1, margin=0.1) == 26
+    assert agresti_caffo_interval(26, 26, 26, 26).high < 0.1
+    assert agresti_caffo_interval(25, 25, 25, 25).high > 0.1
+
+
+def test_a_gap_as_large_as_the_margin_is_never_proven_to_be_below_it():
+    assert episodes_to_prove_margin(47, 50, 42, 50, margin=0.1, limit=10**9) is None
+
+
+def test_impossible_levels_and_limits_are_refused():
+    with pytest.raises(ValueError, match="need limit to be a whole number of at least 1, got 0"):
+        episodes_to_resolve(3, 10, 0, 10, limit=0)
+    with pytest.raises(ValueError, match="need a level between 0 and 1"):
+        smallest_decisive_episodes(level=1)
+
+
+@pytest.mark.parametrize("margin", [0, -0.1, 1, 10, float("nan"), True, "0.1", None])
+def test_an_impossible_margin_is_refused_with_its_value(margin):
+    message = f"need a margin between 0 and 1, such as 0.1, got {margin!r}"
+    with pytest.raises(ValueError, match=message):
+        episodes_to_prove_margin(3, 10, 3, 10, margin=margin)
+
+
 def test_importing_the_statistics_loads_no_numerical_package():
     heavy = {"numpy", "scipy", "torch", "pytest", "statistics"}
     program = f"import sys, pytest_cpg.stats; print(sorted({heavy!r} & set(sys.modules)))"
@@ -316,24 +367,3 @@ def test_importing_the_statistics_loads_no_numerical_package():
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
-
-
-@unhurried
-@given(st.integers(1, 20), st.integers(0, 19), st.floats(0.02, 0.98), levels)
-def test_episodes_above_a_bound_are_the_fewest_whose_wilson_interval_is(base, solved, bound, level):
-    rate = Fraction(min(solved, base), base)
-    found = wilson_episodes_above(bound, rate=float(rate), level=level)
-    if float(rate) <= bound:
-        assert found is None
-        return
-
-    def low(episodes):
-        # At sizes where the rate is no count, too: Wilson's bounds are the roots of a quadratic.
-        z, p = NormalDist().inv_cdf((1 + level) / 2), float(rate)
-        a, b, c = 1 + z**2 / episodes, -(2 * p + z**2 / episodes), p**2
-        return (-b - (b * b - 4 * a * c) ** 0.5) / (2 * a)
-
-    assert low(found) > bound - 1e-9
-    assert found == 1 or low(found - 1) <= bound + 1e-9
-    if found % base == 0:
-        assert wilson_interval(int(rate * found), found, level=level).low > bound - 1e-9

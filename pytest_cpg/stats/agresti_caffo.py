@@ -1,0 +1,271 @@
+"""Agresti and Caffo's interval of two independent arms (Am. Stat. 54:280-288, 2000), and its tests.
+
+One success and one failure are added to each arm, and then the Wald interval is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pytest_cpg.stats.counts import check_arm, check_margin, smallest, smallest_up_to
+from pytest_cpg.stats.enumeration import (
+    joint_chance,
+    likely_counts,
+    multinomial_chance,
+    total_chance,
+)
+from pytest_cpg.stats.intervals import (
+    Interval,
+    as_floats,
+    critical_value,
+    exceeds,
+    upper_tail,
+    wald_bounds,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from pytest_cpg.stats.pairing import PairRates
+
+
+def agresti_caffo_interval(
+    oracle_successes: int,
+    oracle_episodes: int,
+    learned_successes: int,
+    learned_episodes: int,
+    *,
+    level: float = 0.95,
+) -> Interval:
+    """Bound the gap of two independent arms (Agresti and Caffo, Am. Stat. 54:280-288, 2000).
+
+    The arms may differ in size. Where nearly all of one arm and nearly none of the other succeed,
+    the formula leaves [-1, 1]; such a bound is set to -1 or 1, which no difference can pass.
+
+    Raises
+    ------
+    ValueError
+        When the counts or the level are impossible.
+
+    Examples
+    --------
+    >>> ci = agresti_caffo_interval(40, 150, 0, 150)
+    >>> f"{ci.estimate:+.3f} [{ci.low:+.3f}, {ci.high:+.3f}]"
+    '+0.267 [+0.191, +0.335]'
+    """
+    s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
+    t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")
+    low, high = agresti_caffo_bounds(s, n, t, m, z=critical_value(level))
+    return Interval(
+        # One division of whole numbers rounds once: 47 and 37 of 50 differ by 0.2.
+        estimate=(s * m - t * n) / (n * m),
+        low=low,
+        high=high,
+        level=float(level),
+        method="Agresti-Caffo 2000",
+    )
+
+
+def agresti_caffo_bounds(
+    oracle_successes: float,
+    oracle_episodes: float,
+    learned_successes: float,
+    learned_episodes: float,
+    *,
+    z: float,
+) -> tuple[float, float]:
+    """Return the bounds in [-1, 1], for counts that are trusted and need not be whole."""
+    rates, variances = [], []
+    for s, n in ((oracle_successes, oracle_episodes), (learned_successes, learned_episodes)):
+        rates.append((s + 1) / (n + 2))
+        # Counting failures instead of 1 - rate keeps the digits of rates near 1.
+        variances.append((s + 1) * (n - s + 1) / (n + 2) ** 3)
+    return wald_bounds(rates[0] - rates[1], variances[0] + variances[1], z)
+
+
+def agresti_caffo_above(
+    oracle_successes: ArrayLike,
+    oracle_episodes: ArrayLike,
+    learned_successes: ArrayLike,
+    learned_episodes: ArrayLike,
+    *,
+    gap: float = 0.0,
+    z: float,
+) -> NDArray[np.bool_]:
+    """Return where the interval lies above ``gap``, for many counts at once.
+
+    Counts broadcast, are trusted and need not be whole.
+
+    Examples
+    --------
+    >>> agresti_caffo_above(47, 50, [40, 41], 50, z=1.96).tolist()
+    [True, False]
+    """
+    s, n = as_floats(oracle_successes, oracle_episodes)
+    t, m = as_floats(learned_successes, learned_episodes)
+    excess = (s + 1) / (n + 2) - (t + 1) / (m + 2) - gap
+    variance = (s + 1) * (n - s + 1) / (n + 2) ** 3 + (t + 1) * (m - t + 1) / (m + 2) ** 3
+    return exceeds(excess, z**2 * variance)
+
+
+def agresti_caffo_p_value(
+    oracle_successes: int, oracle_episodes: int, learned_successes: int, learned_episodes: int
+) -> float:
+    """Return the one-sided p-value that goes with `agresti_caffo_interval`, in (0, 1].
+
+    The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0. It is below
+    0.5 where the oracle arm did better, and with swapped arms it is 1 minus this.
+
+    Raises
+    ------
+    ValueError
+        When the counts are impossible.
+
+    Examples
+    --------
+    >>> round(agresti_caffo_p_value(47, 50, 37, 50), 4)
+    0.0037
+    """
+    s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
+    t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")
+    gap = ((s + 1) * (m + 2) - (t + 1) * (n + 2)) / ((n + 2) * (m + 2))
+    variance = (s + 1) * (n - s + 1) / (n + 2) ** 3 + (t + 1) * (m - t + 1) / (m + 2) ** 3
+    return upper_tail(gap / math.sqrt(variance))
+
+
+def agresti_caffo_power(rates: PairRates, n: int, m: int, *, z: float, share: float) -> float:
+    """Return the chance of an interval above 0 with ``n`` learned and ``m`` oracle episodes."""
+    s, t = likely_counts(m, rates.oracle)[:, None], likely_counts(n, rates.learned)
+    if share == 0:
+        mass = multinomial_chance(m, (s, rates.oracle)) * multinomial_chance(n, (t, rates.learned))
+    else:
+        mass = joint_chance(rates, n, m, s, t)
+    return total_chance(mass[agresti_caffo_above(s, m, t, n, z=z)])
+
+
+def smallest_decisive_episodes(*, level: float) -> int:
+    """Return the fewest episodes per arm with which a gate can say MODEL BOTTLENECK at all.
+
+    From there on an oracle that always succeeds beside a model that never does gives an interval
+    above 0; with fewer episodes no outcome does.
+
+    Raises
+    ------
+    ValueError
+        When the level is impossible.
+
+    Examples
+    --------
+    >>> smallest_decisive_episodes(level=0.95)
+    3
+    """
+    z = critical_value(level)
+    # low > 0 means n^2 (n + 2) > 2 z^2 (n + 1), which n > 2 z is enough for.
+    return smallest(
+        lambda n: agresti_caffo_bounds(n, n, 0, n, z=z)[0] > 0, most=math.floor(2 * z) + 1
+    )
+
+
+def episodes_to_resolve(
+    oracle_successes: int,
+    oracle_episodes: int,
+    learned_successes: int,
+    learned_episodes: int,
+    *,
+    level: float = 0.95,
+    limit: int = 100_000,
+) -> int | None:
+    """Return the fewest episodes per arm at which these two rates give an interval without 0.
+
+    The interval is taken at exactly the observed rates, so at counts that need not
+    be whole; it excludes 0 at every larger size too. This is no promise about a new run: the
+    observed rates are estimates, and if they were true, the interval would exclude 0 in about half
+    of the runs of this size. It is the total per arm, not what is missing, and at most the present
+    size when the interval of two equally large arms excludes 0 already.
+
+    Parameters
+    ----------
+    level : float
+        Coverage of the interval, in (0, 1).
+    limit : int
+        The most episodes per arm worth answering.
+
+    Returns
+    -------
+    int or None
+        None when the rates are equal, or when more than ``limit`` episodes would be needed.
+
+    Raises
+    ------
+    ValueError
+        When the counts, the level or the limit are impossible.
+
+    Examples
+    --------
+    >>> episodes_to_resolve(3, 10, 0, 10)
+    14
+    """
+    oracle = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
+    learned = check_arm(learned_successes, learned_episodes, prefix="learned_")
+    z = critical_value(level)
+
+    def is_resolved(n: int) -> bool:
+        s, t = (n * successes / episodes for successes, episodes in (oracle, learned))
+        low, high = agresti_caffo_bounds(s, n, t, n, z=z)
+        return low > 0 or high < 0
+
+    return smallest_up_to(is_resolved, limit)
+
+
+def episodes_to_prove_margin(
+    oracle_successes: int,
+    oracle_episodes: int,
+    learned_successes: int,
+    learned_episodes: int,
+    *,
+    margin: float,
+    level: float = 0.95,
+    limit: int = 100_000,
+) -> int | None:
+    """Return the episodes per arm from which on these two rates prove a gap below ``margin``.
+
+    The interval ends below the margin at this size and at every larger one. As in
+    `episodes_to_resolve` the rates are taken as observed, and the number is the total per arm.
+
+    Parameters
+    ----------
+    margin : float
+        The gap to rule out, in (0, 1).
+    level : float
+        Coverage of the interval, in (0, 1).
+    limit : int
+        The most episodes per arm worth answering.
+
+    Returns
+    -------
+    int or None
+        None when the observed gap is not below the margin, or when more than ``limit`` episodes
+        would be needed.
+
+    Raises
+    ------
+    ValueError
+        When an argument is impossible.
+
+    Examples
+    --------
+    >>> episodes_to_prove_margin(50, 50, 50, 50, margin=0.1)
+    26
+    """
+    s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
+    t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")
+    allowed = check_margin(margin)
+    z = critical_value(level)
+
+    def is_proven(size: int) -> bool:
+        _, high = agresti_caffo_bounds(size * s / n, size, size * t / m, size, z=z)
+        return high < allowed
+
+    return smallest_up_to(is_proven, limit)

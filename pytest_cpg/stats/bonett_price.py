@@ -1,0 +1,51 @@
+"""Bonett and Price's interval of arms that share their starts (J. Educ. Behav. Stat. 37, 2012).
+
+The adjusted Wald interval (pages 479-488): from the Laplace estimates ``p = (wins + 1) / (n + 2)``
+and ``q = (losses + 1) / (n + 2)``, ``p - q +- z sqrt((p + q - (p - q)**2) / (n + 2))``, cut at
+[-1, 1]. Without a gap it lies above 0 in at most 2.7 % of runs of 10 to 200 episodes at level 0.95,
+but in up to 5.5 % where the arms disagree on more than half of the starts (exact enumeration;
+independent arms of equal rates never disagree on more than half).
+
+>>> ci = BONETT_PRICE.interval(both=35, oracle_only=12, learned_only=2, neither=1)
+>>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
+'+0.20 [+0.051, +0.334]'
+>>> round(BONETT_PRICE.p_value(both=35, oracle_only=12, learned_only=2, neither=1), 4)
+0.0038
+>>> BONETT_PRICE.above([8, 9], 2, 50, z=1.96).tolist()
+[False, True]
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pytest_cpg.stats.intervals import as_floats, exceeds, wald_bounds
+from pytest_cpg.stats.paired import PairedMethod
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+
+def _bounds(wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:
+    p, q = (wins + 1) / (pairs + 2), (losses + 1) / (pairs + 2)
+    return wald_bounds(p - q, (p + q - (p - q) ** 2) / (pairs + 2), z)
+
+
+def _statistic(wins: int, losses: int, pairs: int) -> float:
+    difference = wins - losses
+    return difference / math.sqrt(wins + losses + 2 - difference**2 / (pairs + 2))
+
+
+def _above(
+    wins: ArrayLike, losses: ArrayLike, pairs: ArrayLike, *, gap: float = 0.0, z: float
+) -> NDArray[np.bool_]:
+    b, c, n = as_floats(wins, losses, pairs)
+    p, q = (b + 1) / (n + 2), (c + 1) / (n + 2)
+    return exceeds(p - q - gap, z**2 * (p + q - (p - q) ** 2) / (n + 2))
+
+
+BONETT_PRICE = PairedMethod(
+    name="Bonett-Price 2012", bounds=_bounds, statistic=_statistic, above=_above
+)
