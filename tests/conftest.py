@@ -29,10 +29,10 @@ import pytest_cpg.plugin.selection
 import pytest_cpg.plugin.session
 import pytest_cpg.plugin.terminal
 import pytest_cpg.render.failure
+import pytest_cpg.render.forecasts
 import pytest_cpg.render.github
 import pytest_cpg.render.html_page
 import pytest_cpg.render.junit
-import pytest_cpg.render.plan
 import pytest_cpg.render.summary
 import pytest_cpg.report.acceptance
 import pytest_cpg.report.accounting
