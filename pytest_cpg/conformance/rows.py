@@ -75,12 +75,6 @@ def _bytes(array: Arrays) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(array)[..., None].view(np.uint8)
 
 
-def score_states(task: Task, states: Arrays) -> Arrays:
-    """Rate states [..., S] as the oracle arm does: by observations, if these are enough."""
-    own = getattr(task, "score_states", None)
-    return np.asarray(own(states) if callable(own) else task.score(task.observe(states)))
-
-
 @contextmanager
 def without_writing(*arrays: Arrays) -> Iterator[None]:
     """Keep arrays from being written to while the context lasts."""

@@ -19,6 +19,7 @@ from pytest_cpg.contracts import (
     Plans,
 )
 from pytest_cpg.contracts.lookup import check_complete
+from pytest_cpg.contracts.planner import is_warm_started
 
 __all__ = [
     "test_an_episode_gets_the_same_plan_alone_and_in_any_order",
@@ -61,8 +62,7 @@ def _asked(
     memory: FloatArray | None = None,
 ) -> Plans:
     """Plan, from memory if the planner is warm started."""
-    is_warm_started = getattr(planner, "is_warm_started", False)
-    warm = {"memory": memory} if is_warm_started else {}
+    warm = {"memory": memory} if is_warm_started(planner) else {}
     return Plans(*planner.plan(world, latents, rngs, remaining, **warm))
 
 
@@ -105,7 +105,7 @@ def test_an_episode_gets_the_same_plan_alone_and_in_any_order(
 @over_spaces
 def test_plans_from_memory_are_an_episodes_own(conformance_planner: Planner, space: str) -> None:
     """One that is warm started keeps a row an episode, and writes to none that it was given."""
-    if not getattr(conformance_planner, "is_warm_started", False):
+    if not is_warm_started(conformance_planner):
         pytest.skip("not warm started")
     episodes = list(range(ROWS))
     memory = plans_for(conformance_planner, space, episodes).memory

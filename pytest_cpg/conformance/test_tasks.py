@@ -10,12 +10,12 @@ from pytest_cpg.conformance.rows import (
     Arrays,
     check_same,
     plans_of,
-    score_states,
     starts_of,
     without_writing,
 )
 from pytest_cpg.contracts import Task
 from pytest_cpg.contracts.lookup import check_complete
+from pytest_cpg.contracts.task import score_states
 
 __all__ = [
     "test_a_result_that_is_written_to_changes_no_later_one",

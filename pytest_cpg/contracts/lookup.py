@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts.parts import members
 
 T = TypeVar("T")
 
@@ -37,8 +38,7 @@ def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[st
 
 def check_complete(kind: str, name: str, component: T, protocol: type) -> T:
     """Return a component that has every member of its protocol, or say what it lacks."""
-    members = (member for member in dir(protocol) if not member.startswith("_"))
-    missing = [member for member in members if not hasattr(component, member)]
+    missing = [member for member in members(protocol) if not hasattr(component, member)]
     if not missing:
         return component
     raise ComponentError(

@@ -9,15 +9,13 @@ import numpy as np
 
 from pytest_cpg.contracts.actions import ActionSpace
 from pytest_cpg.contracts.arrays import FloatArray, IntArray
+from pytest_cpg.contracts.parts import has
 
 
 class PlanningModel(Protocol):
     """What a planner sees of a world, oracle or learned: how plans may be imagined and rated.
 
-    A world that can be differentiated has a ``plan_gradient`` other than None. It maps latents
-    [B, Z], actions [B, H, A] and weights [B, H] to the gradient [B, H, A] of the scores' sum by
-    these weights. One whose latents can be seen from outside has an ``observe`` other than None,
-    from latents [B, H, Z] to observations [B, H, O].
+    It may also have any of `Gradients` and `Observer`.
     """
 
     @property
@@ -35,6 +33,27 @@ class PlanningModel(Protocol):
 
     def score(self, latents: FloatArray) -> FloatArray:
         """Rate latents [B, H, Z] by distance to the goal [B, H], never NaN; lower is better."""
+        ...
+
+
+class Gradients(Protocol):
+    """A world whose plans can be differentiated."""
+
+    def plan_gradient(
+        self, latents: FloatArray, actions: FloatArray, weights: FloatArray
+    ) -> FloatArray:
+        """Return the gradient [B, H, A] of the scores' sum by weights [B, H].
+
+        The plans are actions [B, H, A] from latents [B, Z].
+        """
+        ...
+
+
+class Observer(Protocol):
+    """A world whose latents can be seen from outside."""
+
+    def observe(self, latents: FloatArray) -> FloatArray:
+        """Map latents [B, H, Z] to observations [B, H, O]."""
         ...
 
 
@@ -65,10 +84,7 @@ class Planner(Protocol):
     A planner is a value without memory: the same arguments give the same plans, and the plan of an
     episode depends on its own latent, stream and remaining steps alone.
 
-    One that begins a plan from the last one has an attribute ``is_warm_started = True``. It returns
-    `Plans.memory`, and is called with the keyword ``memory=``: what it returned for these episodes
-    [N, ...], or None when it is their first plan. Shift it by ``lengths`` before returning it: so
-    many actions will have been executed by then.
+    It may also have any of `WarmStart`, `RolloutSteps` and `CacheKey`.
     """
 
     @property
@@ -100,6 +116,34 @@ class Planner(Protocol):
         remaining : array [N], int
             Steps left in each episode's budget, at least 1.
         """
+        ...
+
+
+class WarmStart(Protocol):
+    """A planner that begins a plan from the last one, if ``is_warm_started`` is true.
+
+    It returns `Plans.memory`, and is called with the keyword ``memory=``: what it returned for
+    these episodes [N, ...], or None when it is their first plan. Shift it by ``lengths`` before
+    returning it: so many actions will have been executed by then.
+    """
+
+    @property
+    def is_warm_started(self) -> bool:
+        """Whether plans begin from the last ones."""
+        ...
+
+
+def is_warm_started(planner: object) -> bool:
+    """Say whether a planner is called with ``memory=``; see `WarmStart`."""
+    return has(planner, WarmStart) and bool(planner.is_warm_started)
+
+
+class RolloutSteps(Protocol):
+    """A planner whose cost cannot be counted in an empty world, as it needs more to plan in."""
+
+    @property
+    def rollout_steps(self) -> int:
+        """Model steps that one plan imagines."""
         ...
 
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from pytest_cpg.contracts.actions import ActionSpace
 from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.parts import has
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
 
 
 @runtime_checkable
@@ -17,17 +24,8 @@ class Task(Protocol):
     warm start, the episode's target), so that every method is a pure function of its arguments:
     a row's result depends on that row alone, bit for bit.
 
-    A task whose real physics can be other than its own may offer ``with_physics(**scales) -> Task``
-    with factors of mass, friction and gravity, and one whose states can be seen wrongly an array
-    ``measured`` of their columns that can. A task with pictures may offer ``render(states [B, S])
-    -> frames [B, H, W, 3]``, uint8.
-
-    One whose score needs more than is observed may offer ``score_states(states [..., S])``, which
-    the oracle arm is planned with, and raise WorldModelError in `score`: its models bring their
-    own.
-
-    One with a number ``least_return`` has its goal at an episode's end: it succeeds if its rewards
-    add up to that. Its `success` is not asked, and no episode ends before its budget.
+    It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `ChangeablePhysics`,
+    `MeasuredColumns`, `Pictures`, `ObservationKeys`, `ActionRepeat` and `CacheKey`.
     """
 
     @property
@@ -93,6 +91,88 @@ class Task(Protocol):
 
     def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
         """Say whether the step by actions [..., A] that ended in states [..., S] succeeded."""
+        ...
+
+
+class StateScore(Protocol):
+    """A task whose score needs more than is observed: the oracle arm is planned with this one.
+
+    Its `score` may raise WorldModelError, as its models bring their own.
+    """
+
+    def score_states(self, states: FloatArray) -> FloatArray:
+        """Rate states [..., S] by distance to the goal [...]; lower is better."""
+        ...
+
+
+def score_states(task: Task, states: FloatArray) -> FloatArray:
+    """Rate states [..., S] as the oracle arm does: by themselves, or by what is observed: [...]."""
+    if has(task, StateScore):
+        return np.asarray(task.score_states(states))
+    return np.asarray(task.score(task.observe(states)))
+
+
+class LeastReturn(Protocol):
+    """A task with its goal at an episode's end: it succeeds if its rewards add up to so much.
+
+    Its `success` is not asked, and no episode ends before its budget.
+    """
+
+    @property
+    def least_return(self) -> float:
+        """The sum of rewards that is a success."""
+        ...
+
+
+class RewardThreshold(Protocol):
+    """A task that succeeds at the first step with so much reward."""
+
+    @property
+    def threshold(self) -> float:
+        """The reward that is a success."""
+        ...
+
+
+class ChangeablePhysics(Protocol):
+    """A task whose real physics can be other than its own."""
+
+    def with_physics(self, **scales: float) -> Task:
+        """Return the task with its mass, friction and gravity times these factors."""
+        ...
+
+
+class MeasuredColumns(Protocol):
+    """A task whose states can be seen wrongly."""
+
+    @property
+    def measured(self) -> IntArray:
+        """The columns of a state [S] that are measured."""
+        ...
+
+
+class Pictures(Protocol):
+    """A task that can be filmed."""
+
+    def render(self, states: FloatArray) -> npt.NDArray[np.uint8]:
+        """Map states [B, S] to frames [B, H, W, 3]."""
+        ...
+
+
+class ObservationKeys(Protocol):
+    """A task whose observations are several, joined: a network may read them in another order."""
+
+    @property
+    def observation_keys(self) -> Mapping[str, int]:
+        """How many numbers each name stands for, in the order of an observation."""
+        ...
+
+
+class ActionRepeat(Protocol):
+    """A task whose step is several of the simulator's."""
+
+    @property
+    def action_repeat(self) -> int:
+        """How many control steps an action is held for."""
         ...
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from pytest_cpg.contracts.arrays import FloatArray
+import numpy as np
+
+from pytest_cpg.contracts.arrays import FloatArray, IntArray
+from pytest_cpg.contracts.parts import members
+from pytest_cpg.contracts.planner import Plans, WarmStart
 from pytest_cpg.contracts.task import Task
 
 
@@ -21,47 +25,145 @@ class Dynamics(Protocol):
         ...
 
 
-@runtime_checkable
-class WorldModel(Protocol):
-    """A learned world that plans may be imagined in.
-
-    Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
-    a row for each observation. A model may also have
-
-    ``update(latents [B, Z], actions [B, A], observations [B, O]) -> latents [B, Z]``
-        A memory: `encode` is asked at an episode's start only, and this once after every real
-        step, also between two plans. Without it the model is encoded anew whenever it is planned.
-    ``noise_size``, a whole number
-        Of a stochastic model: `rollout` then takes a third argument, standard normal noise
-        [B, H, noise_size] from a stream of each episode's own, and draws nothing itself. Zeros
-        stand for what is most likely where one prediction is wanted.
-    ``decode(latents [..., Z]) -> [..., O]``, in place of `score`
-        The task's own score is then used on what it decodes.
-    ``reward(latents [..., Z], actions [..., A]) -> [...]``, in place of `score`
-        Of the actions taken in these latents; one that needs a third argument gets the latents
-        they led to. The score of a step is then minus its reward, with a ``discount`` in (0, 1],
-        by default 1, of each step that a plan has behind it.
-    ``terminal_value(latents [B, Z]) -> [B]``, beside `reward`
-        The score of a step is then minus the return of a plan that ends there: all rewards up to
-        it, and this value of where it is by then.
-    ``rates_states = False``
-        It can only rate what a plan led to, not what `encode` gives: there is no third arm then.
-    ``plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N])``
-        A planner of its own, which replaces the gate's in the learned arm; it is asked for one
-        episode at a time. See `Planner.plan`.
-    """
-
-    def encode(self, observations: FloatArray) -> FloatArray:
-        """Map observations [B, O] to latents [B, Z]."""
-        ...
+class Rollout(Protocol):
+    """All that a world model needs, where its latents are observations that the task can rate."""
 
     def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
         ...
 
+
+class Encoder(Protocol):
+    """A model whose latents are not observations."""
+
+    def encode(self, observations: FloatArray) -> FloatArray:
+        """Map observations [B, O] to latents [B, Z]."""
+        ...
+
+
+class Memory(Protocol):
+    """A model that is encoded at an episode's start only, and knows what came since.
+
+    Without it a model is encoded anew whenever it is planned with.
+    """
+
+    def update(
+        self, latents: FloatArray, actions: FloatArray, observations: FloatArray
+    ) -> FloatArray:
+        """Map latents [B, Z] to those after actions [B, A] led to observations [B, O].
+
+        It is asked once after every real step, also between two plans.
+        """
+        ...
+
+
+class Score(Protocol):
+    """A model that rates plans itself; its rewards are then not asked."""
+
     def score(self, latents: FloatArray) -> FloatArray:
         """Rate latents [..., Z] by distance to the goal [...]; lower is better."""
         ...
+
+
+class Reward(Protocol):
+    """A model whose plans are rated by its rewards, in place of `Score`.
+
+    The score of a step is then minus its reward, with the model's `Discount` of each step that a
+    plan has behind it.
+    """
+
+    def reward(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map latents [..., Z] and the actions [..., A] taken in them to rewards [...].
+
+        One that needs a third argument gets the latents [..., Z] that they led to.
+        """
+        ...
+
+
+class TerminalValue(Protocol):
+    """A model that knows what comes after a plan, beside its `Reward`.
+
+    The score of a step is then minus the return of a plan that ends there: all rewards up to it,
+    and this value of where it is by then.
+    """
+
+    def terminal_value(self, latents: FloatArray) -> FloatArray:
+        """Map latents [B, Z] to the rewards expected from there on [B]."""
+        ...
+
+
+class Decoder(Protocol):
+    """A model whose plans the task rates by what it decodes, where it has no rating of its own."""
+
+    def decode(self, latents: FloatArray) -> FloatArray:
+        """Map latents [..., Z] to observations [..., O]."""
+        ...
+
+
+class OwnPlan(Protocol):
+    """A model with a planner of its own, which replaces the gate's in the learned arm.
+
+    It may also have `WarmStart`, as a planner may.
+    """
+
+    def plan(
+        self, latents: FloatArray, rngs: Sequence[np.random.Generator], remaining: IntArray
+    ) -> Plans | tuple[FloatArray, IntArray]:
+        """Return actions [N, H, A] and lengths [N] from latents [N, Z]; see `Planner.plan`.
+
+        It is asked for one episode at a time.
+        """
+        ...
+
+
+class Noise(Protocol):
+    """A stochastic model, which draws nothing itself.
+
+    Its `rollout` takes a third argument: standard normal noise [B, H, noise_size] from a stream of
+    each episode's own. Zeros stand for what is most likely where one prediction is wanted.
+    """
+
+    @property
+    def noise_size(self) -> int:
+        """Normal numbers that it reads in each step."""
+        ...
+
+
+class Discount(Protocol):
+    """A model whose later rewards count less."""
+
+    @property
+    def discount(self) -> float:
+        """Of a reward one step later, in (0, 1]; 1 for a model that does not say."""
+        ...
+
+
+class RatesStates(Protocol):
+    """A model that says whether it can rate what `encode` gives, or only what a plan led to."""
+
+    @property
+    def rates_states(self) -> bool:
+        """True for a model that does not say; without it there is no third arm."""
+        ...
+
+
+@runtime_checkable
+class WorldModel(Encoder, Rollout, Score, Protocol):
+    """A learned world that plans may be imagined in.
+
+    Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
+    a row for each observation. A model may also have any of `Memory`, `Decoder`, `Reward`,
+    `TerminalValue`, `OwnPlan`, `Noise`, `Discount`, `RatesStates` and `CacheKey`.
+    """
+
+
+# Names of all that a model with a rollout may have: methods, and what it says of itself.
+METHODS = tuple(
+    name
+    for part in (Encoder, Memory, Score, Decoder, Reward, TerminalValue, OwnPlan)
+    for name in members(part)
+)
+FACTS = tuple(name for part in (Noise, Discount, WarmStart, RatesStates) for name in members(part))
 
 
 WorldModelFactory: TypeAlias = Callable[[Task], Any]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task
+from pytest_cpg.contracts.task import score_states
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -39,7 +40,5 @@ class OracleDynamics:
 
         A diverged state rates as plus infinity: the plan that led there is only never chosen.
         """
-        rate = getattr(self.task, "score_states", None)
-        rated = rate(states) if callable(rate) else self.task.score(self.task.observe(states))
-        scores = np.asarray(rated, dtype=np.float64)
+        scores = score_states(self.task, states).astype(np.float64)
         return np.where(np.isnan(scores), np.inf, scores)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import Rollout
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
@@ -90,7 +92,7 @@ def bind(
     if given:
         raise WorldModelError(f"the world model is {given}. {_HOW}")
     with inference(learned):
-        bind_kind = bind_latent if _has_rollout(learned) else _bind_callable
+        bind_kind = bind_latent if has(learned, Rollout) else _bind_callable
         bound = bind_kind(learned, task, probe_states, probe_actions)
         return replace(
             bound,
@@ -108,13 +110,9 @@ def no_model(learned: object) -> str:
         return f"the task {learned.name!r}, whose true dynamics are OracleDynamics(task)"
     if callable(learned) or isinstance(learned, OracleDynamics | Rescored | Ensemble):
         return ""
-    if _has_rollout(learned):
+    if has(learned, Rollout):
         return ""
     return f"{type(learned).__name__!r}, which can neither be called nor has it a rollout"
-
-
-def _has_rollout(learned: object) -> bool:
-    return callable(getattr(learned, "rollout", None))
 
 
 def _bind_callable(

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import Memory
 from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
 from pytest_cpg.world_models.binding.tiling import is_thread_safe
 from pytest_cpg.world_models.binding.torch_state import one_torch_thread
@@ -35,7 +37,7 @@ class Decoded(torch.nn.Module):
         self.model = model
         self.decoder = model.decode if decoder is None else decoder
         self._has_own_decoder = decoder is None
-        if callable(getattr(model, "update", None)):
+        if has(model, Memory):
             self.update = model.update
 
     @property

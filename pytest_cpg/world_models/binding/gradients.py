@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import Decoder, Reward, Rollout, Score, TerminalValue
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, Failure, attempt
-from pytest_cpg.world_models.binding.rating import reads_both_ends
+from pytest_cpg.world_models.binding.rating import discount_of, reads_both_ends
 from pytest_cpg.world_models.binding.tiling import tiled
 from pytest_cpg.world_models.binding.torch_state import inference
 
@@ -85,8 +87,7 @@ class _Path:
 
     def __init__(self, torch: Any, learned: Any, task: Task, imagine: Callable[..., Any]) -> None:
         self._torch, self._learned, self._task, self._imagine = torch, learned, task, imagine
-        self._rates = [n for n in ("score", "reward") if callable(getattr(learned, n, None))]
-        self._is_own = bool(self._rates)
+        self._is_own = has(learned, Score) or has(learned, Reward)
 
     def scores(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
         """Rate plans as the arm does, [B, H]."""
@@ -116,18 +117,17 @@ class _Path:
             place = _place_of(torch, learned)
             plans = torch.tensor(actions, **place, requires_grad=True)
             begun = torch.tensor(latents, **place)
-            if self._rates[:1] == ["reward"]:
+            if not has(learned, Score) and has(learned, Reward):
                 return plans, self._by_rewards(begun, plans)
             reached = self._imagine(begun, plans)
-            if self._is_own:
+            if has(learned, Score):
                 return plans, learned.score(reached)
-            decodes = callable(getattr(learned, "decode", None))
-            return plans, learned.decode(reached) if decodes else reached
+            return plans, learned.decode(reached) if has(learned, Decoder) else reached
 
     def _by_rewards(self, begun: Any, plans: Any) -> Any:
         """Return scores [B, H] as `Rating.scores` has them."""
         torch, learned = self._torch, self._learned
-        has_value = callable(getattr(learned, "terminal_value", None))
+        has_value = has(learned, TerminalValue)
         end = begun.shape[1] - 2 - has_value
         own, earned, weight = begun[:, :end], begun[:, end : end + 1], begun[:, end + 1 : end + 2]
         reached = self._imagine(own, plans)
@@ -135,7 +135,7 @@ class _Path:
         takes_both = reads_both_ends(learned.reward)
         rewards = learned.reward(before, plans, *[reached] * takes_both)
         steps = torch.arange(plans.shape[1] + 1, dtype=begun.dtype, device=begun.device)
-        weights = weight * float(getattr(learned, "discount", 1.0)) ** steps
+        weights = weight * discount_of(learned) ** steps
         own_rewards = weights[:, :-1] * rewards
         if not has_value:
             return -own_rewards
@@ -170,7 +170,7 @@ def _ways(torch: Any, learned: Any) -> list[Callable[..., Any]]:
         return torch.stack(reached, 1)
 
     ways: list[Callable[..., Any]] = []
-    if callable(getattr(learned, "rollout", None)):
+    if has(learned, Rollout):
         ways.append(learned.rollout)
     return [*ways, step_by_step] if callable(learned) else ways
 

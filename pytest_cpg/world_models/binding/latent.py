@@ -10,6 +10,16 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import (
+    METHODS,
+    Encoder,
+    Memory,
+    Noise,
+    OwnPlan,
+    RatesStates,
+    Rollout,
+)
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
@@ -24,8 +34,6 @@ from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-# What a model with a rollout may have.
-METHODS = ("encode", "update", "score", "decode", "reward", "terminal_value", "plan")
 # "decoder" and "rewards" are as near to a method's name as this.
 _LIKENESS = 0.85
 # Steps imagined to check a model; enough to tell the horizon's axis from the others.
@@ -45,7 +53,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     observations = observed(task, states)
     whole, learned = learned, flattened(learned, observations)
     encode: ArrayFunction = np.array
-    if callable(getattr(learned, "encode", None)):
+    if has(learned, Encoder):
         encode = tiled_for(
             learned,
             adapt(
@@ -56,7 +64,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             ),
         )
         check_rows(learned, "encode", encode, observations)
-    elif callable(getattr(learned, "update", None)):
+    elif has(learned, Memory):
         raise WorldModelError(
             f"{describe(learned)} has an update and no encode. Add encode(observations [B, O]) -> "
             f"latents [B, Z]: what it knows at an episode's start."
@@ -95,11 +103,11 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             task,
             noise_size=noise_size,
             state_size=states.shape[1],
-            rates_states=getattr(learned, "rates_states", True),
+            rates_states=not has(learned, RatesStates) or learned.rates_states,
         ),
         notes=(*misspelt(whole), *_unused(whole, is_nested=learned is not whole)),
     )
-    if not callable(getattr(learned, "plan", None)):
+    if not has(learned, OwnPlan):
         return bound
     planner = OwnPlanner(learned, task, latents, own=rating.own)
     return replace(bound, planner=planner, swapped=(*bound.swapped, "planner"))
@@ -147,7 +155,7 @@ def observed(task: Task, states: FloatArray) -> FloatArray:
 
 def noise_size_of(learned: Any) -> int:
     """Return how many normal numbers a model draws in each step; 0 for a deterministic one."""
-    given = getattr(learned, "noise_size", 0)
+    given = learned.noise_size if has(learned, Noise) else 0
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
         raise WorldModelError(
             f"{describe(learned)} has the noise_size {given!r}; give the whole number of normal "
@@ -160,7 +168,7 @@ def noise_size_of(learned: Any) -> int:
 
 def _check_reads_no_noise(learned: Any) -> None:
     """Raise WorldModelError where a third argument is needed, and noise is not asked for."""
-    function = learned.rollout if callable(getattr(learned, "rollout", None)) else learned
+    function = learned.rollout if has(learned, Rollout) else learned
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -247,7 +255,7 @@ def _update_of(
     learned: Any, task: Task, latents: FloatArray, actions: FloatArray, observations: FloatArray
 ) -> ArrayFunction | None:
     """Return what carries latents across a real step, of a model that has it."""
-    if not callable(getattr(learned, "update", None)):
+    if not has(learned, Memory):
         return None
     update = tiled_for(
         learned,

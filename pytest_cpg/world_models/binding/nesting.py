@@ -16,6 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import (
+    FACTS,
+    METHODS,
+    Decoder,
+    Encoder,
+    Reward,
+    Score,
+    TerminalValue,
+)
 from pytest_cpg.world_models.binding.conventions import (
     ARRAYS,
     Accustomed,
@@ -33,10 +43,7 @@ from pytest_cpg.world_models.binding.rating import reads_both_ends
 __tracebackhide__ = True
 
 _LARGEST_WHOLE = 2**53
-# What a model says of itself beside its methods.
-_FACTS = ("noise_size", "discount", "is_warm_started", "rates_states")
-# What rates states, and what takes nothing else; leading axes of the states that are given.
-_RATING = ("score", "decode", "reward", "terminal_value")
+# What takes states and nothing else; leading axes of the states that are given.
 _OF_STATES = ("score", "decode", "terminal_value")
 _AXES = {"encode": 1, "update": 1, "rollout": 2}
 
@@ -64,14 +71,13 @@ def flattened(learned: Any, observations: FloatArray) -> Any:
     WorldModelError
         When something else is in the nest, naming its place, or nothing rates its states.
     """
-    encode = getattr(learned, "encode", None)
-    if not callable(encode):
+    if not has(learned, Encoder):
         return learned
-    for sender in senders(encode):
+    for sender in senders(learned.encode):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                state = encode(sender.send(observations))
+                state: Any = learned.encode(sender.send(observations))
         # As in `attempt`, which asks again and says what was wrong.
         except Exception as error:
             if not is_refusal(error):
@@ -108,7 +114,7 @@ def _is_nest(state: Any, rows: int) -> bool:
 
 def _check_rated(learned: Any, state: Any, nest: _Nest, size: int) -> None:
     """Raise WorldModelError where nothing rates a state, and its numbers are no observation."""
-    is_rated = any(callable(getattr(learned, name, None)) for name in _RATING)
+    is_rated = any(has(learned, part) for part in (Score, Decoder, Reward, TerminalValue))
     if is_rated or sum(_sizes(nest.form)) == size:
         return
     raise WorldModelError(
@@ -122,7 +128,7 @@ def _flat_model(learned: Any, nest: _Nest) -> SimpleNamespace:
     """Return an object with the methods of a model that takes and gives nests."""
     has = {
         name: getattr(learned, name)
-        for name in ("encode", "rollout", "update", *_RATING, "plan")
+        for name in ("rollout", *METHODS)
         if callable(getattr(learned, name, None))
     }
 
@@ -146,7 +152,7 @@ def _flat_model(learned: Any, nest: _Nest) -> SimpleNamespace:
         made["plan"] = lambda latents, rngs, remaining, **warm: has["plan"](
             nest.state(latents), rngs, remaining, **warm
         )
-    facts = {name: getattr(learned, name) for name in _FACTS if hasattr(learned, name)}
+    facts = {name: getattr(learned, name) for name in FACTS if hasattr(learned, name)}
     name = f"{type(learned).__qualname__} object"
     return SimpleNamespace(**made, **facts, __qualname__=name)
 

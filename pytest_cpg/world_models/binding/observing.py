@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import Decoder
 from pytest_cpg.world_models.binding.callables import adapt
 from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.rating import Rating
@@ -25,7 +27,7 @@ def observer_of(
     # Latents that the task itself rates are observations.
     if not rating.swapped:
         return unchanged
-    if not callable(getattr(learned, "decode", None)):
+    if not has(learned, Decoder):
         return None
     try:
         decode = adapt(

@@ -18,6 +18,7 @@ from pytest_cpg.contracts import (
     Task,
     WorldModelError,
 )
+from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.world_models.binding.conventions import (
     Sender,
     describe,
@@ -71,7 +72,7 @@ class OwnPlanner:
         budget = np.full(1, task.budget)
         self._plan: Callable[..., Any] = learned.plan
         self._own, self._actions = own, task.actions
-        self.is_warm_started = bool(getattr(learned, "is_warm_started", False))
+        self.is_warm_started = is_warm_started(learned)
         failures: list[str] = []
         for sender in senders(learned.plan):
             self._sender: Sender = sender

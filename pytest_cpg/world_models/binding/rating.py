@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import StateScore
+from pytest_cpg.contracts.world_model import Decoder, Discount, Reward, Score, TerminalValue
 from pytest_cpg.world_models.binding.callables import adapt
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.tiling import check_rows, tiled, tiled_for
@@ -121,7 +124,7 @@ def rating_of(
     WorldModelError
         When one of its functions breaks its contract, or there is nothing to rate latents by.
     """
-    if callable(getattr(learned, "score", None)):
+    if has(learned, Score):
         own = tiled_for(
             learned,
             adapt(
@@ -133,16 +136,16 @@ def rating_of(
         )
         check_rows(learned, "score", own, imagined)
         return Rating(("score",), own)
-    if callable(getattr(learned, "reward", None)):
+    if has(learned, Reward):
         before = np.concatenate([latents[:, None], imagined[:, :-1]], axis=1)
         return _by_rewards(learned, before, plans, imagined)
-    if callable(getattr(learned, "terminal_value", None)):
+    if has(learned, TerminalValue):
         raise WorldModelError(
             f"{describe(learned)} has a terminal_value and no reward that leads there. Add "
             f"reward(latents [..., Z], actions [..., A]) -> [...], or rate by the value alone: "
             f"score(latents) that returns minus the value."
         )
-    if callable(getattr(learned, "decode", None)):
+    if has(learned, Decoder):
         decode = tiled_for(
             learned,
             adapt(
@@ -167,7 +170,8 @@ def rating_of(
 
 def task_score(task: Task) -> ArrayFunction:
     """Return the task's score of observations [B, H, O]; a task without one raises its error."""
-    if callable(getattr(task, "score_states", None)):
+    is_rated_by_states = has(task, StateScore)
+    if is_rated_by_states:
         # Said now, and not after the oracle arm has run.
         task.score(np.zeros((1, task.observation_size)))
     return tiled(lambda observations: np.asarray(task.score(observations), dtype=np.float64))
@@ -201,12 +205,12 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
         ),
     )
     check_rows(learned, "reward", head, *probe)
-    has_value = callable(getattr(learned, "terminal_value", None))
+    has_value = has(learned, TerminalValue)
     return Rating(
         ("reward", "value") if has_value else ("reward",),
         reward=head if takes_both else lambda before, actions, _: head(before, actions),
         value=_value_of(learned, after) if has_value else None,
-        discount=_discount_of(learned),
+        discount=discount_of(learned),
     )
 
 
@@ -225,8 +229,9 @@ def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
     return lambda latents: head(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])
 
 
-def _discount_of(learned: Any) -> float:
-    given = getattr(learned, "discount", 1.0)
+def discount_of(learned: Any) -> float:
+    """Return what a reward one step later is worth, in (0, 1]."""
+    given = learned.discount if has(learned, Discount) else 1.0
     try:
         discount = float(given)
     except (TypeError, ValueError):

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import TerminalValue
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.rating import reads_both_ends
 from pytest_cpg.world_models.binding.tiling import tile_of
@@ -106,7 +108,7 @@ def journey_there(learned: Any) -> ArrayFunction | None:
         reached = learned.rollout(*there)
         before = torch.cat([there[0][:, None], reached[:, :-1]], dim=1)
         rated = [learned.reward(before, there[1], *[reached] * takes_both)]
-        if callable(getattr(learned, "terminal_value", None)):
+        if has(learned, TerminalValue):
             values = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
             rated.append(values.reshape(reached.shape[:2]))
         columns = [column.reshape(reached.shape[:2])[..., None] for column in rated]

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_cpg.contracts import BoxActions, Task, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys
 
 if TYPE_CHECKING:
     from pytest_cpg.world_models.binding.tensors import Tensor
@@ -75,7 +77,7 @@ class Conditions:
         _check_repeat(self.action_repeat, task, model)
         self._check_actions(task, model)
         # A task that names its observations lets their order be checked.
-        offered = getattr(task, "observation_keys", None)
+        offered = _keys_of(task)
         return self._columns(offered, task, model) if offered else tuple(range(own[0]))
 
     def _check_actions(self, task: Task, model: str) -> None:
@@ -118,7 +120,7 @@ def check_same(settings: Mapping[str, Any], task: Task, *, model: str) -> None:
         _check_repeat(settings["action_repeat"], task, model)
     if "obs_keys" not in settings:
         return
-    offered, own = list(getattr(task, "observation_keys", ())), settings["obs_keys"]
+    offered, own = list(_keys_of(task)), settings["obs_keys"]
     if not offered:
         raise WorldModelError(
             f"this {model} says obs_keys, and {task.name!r} has no names of observations to check "
@@ -133,8 +135,12 @@ def check_same(settings: Mapping[str, Any], task: Task, *, model: str) -> None:
         )
 
 
+def _keys_of(task: Task) -> Mapping[str, int]:
+    return task.observation_keys if has(task, ObservationKeys) else {}
+
+
 def _check_repeat(trained: Any, task: Task, model: str) -> None:
-    repeat = getattr(task, "action_repeat", 1)
+    repeat = task.action_repeat if has(task, ActionRepeat) else 1
     if repeat != trained:
         raise WorldModelError(
             f"this {model} was trained with action_repeat={trained!r}, and {task.name!r} holds an "
