@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -11,6 +12,38 @@ from pytest_cpg.episodes.perturbations import Perturbation
 
 StartMode: TypeAlias = Literal["sampled", "fixed"]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignRecord:
+    """A design as reports and files hold it.
+
+    Attributes
+    ----------
+    task, planner : str
+        The task's name, and the planner with all its settings.
+    starts : "sampled" or "fixed"
+    metric : "success" or "return"
+    seed, budget, horizon : int
+        Of starts and planner noise; steps an episode may take, and a plan looks ahead.
+    control_period : float
+        Seconds of simulated time per step.
+    versions : mapping
+        Package name to version, of what simulates.
+    perturbation : str
+        The name of what goes wrong in real steps; empty for nothing.
+    """
+
+    task: str
+    planner: str
+    starts: StartMode
+    metric: Metric
+    seed: int
+    budget: int
+    horizon: int
+    control_period: float
+    versions: Mapping[str, str]
+    perturbation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +77,22 @@ class Design:
     metric: Metric = "success"
     oracle_episodes: int | None = None
     perturbation: Perturbation | None = None
+
+    @property
+    def record(self) -> DesignRecord:
+        """What it is, in plain values: a user's task may give numpy's, which JSON does not know."""
+        return DesignRecord(
+            task=str(self.task.name),
+            planner=repr(self.planner),
+            starts=self.starts,
+            metric=self.metric,
+            seed=int(self.seed),
+            budget=int(self.task.budget),
+            horizon=int(self.planner.horizon),
+            control_period=float(self.task.control_period),
+            versions={str(name): str(found) for name, found in self.task.versions.items()},
+            perturbation="" if self.perturbation is None else self.perturbation.name,
+        )
 
     @property
     def longest_arm(self) -> int:

@@ -13,7 +13,8 @@ import pytest
 
 from pytest_cpg.contracts import CpgError, Task
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.traces import EpisodeTrace, Replay, replay
+from pytest_cpg.episodes.replay import replay
+from pytest_cpg.episodes.traces import EpisodeTrace, Replay
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.planning_gap import lost_episodes
@@ -186,9 +187,9 @@ class SessionReplay:
         """Say what is not as it was when the episodes were lost."""
         lost, perturbation = self._lost, design.perturbation
         pairs = [
-            ("planner", lost.planner, found.planner),
-            ("task", lost.task, found.task),
-            ("budget", lost.budget, found.budget),
+            ("planner", lost.planner, found.design.planner),
+            ("task", lost.task, found.design.task),
+            ("budget", lost.budget, found.design.budget),
             ("perturbation", lost.perturbation, perturbation and perturbation.name),
             ("versions", _joined(lost.versions), _joined(design.task.versions)),
             ("weights", lost.weights[:12], weights_digest(learned)[:12]),

@@ -60,18 +60,18 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
 
 
 def _header(replay: Replay) -> str:
-    count = len(replay.traces)
-    perturbed = f", perturbation {replay.perturbation}" if replay.perturbation else ""
+    count, design = len(replay.traces), replay.design
+    perturbed = f", perturbation {design.perturbation}" if design.perturbation else ""
     return (
-        f"replay of {count} episode{'s'[: count != 1]}, no verdict: {replay.task}, "
-        f"{replay.planner}, seed {replay.seed}, starts {replay.starts}, at most {replay.budget} "
-        f"steps of {replay.control_period:g} s{perturbed}"
+        f"replay of {count} episode{'s'[: count != 1]}, no verdict: {design.task}, "
+        f"{design.planner}, seed {design.seed}, starts {design.starts}, at most {design.budget} "
+        f"steps of {design.control_period:g} s{perturbed}"
     )
 
 
 def _table(replay: Replay, promises: Sequence[EpisodeOptimism], width: int) -> list[str]:
     """Return a line for each episode below the headings; seconds stand there only if they fit."""
-    for period in (replay.control_period, None):
+    for period in (replay.design.control_period, None):
         rows = [tuple(_COLUMNS), *(_cells(replay, one, period) for one in promises)]
         spaces = [max(map(len, column)) for column in zip(*rows, strict=True)]
         if sum(spaces) + 2 * len(spaces) <= width:
@@ -107,13 +107,14 @@ def _solved(trace: EpisodeTrace, period: float | None) -> str:
 def _plan_lines(replay: Replay, promise: EpisodeOptimism, width: int) -> list[str]:
     """Return the scores along the worst plan of an episode, and how both arms ended."""
     learned, number = replay.traces[promise.episode].learned, promise.worst_round
+    design = replay.design
     promised, at = int(learned.promised[number]), int(learned.at[number])
     scores = (learned.predicted[number], learned.actual[number])
     predicted, actual = (f"{score[promised - 1]:.3g}" for score in scores)
     text = (
         f"episode {promise.episode}, round {number + 1} at step {at} "
-        f"({at * replay.control_period:.4g} s): the plan promises {predicted} at its step "
-        f"{promised} and comes to {actual}; {learned.lengths[number]} of {replay.horizon} steps "
+        f"({at * design.control_period:.4g} s): the plan promises {predicted} at its step "
+        f"{promised} and comes to {actual}; {learned.lengths[number]} of {design.horizon} steps "
         f"executed. The episode ends at score {promise.learned_score:.3g}, with the oracle at "
         f"{promise.oracle_score:.3g}."
     )

@@ -5,7 +5,8 @@ import pytest
 
 from pytest_cpg.contracts import CpgError, FiniteActions, Plans, WorldModelError
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.traces import EpisodeTrace, optimism_of, replay
+from pytest_cpg.episodes.replay import replay
+from pytest_cpg.episodes.traces import EpisodeTrace, optimism_of
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.tasks.grids import maze

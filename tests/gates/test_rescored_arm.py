@@ -15,7 +15,7 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.traces import replay
+from pytest_cpg.episodes.replay import replay
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria

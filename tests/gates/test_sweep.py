@@ -11,7 +11,7 @@ from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
-from pytest_cpg.episodes.traces import replay
+from pytest_cpg.episodes.replay import replay
 from pytest_cpg.gates.model_ranking import rank_on_starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap

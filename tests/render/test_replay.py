@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace, Replay
 from pytest_cpg.render.replay import replay_lines
 
@@ -30,7 +31,7 @@ ORACLE = trace_of([[2.0, 1.0]], [[2.0, 1.0]], success=True, steps=21)
 LOST = trace_of([[2.0, 1.0], [3.0, 0.5]], [[2.0, 2.0], [3.5, 4.25]])
 
 
-def replay_of(traces, **more):
+def replay_of(traces, *, swapped=("dynamics",), **more):
     values = {
         "task": "track",
         "planner": "RandomShooting(candidates=50, horizon=2, ties='earliest')",
@@ -40,10 +41,9 @@ def replay_of(traces, **more):
         "budget": 40,
         "horizon": 2,
         "control_period": 0.1,
-        "swapped": ("dynamics",),
-        "traces": traces,
+        "versions": {},
     }
-    return Replay(**{**values, **more})
+    return Replay(design=DesignRecord(**{**values, **more}), swapped=swapped, traces=traces)
 
 
 def text_of(replay, width=80):
@@ -127,6 +127,6 @@ def test_seconds_give_way_to_what_else_is_in_the_table():
 
 
 def test_a_perturbed_replay_says_what_was_perturbed():
-    perturbed = replace(replay_of({7: ArmTraces(ORACLE, LOST)}), perturbation="drop-next-5")
+    perturbed = replay_of({7: ArmTraces(ORACLE, LOST)}, perturbation="drop-next-5")
     assert "steps of 0.1 s, perturbation drop-next-5" in text_of(perturbed, width=200)
     assert "perturb" not in text_of(replay_of({7: ArmTraces(ORACLE, LOST)}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -223,28 +223,19 @@ def judge(
         learned=learned,
         chance=chance,
         rescored=rescored,
-        # Tasks and planners of users may give numpy's numbers, which JSON does not know.
-        task=str(design.task.name),
-        planner=repr(design.planner),
-        starts=design.starts,
-        budget=int(design.task.budget),
-        horizon=int(design.planner.horizon),
-        control_period=float(design.task.control_period),
+        **asdict(design.record),
         level=design.level,
         tolerance=criteria.tolerance,
         min_oracle=criteria.min_oracle,
         margin=criteria.margin,
-        metric=design.metric,
         stop=criteria.stop,
         method=criteria.method,
         max_episodes=design.episodes,
         looks=looks,
         family_size=criteria.family_size,
         group=criteria.group,
-        perturbation="" if design.perturbation is None else design.perturbation.name,
         is_aa=criteria.is_aa,
         is_smoke=criteria.is_smoke,
-        seed=design.seed,
         starts_skipped=starts.skipped,
         start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
         swapped=models["learned"].swapped,
@@ -252,7 +243,6 @@ def judge(
         device=device,
         processor=processor_name(),
         kernels=kernels(),
-        versions={str(name): str(found) for name, found in design.task.versions.items()},
         reuse=(*reuse.known, *reuse.notes) if reuse else (),
         notes=(
             *(() if criteria.is_smoke else notes_on(design, models, in_place, oracle, chance)),
