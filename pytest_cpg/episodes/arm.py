@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -185,25 +184,3 @@ class Arm:
             return values
         episodes = len(successes)
         return {"indices": list(range(episodes)), "returns": [0.0] * episodes, **values}
-
-
-def effective_horizon(rates: Mapping[int, float], *, tolerance: float) -> int | None:
-    """Return the smallest horizon whose success rate is as good as any; None if nothing succeeds.
-
-    Plans that look farther ahead gain no more than the tolerance over it.
-
-    >>> effective_horizon({5: 0.2, 10: 0.88, 15: 0.9}, tolerance=0.05)
-    10
-
-    Parameters
-    ----------
-    rates : mapping
-        Success rate by horizon, in [0, 1].
-    tolerance : float
-        How far below the best rate is as good, in [0, 1].
-    """
-    best = max(rates.values(), default=0.0)
-    if not best:
-        return None
-    # Rates of a few episodes differ by whole shares of them: rounding must not decide.
-    return min(horizon for horizon, rate in rates.items() if rate >= best - tolerance - 1e-9)

@@ -5,7 +5,7 @@ import pytest
 
 from pytest_cpg import Arm
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.episodes.arm import Latency, effective_horizon
+from pytest_cpg.episodes.arm import Latency
 
 
 def arm(successes, steps, **changes):
@@ -73,12 +73,3 @@ def test_success_within_steps_counts_what_had_succeeded_by_then():
     some = arm([True, False, True, True], [10, 500, 30, 31])
     assert [some.success_within(n).estimate for n in (9, 10, 30, 500)] == [0, 0.25, 0.5, 0.75]
     assert some.success_within(500) == some.interval
-
-
-def test_the_effective_horizon_is_the_smallest_that_is_as_good_as_any():
-    rates = {20: 0.7, 5: 0.4, 10: 0.85, 15: 0.9}
-    assert effective_horizon(rates, tolerance=0.0) == 15
-    assert effective_horizon(rates, tolerance=0.05) == 10
-    assert effective_horizon(rates, tolerance=1.0) == 5
-    assert effective_horizon({5: 0.0, 10: 0.0}, tolerance=0.05) is None
-    assert effective_horizon({}, tolerance=0.05) is None

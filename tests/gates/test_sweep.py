@@ -16,7 +16,8 @@ from pytest_cpg.gates.model_ranking import rank_on_starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.notation import recovery_text
-from pytest_cpg.gates.sweep import Sweep, sweep_settings
+from pytest_cpg.gates.sweep import Sweep, effective_horizon
+from pytest_cpg.gates.sweeping import sweep_settings
 from pytest_cpg.planners import Chance, RandomShooting
 from pytest_cpg.tasks.grids import two_room
 from pytest_cpg.world_models import OracleDynamics
@@ -283,3 +284,12 @@ def test_a_model_with_its_own_score_has_one_more_arm():
     assert "\n  rescored" in str(found)
     result = measure_gap(design, oracle=OracleDynamics(track), learned=Scoring())
     assert ", oracle+score " in recovery_text(result)
+
+
+def test_the_effective_horizon_is_the_smallest_that_is_as_good_as_any():
+    rates = {20: 0.7, 5: 0.4, 10: 0.85, 15: 0.9}
+    assert effective_horizon(rates, tolerance=0.0) == 15
+    assert effective_horizon(rates, tolerance=0.05) == 10
+    assert effective_horizon(rates, tolerance=1.0) == 5
+    assert effective_horizon({5: 0.0, 10: 0.0}, tolerance=0.05) is None
+    assert effective_horizon({}, tolerance=0.05) is None
