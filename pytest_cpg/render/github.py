@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from pytest_cpg.gates.notation import one_line
 from pytest_cpg.render.markdown import MARKER, markdown, rows_of
 from pytest_cpg.report.outcomes import FAILING
+from pytest_cpg.report.shown import ShownOf, shown_of
 
 _MOST_IN_TITLE, _MOST_IN_LINE, _MOST_LINES = 200, 1000, 10
 
@@ -30,6 +31,7 @@ def annotations(
     locations: Mapping[str, Location] | None = None,
     *,
     tests_are_annotated: bool = False,
+    shown_of: ShownOf = shown_of,
 ) -> list[str]:
     """Return one workflow command for each failing gate and each finding that fails the session.
 
@@ -43,26 +45,28 @@ def annotations(
         Whether something else annotates failing tests, as the plugin
         pytest-github-actions-annotate-failures does. What no failing test says is left then: gates
         that did not report, and findings.
+    shown_of : callable
+        Reads one comparison of a document.
     """
     commands = []
     for gate in document["gates"]:
         is_said = tests_are_annotated and gate["outcome"] != "missing"
         if gate["outcome"] in FAILING and not is_said:
             place = (locations or {}).get(gate["id"])
-            commands.append(_command(f"cpg: {gate['id']}", _message(gate), place))
+            commands.append(_command(f"cpg: {gate['id']}", _message(gate, shown_of), place))
     failing = [finding["text"] for finding in document["findings"] if finding["fails"]]
     return commands + [_command("cpg", one_line(text, _MOST_IN_LINE), None) for text in failing]
 
 
-def step_summary(document: Mapping[str, Any]) -> str:
+def step_summary(document: Mapping[str, Any], *, shown_of: ShownOf = shown_of) -> str:
     """Return the text to append to a job's summary, which other steps may have begun."""
-    return "\n" + markdown(document).removeprefix(f"{MARKER}\n")
+    return "\n" + markdown(document, shown_of=shown_of).removeprefix(f"{MARKER}\n")
 
 
-def _message(gate: Mapping[str, Any]) -> str:
+def _message(gate: Mapping[str, Any], shown_of: ShownOf) -> str:
     """Return a line for each comparison that fails the gate."""
     lines = []
-    for row in rows_of(gate):
+    for row in rows_of(gate, shown_of):
         if row.status in FAILING:
             found = ""
             if row.shown is not None:

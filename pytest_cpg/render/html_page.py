@@ -17,9 +17,9 @@ from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.notation import visible
 from pytest_cpg.render.figures import CELL, MARKS, PLOT_HEIGHT, PLOT_WIDTH
 from pytest_cpg.render.forest import FOREST_WIDTH
-from pytest_cpg.render.page_view import STATES, ShownOf, page_view, revision
+from pytest_cpg.render.page_view import STATES, page_view, revision
 from pytest_cpg.report.outcomes import besides_gates
-from pytest_cpg.report.shown import shown_of
+from pytest_cpg.report.shown import ShownOf, shown_of
 
 try:
     import jinja2

@@ -21,7 +21,7 @@ from pytest_cpg.report.outcomes import (
     comparison_outcome,
     gate_outcome,
 )
-from pytest_cpg.report.shown import Shown, shown_of
+from pytest_cpg.report.shown import Shown, ShownOf, shown_of
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
 MARKER = "<!-- pytest-cpg report -->"
@@ -69,7 +69,7 @@ class Row(NamedTuple):
         return said or "the test failed by itself; its log says how" * (self.status == "failed")
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(document: Mapping[str, Any], *, shown_of: ShownOf = shown_of) -> str:
     """Return the report in GitHub's Markdown, no longer than a comment may be.
 
     Failing gates come first; what does not fit is counted.
@@ -78,9 +78,11 @@ def markdown(document: Mapping[str, Any]) -> str:
     ----------
     document : mapping
         From `pytest_cpg.report.document.document` or `pytest_cpg.report.document.read`.
+    shown_of : callable
+        Reads one comparison of a document.
     """
     gates = sorted(document["gates"], key=lambda gate: gate["outcome"] not in FAILING)
-    tables = [rows_of(gate) for gate in gates]
+    tables = [rows_of(gate, shown_of) for gate in gates]
     rows = [row for table in tables for row in table]
     details = [
         _details(row, row.shown) for row in rows if row.status in FAILING and row.shown is not None
@@ -105,7 +107,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def rows_of(gate: Mapping[str, Any]) -> list[Row]:
+def rows_of(gate: Mapping[str, Any], shown_of: ShownOf = shown_of) -> list[Row]:
     """Return the comparisons of one of a document's gates, or a row for the gate alone."""
     if not gate["comparisons"]:
         return [Row(gate, gate["id"], gate["outcome"])]

@@ -5,10 +5,10 @@ A session comes as its JSON document, so that the page of an old one can be writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any
 
 from pytest_cpg.gates.card import Card, Drift
 from pytest_cpg.render.axis import Axis
@@ -16,7 +16,7 @@ from pytest_cpg.render.failure import is_drifted, paragraphs
 from pytest_cpg.render.figures import Drawn, Plot, draw, trend
 from pytest_cpg.render.forest import Bar, bar, effect_axis, effect_text
 from pytest_cpg.report.outcomes import FAILING, WORDS, comparison_outcome, gate_outcome
-from pytest_cpg.report.shown import Shown
+from pytest_cpg.report.shown import Shown, ShownOf
 
 _SIGNS = {
     "failed": "\N{BALLOT X}",
@@ -33,8 +33,6 @@ STATES: Mapping[str, tuple[str, str]] = {
 }
 # Nobody reads more at a glance, and each one costs the page some bytes.
 _MOST_SESSIONS, _MOST_OPEN = 30, 3
-
-ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Shown]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_cpg.gates.card import Card, Drift, Ruling
 from pytest_cpg.gates.planning_gap.card import card_of
@@ -26,6 +26,10 @@ class Shown:
     ruling: Ruling
     card: Card
     drift: Drift | None = None
+
+
+# Reads one comparison of a document.
+ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Shown]
 
 
 def shown_of(comparison: Mapping[str, Any]) -> Shown:
