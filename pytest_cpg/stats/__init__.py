@@ -28,19 +28,14 @@ from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value, fewest_significant_l
 from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.pairing import PairRates, pair_rates
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
-from pytest_cpg.stats.rankings import Ranking, bradley_terry_strengths, rank_models
+from pytest_cpg.stats.rankings import Ranking, rank_models
 from pytest_cpg.stats.resolution import smallest_detectable_gap
 from pytest_cpg.stats.returns import (
     fieller_return_interval,
     paired_mean_interval,
     paired_mean_p_value,
 )
-from pytest_cpg.stats.selective import (
-    RiskCoverageCurve,
-    SelectiveRisk,
-    aurc,
-    risk_coverage_curve,
-)
+from pytest_cpg.stats.selective import SelectiveRisk, aurc
 from pytest_cpg.stats.sequential import (
     Boundary,
     Characteristics,
@@ -71,7 +66,6 @@ __all__ = [
     "Interval",
     "PairRates",
     "Ranking",
-    "RiskCoverageCurve",
     "Ruling",
     "SelectiveRisk",
     "Verdict",
@@ -84,7 +78,6 @@ __all__ = [
     "betting_characteristics",
     "betting_wealth",
     "boundary_p_value",
-    "bradley_terry_strengths",
     "cluster_interval",
     "cluster_return_interval",
     "detectable_gap",
@@ -112,7 +105,6 @@ __all__ = [
     "parse_verdict",
     "rank_models",
     "repeated_interval",
-    "risk_coverage_curve",
     "rule_on_gap",
     "rule_on_returns",
     "smallest_decisive_episodes",

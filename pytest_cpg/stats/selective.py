@@ -12,22 +12,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RiskCoverageCurve:
-    """Risk at each coverage that a threshold on the confidence can reach, smallest first.
-
-    Attributes
-    ----------
-    coverages : tuple of float
-        Share of the episodes at least as confident as a threshold, in (0, 1]; the last is 1.
-    risks : tuple of float
-        Share of failures among them, in [0, 1]; the last is the base rate.
-    """
-
-    coverages: tuple[float, ...]
-    risks: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectiveRisk:
     """The area under a risk-coverage curve, and what to hold it against.
 
@@ -51,36 +35,6 @@ class SelectiveRisk:
     base_rate: float
     episodes: int
     method: str
-
-
-def risk_coverage_curve(confidences: ArrayLike, failures: ArrayLike) -> RiskCoverageCurve:
-    """Return the risk at each reachable coverage (El-Yaniv and Wiener, JMLR 11:1605-1641, 2010).
-
-    Episodes of equal confidence enter together: no threshold can part them.
-
-    Parameters
-    ----------
-    confidences : array [N]
-        One finite number per episode, higher when surer of success; only their order matters.
-    failures : array [N], bool
-        Whether each episode failed.
-
-    Raises
-    ------
-    ValueError
-        When there is no episode, or when a confidence is not finite.
-
-    Examples
-    --------
-    >>> curve = risk_coverage_curve([0.9, 0.9, 0.5, 0.1], [False, True, True, True])
-    >>> curve.coverages, [round(risk, 3) for risk in curve.risks]
-    ((0.5, 0.75, 1.0), [0.5, 0.667, 0.75])
-    """
-    sizes, failed = _by_confidence(confidences, failures)
-    kept, lost = sizes.cumsum(), failed.cumsum()
-    return RiskCoverageCurve(
-        coverages=tuple((kept / kept[-1]).tolist()), risks=tuple((lost / kept).tolist())
-    )
 
 
 def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:

@@ -16,22 +16,21 @@ RESAMPLES = 400
 MONTE_CARLO = f"{RUNS} simulated runs: a share of .95 has a standard error of .007."
 
 
-def related_outcomes(rates, starts, rng, *, shared, group=1):
+def related_outcomes(rates, starts, rng, *, shared):
     """Return outcomes [M, starts] of models that find the same starts hard.
 
     Behind each outcome is a normal deviate that correlates by ``shared`` with those of the other
-    models on this start, and by 1 with those of the same model on the other starts of the group.
+    models on this start.
     """
-    groups = starts // group
-    hardness = rng.standard_normal(groups)
-    own = rng.standard_normal((len(rates), groups))
+    hardness = rng.standard_normal(starts)
+    own = rng.standard_normal((len(rates), starts))
     deviate = math.sqrt(shared) * hardness + math.sqrt(1 - shared) * own
     limits = np.array([NormalDist().inv_cdf(rate) for rate in rates])
-    return np.repeat(deviate < limits[:, None], group, axis=1)
+    return deviate < limits[:, None]
 
 
-def rank_coverage(rates, starts, *, shared=0.5, group=1, grouped=False, seed=0):
-    """Return coverage by model, share of runs with a wrong order, mean width, disconnected share.
+def rank_coverage(rates, starts, *, shared=0.5, seed=0):
+    """Return coverage by model, share of runs with a wrong order, and mean width.
 
     The order is wrong where the interval of a model lies wholly above that of one with a rate as
     high or higher.
@@ -41,11 +40,10 @@ def rank_coverage(rates, starts, *, shared=0.5, group=1, grouped=False, seed=0):
     last_rank = np.array([sum(other >= own for other in rates) for own in rates])
     names = [str(i) for i in range(len(rates))]
     not_worse = np.greater_equal.outer(rates, rates)
-    covered, wrong, width, disconnected = np.zeros(len(rates)), 0, 0.0, 0.0
+    covered, wrong, width = np.zeros(len(rates)), 0, 0.0
     for _ in range(RUNS):
-        outcomes = related_outcomes(rates, starts, rng, shared=shared, group=group)
-        groups = np.arange(starts) // group if grouped else None
-        ranking = rank_models(names, outcomes, rng=rng, groups=groups, resamples=RESAMPLES)
+        outcomes = related_outcomes(rates, starts, rng, shared=shared)
+        ranking = rank_models(names, outcomes, rng=rng, resamples=RESAMPLES)
         models = [int(name) for name in ranking.names]
         low, high = np.empty((2, len(rates)))
         low[models], high[models] = np.array(ranking.rank_intervals).T
@@ -53,8 +51,7 @@ def rank_coverage(rates, starts, *, shared=0.5, group=1, grouped=False, seed=0):
         covered += (low <= last_rank) & (high >= true_rank)
         wrong += (not_worse & (low[:, None] > high)).any()
         width += (high - low).mean()
-        disconnected += ranking.disconnected_share
-    return covered / RUNS, wrong / RUNS, width / RUNS, disconnected / RUNS
+    return covered / RUNS, wrong / RUNS, width / RUNS
 
 
 CLOSE = tuple(0.5 + 0.01 * i for i in range(10))
@@ -69,8 +66,6 @@ SETTINGS = [
     ((0.5,) * 10, 100, {}, 0.99, 0.11),
     (CLOSE, 100, {}, 0.86, 0.05),
     ((0.98, 0.01), 50, {}, 0.99, 0.01),
-    ((0.6, 0.55, 0.5, 0.45), 100, {"group": 5, "grouped": True}, 0.95, 0.03),
-    ((0.6, 0.55, 0.5, 0.45), 100, {"group": 5}, 0.8, 0.25),
 ]
 
 
@@ -78,17 +73,14 @@ def described(rates, starts, options):
     models = ", ".join(f"{rate:.2f}" for rate in rates)
     if len(rates) == 10:
         models = "0.50 to 0.59 by 0.01" if rates is CLOSE else "ten of 0.50"
-    if "group" in options:
-        resampled = "groups" if options.get("grouped") else "starts"
-        return models, f"{starts} in equal groups of {options['group']}, {resampled} resampled"
     return models, f"{starts}, independent models" if options else str(starts)
 
 
 def test_rank_intervals_cover_the_true_rank(statistics_page):
     rows = []
     for rates, starts, options, least, most_wrong in SETTINGS:
-        covered, wrong, width, disconnected = rank_coverage(rates, starts, **options)
-        shares = covered.min(), covered.mean(), wrong, width, disconnected
+        covered, wrong, width = rank_coverage(rates, starts, **options)
+        shares = covered.min(), covered.mean(), wrong, width
         rows.append([*described(rates, starts, options), *(f"{share:.3f}" for share in shares)])
         assert covered.min() > least
         assert wrong < most_wrong
@@ -101,7 +93,6 @@ def test_rank_intervals_cover_the_true_rank(statistics_page):
             "mean coverage",
             "runs with a wrong order",
             "mean width in ranks",
-            "disconnected resamples",
         ],
         rows,
         note=f"Percentile bootstrap at level 0.95, {RESAMPLES} resamples. {MONTE_CARLO} Behind the "

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.selective import aurc, risk_coverage_curve
+from pytest_cpg.stats.selective import aurc
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None, max_examples=50)
 five_hundred = settings(deadline=None, max_examples=500)
-both = pytest.mark.parametrize("function", [aurc, risk_coverage_curve])
 
 
 @st.composite
@@ -65,32 +64,19 @@ def test_aurc_agrees_with_a_loop_over_exact_fractions(sample):
 
 
 @unhurried
-@given(sample=episodes())
-def test_the_curve_is_what_each_threshold_keeps(sample):
-    confidences, failures = sample
-    curve = risk_coverage_curve(confidences, failures)
-    thresholds = sorted(set(confidences), reverse=True)
-    kept = [confidences >= threshold for threshold in thresholds]
-    assert curve.coverages == tuple(mask.mean() for mask in kept)
-    assert curve.risks == pytest.approx([failures[mask].mean() for mask in kept], abs=1e-15)
-
-
-@unhurried
 @given(sample=episodes(), shift=st.integers(-5, 5))
-@both
-def test_only_the_order_of_the_confidences_matters(function, sample, shift):
+def test_only_the_order_of_the_confidences_matters(sample, shift):
     confidences, failures = sample
     transformed = np.exp(3 * confidences + shift)
-    assert function(transformed, failures) == function(confidences, failures)
+    assert aurc(transformed, failures) == aurc(confidences, failures)
 
 
 @unhurried
 @given(sample=episodes(), seed=st.integers(0, 99))
-@both
-def test_the_order_of_the_episodes_does_not_matter(function, sample, seed):
+def test_the_order_of_the_episodes_does_not_matter(sample, seed):
     confidences, failures = sample
     order = np.random.default_rng(seed).permutation(len(failures))
-    assert function(confidences[order], failures[order]) == function(confidences, failures)
+    assert aurc(confidences[order], failures[order]) == aurc(confidences, failures)
 
 
 @unhurried
@@ -101,8 +87,6 @@ def test_a_constant_confidence_gives_the_base_rate(sample, confidence):
     risk = aurc(constant, failures)
     assert risk.base_rate == failures.mean()
     assert risk.aurc == pytest.approx(risk.base_rate, abs=1e-15)
-    curve = risk_coverage_curve(constant, failures)
-    assert (curve.coverages, curve.risks) == ((1.0,), (risk.base_rate,))
 
 
 @unhurried
@@ -115,15 +99,6 @@ def test_a_perfect_order_has_no_excess_and_its_reverse_has_the_most(sample):
     assert 0 <= risk.excess <= reverse.excess + 1e-15
     assert perfect.aurc <= risk.aurc + 1e-15
     assert 0 <= risk.aurc <= 1
-
-
-@unhurried
-@given(sample=episodes())
-def test_the_curve_ends_at_full_coverage_and_the_base_rate(sample):
-    curve = risk_coverage_curve(*sample)
-    assert (curve.coverages[-1], curve.risks[-1]) == (1, sample[1].mean())
-    assert all(np.diff(curve.coverages) > 0)
-    assert all(0 <= risk <= 1 for risk in curve.risks)
 
 
 def test_a_random_confidence_averages_to_the_base_rate():
@@ -142,31 +117,27 @@ def test_arguments_stay_untouched_and_results_are_plain_numbers():
     confidences, failures = np.array([0.2, 0.9, 0.2]), np.array([True, False, False])
     for array in (confidences, failures):
         array.flags.writeable = False
-    risk, curve = aurc(confidences, failures), risk_coverage_curve(confidences, failures)
+    risk = aurc(confidences, failures)
     assert json.loads(json.dumps(asdict(risk))) == asdict(risk)
-    assert {type(value) for value in (*curve.coverages, *curve.risks)} == {float}
     assert aurc([20, 90, 20], [True, False, False]) == risk
 
 
-@both
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_confidence_that_is_not_finite_is_refused_with_its_place(function, value):
+def test_a_confidence_that_is_not_finite_is_refused_with_its_place(value):
     with pytest.raises(ValueError, match=f"need finite confidences, got {value} at 2"):
-        function([0.1, 0.2, value, 0.3], [True, False, True, False])
+        aurc([0.1, 0.2, value, 0.3], [True, False, True, False])
 
 
-@both
 @pytest.mark.parametrize("confidences", [[], [[0.1]], ["0.1"], [True], 0.1, [None]])
-def test_confidences_that_are_no_list_of_numbers_are_refused(function, confidences):
+def test_confidences_that_are_no_list_of_numbers_are_refused(confidences):
     with pytest.raises(ValueError, match="need one confidence for each episode, got"):
-        function(confidences, [True])
+        aurc(confidences, [True])
 
 
-@both
 @pytest.mark.parametrize(
     ("failures", "got"),
     [([1, 0], r"int64 of shape \(2,\)"), ([True], r"bool of shape \(1,\)")],
 )
-def test_failures_that_are_no_bools_of_the_same_episodes_are_refused(function, failures, got):
+def test_failures_that_are_no_bools_of_the_same_episodes_are_refused(failures, got):
     with pytest.raises(ValueError, match=rf"need bool failures \[2\], got {got}"):
-        function([0.1, 0.2], failures)
+        aurc([0.1, 0.2], failures)
