@@ -5,7 +5,7 @@ A session comes as its JSON document, so that the page of an old one can be writ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -169,7 +169,7 @@ def page_view(documents: Sequence[Mapping[str, Any]], shown_of: ShownOf) -> Page
     ValueError
         When a result was written by a newer pytest-cpg.
     """
-    found = _all_found(documents[-1], shown_of)
+    found = {one["name"]: shown_of(one) for one in _comparisons(documents[-1])}
     histories = _histories(documents, found, shown_of)
     cards = [one.card for one in found.values()]
     axis = effect_axis(card.effect for card in cards if card.effect is not None)
@@ -218,9 +218,8 @@ def revision(document: Mapping[str, Any]) -> str:
     return f"{provenance['revision'][:7]}{'-dirty' * bool(provenance['dirty'])}"
 
 
-def _all_found(document: Mapping[str, Any], shown_of: ShownOf) -> dict[str, Shown]:
-    """Return what every comparison found, by its name."""
-    return {one["name"]: shown_of(one) for gate in document["gates"] for one in gate["comparisons"]}
+def _comparisons(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return (one for gate in document["gates"] for one in gate["comparisons"])
 
 
 def _gate_state(gate: Mapping[str, Any], found: Mapping[str, Shown]) -> str:
@@ -273,26 +272,25 @@ def _histories(
     documents: Sequence[Mapping[str, Any]], shown: Mapping[str, Shown], shown_of: ShownOf
 ) -> dict[str, History]:
     """Return the history of every comparison that an earlier session made as well."""
-    measured: dict[str, list[Session]] = {name: [] for name in shown}
+    measured: dict[str, list[Session]] = {name: [] for name in shown if _followed(shown[name])}
     for document in documents[-_MOST_SESSIONS:]:
-        found = shown if document is documents[-1] else _all_found(document, shown_of)
-        for name, now in shown.items():
-            if name not in found or _followed(found[name]) != _followed(now):
+        for one in _comparisons(document):
+            name = one["name"]
+            if name not in measured:
                 continue
-            card = found[name].card
-            measured[name].append(
-                Session(
-                    revision=revision(document),
-                    label=found[name].ruling.label,
-                    card=card,
-                    is_other_design=card.design != now.card.design,
-                )
-            )
-    return {
-        name: _history(sessions)
-        for name, sessions in measured.items()
-        if len(sessions) > 1 and _followed(shown[name])
-    }
+            then = shown[name] if document is documents[-1] else shown_of(one)
+            if _followed(then) == _followed(shown[name]):
+                measured[name].append(_session(then, shown[name], at=revision(document)))
+    return {name: _history(sessions) for name, sessions in measured.items() if len(sessions) > 1}
+
+
+def _session(then: Shown, now: Shown, *, at: str) -> Session:
+    return Session(
+        revision=at,
+        label=then.ruling.label,
+        card=then.card,
+        is_other_design=then.card.design != now.card.design,
+    )
 
 
 def _followed(found: Shown) -> list[str]:
