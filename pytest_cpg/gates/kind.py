@@ -193,15 +193,17 @@ class GateKind(Protocol[Spec, Result]):
 
     Optional methods; whoever asks for one that a kind lacks is refused by the option's name:
 
+    - ``has_smoke_test = True``: ``parse`` heeds ``is_smoke``, for --cpg-quick.
     - ``entry(result) -> mapping``: what is kept of a result that is accepted, plain values, and
       ``compare(accepted, result) -> Comparison``, of an entry with a new result: the baseline.
-    - ``forecast(spec, task, cost, accepted) -> Forecast``: --cpg-plan. ``cost`` is what
+    - ``forecast(spec, task, *, cost, accepted) -> Forecast``: --cpg-plan. ``cost`` is what
       ``cost(result)`` said of the last run, and ``accepted`` the entry of the baseline; each may be
       None.
     - ``accepts(spec) -> Accepted``: what a marker without ``max_verdict`` accepts; otherwise that
       is whatever may be UNSURE.
     - ``runner(spec, measuring)``: the value of the fixture ``benchmark_runner``.
-    - ``replay(spec, lost, model, run) -> lines``, with ``lost(result)``: --cpg-replay.
+    - ``replay(spec, model, run, *, episodes, then=None) -> Replay``: --cpg-replay and --cpg-render,
+      of lost episodes; ``then`` is what was set where they were lost.
     - ``alarm(result) -> Alarm``: --cpg-correction, the family of all gates.
     - ``together(results) -> findings``: what several results of the kind say together.
     """

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates.planning_gap.forecast import forecast
-from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.plugin.selection import COSTS, remembered
+from pytest_cpg.plugin.support import check_supports
 from pytest_cpg.render.forecasts import forecast_table
 
 if TYPE_CHECKING:
+    from pytest_cpg.gates.kind import Forecast
     from pytest_cpg.gates.planning_gap.compare import Baseline
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.measuring import SessionRuns
@@ -23,13 +23,16 @@ def forecast_lines(
 ) -> list[str]:
     """Return the lines of --cpg-plan; none where nothing is printed."""
     costs = remembered(config, COSTS)
-    specs: dict[str, Any] = {name: gate.spec for name, gate in gates.items()}
-    forecasts = {
-        name: line_of(
-            forecast(name, spec.design(runs.task(spec.task)), spec.criteria, costs, accepted)
+    forecasts: dict[str, Forecast] = {}
+    for name, gate in gates.items():
+        check_supports(gate.kind, "plan")
+        kind: Any = gate.kind
+        forecasts[name] = kind.forecast(
+            gate.spec,
+            runs.task(gate.spec.task),
+            cost=costs.get(name),
+            accepted=accepted.gates.get(name) if accepted else None,
         )
-        for name, spec in specs.items()
-    }
     if not config.pluginmanager.hasplugin("terminalreporter"):
         return []
     return forecast_table(forecasts, width=config.get_terminal_writer().fullwidth)

@@ -45,8 +45,10 @@ def judge_into(
     def judge(result: Any) -> None:
         # The test is given the other, and may do with it whatever it likes.
         result = deepcopy(result)
-        drift = _drift(item, result, baseline, number=len(measured) + 1)
         ruling = gate.kind.judge(result, gate.accepted)
+        # A check says nothing of the model that was accepted.
+        name = comparison_name(gate_id(item), len(measured) + 1)
+        drift = None if ruling.check else _drift(gate.kind, result, baseline, name)
         reason = ruling.reason or None
         if reason is None and ruling.severity > gate.accepted.severity:
             reason = f"the verdict is worse than {gate.accepted.label}"
@@ -93,16 +95,12 @@ def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt, settings: Settings
     return "\n\n".join(sections(item, gate, settings))
 
 
-def _drift(
-    item: pytest.Item, result: Any, baseline: Baseline | None, *, number: int
-) -> Comparison | None:
-    # An A/A check says nothing of the model that was accepted.
-    if baseline is None or result.is_aa:
+def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Comparison | None:
+    """Return how a result stands to the last accepted one, if its kind keeps any."""
+    if baseline is None or not hasattr(kind, "compare"):
         return None
-    from pytest_cpg.gates.planning_gap.compare import compare
-
-    accepted = baseline.gates.get(comparison_name(gate_id(item), number))
-    return compare(result, accepted, level=result.level)
+    found: Comparison = kind.compare(baseline.gates.get(name), result)
+    return found
 
 
 def sections(

@@ -181,7 +181,7 @@ class ItemMeasuring:
         with self._attempted():
             with self._followed(given) as run:
                 if self._replay is not None:
-                    self._replay.take(spec, model, run)
+                    self._replay.take(self._gate, model, run)
                 result = kind.measure(spec, model, run)
             # A replay has no verdict, nor what has to be run on the way to it.
             if self._replay is None:
@@ -238,7 +238,7 @@ class ItemMeasuring:
             return
         name = comparison_name(self._id, len(results))
         paths, problem = film_lost(
-            self._item.config, self._gate.spec, result, gate=name, model=model, run=run
+            self._item.config, self._gate, result, name=name, model=model, run=run
         )
         results[-1] = (result, replace(judgement, films=paths, film_problem=problem))
 

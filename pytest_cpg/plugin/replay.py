@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_cpg.contracts import CpgError, Task
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.replay import replay
 from pytest_cpg.episodes.traces import EpisodeTrace, Replay
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.kind import Run
@@ -24,6 +22,9 @@ from pytest_cpg.machine.files import FileError
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
 from pytest_cpg.world_models import weights_digest
+
+if TYPE_CHECKING:
+    from pytest_cpg.plugin.marker import Gate
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -78,7 +79,7 @@ def node_from_here(config: pytest.Config, nodeid: str) -> str:
 
 
 def film_lost(
-    config: pytest.Config, spec: Any, result: GateResult, *, gate: str, model: Any, run: Run
+    config: pytest.Config, gate: Gate, result: Any, *, name: str, model: Any, run: Run
 ) -> tuple[tuple[str, ...], str | None]:
     """Film the first lost episodes of a result.
 
@@ -89,15 +90,10 @@ def film_lost(
     problem : str or None
         Why there are no more of them.
     """
-    design = spec.design(run.task(spec.task))
-    found = replay(
-        design,
-        oracle=run.given["oracle_dynamics"],
-        learned=model,
-        episodes=result.lost_episodes[:_MOST_FILMED],
-        progress=run.progress,
-    )
-    made, problem = _film(found, design.task, lost_folder(config), _stem(gate))
+    kind: Any = gate.kind
+    found = kind.replay(gate.spec, model, run, episodes=result.lost_episodes[:_MOST_FILMED])
+    task = run.task(gate.spec.task)
+    made, problem = _film(found, task, lost_folder(config), _stem(name))
     return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
 
 
@@ -145,7 +141,7 @@ class SessionReplay:
                 f"was renamed, run it again first."
             )
 
-    def take(self, spec: Any, model: Any, run: Run) -> None:
+    def take(self, gate: Gate, model: Any, run: Run) -> None:
         """Run both arms again, note what was found, and leave the test.
 
         A comparison before the one that is asked for is left to be run: the test may need it.
@@ -154,16 +150,11 @@ class SessionReplay:
         self._compared += 1
         if self._compared < lost.comparison:
             return
+        kind: Any = gate.kind
+        spec: Any = gate.spec
         design = spec.design(run.task(spec.task))
         as_then: dict[str, Any] = {name: getattr(lost, name) for name in _AS_THEN}
-        as_lost = replace(design, **as_then, episodes=max(self._episodes) + 1, oracle_episodes=None)
-        found = replay(
-            as_lost,
-            oracle=run.given["oracle_dynamics"],
-            learned=model,
-            episodes=self._episodes,
-            progress=run.progress,
-        )
+        found = kind.replay(spec, model, run, episodes=self._episodes, then=as_then)
         width = self._config.get_terminal_writer().fullwidth
         self.lines = replay_lines(found, width=width)
         self.lines += [

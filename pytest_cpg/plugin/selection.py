@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,10 +17,8 @@ if TYPE_CHECKING:
 
 # In pytest's cache: verdicts of every gate when it last ran, and what it cost.
 LAST, COSTS = "cpg/last.1", "cpg/costs.1"
-_WANTED = {
-    "inconclusive": ("INCONCLUSIVE",),
-    "bottleneck": ("MODEL BOTTLENECK", "PLANNER BOTTLENECK"),
-}
+# Severities of labels, by the word of --cpg-last.
+_WANTED = {"inconclusive": ("UNSURE",), "bottleneck": ("BLIND", "BAD")}
 
 
 class Selection:
@@ -55,15 +52,17 @@ class Selection:
 
     def _is_kept(self, config: pytest.Config, item: pytest.Item) -> bool:
         kind = next(config.stash[KINDS].of(item), None)
-        is_gate = kind is not None
         from pytest_cpg.plugin.item import gate_id
 
         if self._replay:
-            return is_gate and gate_id(item) == self._replay.gate
-        if self._skips or not is_gate or self._last is None:
-            return is_gate is not self._skips
+            return kind is not None and gate_id(item) == self._replay.gate
+        if self._skips or kind is None or self._last is None:
+            return (kind is not None) is not self._skips
         said = remembered(config, LAST).get(gate_id(item), ())
-        return any(verdict in _WANTED[self._last] for verdict in said)
+        return any(
+            label in kind.labels and kind.labels[label].name in _WANTED[self._last]
+            for label in said
+        )
 
 
 def _why_none(config: pytest.Config) -> str:
@@ -81,8 +80,9 @@ def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
     """Return what pytest's cache has of each gate under a name, by gate id."""
     cache = getattr(config, "cache", None)
     found = cache.get(name, {}) if cache else {}
-    # Another version may have written something else, or somebody's editor.
-    is_known = {LAST: _are_verdicts, COSTS: _is_cost}[name]
+    # Another version may have written something else, or somebody's editor; of costs, kinds check
+    # what they have to do with.
+    is_known = {LAST: _are_verdicts, COSTS: _are_values}[name]
     pairs = found.items() if isinstance(found, dict) else ()
     return {gate: said for gate, said in pairs if is_known(said)}
 
@@ -101,13 +101,5 @@ def _are_verdicts(said: Any) -> bool:
     return isinstance(said, list) and all(isinstance(verdict, str) for verdict in said)
 
 
-def _is_cost(said: Any) -> bool:
-    """Say whether this is what `costs_of` gives for a gate."""
-    if not isinstance(said, dict) or not _is_number(said.get("oracle_rate"), most=1.0):
-        return False
-    seconds = said.get("seconds_per_episode")
-    return isinstance(seconds, dict) and all(map(_is_number, seconds.values()))
-
-
-def _is_number(value: Any, *, most: float = sys.float_info.max) -> bool:
-    return type(value) in (int, float) and 0 <= value <= most
+def _are_values(said: Any) -> bool:
+    return isinstance(said, dict)

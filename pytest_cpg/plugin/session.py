@@ -168,11 +168,13 @@ class GateSession:
         """Check a gate that is about to run."""
         from pytest_cpg.plugin.attempt import begin_attempt
         from pytest_cpg.plugin.item import fail
+        from pytest_cpg.plugin.support import check_gate
 
         gate, name = self.gate(item), gate_id(item)
         if name in self.ledger.clashes:
             fail(_CLASH.format(id=name, marker=gate.kind.marker))
         begin_attempt(item, allow_reruns=self._settings.allow_reruns)
+        check_gate(gate, self._settings)
 
     def note_report(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.planning_gap.compare import Baseline
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look, level_of_size
@@ -42,7 +43,6 @@ class Forecast:
 
     Attributes
     ----------
-    gate : str
     episodes : int
         Per arm, at most.
     may_stop : bool
@@ -63,7 +63,6 @@ class Forecast:
         At the last run's speed, at most; None when the gate was never run here.
     """
 
-    gate: str
     episodes: int
     may_stop: bool
     oracle_rate: float
@@ -75,23 +74,26 @@ class Forecast:
 
 
 def forecast(
-    gate: str,
     design: Design,
     criteria: Criteria,
-    costs: Mapping[str, Any],
-    baseline: Baseline | None,
+    *,
+    cost: Mapping[str, Any] | None,
+    accepted: BaselineGate | None,
 ) -> Forecast:
     """Return what a gate of this design could find, judged by these criteria.
 
     Parameters
     ----------
-    costs : mapping
-        From `costs_of`, of earlier runs.
+    cost : mapping or None
+        From `costs_of`, of the last run.
+    accepted : BaselineGate or None
+        The last accepted result.
     """
-    rate, source = _oracle_rate(gate, costs, baseline)
+    # Another version may have written something else, or somebody's editor.
+    cost = cost if _is_cost(cost) else None
+    rate, source = _oracle_rate(cost, accepted)
     detectable, paired = _detectable(design, criteria, rate)
     return Forecast(
-        gate=gate,
         episodes=design.episodes,
         may_stop=criteria.stop != "fixed",
         oracle_rate=rate,
@@ -99,7 +101,7 @@ def forecast(
         detectable=detectable,
         paired=paired,
         needed=tuple(_needed(design, criteria, rate, gap) for gap in WANTED_GAPS),
-        seconds=_seconds(design, costs.get(gate)),
+        seconds=_seconds(design, cost),
     )
 
 
@@ -178,12 +180,23 @@ def _found_by_bet(
     )
 
 
+def _is_cost(said: Any) -> bool:
+    """Say whether this is what `costs_of` gives for a gate."""
+    if not isinstance(said, dict) or not _is_number(said.get("oracle_rate"), most=1.0):
+        return False
+    seconds = said.get("seconds_per_episode")
+    return isinstance(seconds, dict) and all(map(_is_number, seconds.values()))
+
+
+def _is_number(value: Any, *, most: float = sys.float_info.max) -> bool:
+    return type(value) in (int, float) and 0 <= value <= most
+
+
 def _oracle_rate(
-    gate: str, costs: Mapping[str, Any], baseline: Baseline | None
+    cost: Mapping[str, Any] | None, accepted: BaselineGate | None
 ) -> tuple[float, str]:
-    if gate in costs:
-        return float(costs[gate]["oracle_rate"]), "last run"
-    accepted = baseline.gates.get(gate) if baseline else None
+    if cost is not None:
+        return float(cost["oracle_rate"]), "last run"
     if accepted:
         solved, episodes = accepted.oracle_arm
         return solved / episodes, "baseline"

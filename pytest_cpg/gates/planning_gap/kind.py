@@ -5,7 +5,7 @@ Loaded in every session, with gates or without: whatever measures is imported wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.gates.arguments import (
@@ -20,9 +20,13 @@ from pytest_cpg.gates.arguments import (
 )
 
 if TYPE_CHECKING:
+    from pytest_cpg.contracts import Task
+    from pytest_cpg.episodes.traces import Replay
     from pytest_cpg.gates.benchmark import Benchmark
     from pytest_cpg.gates.card import Card, Ruling, Severity
-    from pytest_cpg.gates.kind import Accepted, Asked, Measuring, Run
+    from pytest_cpg.gates.kind import Accepted, Asked, Forecast, Measuring, Run
+    from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+    from pytest_cpg.gates.planning_gap.compare import Comparison
     from pytest_cpg.gates.planning_gap.result import GateResult
     from pytest_cpg.gates.planning_gap.spec import Spec
 
@@ -71,6 +75,7 @@ class PlanningGap:
         Argument("perturbation", _perturbation, help="what goes wrong in real steps"),
     )
     fixtures = ("oracle_dynamics", "training_data")
+    has_smoke_test = True
 
     @property
     def labels(self) -> Mapping[str, Severity]:
@@ -157,3 +162,56 @@ class PlanningGap:
 
         design = spec.design(measuring.task(spec.task))
         return Benchmark(design=design, criteria=spec.criteria, measuring=measuring)
+
+    def forecast(
+        self,
+        spec: Spec,
+        task: Task,
+        *,
+        cost: Mapping[str, Any] | None,
+        accepted: BaselineGate | None,
+    ) -> Forecast:
+        """Return what a gate could find, from its last run and the last accepted result."""
+        from pytest_cpg.gates.planning_gap.forecast import forecast
+        from pytest_cpg.gates.planning_gap.forecast_line import line_of
+
+        found = forecast(spec.design(task), spec.criteria, cost=cost, accepted=accepted)
+        return line_of(found)
+
+    def entry(self, result: GateResult) -> BaselineGate:
+        """Return what is kept of an accepted result."""
+        from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+
+        return BaselineGate.of("", result, commit="")
+
+    def compare(self, accepted: BaselineGate | None, result: GateResult) -> Comparison:
+        """Compare a result with the one that was accepted."""
+        from pytest_cpg.gates.planning_gap.compare import compare
+
+        return compare(result, accepted, level=result.level)
+
+    def replay(
+        self,
+        spec: Spec,
+        model: Any,
+        run: Run,
+        *,
+        episodes: Sequence[int],
+        then: Mapping[str, Any] | None = None,
+    ) -> Replay:
+        """Run both arms again on some episodes, and keep all that was planned."""
+        from dataclasses import replace
+
+        from pytest_cpg.episodes.replay import replay
+
+        design = spec.design(run.task(spec.task))
+        if then is not None:
+            most = max(episodes) + 1
+            design = replace(design, **then, episodes=most, oracle_episodes=None)
+        return replay(
+            design,
+            oracle=run.given["oracle_dynamics"],
+            learned=model,
+            episodes=episodes,
+            progress=run.progress,
+        )

@@ -1,0 +1,46 @@
+"""Support: what options ask of a kind of gate, and the refusal where it does not have it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_cpg.plugin.item import fail
+from pytest_cpg.plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.kind import GateKind
+    from pytest_cpg.plugin.marker import Gate
+
+# What a kind needs for it, and what it says where that is missing.
+_NEEDS = {
+    "plan": ("forecast", "says nothing before it is run"),
+    "quick": ("has_smoke_test", "has no smoke test"),
+    "replay": ("replay", "has no episodes to run again"),
+    "render": ("replay", "has no episodes to film"),
+    "update_baseline": ("entry", "has nothing to keep in a baseline"),
+    "correction": ("alarm", "has no p-value, and shares no error rate"),
+}
+
+
+def check_supports(kind: GateKind[Any, Any], option: str) -> None:
+    """Fail where an option asks a kind for what it does not have."""
+    member, why = _NEEDS[option]
+    if not hasattr(kind, member):
+        fail(
+            f"--cpg-{option.replace('_', '-')}: a gate marked {kind.marker} {why}. Leave such "
+            f"gates out: -m 'not {kind.marker}'."
+        )
+
+
+def check_gate(gate: Gate, settings: Settings) -> None:
+    """Fail where the session or the marker asks a gate for what its kind does not have."""
+    asked = {*settings.switches, *settings.typed} & {"quick", "replay", "render", "update_baseline"}
+    if settings.of_session("correction") == "holm":
+        asked.add("correction")
+    for option in sorted(asked):
+        check_supports(gate.kind, option)
+    if gate.drift == "fail" and not hasattr(gate.kind, "compare"):
+        fail(
+            f"drift='fail': a gate marked {gate.kind.marker} keeps nothing to compare with. Leave "
+            f"drift out of its marker, or such gates: -m 'not {gate.kind.marker}'."
+        )
