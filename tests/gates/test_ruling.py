@@ -1,0 +1,61 @@
+"""Rulings: how bad a result is, whatever its label, and whether a test passes for it."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import first, result_of
+
+from pytest_cpg import Verdict
+from pytest_cpg.gates.card import Severity
+from pytest_cpg.gates.planning_gap.ruling import ruling_of
+
+BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
+OPEN = result_of(first(47, 50), first(43, 50))
+GOOD = result_of(first(50, 50), first(50, 50))
+HOPELESS = result_of(first(0, 50), first(0, 50))
+# The chance arm does as well as the oracle.
+BLIND = result_of(first(25, 50), first(24, 50), first(25, 50))
+WEAK = result_of(first(10, 50), first(0, 50), min_oracle=0.5)
+FAULT = replace(GOOD, faults=("it ignores the action",))
+SMOKE = replace(BAD, is_smoke=True, verdict=Verdict.INCONCLUSIVE, chance_verdict=None)
+CHECK = replace(OPEN, is_aa=True, verdict=Verdict.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize(
+    ("result", "label", "severity", "brief"),
+    [
+        (GOOD, "MODEL AS GOOD AS ORACLE", Severity.GOOD, "> max INCONCLUSIVE"),
+        (OPEN, "INCONCLUSIVE", Severity.UNSURE, "> max INCONCLUSIVE"),
+        (BLIND, "INCONCLUSIVE", Severity.BLIND, "blind gate"),
+        (HOPELESS, "PLANNER BOTTLENECK", Severity.BLIND, "> max INCONCLUSIVE"),
+        (WEAK, "PLANNER BOTTLENECK", Severity.BLIND, "weak oracle"),
+        (BAD, "MODEL BOTTLENECK", Severity.BAD, "> max INCONCLUSIVE"),
+        (FAULT, "MODEL AS GOOD AS ORACLE", Severity.BROKEN, "model fault"),
+        (SMOKE, "SMOKE", Severity.GOOD, "> max INCONCLUSIVE"),
+        (replace(SMOKE, faults=("x",)), "SMOKE", Severity.BROKEN, "model fault"),
+        (CHECK, "A/A", Severity.GOOD, "> max INCONCLUSIVE"),
+        (replace(CHECK, faults=("x",)), "A/A", Severity.BROKEN, "arms differ"),
+    ],
+)
+def test_how_bad_a_result_is(result, label, severity, brief):
+    ruling = ruling_of(result, Verdict.INCONCLUSIVE)
+    assert (ruling.label, ruling.severity, ruling.brief) == (label, severity, brief)
+
+
+@pytest.mark.parametrize("accepts", Verdict)
+@pytest.mark.parametrize("result", [GOOD, OPEN, BLIND, HOPELESS, BAD, FAULT, SMOKE, CHECK])
+def test_a_test_passes_where_nothing_is_worse_than_it_accepts(result, accepts):
+    ruling = ruling_of(result, accepts)
+    assert (ruling.reason is None) == (ruling.severity <= Severity(accepts.severity))
+
+
+def test_no_marker_accepts_an_oracle_below_what_it_asks_for_itself():
+    reason = ruling_of(WEAK, Verdict.MODEL_BOTTLENECK).reason
+    assert reason is not None
+    assert "min_oracle asks for 0.5" in reason
+
+
+@pytest.mark.parametrize(("result", "check"), [(SMOKE, "smoke test"), (CHECK, "A/A check")])
+def test_what_judges_no_model_says_what_it_is(result, check):
+    assert ruling_of(result, Verdict.INCONCLUSIVE).check == check
+    assert ruling_of(GOOD, Verdict.INCONCLUSIVE).check == ""
