@@ -23,7 +23,7 @@ from pytest_cpg.contracts.world_model import (
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
-from pytest_cpg.world_models.binding.nesting import flattened
+from pytest_cpg.world_models.binding.nested_states import flattened
 from pytest_cpg.world_models.binding.observing import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
 from pytest_cpg.world_models.binding.rating import Rating, rating_of

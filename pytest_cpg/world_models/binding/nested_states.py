@@ -1,4 +1,4 @@
-"""Nesting: a model whose state is a dict or tuple of arrays, made into one with flat latents.
+"""Nested states: a model whose state is a dict or tuple of arrays, made into one with flat latents.
 
 The episode loop keeps latents as rows of float64, which hold float32 and whole numbers below 2**53
 exactly: a state comes back as it was, in its own types, shapes and places.
