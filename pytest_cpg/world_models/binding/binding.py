@@ -23,7 +23,7 @@ from pytest_cpg.world_models.binding.latent import (
     observed,
     probe_noise,
 )
-from pytest_cpg.world_models.binding.observing import unchanged
+from pytest_cpg.world_models.binding.observer import unchanged
 from pytest_cpg.world_models.binding.rating import Rating, task_score
 from pytest_cpg.world_models.binding.rescoring import Rescored
 from pytest_cpg.world_models.binding.tiling import TILE, check_rows, tiled, tiled_for

@@ -24,7 +24,7 @@ from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Metho
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.nested_states import flattened
-from pytest_cpg.world_models.binding.observing import observer_of
+from pytest_cpg.world_models.binding.observer import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
 from pytest_cpg.world_models.binding.rating import Rating, rating_of
 from pytest_cpg.world_models.binding.rescoring import witness

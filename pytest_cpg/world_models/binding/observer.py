@@ -1,4 +1,4 @@
-"""Observing: what a model's latents look like from outside, for a policy that acts on it."""
+"""Observer: what a model's latents look like from outside, for a policy that acts on it."""
 
 from __future__ import annotations
 
