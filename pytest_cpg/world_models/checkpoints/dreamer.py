@@ -22,7 +22,7 @@ from pytest_cpg.world_models.binding.tensors import (
     symlog,
     torch,
 )
-from pytest_cpg.world_models.checkpoints.conditions import Conditions, keys_of, require
+from pytest_cpg.world_models.checkpoints.training_conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.checkpoints.weights import (
     Shape,
     Weights,

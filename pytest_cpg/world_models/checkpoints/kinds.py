@@ -103,8 +103,8 @@ def _opened(file: Path, settings: dict[str, Any], task: Task | None, trusted: st
 def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
     """Return the network whose weights a file holds."""
     from pytest_cpg.world_models.checkpoints import dreamer, tdmpc2
-    from pytest_cpg.world_models.checkpoints.conditions import check_known
     from pytest_cpg.world_models.checkpoints.tdmpc2_layout import is_tdmpc2
+    from pytest_cpg.world_models.checkpoints.training_conditions import check_known
     from pytest_cpg.world_models.checkpoints.weights import read_content, read_weights, weights_in
     from pytest_cpg.world_models.mlp import FORMAT, MLP
 
@@ -138,7 +138,7 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
 
 def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | None) -> Any:
     """Return a network of the user's own class with these weights, all of them and no others."""
-    from pytest_cpg.world_models.checkpoints.conditions import check_same
+    from pytest_cpg.world_models.checkpoints.training_conditions import check_same
     from pytest_cpg.world_models.checkpoints.weights import check
 
     unknown = sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS})

@@ -12,8 +12,8 @@ from typing import Any
 
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.world_models.binding.tensors import Tensor, expected, mish, on_arrays, symexp, torch
-from pytest_cpg.world_models.checkpoints.conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.checkpoints.tdmpc2_layout import canonical
+from pytest_cpg.world_models.checkpoints.training_conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.checkpoints.weights import Weights, in_one_type, part, read_weights
 
 # pytest leaves the frames of this module out of a user's traceback.

@@ -1,4 +1,4 @@
-"""Conditions: under what a model was trained, which weights do not say and a task must meet."""
+"""Training conditions: what weights do not say of their training, and a task must meet."""
 
 from __future__ import annotations
 
