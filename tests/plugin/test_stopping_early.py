@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from pytest_cpg.stats.methods import METHODS
+
 
 def gates(repository, **tests):
     """Write one gate per keyword: its model, and what its marker says more."""
@@ -314,9 +316,10 @@ def test_an_option_that_decided_nothing_is_named(repository, option, more, why):
 
 
 def test_an_unknown_method_on_the_command_line_lists_what_there_is(repository):
-    result = repository.runpytest("--cpg-interval=wald")
+    result = repository.runpytest("--cpg-interval=newcombe-paired")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--cpg-interval: need one of auto, agresti-caffo, *'wald'*"])
+    known = ", ".join(("auto", *METHODS))
+    result.stderr.fnmatch_lines([f"*--cpg-interval: need one of {known}, got 'newcombe-paired'*"])
 
 
 def test_a_sequential_gate_that_can_never_fail_is_refused(repository):
