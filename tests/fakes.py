@@ -9,7 +9,7 @@ from pytest_cpg.episodes.arm import Arm, Latency
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
-from pytest_cpg.gates.planning_gap.measure import judge
+from pytest_cpg.gates.planning_gap.measure import gate_result
 from pytest_cpg.gates.planning_gap.ruling import rule_on_arm
 from pytest_cpg.planners import RandomShooting
 
@@ -77,7 +77,7 @@ def result_of(
     perturbed = np.arange(episodes) > 0 if is_perturbed else None
     outcomes = {"oracle": oracle, "learned": learned, "chance": chance or first(0, episodes)}
     arms = {name: arm(name, done, perturbed=perturbed) for name, done in outcomes.items()}
-    return judge(
+    return gate_result(
         design,
         criteria,
         {"oracle": oracle_model, "learned": model},

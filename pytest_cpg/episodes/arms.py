@@ -1,4 +1,4 @@
-"""Arm runs: the three arms of a gate in the making, wherever they are run and kept."""
+"""Arm runs: the arms of a gate in the making, wherever they are run and kept."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def measure_gap(
         )
         check_unchanged("the learned model", answer, imagined(models["learned"], probe))
     models["learned"] = replace(models["learned"], ignores_action=is_blind)
-    return judge(
+    return gate_result(
         design,
         criteria,
         models,
@@ -180,7 +180,7 @@ def _so_far(done: Mapping[str, Arm]) -> str:
     )
 
 
-def judge(
+def gate_result(
     design: Design,
     criteria: Criteria,
     models: Mapping[str, BoundModel],
