@@ -1,6 +1,6 @@
 """Finished arms and results without running anything, for tests of what comes after."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from pytest_cpg.episodes.arm import Arm, Latency
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import gate_result
 from pytest_cpg.gates.planning_gap.ruling import rule_on_arm
@@ -87,4 +88,19 @@ def result_of(
             name: rule_on_arm(design, criteria, 0, arms["oracle"], arms[name])
             for name in ("learned", "chance")
         },
+    )
+
+
+def stored_of(episodes, *, first=0, confidences=None, name="oracle", rng=0):
+    rng = np.random.default_rng(rng)
+    done = replace(
+        arm(name, rng.integers(2, size=episodes), returns=rng.normal(size=episodes)),
+        indices=np.arange(first, first + episodes),
+        confidences=confidences,
+    )
+    return StoredArm(
+        arm=done,
+        plans=rng.integers(1, 9, size=episodes),
+        model_steps=rng.integers(0, 10**6, size=episodes),
+        starts=start_digests(rng.normal(size=(episodes, 3))),
     )

@@ -9,7 +9,7 @@ import os
 import re
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_cpg.contracts import IntArray
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_key import digest_of
-from pytest_cpg.episodes.stored_arm import COUNTS, OUTCOMES, StoredArm
+from pytest_cpg.episodes.stored_arm import COUNTS, StoredArm
 from pytest_cpg.machine.files import check_unpacked_size, replace_file
 
 SCHEMA = 2
@@ -32,25 +31,6 @@ _MOST_SNAPSHOT_BYTES = 64 * 2**20
 _LEFT_BEHIND_SECONDS = 60
 _FILE_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.(json|npz)")
 _LEFT_BEHIND = re.compile(r"\.cpg-[0-9a-f]+\.tmp")
-
-
-def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], Arm]) -> str | None:
-    """Run two episodes again; say in one line what differs from a stored arm, None if nothing.
-
-    ``arm`` is as much of the stored one as is to be used, and ``run`` maps one or two of its rows,
-    rising, to an arm of these episodes alone. Give another ``rng`` each time: it picks the rows.
-    """
-    rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
-    kept, found = encode(arm), encode(run(rows))
-    for place, row in enumerate(rows):
-        for name in OUTCOMES:
-            old, new = kept[name] and kept[name][row], found[name] and found[name][place]
-            if old != new:
-                return (
-                    f"the stored {arm.name} arm could not be repeated: {name} of episode "
-                    f"{arm.indices[row]} was {old!r} and is now {new!r}"
-                )
-    return None
 
 
 class ArmCache:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import IntArray
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arm_cache import ArmCache, spot_check
+from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
 from pytest_cpg.episodes.spread_run import SpreadRun
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.episodes.stored_arm import StoredArm
+from pytest_cpg.episodes.stored_arm import StoredArm, spot_check
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True

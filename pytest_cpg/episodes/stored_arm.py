@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.arm import Arm
 
 # Per episode: of the arm itself, and what is counted beside it.
@@ -81,6 +83,25 @@ class StoredArm:
         joined = StoredArm(arm=replace(longer, **columns, seconds=seconds), **counts)
         # The decisions are still those of one part.
         return replace(joined, arm=joined.first(joined.arm.episodes, level=self.arm.level))
+
+
+def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], Arm]) -> str | None:
+    """Run two episodes again; say in one line what differs from a stored arm, None if nothing.
+
+    ``arm`` is as much of the stored one as is to be used, and ``run`` maps one or two of its rows,
+    rising, to an arm of these episodes alone. Give another ``rng`` each time: it picks the rows.
+    """
+    rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
+    kept, found = encode(arm), encode(run(rows))
+    for place, row in enumerate(rows):
+        for name in OUTCOMES:
+            old, new = kept[name] and kept[name][row], found[name] and found[name][place]
+            if old != new:
+                return (
+                    f"the stored {arm.name} arm could not be repeated: {name} of episode "
+                    f"{arm.indices[row]} was {old!r} and is now {new!r}"
+                )
+    return None
 
 
 def start_digests(states: FloatArray) -> IntArray:

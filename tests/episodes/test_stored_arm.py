@@ -1,0 +1,239 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import arm as fake_arm
+from fakes import stored_of
+from runs import Sure, arm_of
+
+from pytest_cpg.contracts.codec import encode
+from pytest_cpg.episodes.arm import Latency
+from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.stored_arm import StoredArm, spot_check, start_digests
+from pytest_cpg.planners import Chance, RandomShooting
+from pytest_cpg.tasks.grids import maze
+from pytest_cpg.world_models import OracleDynamics
+
+MAZE = maze()
+SEED, LEVEL = 5, 0.95
+
+
+class Bound:
+    """The true dynamics as an arm uses them."""
+
+    rollout, score = OracleDynamics(MAZE).rollout, OracleDynamics(MAZE).score
+
+    def encode(self, states):
+        return states
+
+
+STARTS = sample_starts(MAZE, 9, seed=SEED)
+
+
+def ran(rows, planner, **options):
+    starts = STARTS.take(np.asarray(rows))
+    return arm_of("oracle", MAZE, planner, Bound(), starts, seed=SEED, level=LEVEL, **options)
+
+
+def kept_of(rows, planner):
+    """An arm with what each of its episodes takes alone."""
+    alone = [ran([row], planner) for row in rows]
+    return StoredArm(
+        arm=ran(rows, planner),
+        plans=[arm.decisions for arm in alone],
+        model_steps=[round(arm.rollout_steps * arm.decisions) for arm in alone],
+        starts=start_digests(STARTS.states[list(rows)]),
+    )
+
+
+def untimed(arm):
+    return {
+        name: value
+        for name, value in encode(arm).items()
+        if name not in ("latency_ms", "cpu_ms", "seconds")
+    }
+
+
+PLANNERS = [RandomShooting(candidates=4, horizon=6), Sure(), Chance()]
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=lambda planner: planner.name)
+def test_the_first_episodes_are_those_of_a_run_of_so_many(planner):
+    stored = kept_of(range(9), planner)
+    assert stored.arm.success_count > 0 or planner.name == "chance"
+    for episodes in range(1, 10):
+        assert untimed(stored.first(episodes, level=LEVEL)) == untimed(
+            ran(range(episodes), planner)
+        )
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=lambda planner: planner.name)
+def test_a_stored_arm_that_is_extended_is_that_of_one_run(planner):
+    whole = kept_of(range(9), planner)
+    joined = kept_of(range(4), planner).followed_by(kept_of(range(4, 9), planner))
+    assert untimed(joined.arm) == untimed(whole.arm)
+    assert all(map(np.array_equal, joined.arm.actions, whole.arm.actions))
+    assert len(joined.arm.actions) == 9
+    for name in ("plans", "model_steps", "starts"):
+        assert np.array_equal(getattr(joined, name), getattr(whole, name))
+
+
+def test_decisions_are_those_of_the_episodes_taken():
+    stored = replace(stored_of(3), plans=[1, 2, 5], model_steps=[10, 2, 36])
+    parts = [stored.first(episodes, level=LEVEL) for episodes in (1, 2, 3)]
+    assert [part.decisions for part in parts] == [1, 3, 8]
+    assert [part.rollout_steps for part in parts] == [10.0, 4.0, 6.0]
+
+
+def test_times_are_those_of_the_stored_run():
+    one = stored_of(10)
+    one = replace(one, arm=replace(one.arm, seconds=5.0, latency_ms=Latency(3.0, 4.0)))
+    part = one.first(4, level=0.9)
+    assert part.seconds == 2.0
+    assert part.latency_ms == Latency(3.0, 4.0)
+    assert part.level == 0.9
+    two = stored_of(30, first=10)
+    for joined in (one.followed_by(two), one.followed_by(stored_of(10, first=10))):
+        assert joined.arm.seconds == 6.0
+    assert one.followed_by(two).arm.latency_ms == two.arm.latency_ms
+    assert one.followed_by(stored_of(10, first=10)).arm.latency_ms == Latency(3.0, 4.0)
+
+
+@pytest.mark.parametrize("episodes", [0, -1, 6])
+def test_only_stored_episodes_are_given(episodes):
+    with pytest.raises(ValueError, match="need 1 to 5 episodes"):
+        stored_of(5).first(episodes, level=LEVEL)
+
+
+@pytest.mark.parametrize("more", [stored_of(3, first=4), stored_of(3, first=6), stored_of(3)])
+def test_only_the_next_episodes_may_follow(more):
+    with pytest.raises(ValueError, match="consecutive"):
+        stored_of(5).followed_by(more)
+
+
+def test_a_part_without_confidences_does_not_follow_one_with():
+    with pytest.raises(ValueError, match="dimension"):
+        stored_of(2, confidences=[0.5, 0.7]).followed_by(stored_of(3, first=2))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"plans": [1, 2]}, "plans of every episode"),
+        ({"plans": [1, 0, 1]}, "need plans"),
+        ({"model_steps": [1]}, "model_steps of every episode"),
+        ({"starts": [[1, 2, 3]]}, "starts of every episode"),
+    ],
+)
+def test_a_stored_arm_has_one_of_each_for_every_episode(changed, message):
+    with pytest.raises(ValueError, match=message):
+        replace(stored_of(3), **changed)
+
+
+def test_an_arm_without_episodes_cannot_be_stored():
+    with pytest.raises(ValueError, match="need plans"):
+        StoredArm(arm=fake_arm("oracle", []), plans=[], model_steps=[], starts=[])
+
+
+def test_a_stored_arm_keeps_no_array_of_others():
+    plans = np.ones(3, dtype=np.int64)
+    stored = replace(stored_of(3), plans=plans)
+    plans[:] = 7
+    assert stored.plans.tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        stored.plans[0] = 2
+
+
+def test_starts_are_known_to_the_bit():
+    stored = replace(stored_of(9), starts=start_digests(STARTS.states))
+    assert stored.begins_at(STARTS.states)
+    assert stored.begins_at(STARTS.states[:4])
+    assert stored.begins_at(np.concatenate([STARTS.states, STARTS.states]))
+    moved = STARTS.states.copy()
+    moved[8, 1] = np.nextafter(moved[8, 1], np.inf)
+    assert not stored.begins_at(moved)
+    assert stored.begins_at(moved[:8])
+    assert not stored.begins_at(STARTS.states[::-1])
+
+
+def test_a_spot_check_repeats_two_episodes_exactly():
+    arm = ran(range(9), Sure())
+    picked = []
+
+    def run(rows):
+        picked.append(rows.tolist())
+        return ran(rows, Sure())
+
+    for seed in range(20):
+        assert spot_check(arm, rng=np.random.default_rng(seed), run=run) is None
+    assert all(len(rows) == 2 and rows[0] < rows[1] for rows in picked)
+    assert len({tuple(rows) for rows in picked}) > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "value", "shown"),
+    [
+        ("successes", 1, True, "successes of episode 8 was 0 and is now 1"),
+        ("steps", 0, 99, "steps of episode 7 was 100 and is now 99"),
+        ("returns", 1, np.nextafter(0.1, 1), f"returns of episode 8 was 0.1 and is now {0.1:.17f}"),
+        ("confidences", 0, 0.75, "confidences of episode 7 was 0.5 and is now 0.75"),
+    ],
+)
+def test_a_spot_check_names_the_episode_and_both_values(name, row, value, shown):
+    arm = replace(
+        fake_arm("oracle", [True, False], returns=[0.1, 0.1]),
+        indices=[7, 8],
+        confidences=[0.5, 0.5],
+    )
+    values = getattr(arm, name).copy()
+    values[row] = value
+    again = replace(arm, **{name: values})
+    note = spot_check(arm, rng=np.random.default_rng(0), run=lambda rows: again)
+    if name == "returns":
+        shown = f"returns of episode 8 was 0.1 and is now {float(value)!r}"
+    assert note == f"the stored oracle arm could not be repeated: {shown}"
+
+
+def test_a_spot_check_misses_no_confidence_that_came_or_went():
+    without = fake_arm("oracle", [True, False])
+    with_one = replace(without, confidences=[0.5, 0.5])
+    rng = np.random.default_rng(0)
+    assert "was None and is now 0.5" in spot_check(without, rng=rng, run=lambda rows: with_one)
+    assert "was 0.5 and is now None" in spot_check(with_one, rng=rng, run=lambda rows: without)
+
+
+def test_a_spot_check_sees_that_other_episodes_were_run():
+    arm = fake_arm("oracle", [True, True])
+    other = replace(arm, indices=[5, 6], successes=[False, False])
+    note = spot_check(arm, rng=np.random.default_rng(0), run=lambda rows: other)
+    assert "indices of episode 0 was 0 and is now 5" in note
+
+
+def test_the_only_episode_is_checked():
+    arm = fake_arm("oracle", [True])
+    picked = []
+    assert spot_check(arm, rng=np.random.default_rng(0), run=lambda r: picked.append(r) or arm) is (
+        None
+    )
+    assert [rows.tolist() for rows in picked] == [[0]]
+
+
+def test_the_generator_decides_which_episodes_are_checked():
+    arm = fake_arm("oracle", [True] * 30)
+
+    def picks(seed):
+        found = []
+        spot_check(
+            arm,
+            rng=np.random.default_rng(seed),
+            run=lambda rows: found.extend(rows.tolist()) or replace(arm, **taken(arm, rows)),
+        )
+        return tuple(found)
+
+    def taken(arm, rows):
+        names = ("successes", "steps", "returns", "indices")
+        return {name: getattr(arm, name)[rows] for name in names}
+
+    assert picks(1) == picks(1)
+    # Every one of 30 is missed by 400 pairs with a chance of 30 * (1 - 1/15)**400 = 3e-11.
+    assert {row for seed in range(400) for row in picks(seed)} == set(range(30))
