@@ -8,12 +8,22 @@ from pytest_cpg.contracts import Plans
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import RandomShooting
+from pytest_cpg.world_models.binding.bound import BoundModel, Methods
 
 FEW = RandomShooting(candidates=4, horizon=3)
 
 
 def run_of(name, task, planner, model, starts, **more):
-    """Return a run; further options are of `ArmRun` or of its design."""
+    """Return a run; further options are of `ArmRun` or of its design.
+
+    A model that is not bound has what a bound one is asked for: encode, rollout, score of states.
+    """
+    if not isinstance(model, BoundModel):
+        model = BoundModel(
+            actions=task.actions,
+            may_diverge=getattr(model, "may_diverge", False),
+            methods=Methods(model.encode, model.rollout, model.score),
+        )
     observers = {key: more.pop(key) for key in ("progress", "on_step", "on_plan") if key in more}
     design = Design(task=task, planner=planner, episodes=len(starts.episodes), **more)
     return ArmRun(name, design, model, starts, **observers)

@@ -22,10 +22,10 @@ from pytest_cpg.contracts.task import LeastReturn
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.disturbance import Disturbance
-from pytest_cpg.episodes.imagination import ArmModel
 from pytest_cpg.episodes.planning import Planning
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
+from pytest_cpg.world_models import BoundModel
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -59,7 +59,7 @@ class ArmRun:
     design : Design
         Its number of episodes says nothing here. With ``metric="return"`` an episode goes on after
         a success until the budget is spent.
-    model : ArmModel
+    model : BoundModel
         What the planner imagines with; it may bring a planner of its own. Real steps are always
         the task's own.
     starts : Starts
@@ -76,7 +76,7 @@ class ArmRun:
         self,
         name: str,
         design: Design,
-        model: ArmModel,
+        model: BoundModel,
         starts: Starts,
         *,
         progress: Progress | None = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from pytest_cpg.contracts import (
     IntArray,
     WorldModelError,
 )
+from pytest_cpg.world_models import BoundModel
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -23,34 +23,10 @@ __tracebackhide__ = True
 _NOW = ("encode", "update")
 
 
-class ArmModel(Protocol):
-    """A world as an arm uses it: `BoundModel` is one.
-
-    It may have ``update(latents [B, Z], actions [B, A], states [B, S]) -> [B, Z]``: then an
-    episode is encoded at its start only, and its latents are carried across every real step. It
-    may have ``noise_size``: then `rollout` takes standard normal noise [B, H, noise_size] as well.
-    It may have a ``planner``, which then plans instead of the gate's, and ``may_diverge``, which
-    says that its states may be NaN; it may have ``plan_gradient`` and
-    ``observe``; see `PlanningModel`.
-    """
-
-    def encode(self, states: FloatArray) -> FloatArray:
-        """Map simulator states [B, S] to latents [B, Z]."""
-        ...
-
-    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
-        """Map latents [B, Z] and actions [B, H, A] to latents [B, H, Z]."""
-        ...
-
-    def score(self, latents: FloatArray) -> FloatArray:
-        """Rate latents [B, H, Z]: scores [B, H], lower is better."""
-        ...
-
-
 class Imagination:
     """The planning model given to a planner: it counts, checks, and says whose rows are whose."""
 
-    def __init__(self, arm: str, actions: ActionSpace, model: ArmModel) -> None:
+    def __init__(self, arm: str, actions: ActionSpace, model: BoundModel) -> None:
         self.actions = actions
         self.steps = 0
         self._arm = arm
@@ -58,9 +34,9 @@ class Imagination:
         self._episodes: IntArray = np.arange(0)
         self._taken: IntArray = np.arange(0)
         self._noise: Sequence[np.random.Generator] = ()
-        self._update = getattr(model, "update", None)
-        self.noise_size: int = getattr(model, "noise_size", 0)
-        self._may_diverge: bool = getattr(model, "may_diverge", False)
+        self._update = model.update
+        self.noise_size = model.noise_size
+        self._may_diverge = model.may_diverge
 
     @property
     def is_recurrent(self) -> bool:
@@ -106,13 +82,13 @@ class Imagination:
     @property
     def observe(self) -> Callable[..., FloatArray] | None:
         """See `PlanningModel`."""
-        method = getattr(self._model, "observe", None)
+        method = self._model.observe
         return None if method is None else lambda latents: self._ask(method, "decode", latents)
 
     @property
     def plan_gradient(self) -> Callable[..., FloatArray] | None:
         """See `PlanningModel`; a plan that is differentiated counts as imagined once."""
-        method = getattr(self._model, "plan_gradient", None)
+        method = self._model.plan_gradient
         if method is None:
             return None
 

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, Planner, Plans
 from pytest_cpg.episodes.arm import Latency
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.imagination import ArmModel, Imagination
+from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.streams import Stream, set_words, words_of
 from pytest_cpg.episodes.warm_starts import WarmStarts
+from pytest_cpg.world_models import BoundModel
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -39,10 +40,10 @@ class Planning:
         Plans made, and model steps imagined in each episode.
     """
 
-    def __init__(self, name: str, design: Design, model: ArmModel, episodes: IntArray) -> None:
+    def __init__(self, name: str, design: Design, model: BoundModel, episodes: IntArray) -> None:
         self._task, self._episodes = design.task, episodes
         self._imagination = Imagination(name, design.task.actions, model)
-        self._planner = getattr(model, "planner", None) or design.planner
+        self._planner = model.planner or design.planner
         self._rngs = [Stream.PLANNER.of(design.seed, episode) for episode in episodes]
         self._noise = [
             Stream.MODEL.of(design.seed, episode)
