@@ -8,6 +8,8 @@ from numbers import Integral
 from typing import Any
 
 from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import LeastReturn
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmProgress, Execution
 from pytest_cpg.episodes.design import Design, replaced
@@ -137,7 +139,7 @@ def _designs(design: Design, over: str, asked: Sequence[Any]) -> dict[str, Desig
         return {name_of(one): replace(design, perturbation=one) for one in asked}
     if over == "budget":
         longest, budget = max(asked), int(design.task.budget)
-        if getattr(design.task, "least_return", None) is not None:
+        if has(design.task, LeastReturn):
             raise CpgError(
                 "budget: with least_return an episode succeeds at its end, whose return a shorter "
                 "one says nothing of. Write a marker with each budget=."
