@@ -16,7 +16,7 @@ from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.tasks.control.formula_task import ControlTask, acrobot_swingup
+from pytest_cpg.tasks.control.formula_task import ControlTask, control_task
 from pytest_cpg.tasks.control.simulator import without_clock
 from pytest_cpg.world_models import (
     OracleDynamics,
@@ -76,7 +76,7 @@ def _bare_rollout(task: ControlTask, rounds: int) -> float:
 
 def oracle() -> Row:
     """Compare the oracle arm with a bare mujoco.rollout loop, the two in turns."""
-    task = acrobot_swingup(budget=100)
+    task = control_task("acrobot-swingup", budget=100)
     _bare_rollout(task, ROUNDS)
     ours, bare = [], []
     for _ in range(TURNS):
@@ -122,7 +122,7 @@ def _loop_plan(task: ControlTask) -> float:
 
 def learned() -> Row:
     """Compare the learned arm with a Python loop over the same network, the two in turns."""
-    task = acrobot_swingup()
+    task = control_task("acrobot-swingup")
     mlp = train_mlp(collect_transitions(task, count=2_000, seed=0), seed=0, variant="plain")
     torch.set_num_threads(1)
     ours, loop = [], []

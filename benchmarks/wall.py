@@ -192,7 +192,7 @@ def _gates(
 
 def _project(folder: Path, task: str, starts: str, planner: str) -> Path:
     """Write one gate into a folder, and train its model."""
-    from pytest_cpg.planners.presets import PRESETS
+    from pytest_cpg.gates.presets import PRESETS
     from pytest_cpg.tasks import TASKS
     from pytest_cpg.world_models import collect_transitions, train_mlp
 

@@ -19,7 +19,7 @@ import scipy.stats
 import pytest_cpg.gates.benchmark
 import pytest_cpg.gates.planning_gap.forecast
 import pytest_cpg.gates.planning_gap.recipes
-import pytest_cpg.planners.presets
+import pytest_cpg.gates.presets
 import pytest_cpg.plugin.item
 import pytest_cpg.plugin.item_report
 import pytest_cpg.plugin.marker

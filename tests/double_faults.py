@@ -9,8 +9,8 @@ import numpy as np
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.gates.presets import preset_planner
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.planners.presets import preset_planner
 from pytest_cpg.tasks import TASKS as REGISTERED
 from pytest_cpg.tasks.grids import GridTask, maze, two_room
 from pytest_cpg.world_models import OracleDynamics

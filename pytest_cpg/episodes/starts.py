@@ -10,7 +10,7 @@ from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskErro
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import LeastReturn, RewardThreshold
 from pytest_cpg.episodes.streams import Stream
-from pytest_cpg.tasks.variants import check_least_return
+from pytest_cpg.tasks.options import check_least_return
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True

@@ -5,10 +5,15 @@ True dynamics only: nothing here knows planners, models or gates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from pytest_cpg.tasks.control.formulas import TITLES
+from pytest_cpg.tasks.factories import factory
+from pytest_cpg.tasks.options import OPTIONS
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task, TaskFactory
@@ -16,53 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["TASKS"]
 
 
-def _grid(name: str) -> TaskFactory:
-    """Return a factory whose module is imported on first use."""
-
-    def make(*, budget: int | None = None) -> Task:
-        return _made("grids", name, budget=budget)
-
-    return make
-
-
-def _control(name: str) -> TaskFactory:
-    """Return a factory whose module, and the simulator that it needs, is imported on first use."""
-
-    def make(
-        *,
-        budget: int | None = None,
-        action_repeat: int | None = None,
-        actions: str | None = None,
-        threshold: float | None = None,
-        least_return: float | None = None,
-    ) -> Task:
-        options = {
-            "action_repeat": action_repeat,
-            "actions": actions,
-            "threshold": threshold,
-            "least_return": least_return,
-        }
-        return _made("control.formula_task", name, budget=budget, **options)
-
-    return make
-
-
-def _made(module: str, name: str, **options: Any) -> Task:
-    """Return the task that a function of a module makes with the options that were given."""
-    factory = getattr(import_module(f"pytest_cpg.tasks.{module}"), name)
-    task: Task = factory(**{key: value for key, value in options.items() if value is not None})
-    return task
+def _made(module: str, function: str, *given: Any, **options: Any) -> Task:
+    """Call a function whose module, and the simulator that it needs, is imported by then."""
+    make: Callable[..., Task] = getattr(import_module(f"{__name__}.{module}"), function)
+    return make(*given, **options)
 
 
 TASKS: Mapping[str, TaskFactory] = MappingProxyType(
     {
-        "acrobot-swingup": _control("acrobot_swingup"),
-        "ball-in-cup-catch": _control("ball_in_cup_catch"),
-        "cartpole-swingup": _control("cartpole_swingup"),
-        "cheetah-run": _control("cheetah_run"),
-        "pendulum-swingup": _control("pendulum_swingup"),
-        "reacher-easy": _control("reacher_easy"),
-        "maze": _grid("maze"),
-        "two-room": _grid("two_room"),
+        **{
+            title: factory(partial(_made, "control.formula_task", "control_task", title), *OPTIONS)
+            for title in TITLES
+        },
+        "maze": factory(partial(_made, "grids", "maze"), "budget"),
+        "two-room": factory(partial(_made, "grids", "two_room"), "budget"),
     }
 )

@@ -5,64 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from functools import cache
-from importlib import import_module
+from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.lookup import lookup
+from pytest_cpg.tasks.factories import factory
+from pytest_cpg.tasks.options import OPTIONS
 
 if TYPE_CHECKING:
-    from pytest_cpg.contracts import Task, TaskFactory
+    from pytest_cpg.contracts import TaskFactory
 
 
 @cache
 def _dmc(name: str) -> TaskFactory:
     """Return what makes a task of the DeepMind Control suite, by its name there."""
-    family = import_module("pytest_cpg.tasks.control.suite_task")
-    family.check_name(name)
+    from pytest_cpg.tasks.control import dmc
+    from pytest_cpg.tasks.control.suite import suite_parts
 
-    def make(
-        *,
-        budget: int | None = None,
-        action_repeat: int | None = None,
-        actions: str | None = None,
-        threshold: float | None = None,
-        least_return: float | None = None,
-    ) -> Task:
-        options = {
-            "action_repeat": action_repeat,
-            "actions": actions,
-            "threshold": threshold,
-            "least_return": least_return,
-        }
-        return _made(family.dmc, name, {"budget": budget, **options})
-
-    return make
+    suite_parts(name)
+    return factory(partial(dmc, name), *OPTIONS)
 
 
 @cache
 def _gym(name: str) -> TaskFactory:
     """Return what makes a task of an environment of gymnasium's, by its id."""
-    family = import_module("pytest_cpg.tasks.gymnasium.task")
-    family.check_name(name)
+    from pytest_cpg.tasks.gymnasium import gym_task
+    from pytest_cpg.tasks.gymnasium.environments import check_id
 
-    def make(
-        *,
-        budget: int | None = None,
-        action_repeat: int | None = None,
-        threshold: float | None = None,
-        least_return: float | None = None,
-    ) -> Task:
-        options = {
-            "action_repeat": action_repeat,
-            "threshold": threshold,
-            "least_return": least_return,
-        }
-        return _made(family.gym_task, name, {"budget": budget, **options})
-
-    return make
+    check_id(name)
+    return factory(partial(gym_task, name), *(one for one in OPTIONS if one != "actions"))
 
 
 # What makes the factory of a task from what follows the prefix; the same for the same name, so that
@@ -122,8 +95,3 @@ def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> Com
     close = get_close_matches(name, names, n=1)
     fix = f"Did you mean {prefix + close[0]!r}?" if close else f"Known: {', '.join(names)}."
     return ComponentError(f"no {what} {prefix + name!r}. {fix}")
-
-
-def _made(factory: Callable[..., Task], name: str, options: Mapping[str, Any]) -> Task:
-    """Return the task that a factory makes with the options that were given."""
-    return factory(name, **{key: value for key, value in options.items() if value is not None})

@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
+from pytest_cpg.tasks.options import TaskOptions
 from pytest_cpg.tasks.pictures import Frames, draw_grid
+from pytest_cpg.tasks.presets import Preset
 
 CharArray: TypeAlias = npt.NDArray[np.str_]
 
@@ -67,8 +69,7 @@ class GridTask:
     _starts: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
+        TaskOptions.of(self).check()
         cells = _parse(self.layout)
         starts = np.argwhere(cells == ".")[:, ::-1]
         object.__setattr__(self, "_distances", _distances_to_goal(cells))
@@ -155,6 +156,20 @@ def maze(*, budget: int = 100) -> GridTask:
 def two_room(*, budget: int = 60) -> GridTask:
     """Return two rooms with one door; the goal is in the room where no episode starts."""
     return GridTask(name="two-room", layout=_TWO_ROOM, budget=budget)
+
+
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        name: Preset(
+            planner="beam",
+            description="Beam search of 10 steps, which draws no random number.",
+            solved=100,
+            rollout_steps=1696,
+            cpu_ms=cpu_ms,
+        )
+        for name, cpu_ms in (("maze", 0.5), ("two-room", 0.4))
+    }
+)
 
 
 def _parse(layout: str) -> CharArray:

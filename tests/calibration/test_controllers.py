@@ -15,9 +15,9 @@ EPISODES = 20
 
 
 def solved(planner):
-    from pytest_cpg.tasks.control.formula_task import cartpole_swingup
+    from pytest_cpg.tasks.control.formula_task import control_task
 
-    task = cartpole_swingup(budget=300, actions="box")
+    task = control_task("cartpole-swingup", budget=300, actions="box")
     starts = sample_starts(task, EPISODES, seed=0)
     actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
     model = bind(OracleDynamics(task), task, probe_states=starts.states[:8], probe_actions=actions)

@@ -19,7 +19,7 @@ from pytest_cpg.episodes.arm_key import arm_key, why_not_kept
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.planners import CEM, Chance, RandomShooting
-from pytest_cpg.tasks.control.formulas import ACROBOT
+from pytest_cpg.tasks.control.formulas import formulas_of
 from pytest_cpg.tasks.grids import GridTask, maze
 from pytest_cpg.world_models import OracleDynamics
 
@@ -337,7 +337,7 @@ def test_a_change_in_a_room_that_an_episode_runs_through_changes_the_source_dige
         ({"model": Surrogate(None)}, "model 'Surrogate object' has no cache_key"),
         ({"model": OracleDynamics(unkeyed(Field()))}, "model 'OracleDynamics object' has no"),
         # Ours, but it holds functions.
-        ({"model": ACROBOT}, "model 'Formulas object' has no cache_key"),
+        ({"model": formulas_of("acrobot-swingup")}, "model 'Formulas object' has no cache_key"),
         ({"model": Field}, "model 'Field' has no cache_key"),
         ({"model": np.array([None])}, "model 'ndarray object' has no cache_key"),
     ],

@@ -79,14 +79,14 @@ models = pytest.mark.parametrize("model", ["oracle", pytest.param("mlp", marks=p
 @functools.cache
 def short_task(name, threads):
     """Compiled once for all planners and models."""
-    from pytest_cpg.tasks.control import formula_task
+    from pytest_cpg.tasks.control.formula_task import control_task
 
-    return getattr(formula_task, name)(budget=8, threads=threads)
+    return control_task(name, budget=8, threads=threads)
 
 
 @models
 @pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("task", ["acrobot_swingup", "cartpole_swingup", "reacher_easy"])
+@pytest.mark.parametrize("task", ["acrobot-swingup", "cartpole-swingup", "reacher-easy"])
 def test_episodes_do_not_feel_each_other(task, planner, model):
     pytest.importorskip("dm_control")
     check(functools.partial(short_task, task), PLANNERS[planner], MODELS[model])
@@ -96,10 +96,10 @@ def test_episodes_do_not_feel_each_other(task, planner, model):
 @models
 def test_whole_episodes_of_acrobot_do_not_feel_each_other(model):
     pytest.importorskip("dm_control")
-    from pytest_cpg.tasks.control.formula_task import acrobot_swingup
+    from pytest_cpg.tasks.control.formula_task import control_task
 
     check(
-        lambda threads: acrobot_swingup(budget=150, threads=threads),
+        lambda threads: control_task("acrobot-swingup", budget=150, threads=threads),
         RandomShooting(),
         MODELS[model],
     )

@@ -1,27 +1,33 @@
 """Control tasks: bit for bit the DeepMind Control suite."""
 
 import importlib
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("dm_control")
 
+import pytest_cpg
 from pytest_cpg.contracts import BoxActions, ComponentError
 from pytest_cpg.tasks.control import formula_task, suite
+from pytest_cpg.tasks.control.formula_task import control_task
 
+# Of each the threshold, actuators, actions in all, and seconds of a step.
 TASKS = {
-    "acrobot-swingup": (formula_task.acrobot_swingup, 0.6, 1, 5, 0.01),
-    "cartpole-swingup": (formula_task.cartpole_swingup, 0.6, 1, 5, 0.01),
-    "reacher-easy": (formula_task.reacher_easy, 0.5, 2, 9, 0.02),
-    "pendulum-swingup": (formula_task.pendulum_swingup, 0.6, 1, 5, 0.02),
-    "ball-in-cup-catch": (formula_task.ball_in_cup_catch, 0.6, 2, 9, 0.02),
-    "cheetah-run": (formula_task.cheetah_run, 0.6, 6, None, 0.01),
+    "acrobot-swingup": (0.6, 1, 5, 0.01),
+    "cartpole-swingup": (0.6, 1, 5, 0.01),
+    "reacher-easy": (0.5, 2, 9, 0.02),
+    "pendulum-swingup": (0.6, 1, 5, 0.02),
+    "ball-in-cup-catch": (0.6, 2, 9, 0.02),
+    "cheetah-run": (0.6, 6, None, 0.01),
 }
 IN_SUITE = {
     name: (name.rpartition("-")[0].replace("-", "_"), name.rpartition("-")[2]) for name in TASKS
@@ -37,7 +43,7 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def task(name):
-    return TASKS[name][0](threads=2)
+    return control_task(name, threads=2)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +133,7 @@ def test_rewards_are_those_of_dm_control(task, recorded):
 
 def test_success_is_the_reward_that_the_task_asks_for(task, name, recorded):
     success = task.success(recorded.states[:, 1:], recorded.actions)
-    np.testing.assert_array_equal(success, recorded.rewards >= TASKS[name][1])
+    np.testing.assert_array_equal(success, recorded.rewards >= TASKS[name][0])
 
 
 def test_scores_follow_their_definition(task, name, recorded):
@@ -160,7 +166,7 @@ def test_a_start_is_that_of_a_fresh_environment(task, name, seed):
 
 def test_bits_do_not_depend_on_the_threads(task, name, recorded):
     states, actions = recorded.states[:, 100], recorded.actions[:, 100:110]
-    single = TASKS[name][0](threads=1)
+    single = control_task(name, threads=1)
     assert task.rollout(states, actions).tobytes() == single.rollout(states, actions).tobytes()
 
 
@@ -170,7 +176,7 @@ def test_the_simulated_model_is_stripped_where_nothing_can_touch(task, name):
 
 
 def test_actions_periods_and_versions_are_stated(task, name):
-    _, _, size, count, period = TASKS[name]
+    _, size, count, period = TASKS[name]
     if count is None:
         assert task.actions.low.tolist() == [-1] * size
         assert task.actions.high.tolist() == [1] * size
@@ -213,7 +219,7 @@ def test_a_task_of_other_versions_is_refused_where_it_is_received(task):
 
 def test_a_task_is_simulated_on_the_share_of_this_process(monkeypatch):
     monkeypatch.setattr(formula_task, "own_share", lambda: 5)
-    assert formula_task.acrobot_swingup().simulator.threads == 5
+    assert control_task("acrobot-swingup").simulator.threads == 5
 
 
 @pytest.mark.parametrize("package", ["dm_control", "mujoco"])
@@ -223,7 +229,7 @@ def test_a_missing_package_names_the_extra(monkeypatch, package):
 
     monkeypatch.setattr(suite.importlib, "import_module", missing)
     with pytest.raises(ComponentError, match=rf'{package}.*pip install "pytest-cpg\[control\]"'):
-        formula_task.acrobot_swingup()
+        control_task("acrobot-swingup")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +249,7 @@ def test_packages_that_do_not_fit_are_named_in_one_line(monkeypatch, error):
     monkeypatch.setattr(suite, "version", versions.__getitem__)
     monkeypatch.setattr("dm_control.suite.load", fail)
     with pytest.raises(ComponentError) as raised:
-        formula_task.reacher_easy()
+        control_task("reacher-easy")
     message = str(raised.value)
     assert "\n" not in message
     assert "dm-control 1.0.50 does not work with mujoco 4.0.0" in message
@@ -280,7 +286,7 @@ def test_nothing_looks_for_a_display_until_something_is_rendered(tmp_path):
 
 
 def test_the_key_of_an_arm_follows_the_physics_and_not_the_threads():
-    first, again = (formula_task.acrobot_swingup(threads=threads) for threads in (1, 2))
+    first, again = (control_task("acrobot-swingup", threads=threads) for threads in (1, 2))
     assert first.cache_key == again.cache_key
     again.simulator.model.opt.timestep *= 2
     assert first.cache_key != again.cache_key
@@ -289,7 +295,7 @@ def test_the_key_of_an_arm_follows_the_physics_and_not_the_threads():
 
 @pytest.mark.parametrize("scales", [{"mass": 1.2}, {"friction": 3.0}, {"gravity": 0.9}])
 def test_other_physics_move_otherwise_from_the_same_starts(scales):
-    task = formula_task.acrobot_swingup(threads=1)
+    task = control_task("acrobot-swingup", threads=1)
     other, same = task.with_physics(**scales), task.with_physics(mass=1.0)
     seeds = np.arange(3)
     starts, pushes = task.reset(seeds), np.ones((3, 1))
@@ -302,7 +308,7 @@ def test_other_physics_move_otherwise_from_the_same_starts(scales):
 
 
 def test_what_is_heavier_falls_as_fast_and_is_harder_to_push():
-    task = formula_task.cartpole_swingup(threads=1)
+    task = control_task("cartpole-swingup", threads=1)
     heavy = task.with_physics(mass=2.0)
     starts, push = task.reset(np.arange(1)), np.ones((1, 1))
     velocity = task.measured[2]
@@ -384,8 +390,78 @@ def test_arms_of_other_repeats_actions_or_thresholds_have_other_keys(task):
 )
 def test_an_impossible_option_is_named(options, message):
     with pytest.raises(ValueError, match=message):
-        formula_task.acrobot_swingup(**options)
+        control_task("acrobot-swingup", **options)
 
 
 def test_observations_are_named_with_their_sizes(task):
     assert sum(task.observation_keys.values()) == task.observation_size
+
+
+NEW_TASK = """
+import numpy as np
+
+from pytest_cpg.tasks.control.formulas import Formulas
+from pytest_cpg.tasks.presets import Preset
+
+
+def away(states):
+    return np.hypot(states[..., 1], states[..., 2])
+
+
+FORMULAS = Formulas(
+    domain="point_mass",
+    name="easy",
+    levels=(-1, 0, 1),
+    threshold=0.9,
+    observation_size=4,
+    observe=lambda states: states[..., 1:5].copy(),
+    score=lambda observations: np.hypot(observations[..., 0], observations[..., 1]),
+    reward=lambda states, actions: np.maximum(0, 1 - away(states)),
+)
+PRESET = Preset(
+    planner="beam",
+    settings={"width": 3},
+    options={"budget": 50},
+    description="Beam search.",
+    solved=100,
+    rollout_steps=1,
+    cpu_ms=1.0,
+)
+"""
+GATE_OF_NEW_TASK = """
+import pytest
+
+
+@pytest.mark.cpg(
+    task="point-mass-easy",
+    planner="preset",
+    model="oracle",
+    episodes=12,
+    horizon=2,
+    budget=4,
+    max_verdict="MODEL BOTTLENECK",
+)
+def test_gate(cpg):
+    assert cpg.oracle.episodes == 12
+"""
+
+
+def test_a_task_is_added_by_one_file(tmp_path):
+    package = Path(pytest_cpg.__file__).parent
+    copy = shutil.copytree(
+        package, tmp_path / "pytest_cpg", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (copy / "tasks/control/formulas/point_mass_easy.py").write_text(NEW_TASK)
+    (tmp_path / "test_gate.py").write_text(GATE_OF_NEW_TASK)
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "test_gate.py", "--cpg-json=gates.json"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=120,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    found = (tmp_path / "gates.json").read_text()
+    assert '"task": "point-mass-easy"' in found, result.stdout
+    assert "BeamSearch(width=3, horizon=2" in found

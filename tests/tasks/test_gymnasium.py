@@ -24,7 +24,8 @@ from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.families import named_task
-from pytest_cpg.tasks.gymnasium.task import World, gym_task
+from pytest_cpg.tasks.gymnasium import gym_task
+from pytest_cpg.tasks.gymnasium.world import World
 from pytest_cpg.world_models import OracleDynamics, bind
 
 # The ant's code reads bodies' positions and contact forces of before its last time step.
@@ -194,7 +195,7 @@ def test_states_have_the_same_bits_in_every_process():
     program = """
 import hashlib
 import numpy as np
-from pytest_cpg.tasks.gymnasium.task import gym_task
+from pytest_cpg.tasks.gymnasium import gym_task
 task = gym_task("CartPole-v1")
 states = [task.reset(np.arange(3))]
 for action in (0, 1, 1):
@@ -326,7 +327,7 @@ def test_an_environment_that_cannot_be_a_task_says_why(made, message):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"budget": 0}, "budget must be at least 1, got 0"),
+        ({"budget": 0}, "budget must be at least 1 step, got 0"),
         ({"threshold": "high"}, "threshold: need a number.*got 'high'"),
         ({"score": 3}, "score: need a function.*got 3"),
     ],

@@ -1,6 +1,8 @@
 """What a marker says of its task: budget, actions, repeats, threshold."""
 
 import pickle
+import subprocess
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -147,3 +149,15 @@ def test_a_task_of_the_suite_without_its_prefix_is_found_there():
 def test_a_planner_that_takes_a_policy_says_how_to_give_it():
     with pytest.raises(ValueError, match=r"Write planner=PolicyGuided\(policy=...\), from"):
         spec_of(task="maze", planner="policy-guided")
+
+
+def test_what_makes_tasks_is_imported_without_a_simulator(tmp_path):
+    script = (
+        "import sys; from pytest_cpg.tasks.control import dmc; "
+        "from pytest_cpg.tasks.gymnasium import gym_task; "
+        "sys.exit(', '.join({'dm_control', 'mujoco', 'gymnasium'} & {*sys.modules}))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert result.stderr.strip() == ""

@@ -1,4 +1,8 @@
 """Control: tasks of the DeepMind Control suite.
 
-The only room that imports dm_control, and MuJoCo to simulate with.
+The only room that imports dm_control, and MuJoCo to simulate with; neither before a task is made.
 """
+
+from pytest_cpg.tasks.control.names import dmc
+
+__all__ = ["dmc"]

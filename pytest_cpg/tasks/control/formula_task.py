@@ -20,23 +20,24 @@ from pytest_cpg.contracts import (
     ActionSpace,
     BoolArray,
     BoxActions,
-    ComponentError,
     FiniteActions,
     FloatArray,
     IntArray,
 )
 from pytest_cpg.machine.processors import own_share
-from pytest_cpg.tasks.control.formulas import FORMULAS, Formulas
+from pytest_cpg.tasks.control.formulas import BOX, LEVELS, TITLES, Formulas, formulas_of
 from pytest_cpg.tasks.control.repeats import Repeats
-from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, suite_versions
+from pytest_cpg.tasks.control.suite import (
+    LARGEST_REWARD,
+    Suite,
+    check_received,
+    suite_versions,
+)
+from pytest_cpg.tasks.options import BUDGET, OPTIONS, TaskOptions
 from pytest_cpg.tasks.pictures import Frames, draw_control
-from pytest_cpg.tasks.variants import check_least_return, check_threshold, titled
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.control.simulator import Simulator
-
-# Names that a task has for two sets of actions, see `ControlTask`.
-LEVELS, BOX = "levels", "box"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,17 +55,10 @@ class ControlTask:
     name : str
         What is not as the task has it by itself is added in parentheses.
     actions : ActionSpace
-        May be given as ``"levels"``, a few levels of each actuator, or ``"box"``, all that the
-        actuators can do.
-    budget : int
-        Steps after which an episode has failed.
-    action_repeat : int
-        Control steps of the suite in one step of the task: rewards add up, and a step succeeds if
-        any of them does. What is known of them stands in the last columns of the state.
-    threshold : float or None
-        Least reward of a control step that succeeds; None is that of the formulas.
-    least_return : float or None
-        As of `Task`.
+        May be given as one of the words of `TaskOptions`, as which the others are.
+    budget, action_repeat, threshold, least_return
+        What is known of repeated control steps stands in the last columns of the state. A threshold
+        of None is that of the formulas.
     versions : mapping
         Of mujoco and dm-control.
     """
@@ -74,29 +68,30 @@ class ControlTask:
     formulas: Formulas = field(repr=False)
     name: str
     actions: ActionSpace
-    budget: int
+    budget: int = BUDGET
     action_repeat: int = 1
     threshold: float | None = None
     least_return: float | None = None
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
-        if self.action_repeat < 1:
-            raise ValueError(f"action_repeat must be at least 1, got {self.action_repeat!r}")
-        check_threshold(self.threshold, most=LARGEST_REWARD)
-        check_least_return(self.least_return)
-        object.__setattr__(self, "actions", self._space(self.actions))
-        object.__setattr__(self, "name", self._title())
+        space = self._space(self.actions)
+        options = TaskOptions.of(self, actions=BOX if isinstance(space, BoxActions) else LEVELS)
+        options.check(largest_reward=LARGEST_REWARD)
+        usual = TaskOptions(
+            actions=BOX if self.name.startswith("dmc:") else self.formulas.usual_actions,
+            action_repeat=1,
+            threshold=self.formulas.threshold,
+        )
+        object.__setattr__(self, "actions", space)
+        object.__setattr__(self, "name", options.named(self.name, usual=usual))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what the task is built from; a simulator is large, and belongs to its process."""
         if self.cache_key is None:
             raise TypeError(f"{self.name} has formulas of its own, and cannot be built elsewhere")
-        own = {name: getattr(self, name) for name in _SENT}
-        formulas = self.formulas
-        return _rebuilt, (formulas.domain, formulas.name, self.cache_key, dict(self.versions), own)
+        own = {name: getattr(self, name) for name in ("name", *OPTIONS)}
+        return _rebuilt, (self.formulas.title, self.cache_key, dict(self.versions), own)
 
     @property
     def cache_key(self) -> str | None:
@@ -104,7 +99,8 @@ class ControlTask:
 
         Starts are not in it: stored arms know theirs.
         """
-        if not any(self.formulas is own for own in FORMULAS.values()):
+        title = self.formulas.title
+        if title not in TITLES or self.formulas is not formulas_of(title):
             return None
         return f"{self.formulas.domain} {self.formulas.name} {self.simulator.model_digest()}"
 
@@ -183,88 +179,39 @@ class ControlTask:
             return BoxActions(*model.actuator_ctrlrange.T)
         raise ValueError(f'actions: need "levels" or "box", got {given!r}')
 
-    def _title(self) -> str:
-        """Return the name, with what is not as a task of that name has it by itself."""
-        plain = self.name.partition(" (")[0]
-        is_box = plain.startswith("dmc:") or self.formulas.is_box
-        found = []
-        if isinstance(self.actions, BoxActions) != is_box:
-            found.append(f"actions={LEVELS if is_box else BOX}")
-        if self.action_repeat > 1:
-            found.append(f"action_repeat={self.action_repeat}")
-        if self.threshold not in (None, self.formulas.threshold):
-            found.append(f"threshold={self.threshold:g}")
-        if self.least_return is not None:
-            found.append(f"least_return={self.least_return:.12g}")
-        return titled(plain, *found)
-
-
-def acrobot_swingup(**options: Any) -> ControlTask:
-    """Return acrobot-swingup: two links, one motor at the elbow, to be stood upright."""
-    return control_task("acrobot", "swingup", **options)
-
-
-def cartpole_swingup(**options: Any) -> ControlTask:
-    """Return cartpole-swingup: a pole on a cart, to be swung up and kept near the middle."""
-    return control_task("cartpole", "swingup", **options)
-
-
-def reacher_easy(**options: Any) -> ControlTask:
-    """Return reacher-easy: a two-link arm in the plane, to touch a target that stays in place."""
-    return control_task("reacher", "easy", **options)
-
-
-def pendulum_swingup(**options: Any) -> ControlTask:
-    """Return pendulum-swingup: a pole whose motor is too weak to lift it at once."""
-    return control_task("pendulum", "swingup", **options)
-
-
-def ball_in_cup_catch(**options: Any) -> ControlTask:
-    """Return ball-in-cup-catch: a ball on a string, to be swung into the cup it hangs from."""
-    return control_task("ball_in_cup", "catch", **options)
-
-
-def cheetah_run(**options: Any) -> ControlTask:
-    """Return cheetah-run: two legs and six motors, to run as fast as they can."""
-    return control_task("cheetah", "run", **options)
-
 
 def control_task(
-    domain: str,
-    name: str,
-    *,
-    title: str = "",
-    budget: int = 500,
-    action_repeat: int = 1,
-    actions: str = "",
-    threshold: float | None = None,
-    least_return: float | None = None,
-    threads: int | None = None,
+    title: str, *, name: str = "", threads: int | None = None, **options: Any
 ) -> ControlTask:
-    """Return a task of the suite that there are formulas for; parameters as in `ControlTask`.
+    """Return a task of the suite that there are formulas for.
 
-    It is called ``title`` instead of after domain and name, and ``actions`` of ``""`` are those
-    that the formulas come with.
+    Parameters
+    ----------
+    title : str
+        One of `TITLES`.
+    name : str, optional
+        What it is called instead.
+    threads : int, optional
+        Of the simulator; by default this process's share of the machine.
+    options
+        Fields of `TaskOptions`; actions are by default those that the formulas come with.
     """
-    formulas = FORMULAS[domain, name]
-    suite = Suite(domain, name)
+    formulas = formulas_of(title)
+    suite = Suite(formulas.domain, formulas.name)
     # Imported after the suite, whose errors say which extra is missing.
     from pytest_cpg.tasks.control.simulator import Simulator
 
-    model = copy(_stripped_model(domain, name))
-    threads = own_share() if threads is None else threads
-    words: Any = actions or (BOX if formulas.is_box else LEVELS)
     return ControlTask(
-        name=title or f"{domain}-{name}".replace("_", "-"),
-        actions=words,
-        budget=budget,
-        action_repeat=action_repeat,
-        threshold=threshold,
-        least_return=least_return,
+        name=name or title,
         versions=MappingProxyType(suite_versions()),
         formulas=formulas,
-        simulator=Simulator(model, threads=threads, substeps=suite.substeps),
+        simulator=Simulator(
+            copy(_stripped_model(formulas.domain, formulas.name)),
+            threads=own_share() if threads is None else threads,
+            substeps=suite.substeps,
+        ),
         suite=suite,
+        **{"actions": formulas.usual_actions, **options},
     )
 
 
@@ -277,29 +224,16 @@ def _stripped_model(domain: str, name: str) -> Any:
     return strip_visuals(suite.model, *suite.source())
 
 
-# Fields of a task that can be given other values; the rest is built where it is received.
-_SENT = ("name", "actions", "budget", "action_repeat", "threshold", "least_return")
-
-
 def _rebuilt(
-    domain: str, name: str, key: str, versions: Mapping[str, str], own: Mapping[str, Any]
+    title: str, key: str, versions: Mapping[str, str], own: Mapping[str, Any]
 ) -> ControlTask:
     """Return a task that another process has sent, or raise ComponentError if it is another."""
-    task = _built_once(domain, name)
-    if task.cache_key != key or task.versions != versions:
-        raise ComponentError(
-            f"{domain}-{name} is not the same here as where it was sent from: there "
-            f"{_named_versions(versions)}, here {_named_versions(task.versions)}. Install the same "
-            f"versions on every machine."
-        )
+    task = _built_once(title)
+    check_received(title, (key, versions), (task.cache_key, task.versions))
     return replace(task, **own)
 
 
 @cache
-def _built_once(domain: str, name: str) -> ControlTask:
+def _built_once(title: str) -> ControlTask:
     """Return one task of a process: its simulator takes a while to build."""
-    return control_task(domain, name)
-
-
-def _named_versions(versions: Mapping[str, str]) -> str:
-    return " with ".join(f"{package} {found}" for package, found in versions.items())
+    return control_task(title)

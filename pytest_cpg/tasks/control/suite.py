@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
+from pytest_cpg.tasks.control.formulas import titled
+from pytest_cpg.tasks.families import unknown_name
 
 # Of a control step, but for LQR's, which has no bounds of actions (Tassa et al. 2018).
 LARGEST_REWARD = 1.0
@@ -86,17 +88,45 @@ class Suite:
             yield self._environment
 
 
-def suite_tasks() -> dict[str, tuple[str, str]]:
-    """Return the suite's tasks, in two parts, by name: ``"ball_in_cup-catch"``."""
+def suite_parts(name: str) -> tuple[str, str]:
+    """Return domain and task of a name, whichever of ``-`` and ``_`` its words are joined by.
+
+    Raises
+    ------
+    ComponentError
+        When the suite has no such task, or is not installed.
+    """
     with _named_errors():
         _import_without_display()
         tasks = importlib.import_module("dm_control.suite").ALL_TASKS
-        return {f"{domain}-{name}": (domain, name) for domain, name in tasks}
+    for domain, task in tasks:
+        if titled(domain, task) == name.replace("_", "-"):
+            return domain, task
+    known = [f"{domain}-{task}" for domain, task in tasks]
+    raise unknown_name("DeepMind Control task", "dmc:", name, known)
 
 
 def suite_versions() -> dict[str, str]:
     """Return the versions of the suite's packages, by name."""
     return {package: _version(package) for package in ("mujoco", "dm-control")}
+
+
+def check_received(
+    title: str,
+    sent: tuple[str, Mapping[str, str]],
+    here: tuple[str | None, Mapping[str, str]],
+) -> None:
+    """Raise ComponentError unless key and versions of a task that was sent are those of here."""
+    if sent == here:
+        return
+    there, found = (
+        " with ".join(f"{package} {version}" for package, version in versions.items())
+        for _, versions in (sent, here)
+    )
+    raise ComponentError(
+        f"{title} is not the same here as where it was sent from: there {there}, here {found}. "
+        f"Install the same versions on every machine."
+    )
 
 
 def _version(package: str) -> str:

@@ -1,4 +1,4 @@
-"""Any control: every other task of the DeepMind Control suite, physics in batches, rest by row.
+"""Suite tasks: those without formulas of ours, with physics in batches and the rest row by row.
 
 States are advanced by `Simulator`, on the model as the suite has it. What is observed and rewarded
 is what dm_control's own code says, which looks at one state at a time.
@@ -20,26 +20,17 @@ from pytest_cpg.contracts import (
     ComponentError,
     FloatArray,
     IntArray,
-    Task,
 )
 from pytest_cpg.machine.processors import own_share
-from pytest_cpg.tasks.control.formula_task import control_task
-from pytest_cpg.tasks.control.formulas import FORMULAS
 from pytest_cpg.tasks.control.repeats import Repeats
-from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, suite_tasks, suite_versions
+from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, check_received, suite_versions
+from pytest_cpg.tasks.options import BUDGET, OPTIONS, TaskOptions
 from pytest_cpg.tasks.pictures import Frames, draw_control
-from pytest_cpg.tasks.variants import (
-    check_counts,
-    check_least_return,
-    check_score,
-    check_threshold,
-    rated,
-    titled,
-)
+from pytest_cpg.tasks.scores import check_score, rated
 
 if TYPE_CHECKING:
+    from pytest_cpg.tasks.control.reference import Reference
     from pytest_cpg.tasks.control.simulator import Simulator
-    from pytest_cpg.tasks.control.stage import Stage
 
 # Least reward of a control step that succeeds, where nothing else is asked for.
 THRESHOLD = 0.6
@@ -50,7 +41,7 @@ class SuiteTask:
     """A task of the suite without formulas of ours; see `Task`.
 
     A state [S] is the simulator's (physics, warm start, sensors), the controls that led to it, and
-    the seed of its episode, by which `Stage` knows what the episode changed in the model.
+    the seed of its episode, by which `Reference` knows what the episode changed in the model.
 
     Attributes
     ----------
@@ -64,46 +55,36 @@ class SuiteTask:
     """
 
     simulator: Simulator = field(repr=False)
-    stage: Stage = field(repr=False)
+    reference: Reference = field(repr=False)
     domain: str
     task: str
     name: str
     actions: BoxActions
     observation_size: int
     observation_keys: Mapping[str, int]
-    budget: int
-    action_repeat: int
-    threshold: float
-    least_return: float | None
-    score_of: Callable[[FloatArray], FloatArray] | None
+    budget: int = BUDGET
+    action_repeat: int = 1
+    threshold: float = THRESHOLD
+    least_return: float | None = None
+    score_of: Callable[[FloatArray], FloatArray] | None = None
     period: float
     key: str = field(repr=False)
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        check_counts(budget=self.budget, action_repeat=self.action_repeat)
-        check_threshold(self.threshold, most=LARGEST_REWARD)
-        check_least_return(self.least_return)
+        options = TaskOptions.of(self)
+        options.check(largest_reward=LARGEST_REWARD)
         check_score(self.score_of)
         if not isinstance(self.actions, BoxActions):
             raise ValueError(
                 f'actions: {self.domain}-{self.task} has "box" only, got {self.actions!r}'
             )
-        found = []
-        if self.action_repeat > 1:
-            found.append(f"action_repeat={self.action_repeat}")
-        if self.threshold != THRESHOLD:
-            found.append(f"threshold={self.threshold:g}")
-        if self.least_return is not None:
-            found.append(f"least_return={self.least_return:.12g}")
-        object.__setattr__(self, "name", titled(self.name, *found))
+        usual = TaskOptions(action_repeat=1, threshold=THRESHOLD)
+        object.__setattr__(self, "name", options.named(self.name, usual=usual))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what the task is built from; a simulator is large, and belongs to its process."""
-        own = {
-            name: getattr(self, name)
-            for name in ("name", "budget", "action_repeat", "threshold", "least_return", "score_of")
-        }
+        own = {name: getattr(self, name) for name in ("name", "score_of", *OPTIONS)}
         return _rebuilt, (self.domain, self.task, self.key, dict(self.versions), own)
 
     @property
@@ -131,7 +112,7 @@ class SuiteTask:
 
         rows = [
             np.concatenate(
-                [self.stage.start(int(seed), read), np.zeros(self.actions.size), [float(seed)]]
+                [self.reference.start(int(seed), read), np.zeros(self.actions.size), [float(seed)]]
             )
             for seed in seeds
         ]
@@ -151,7 +132,7 @@ class SuiteTask:
         rows = inner.reshape(-1, inner.shape[-1])
         observed = np.full((len(rows), self.observation_size), np.nan)
         for seed, own, physics, sensors in self._episodes(rows):
-            observed[own] = self.stage.observations(seed, physics, sensors)
+            observed[own] = self.reference.observations(seed, physics, sensors)
         return observed.reshape(*inner.shape[:-1], self.observation_size)
 
     def score(self, observations: FloatArray) -> FloatArray:
@@ -167,7 +148,7 @@ class SuiteTask:
             observations,
             name=self.name,
             written=f'dmc("{self.domain}-{self.task}", score=lambda observations: ...) from '
-            f"pytest_cpg.tasks.control.suite_task",
+            f"pytest_cpg.tasks.control",
         )
 
     def score_states(self, states: FloatArray) -> FloatArray:
@@ -192,7 +173,7 @@ class SuiteTask:
         own = self.simulator.own_size
         drawn: Any = [None] * len(rows)
         for seed, which, _, _ in self._episodes(rows):
-            with self.stage.applied(self.stage.setting(seed), model):
+            with self.reference.applied(self.reference.changes(seed), model):
                 frames = draw_control(model, rows[which, :own])
             for row, frame in zip(which, frames, strict=True):
                 drawn[row] = frame
@@ -209,12 +190,12 @@ class SuiteTask:
         controls = controls.reshape(-1, self.actions.size)
         rewards = np.full(len(rows), np.nan)
         for seed, own, physics, sensors in self._episodes(rows):
-            rewards[own] = self.stage.rewards(seed, physics, sensors, controls[own])
+            rewards[own] = self.reference.rewards(seed, physics, sensors, controls[own])
         return rewards.reshape(states.shape[:-1])
 
     def _episodes(self, rows: FloatArray) -> Any:
         """Yield each episode's seed, rows [R], physics [R, P] and sensors [R, F]."""
-        from pytest_cpg.tasks.control.stage import seeds_of
+        from pytest_cpg.tasks.control.reference import seeds_of
 
         simulator = self.simulator
         for seed, own in seeds_of(rows[:, -1]):
@@ -240,128 +221,66 @@ class SuiteTask:
         after: FloatArray,
     ) -> FloatArray:
         """Fill ``after``, the episodes that change the model one by one, the others at once."""
-        from pytest_cpg.tasks.control.stage import seeds_of
+        from pytest_cpg.tasks.control.reference import seeds_of
 
         others = np.ones(len(states), dtype=bool)
         for seed, own in seeds_of(states[:, -1]):
-            setting = self.stage.setting(seed)
-            if setting.fields:
+            changes = self.reference.changes(seed)
+            if changes.fields:
                 others[own] = False
-                with self.stage.applied(setting, self.simulator.model):
+                with self.reference.applied(changes, self.simulator.model):
                     after[own] = simulate(states[own], actions[own])
         if others.any():
             after[others] = simulate(states[others], actions[others])
         return after
 
 
-def dmc(
-    name: str,
-    *,
-    budget: int = 500,
-    action_repeat: int = 1,
-    actions: str = "box",
-    threshold: float | None = None,
-    least_return: float | None = None,
-    score: Callable[[FloatArray], FloatArray] | None = None,
-    threads: int | None = None,
-) -> Task:
-    """Return a task of the DeepMind Control suite by its name there: ``"cheetah-run"``.
+def suite_task(domain: str, task: str, *, threads: int | None = None, **options: Any) -> SuiteTask:
+    """Return a task of the suite, which has it in these two parts.
 
     Parameters
     ----------
-    actions : str
-        ``"box"``, or ``"levels"`` where there are formulas of ours.
-    threshold : float, optional
-        Least reward of a control step that succeeds, by default 0.6.
-    least_return : float, optional
-        As of `Task`.
-    score : callable, optional
-        Rates observations [..., O], lower is better, for a task without formulas of ours.
-
-    Raises
-    ------
-    ComponentError
-        When there is no such task, or dm_control is not installed.
+    threads : int, optional
+        Of the simulator; by default this process's share of the machine.
+    options
+        Fields of `TaskOptions`, and ``score_of``.
     """
-    domain, task = _parts(name)
-    if (domain, task) in FORMULAS and score is None:
-        return control_task(
-            domain,
-            task,
-            title=f"dmc:{domain}-{task}",
-            budget=budget,
-            action_repeat=action_repeat,
-            actions=actions,
-            threshold=threshold,
-            least_return=least_return,
-            threads=threads,
-        )
-    if actions != "box":
-        raise ComponentError(
-            f'actions: dmc:{domain}-{task} has "box" only, got {actions!r}. Leave actions= out.'
-        )
-    return replace(
-        _suite_task(domain, task, own_share() if threads is None else threads),
-        budget=budget,
-        action_repeat=action_repeat,
-        threshold=THRESHOLD if threshold is None else threshold,
-        least_return=least_return,
-        score_of=score,
-    )
-
-
-def check_name(name: str) -> None:
-    """Raise ComponentError unless the suite has a task of this name."""
-    _parts(name)
-
-
-def _parts(name: str) -> tuple[str, str]:
-    """Return domain and task of a name, whichever of ``-`` and ``_`` its words are joined by."""
-    from pytest_cpg.tasks.families import unknown_name
-
-    known = suite_tasks()
-    for full, parts in known.items():
-        if full.replace("_", "-") == name.replace("_", "-"):
-            return parts
-    raise unknown_name("DeepMind Control task", "dmc:", name, known)
-
-
-def _suite_task(domain: str, task: str, threads: int) -> SuiteTask:
     if (domain, task) == ("quadruped", "escape"):
         raise ComponentError(
             "dmc:quadruped-escape makes a terrain for every episode, which it also draws on a "
             "display. Take dmc:quadruped-run, or bring it as a task of your own."
         )
     suite = Suite(domain, task)
+    from pytest_cpg.tasks.control.reference import Reference
     from pytest_cpg.tasks.control.simulator import Simulator
-    from pytest_cpg.tasks.control.stage import Stage
 
-    stage = Stage(suite)
-    if not stage.model.actuator_ctrllimited.all():
+    reference = Reference(suite)
+    if not reference.model.actuator_ctrllimited.all():
         raise ComponentError(
             f"dmc:{domain}-{task} has actions without bounds, from which no planner can draw. "
             f"Bring it as a task of your own with BoxActions(low, high)."
         )
-    simulator = Simulator(stage.model, threads=threads, substeps=suite.substeps, with_sensors=True)
+    simulator = Simulator(
+        reference.model,
+        threads=own_share() if threads is None else threads,
+        substeps=suite.substeps,
+        with_sensors=True,
+    )
     own = simulator.own_size
     observed = suite.observation_keys()
     return SuiteTask(
         simulator=simulator,
-        stage=stage,
+        reference=reference,
         domain=domain,
         task=task,
         name=f"dmc:{domain}-{task}",
-        actions=BoxActions(*stage.model.actuator_ctrlrange.T),
+        actions=BoxActions(*reference.model.actuator_ctrlrange.T),
         observation_size=sum(observed.values()),
         observation_keys=observed,
-        budget=500,
-        action_repeat=1,
-        threshold=THRESHOLD,
-        least_return=None,
-        score_of=None,
         period=suite.control_period,
         key=f"dmc {domain} {task} {own} {simulator.model_digest()}",
         versions=MappingProxyType(suite_versions()),
+        **options,
     )
 
 
@@ -370,14 +289,10 @@ def _rebuilt(
 ) -> SuiteTask:
     """Return a task that another process has sent, or raise ComponentError if it is another."""
     found = _built_once(domain, task)
-    if found.key != key or found.versions != versions:
-        raise ComponentError(
-            f"dmc:{domain}-{task} is not the same here as where it was sent from: there "
-            f"{dict(versions)}, here {dict(found.versions)}. Install the same versions everywhere."
-        )
+    check_received(f"dmc:{domain}-{task}", (key, versions), (found.key, found.versions))
     return replace(found, **own)
 
 
 @cache
 def _built_once(domain: str, task: str) -> SuiteTask:
-    return _suite_task(domain, task, own_share())
+    return suite_task(domain, task)

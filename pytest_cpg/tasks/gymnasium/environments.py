@@ -1,19 +1,68 @@
-"""Environments: what a function of the user's makes, and what it observes and rewards, checked."""
+"""Environments: what an id or a function of the user's makes, and what defines it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import packages_distributions, version
 from typing import Any
 
-import numpy as np
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.tasks.families import unknown_name
 
-from pytest_cpg.contracts import ComponentError, FloatArray
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    raise ComponentError(
+        f"tasks named gym: need {error.name}, which is not installed. "
+        f'Type: pip install "pytest-cpg[gymnasium]"'
+    ) from error
 
 # By these an object is known to be an environment.
 _MEMBERS = ("observation_space", "action_space", "unwrapped")
+# What its own environments compute with, by the folder that they are in.
+_ENGINES = {"box2d": "Box2D", "phys2d": "jax", "tabular": "jax"}
 
 
-def made_by(make: Callable[[], Any]) -> Any:
+def check_id(name: str) -> None:
+    """Raise ComponentError unless gymnasium has an environment of this id."""
+    try:
+        gymnasium.spec(name)
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        raise unknown_name("Gymnasium environment", "gym:", name, _newest().values()) from error
+
+
+def spec_of(name: str) -> Any:
+    """Return what gymnasium's registry now says of an id."""
+    return gymnasium.spec(name)
+
+
+def made(make: str | Callable[[], Any]) -> Any:
+    """Return the environment of an id, without its time limit, or the one a function makes.
+
+    Raises
+    ------
+    ComponentError
+        When it needs a package that is not installed, or none is made.
+    """
+    if not isinstance(make, str):
+        return _made_by(make)
+    try:
+        return gymnasium.make(make, max_episode_steps=-1, disable_env_checker=True)
+    except gymnasium.error.DependencyNotInstalled as error:
+        engine = engine_of(gymnasium.spec(make))
+        extra = f"gymnasium[{engine.lower()}]" if engine else "pytest-cpg[gymnasium,control]"
+        raise ComponentError(
+            f"gym:{make} needs a package that is not installed: {error}. "
+            f'Type: pip install "{extra}"'
+        ) from error
+    # An id that is registered for nothing but to say where its code has gone.
+    except ImportError as error:
+        newest = _newest().get(_family_of(gymnasium.spec(make)), make)
+        fix = f" Take gym:{newest}." if newest != make else ""
+        raise ComponentError(f"gym:{make} cannot be made: {error}{fix}") from error
+
+
+def _made_by(make: Callable[[], Any]) -> Any:
     """Return the environment that a function makes, or raise ComponentError if it makes none."""
     if _is_environment(make) and not isinstance(make, type):
         raise ComponentError(
@@ -26,36 +75,64 @@ def made_by(make: Callable[[], Any]) -> Any:
             f"gym_task was given {make!r}. Pass an id, gym_task('CartPole-v1'), or a function that "
             f"returns an environment."
         )
-    made = make()
-    if not _is_environment(made):
+    found = make()
+    if not _is_environment(found):
         raise ComponentError(
-            f"gym_task: {make!r} returned {made!r}, which is no environment of gymnasium's. End it "
-            f"in a return of one."
+            f"gym_task: {make!r} returned {found!r}, which is no environment of gymnasium's. End "
+            f"it in a return of one."
         )
-    return made
+    return found
 
 
 def _is_environment(value: object) -> bool:
     return all(hasattr(value, name) for name in _MEMBERS)
 
 
-def flat(observation: Any, size: int, space: Any, title: str) -> FloatArray:
-    """Return an observation as one row [O], or raise ComponentError if its space says another."""
-    row = np.ravel(observation)
-    if row.size != size:
-        raise ComponentError(
-            f"{title} observes an array of shape {list(np.shape(observation))}, and its "
-            f"observation_space is {space}. Let reset and step return what that says, or correct "
-            f"observation_space."
-        )
-    return row
+def definition_of(spec: Any) -> str | None:
+    """Return what defines an environment of an id; None for what no version stands for."""
+    if spec is None:
+        return None
+    wrappers = [(one.entry_point, one.kwargs) for one in spec.additional_wrappers]
+    own = ("gymnasium.envs.", *["gymnasium.wrappers."] * len(wrappers))
+    entries = [spec.entry_point, *(entry for entry, _ in wrappers)]
+    given = [spec.kwargs, *(kwargs for _, kwargs in wrappers)]
+    if not all(str(e).startswith(o) for e, o in zip(entries, own, strict=True)):
+        return None
+    if not all(_is_plain(kwargs) for kwargs in given):
+        return None
+    return f"gym {spec.id} {entries} {given} {spec.order_enforce}"
 
 
-def check_numbers(observations: FloatArray, rewards: FloatArray, title: str) -> None:
-    """Raise ComponentError for NaN among observations [T, O] and rewards [T] of first steps."""
-    for what, rows in (("reward", rewards), ("observation", observations)):
-        if np.isnan(rows).any():
-            raise ComponentError(
-                f"{title} gives nan as {what} within its first {len(rows)} steps. Let step return "
-                f"finite numbers."
-            )
+def _is_plain(value: Any) -> bool:
+    """Say whether a setting is known by its text; that of a file is not what is in the file."""
+    if isinstance(value, dict):
+        return all(_is_plain(part) for pair in value.items() for part in pair)
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, str):
+        return not set(value) & set("./\\")
+    return value is None or type(value) in (bool, int, float)
+
+
+def versions_of(spec: Any, *, is_mujoco: bool) -> dict[str, str]:
+    """Return the versions of the distributions that decide what an environment does."""
+    engine = engine_of(spec)
+    found = packages_distributions().get(engine, []) if engine else []
+    names = ["gymnasium", *(["mujoco"] if is_mujoco else []), *found]
+    return {name: version(name) for name in names}
+
+
+def engine_of(spec: Any) -> str | None:
+    """Return what gymnasium's own environment of an id computes with, beside MuJoCo and numpy."""
+    entry = str(getattr(spec, "entry_point", ""))
+    return _ENGINES.get(entry.removeprefix("gymnasium.envs.").partition(".")[0])
+
+
+def _newest() -> dict[tuple[str | None, str], str]:
+    """Return the newest id of every environment."""
+    by_version = sorted(gymnasium.registry.values(), key=lambda spec: spec.version or 0)
+    return {_family_of(spec): spec.id for spec in by_version}
+
+
+def _family_of(spec: Any) -> tuple[str | None, str]:
+    return spec.namespace, spec.name

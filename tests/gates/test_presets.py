@@ -9,8 +9,8 @@ import pytest
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kind import Components
+from pytest_cpg.gates.presets import PRESETS, preset_planner
 from pytest_cpg.planners import PLANNERS, rollout_steps_per_plan
-from pytest_cpg.planners.presets import PRESETS
 from pytest_cpg.plugin.marker import gate_of
 from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.plugin.settings import Settings
@@ -40,7 +40,7 @@ def test_every_built_in_task_has_a_preset_that_it_understands():
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_marker_gets_planner_and_task_options_of_its_tasks_preset(name):
     spec = spec_of({"task": name, "planner": "preset"})
-    assert spec.design(None).planner == PRESETS[name].planner
+    assert spec.design(None).planner == preset_planner(name)
     assert dict(spec.task.options) == dict(PRESETS[name].options)
 
 
@@ -50,8 +50,8 @@ def test_what_a_marker_says_itself_wins_over_the_preset():
         {"task": "acrobot-swingup", "action_repeat": 2, "budget": None, "horizon": 30},
         {"planner": "preset", "actions": "levels", "action_repeat": 8},
     )
-    assert spec.design(None).planner == replace(preset.planner, horizon=30)
-    assert spec.design(None).planner.samples == preset.planner.samples
+    assert spec.design(None).planner == replace(preset_planner("acrobot-swingup"), horizon=30)
+    assert spec.design(None).planner.samples == preset.settings["samples"]
     assert dict(spec.task.options) == {
         "budget": preset.options["budget"],
         "action_repeat": 2,
@@ -92,5 +92,5 @@ def test_the_cost_of_a_decision_is_what_its_planner_imagines(name):
         pytest.importorskip("dm_control")
     preset = PRESETS[name]
     task = TASKS[name](**preset.options)
-    steps = rollout_steps_per_plan(preset.planner, task.actions, budget=task.budget)
+    steps = rollout_steps_per_plan(preset_planner(name), task.actions, budget=task.budget)
     assert steps == preset.rollout_steps

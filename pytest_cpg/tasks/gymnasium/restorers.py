@@ -1,4 +1,4 @@
-"""Keepers: what it takes to put an environment back into a state that it was in, as numbers."""
+"""Restorers: what it takes to put an environment back into a state that it was in, as numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBERS: frozenset[_Name] = frozenset(
 )
 
 
-class Keeper(Protocol):
+class Restorer(Protocol):
     """How one environment is put back into a state that it was in."""
 
     size: int
@@ -49,7 +49,7 @@ class Keeper(Protocol):
         ...
 
 
-class Restored:
+class PhysicsRestorer:
     """Keeps a MuJoCo environment by the physics before its last step, which is done again.
 
     That brings all back that its code may read, such as positions of bodies, which MuJoCo computes
@@ -69,13 +69,13 @@ class Restored:
         self._seed = -1
 
     def begin(self, seed: int) -> tuple[FloatArray, Any]:
-        """Reset; see `Keeper`."""
+        """Reset; see `Restorer`."""
         observation, _ = self._environment.reset(seed=seed)
         self._seed = seed
         return np.concatenate([[seed], np.zeros(self.size - 1)]), observation
 
     def load(self, kept: FloatArray) -> None:
-        """Put back; see `Keeper`."""
+        """Put back; see `Restorer`."""
         seed = int(kept[0])
         if self._seed != seed or not kept[1]:
             self.begin(seed)
@@ -92,11 +92,11 @@ class Restored:
         return physics
 
     def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return seed, physics before and controls; see `Keeper`."""
+        """Return seed, physics before and controls; see `Restorer`."""
         return np.concatenate([[kept[0], 1], before, self._data.ctrl])
 
 
-class Pickled:
+class PickleRestorer:
     """Keeps any environment by its pickle, six bytes to a number.
 
     Every episode begins with the environment as it was made: neither what was played before nor
@@ -123,12 +123,12 @@ class Pickled:
         return self._environment
 
     def begin(self, seed: int) -> tuple[FloatArray, Any]:
-        """Reset; see `Keeper`."""
+        """Reset; see `Restorer`."""
         observation = self._reset(seed)
         return self.save(np.empty(0), None), observation
 
     def load(self, kept: FloatArray) -> None:
-        """Put back; see `Keeper`."""
+        """Put back; see `Restorer`."""
         digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
         # States are kept in files, too (--cpg-resume), so nothing is called that this
         # environment did not name when it was made.
@@ -139,7 +139,7 @@ class Pickled:
         """Return nothing."""
 
     def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return the pickle; see `Keeper`."""
+        """Return the pickle; see `Restorer`."""
         del kept, before
         data = pickle.dumps(self._environment)
         room = (self.size - 1) * _BYTES
@@ -187,12 +187,12 @@ def _names_in(data: bytes) -> frozenset[_Name]:
     return frozenset(reader.named)
 
 
-def keeper_of(environment: Any) -> Keeper:
-    """Return a keeper of an environment, or raise ComponentError if it cannot be kept."""
+def restorer_of(environment: Any) -> Restorer:
+    """Return how an environment is put back, or raise ComponentError if it cannot be."""
     if hasattr(environment.unwrapped, "do_simulation"):
-        return Restored(environment)
+        return PhysicsRestorer(environment)
     try:
-        return Pickled(environment)
+        return PickleRestorer(environment)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise ComponentError(
             f"{environment} cannot be pickled ({error}), so that it cannot be put back into a "

@@ -1,4 +1,4 @@
-"""Stage: dm_control's own environment, set to states of many episodes to see what its code says.
+"""Reference: dm_control's own code, asked what it observes and rewards in states of any episode.
 
 What an episode changes in the model (a target's place, a motor's gear) or keeps in the task's
 attributes is known by the episode's seed, and put back before any of its states is looked at.
@@ -25,8 +25,8 @@ _PLAIN = (bool, int, float, str, tuple, list, np.ndarray, np.generic, type(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What one episode differs in from another.
+class Changes:
+    """What an episode changes in dm_control's model and task.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Setting:
     attributes: Mapping[str, Any]
 
 
-class Stage:
+class Reference:
     """One environment of the suite, and what each seed's episode changes in it.
 
     Letters: ``P`` full physics state, ``F`` sensors, ``A`` controls.
@@ -52,30 +52,30 @@ class Stage:
             model = environment.physics.model.ptr
             self._base = {name: array.copy() for name, array in _arrays(model)}
             self.model = copy.copy(model)
-        self._settings: dict[int, Setting] = {}
+        self._known: dict[int, Changes] = {}
 
     def start(self, seed: int, read: Callable[[Any], FloatArray]) -> FloatArray:
         """Return what ``read`` finds in dm_control's physics at the start of a seed's episode."""
         with self._suite.begun(seed) as environment:
-            self._settings[seed] = self._found(environment)
+            self._known[seed] = self._found(environment)
             return read(environment.physics)
 
-    def setting(self, seed: int) -> Setting:
+    def changes(self, seed: int) -> Changes:
         """Return what the episode of a seed changes."""
-        if seed not in self._settings:
+        if seed not in self._known:
             with self._suite.begun(seed) as environment:
-                self._settings[seed] = self._found(environment)
-        return self._settings[seed]
+                self._known[seed] = self._found(environment)
+        return self._known[seed]
 
     @contextmanager
-    def applied(self, setting: Setting, model: Any) -> Iterator[None]:
+    def applied(self, changes: Changes, model: Any) -> Iterator[None]:
         """Give a model the fields of an episode while the context lasts."""
         try:
-            for name, values in setting.fields.items():
+            for name, values in changes.fields.items():
                 getattr(model, name)[...] = values
             yield
         finally:
-            for name in setting.fields:
+            for name in changes.fields:
                 getattr(model, name)[...] = self._base[name]
 
     def observations(self, seed: int, states: FloatArray, sensors: FloatArray) -> FloatArray:
@@ -97,16 +97,16 @@ class Stage:
         controls: FloatArray,
         ask: Callable[[Any], Any],
     ) -> FloatArray:
-        setting = self.setting(seed)
+        changes = self.changes(seed)
         rows = []
         with self._suite.lent() as environment:
             physics = environment.physics
             model, data = physics.model.ptr, physics.data.ptr
             # The last reset left the fields of its own episode.
-            for name, values in {**self._base, **setting.fields}.items():
-                if name in setting.fields or name in self._touched:
+            for name, values in {**self._base, **changes.fields}.items():
+                if name in changes.fields or name in self._touched:
                     getattr(model, name)[...] = values
-            vars(environment.task).update(copy.deepcopy(dict(setting.attributes)))
+            vars(environment.task).update(copy.deepcopy(dict(changes.attributes)))
             for state, sensed, control in zip(states, sensors, controls, strict=True):
                 mujoco.mj_setState(model, data, state, _PHYSICS)
                 data.ctrl[:] = control
@@ -119,9 +119,9 @@ class Stage:
     @property
     def _touched(self) -> set[str]:
         """Names of the fields that any known episode changes."""
-        return {name for setting in self._settings.values() for name in setting.fields}
+        return {name for changes in self._known.values() for name in changes.fields}
 
-    def _found(self, environment: Any) -> Setting:
+    def _found(self, environment: Any) -> Changes:
         arrays = dict(_arrays(environment.physics.model.ptr))
         changed = {
             name: array.copy()
@@ -129,7 +129,7 @@ class Stage:
             if not np.array_equal(array, self._base[name], equal_nan=array.dtype.kind == "f")
         }
         plain = {name: v for name, v in vars(environment.task).items() if isinstance(v, _PLAIN)}
-        return Setting(changed, copy.deepcopy(plain))
+        return Changes(changed, copy.deepcopy(plain))
 
 
 def seeds_of(column: FloatArray) -> Iterator[tuple[int, IntArray]]:

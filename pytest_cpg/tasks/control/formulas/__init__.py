@@ -1,0 +1,103 @@
+"""Formulas: what tasks of the DeepMind Control suite observe and reward, for whole batches.
+
+A file is a task, and all there is to add one: its `FORMULAS`, and in `PRESET` the planner that
+solves it. The file bears the task's name. The numbers are dm_control's own; module and method are
+named in each docstring. Column 0 of a state [S] is the time, then come the joints in the model's
+order, their velocities, the solver's warm start, and the episode's context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray
+from pytest_cpg.tasks.presets import Preset
+
+# dm_control.utils.rewards.tolerance: the Gaussian falls to 0.1 one margin away from the bounds.
+_GAUSSIAN = -2 * np.log(0.1)
+# Words for two sets of actions; see `TaskOptions`.
+LEVELS, BOX = "levels", "box"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formulas:
+    """What one task of the suite observes and wants.
+
+    Attributes
+    ----------
+    domain, name : str
+        The task's name in the suite, in two parts.
+    levels : sequence of float
+        Controls of each actuator, in the actuator's units; actions are all their combinations.
+    threshold : float
+        Least reward of a step that succeeds.
+    observation_size : int
+        Numbers in one observation, ``O``.
+    observe, score, reward : callable
+        As in `Task`.
+    context : callable
+        Maps dm_control's physics to the episode's part of the state, [C].
+    is_box : bool
+        Actions are everything that the actuators can do, unless others are asked for.
+    """
+
+    domain: str
+    name: str
+    levels: Sequence[float]
+    threshold: float
+    observation_size: int
+    observe: Callable[[FloatArray], FloatArray]
+    score: Callable[[FloatArray], FloatArray]
+    reward: Callable[[FloatArray, FloatArray], FloatArray]
+    context: Callable[[Any], FloatArray] = field(default=lambda _: np.empty(0))
+    is_box: bool = False
+
+    @property
+    def usual_actions(self) -> str:
+        """The word for the actions of the task, where nothing else is asked for."""
+        return BOX if self.is_box else LEVELS
+
+    @property
+    def title(self) -> str:
+        """The task's name in a marker."""
+        return titled(self.domain, self.name)
+
+
+def titled(domain: str, name: str) -> str:
+    """Return the name in a marker of a task that the suite names in two parts.
+
+    >>> titled("ball_in_cup", "catch")
+    'ball-in-cup-catch'
+    """
+    return f"{domain}-{name}".replace("_", "-")
+
+
+# Files by the names of their tasks.
+_FILES: Mapping[str, str] = MappingProxyType(
+    {file.name.replace("_", "-"): f"{__name__}.{file.name}" for file in iter_modules(__path__)}
+)
+TITLES = tuple(sorted(_FILES))
+
+
+def formulas_of(title: str) -> Formulas:
+    """Return the formulas of the task of a name, one of `TITLES`."""
+    formulas: Formulas = import_module(_FILES[title]).FORMULAS
+    return formulas
+
+
+def preset_of(title: str) -> Preset:
+    """Return the preset of the task of a name, one of `TITLES`."""
+    preset: Preset = import_module(_FILES[title]).PRESET
+    return preset
+
+
+def gaussian(distance: FloatArray) -> FloatArray:
+    """Return suite rewards' falling off with the distance from the bounds, in margins."""
+    return np.asarray(np.exp(-0.5 * _GAUSSIAN * distance**2))

@@ -1,0 +1,165 @@
+"""World: one environment, put back into any state of any episode before it is stepped.
+
+A state is a row of numbers: what it takes to put the environment back (see `Restorer`), then what
+it observed, the rewards of the last step, and whether it is over. An environment that has
+terminated stays as it is, without reward; its own time limit is left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import ActionSpace, ComponentError, FloatArray
+from pytest_cpg.tasks.gymnasium.environments import definition_of, made, spec_of, versions_of
+from pytest_cpg.tasks.gymnasium.restorers import restorer_of
+from pytest_cpg.tasks.gymnasium.spaces import action_space, check_numbers, flat, flat_size, given
+
+# Sum and largest of a step's rewards, and whether the environment has terminated.
+OUTCOME = 3
+_LOWEST = np.finfo(np.float64).min
+
+
+class World:
+    """One environment of this process, and what restores it.
+
+    Parameters
+    ----------
+    make : str or callable
+        An id of gymnasium's, or what makes an environment.
+    """
+
+    def __init__(self, make: str | Callable[[], Any]) -> None:
+        self.make = make
+        self._lock = threading.Lock()
+        # An id may come to mean another environment while this one is in use.
+        self.spec = spec_of(make) if isinstance(make, str) else None
+        environment = made(make)
+        self.spaces = (environment.observation_space, environment.action_space)
+        self.title = str(make) if isinstance(make, str) else str(environment)
+        self.is_mujoco = hasattr(environment.unwrapped, "do_simulation")
+        self.period = _period(environment)
+        self._environment = environment
+        self._restorer = restorer_of(environment)
+        self.observed = flat_size(self.spaces[0], self.title, make)
+        self._check_restores()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send what makes the environment."""
+        return (world_of, (self.make,))
+
+    @property
+    def cache_key(self) -> str | None:
+        """What tells it from other environments; None for code that no version stands for."""
+        return definition_of(self.spec)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of the distributions that decide what it does."""
+        return versions_of(self.spec, is_mujoco=self.is_mujoco)
+
+    @property
+    def actions(self) -> ActionSpace:
+        """What planners draw from."""
+        return action_space(self.spaces[1], self.title)
+
+    @property
+    def most_steps(self) -> int | None:
+        """The time limit of an id, in steps; None without one."""
+        return None if self.spec is None else self.spec.max_episode_steps
+
+    @property
+    def size(self) -> int:
+        """Numbers that it takes to put the environment back."""
+        return self._restorer.size
+
+    def begin(self, seed: int) -> FloatArray:
+        """Return the state [S] at the start of a seed's episode."""
+        with self._lock:
+            kept, observation = self._restorer.begin(seed)
+            seen = flat(observation, self.observed, self.spaces[0], self.title)
+            return np.concatenate([kept, seen, np.zeros(OUTCOME)])
+
+    def advance(
+        self, state: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
+    ) -> FloatArray:
+        """Return the states [H, S] after each of actions [H, A]; unless kept, not to step from."""
+        after = np.full((len(actions), len(state)), np.nan)
+        if np.isnan(state).any():
+            return after
+        size = self.size
+        row = np.array(state)
+        with self._lock:
+            if not row[-1]:
+                self._restorer.load(row[:size])
+            for step, action in enumerate(actions):
+                # Where it is over, not even no reward is one that reaches a threshold; an infinite
+                # one would be a state that has diverged.
+                row[-OUTCOME:-1] = 0, _LOWEST
+                for _ in range(repeat):
+                    if row[-1]:
+                        break
+                    self._step(row, action, is_kept=is_kept)
+                after[step] = row
+                if not is_kept:
+                    after[step, :size] = np.nan
+        return after
+
+    def _step(self, row: FloatArray, action: FloatArray, *, is_kept: bool) -> None:
+        before = self._restorer.before() if is_kept else None
+        observation, reward, terminated, _, _ = self._running.step(given(action, self.spaces[1]))
+        row[self.size : -OUTCOME] = flat(observation, self.observed, self.spaces[0], self.title)
+        total, best = row[-OUTCOME] + float(reward), max(row[-OUTCOME + 1], float(reward))
+        row[-OUTCOME:] = total, best, bool(terminated)
+        if is_kept:
+            row[: self.size] = self._restorer.save(row[: self.size], before)
+
+    @property
+    def _running(self) -> Any:
+        return getattr(self._restorer, "environment", self._environment)
+
+    def _check_restores(self) -> None:
+        """Raise ComponentError unless a step from a state that was put back is the same step."""
+        actions = self.actions.sample([np.random.default_rng(0)], (3,))[0]
+        state = self.begin(1)
+        middle = self.advance(state, actions[:2], 1, is_kept=True)[-1]
+        ahead = self.advance(state, actions, 1, is_kept=False)
+        check_numbers(ahead[:, self.size : -OUTCOME], ahead[:, -OUTCOME], self.title)
+        self.begin(2)
+        again = self.advance(middle, actions[2:], 1, is_kept=False)[-1]
+        if not np.array_equal(state, self.begin(1), equal_nan=True):
+            raise ComponentError(
+                f"{self.title} does not start as before when it is reset by the same seed, so that "
+                f"its episodes could not be repeated. Let reset(seed=...) begin anew, and draw "
+                f"from self.np_random alone."
+            )
+        if not np.array_equal(ahead[-1], again, equal_nan=True):
+            raise ComponentError(
+                f"{self.title} does not go on as before when it is put back into a state: its "
+                f"pickle, or its physics, does not hold all of it. Give it a __getstate__ that "
+                f"does, or write a task of your own (pytest_cpg.Task)."
+            )
+
+
+def world_of(make: str | Callable[[], Any]) -> World:
+    """Return the one environment in this process of what an id means now, or a function's own."""
+    return _world(make, repr(spec_of(make))) if isinstance(make, str) else World(make)
+
+
+@cache
+def _world(make: str, spec: str) -> World:
+    del spec
+    return World(make)
+
+
+def _period(environment: Any) -> float:
+    """Return the seconds of a step, 1 where the environment tells neither them nor its films'."""
+    found = getattr(environment.unwrapped, "dt", None)
+    if found is None:
+        rate = environment.metadata.get("render_fps")
+        found = 1 / rate if rate else 1.0
+    return float(found)

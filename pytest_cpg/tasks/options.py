@@ -1,0 +1,103 @@
+"""Options: what a task may be asked to do otherwise, checked, and told by its name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any
+
+# Steps of an episode, where nothing else is asked for.
+BUDGET = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """What a marker may say of its task; None leaves it as the task has it.
+
+    Attributes
+    ----------
+    budget : int
+        Steps after which an episode has failed.
+    actions : str
+        ``"levels"``, a few levels of each actuator, or ``"box"``, all that the actuators can do.
+    action_repeat : int
+        Steps of the simulator in one step of the task: rewards add up, and a step succeeds if any
+        of them does.
+    threshold : float
+        Least reward of a step of the simulator that succeeds.
+    least_return : float
+        As of `Task`.
+    """
+
+    budget: int | None = None
+    actions: Any = None
+    action_repeat: int | None = None
+    threshold: float | None = None
+    least_return: float | None = None
+
+    @classmethod
+    def of(cls, task: Any, *, actions: str | None = None) -> TaskOptions:
+        """Return the options of a task, but for a word for its actions, which is given."""
+        own: dict[str, Any] = {name: getattr(task, name, None) for name in OPTIONS}
+        return cls(**{**own, "actions": actions})
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are not None, by name."""
+        own = {name: getattr(self, name) for name in OPTIONS}
+        return {name: value for name, value in own.items() if value is not None}
+
+    def check(self, *, largest_reward: float = math.inf) -> None:
+        """Raise ValueError for what no task can do; rewards of a simulator's step are bounded."""
+        if self.budget is not None and self.budget < 1:
+            raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
+        if self.action_repeat is not None and self.action_repeat < 1:
+            raise ValueError(f"action_repeat must be at least 1, got {self.action_repeat!r}")
+        _check_threshold(self.threshold, largest_reward)
+        check_least_return(self.least_return)
+
+    def named(self, name: str, *, usual: TaskOptions) -> str:
+        """Return a task's name, with what differs from the usual in parentheses.
+
+        What an earlier name says in parentheses is left out, and so is the budget.
+
+        >>> TaskOptions(action_repeat=4).named("maze (threshold=1)", usual=TaskOptions())
+        'maze (action_repeat=4)'
+        """
+        plain = name.partition(" (")[0]
+        asked = [
+            f"{key}={value if isinstance(value, str) else format(value, '.12g')}"
+            for key, value in self.given.items()
+            if key != "budget" and value != getattr(usual, key)
+        ]
+        return f"{plain} ({', '.join(asked)})" if asked else plain
+
+
+OPTIONS = tuple(field.name for field in fields(TaskOptions))
+
+
+def _check_threshold(threshold: Any, most: float) -> None:
+    if threshold is None:
+        return
+    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    if not is_number or math.isnan(threshold):
+        raise ValueError(
+            f"threshold: need a number, the least reward of a step that succeeds, got {threshold!r}"
+        )
+    if threshold > most:
+        raise ValueError(
+            f"threshold={threshold:g} is never reached: the reward of a control step is {most:g} "
+            f"at most, also where action_repeat adds them up. Give less, such as threshold=0.6."
+        )
+
+
+def check_least_return(least: Any) -> None:
+    """Raise ValueError unless a goal for returns is None, or a number."""
+    if least is None:
+        return
+    if not isinstance(least, Real) or isinstance(least, bool) or not math.isfinite(least):
+        raise ValueError(
+            f"least_return: need a number, what the rewards of an episode have to add up to, got "
+            f"{least!r}"
+        )
