@@ -27,6 +27,10 @@ class Drift:
         moved = np.cumsum(actions.sum(axis=-1, keepdims=True), axis=1)
         return np.asarray(latents[:, None] + moved)
 
+    def observe(self, latents: FloatArray) -> FloatArray:
+        """Return latents [..., 2] as they are: all is seen."""
+        return np.array(latents)
+
     def score(self, latents: FloatArray) -> FloatArray:
         """Rate latents [..., 2]."""
         return np.asarray(np.sin(latents).sum(axis=-1))
