@@ -118,6 +118,14 @@ def smallest(holds: Callable[[int], bool], *, most: int) -> int:
     return 1 + bisect_left(range(1, most), x=True, key=holds)
 
 
+def smallest_from(least: int, holds: Callable[[int], bool], *, step: int) -> int:
+    """Return the smallest number from ``least`` on that ``holds``, as all above it must."""
+    most = least
+    while not holds(most):
+        least, most = most + 1, most + step
+    return least + bisect_left(range(least, most), x=True, key=holds)
+
+
 def smallest_up_to(holds: Callable[[int], bool], limit: int) -> int | None:
     """Return what `smallest` does, and None where ``limit`` does not hold.
 

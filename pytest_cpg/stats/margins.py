@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from functools import cache
 
-from pytest_cpg.stats.counts import check_count, check_margin, check_table
+from pytest_cpg.stats.counts import check_count, check_margin, check_table, smallest_from
 from pytest_cpg.stats.enumeration import farthest_count, multinomial_chance
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paired import fewest_wins
@@ -63,17 +63,9 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
         return float(level)
     # The larger, the fewer counts lie beyond it.
     least = math.ceil(z * _HUNDREDTHS)
-    most = least
-    while not holds(most / _HUNDREDTHS):
-        least, most = most + 1, most + _HUNDREDTHS // 5
-    while least < most:
-        middle = (least + most) // 2
-        if holds(middle / _HUNDREDTHS):
-            most = middle
-        else:
-            least = middle + 1
+    found = smallest_from(least, lambda each: holds(each / _HUNDREDTHS), step=_HUNDREDTHS // 5)
     # A little more, for what is lost on the way back: a statistic of 2.00 may be met exactly.
-    return 2 * NormalDist().cdf(most / _HUNDREDTHS + 1e-9) - 1
+    return 2 * NormalDist().cdf(found / _HUNDREDTHS + 1e-9) - 1
 
 
 def margin_interval(

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
-from pytest_cpg.stats.counts import check_count, check_margin, check_table
+from pytest_cpg.stats.counts import check_count, check_margin, check_table, smallest_from
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paths import (
     log_chances,
@@ -303,16 +303,7 @@ def _smallest_constant(
         return margin is None or _error_at_margin(sizes, constant, margin) <= alpha
 
     # One look alone needs about z, and more looks need more.
-    least = most = int(0.9 * z * _HUNDREDTHS)
-    while not holds(most):
-        least, most = most + 1, most + _HUNDREDTHS // 5
-    while least < most:
-        middle = (least + most) // 2
-        if holds(middle):
-            most = middle
-        else:
-            least = middle + 1
-    return most / _HUNDREDTHS
+    return smallest_from(int(0.9 * z * _HUNDREDTHS), holds, step=_HUNDREDTHS // 5) / _HUNDREDTHS
 
 
 def _error_at_no_gap(sizes: tuple[int, ...], constant: float, margin: float | None) -> float:
