@@ -1,11 +1,11 @@
 """JSON documents of sessions that never ran, for tests of what shows them."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
-from fakes import result_of
+from fakes import judged, result_of
 
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.card import comparison_name
 from pytest_cpg.report.outcomes import session_outcome
 
@@ -30,14 +30,18 @@ def _with_steps(arm, rng):
 
 
 def comparison(name, result, *, reason=None, drift=None, attempt=1):
+    found = judged(result, reason)
     return {
         "name": name,
+        "kind": "cpg",
+        "label": found.ruling.label,
+        "severity": found.ruling.severity.name.lower(),
         "reason": reason,
         "max_verdict": "INCONCLUSIVE",
         "attempt": attempt,
-        "drift": None if drift is None else json.loads(drift.to_json()),
+        "drift": None if drift is None else encode(drift),
         "films": [],
-        "result": json.loads(result.to_json()),
+        "result": encode(result),
     }
 
 

@@ -9,10 +9,13 @@ from pytest_cpg.episodes.arm import Arm, Latency
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
+from pytest_cpg.gates import GATES
+from pytest_cpg.gates.kind import accepted_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import gate_result
 from pytest_cpg.gates.planning_gap.ruling import rule_on_arm
 from pytest_cpg.planners import RandomShooting
+from pytest_cpg.report.ledger import Judgement
 
 
 def arm(name, outcomes, returns=None, perturbed=None):
@@ -103,4 +106,14 @@ def stored_of(episodes, *, first=0, confidences=None, name="oracle", rng=0):
         plans=rng.integers(1, 9, size=episodes),
         model_steps=rng.integers(0, 10**6, size=episodes),
         starts=start_digests(rng.normal(size=(episodes, 3))),
+    )
+
+
+def judged(result, reason=None, *, max_verdict="INCONCLUSIVE", **more):
+    """Return what a result means for a test."""
+    kind = GATES["cpg"]
+    accepted = accepted_of(max_verdict, kind.labels)
+    ruling = kind.judge(result, accepted)
+    return Judgement(
+        kind=kind, result=result, ruling=ruling, accepted=accepted, reason=reason, **more
     )

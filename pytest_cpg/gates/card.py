@@ -16,6 +16,10 @@ FigureKind: TypeAlias = Literal["curves", "steps", "histogram", "scatter", "cell
 _MOST_SETS = 4
 
 
+# What a ruling says was run where both arms had the oracle, and no model was judged.
+AA_CHECK = "A/A check"
+
+
 class Severity(IntEnum):
     """How bad a ruling is, from best to worst; all kinds of gate share it."""
 

@@ -7,7 +7,7 @@ built-in ones too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -159,15 +159,16 @@ class Alarm(NamedTuple):
 
     Attributes
     ----------
-    p_value : float
-        One-sided, of a model that is no worse than the gate allows.
+    p_value : callable
+        Returns it, one-sided, for a model that is no worse than the gate allows; it is asked for
+        once a family is complete.
     rate : float
         How often such a model fails the gate by chance, in (0, 1).
     is_settled : bool
         Whether more evidence would change nothing: the loss is proven, or its absence.
     """
 
-    p_value: float
+    p_value: Callable[[], float]
     rate: float
     is_settled: bool
 
@@ -205,7 +206,9 @@ class GateKind(Protocol[Spec, Result]):
     - ``replay(spec, model, run, *, episodes, then=None) -> Replay``: --cpg-replay and --cpg-render,
       of lost episodes; ``then`` is what was set where they were lost.
     - ``alarm(result) -> Alarm``: --cpg-correction, the family of all gates.
-    - ``together(results) -> findings``: what several results of the kind say together.
+    - ``together(compared, groups) -> findings``: what several results of the kind say together;
+      ``groups`` has the recipe of each gate that is one checkpoint of one.
+    - ``without_effect(results) -> {option: why}``: which options decided nothing in these results.
     """
 
     @property

@@ -13,7 +13,8 @@ from pytest_cpg.plugin.session_baseline import SessionBaseline
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_cpg.report.ledger import Finding, Ledger
+    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.report.ledger import Ledger
 
 
 class Closing:
@@ -96,11 +97,11 @@ class Closing:
 
     def _findings(self, ledger: Ledger) -> tuple[Finding, ...]:
         """Return what the gates say together, and beside the baseline."""
+        from pytest_cpg.gates.finding import Finding
         from pytest_cpg.machine.files import FileError
         from pytest_cpg.report.acceptance import baseline_findings
         from pytest_cpg.report.accounting import accounting_findings
         from pytest_cpg.report.findings import findings, without_effect
-        from pytest_cpg.report.ledger import Finding
 
         scope, baseline, switches = self._scope, self._baseline, self._settings.switches
         try:
@@ -144,18 +145,21 @@ class Closing:
 
     def _remember(self, ledger: Ledger) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""
-        from pytest_cpg.gates.planning_gap.forecast import costs_of
         from pytest_cpg.plugin.selection import COSTS, LAST, remember
 
         if self._is_quick or self._is_replay:
             return
         said = {
-            gate: [judgement.read().label for judgement in entry.judgements]
+            gate: [judgement.ruling.label for judgement in entry.judgements]
             for gate, entry in ledger.entries.items()
             if entry.judgements
         }
-        results = {name: judgement.read() for _, name, judgement in ledger.comparisons}
-        remember(self._config, COSTS, costs_of(results))
+        costs = {
+            one.name: one.judgement.kind.cost(one.judgement.result)
+            for one in ledger.reported
+            if hasattr(one.judgement.kind, "cost")
+        }
+        remember(self._config, COSTS, costs)
         remember(self._config, LAST, said)
 
 

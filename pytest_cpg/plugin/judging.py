@@ -15,7 +15,8 @@ from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.report.ledger import Judgement
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.planning_gap.compare import Baseline, Comparison
+    from pytest_cpg.gates.comparison import Comparison
+    from pytest_cpg.gates.planning_gap.compare import Baseline
     from pytest_cpg.plugin.marker import Gate
 
 _TWO_MODELS = (
@@ -60,10 +61,12 @@ def judge_into(
             (
                 result,
                 Judgement(
-                    result=result.to_json(),
+                    kind=gate.kind,
+                    result=result,
+                    ruling=ruling,
+                    accepted=gate.accepted,
                     reason=reason,
-                    max_verdict=gate.accepted.label,
-                    drift=None if drift is None else drift.to_json(),
+                    drift=drift,
                     drift_fails=drift_fails and drift is not None,
                 ),
             )
@@ -131,7 +134,7 @@ def sections(
                 card,
                 ruling,
                 reason=judgement.reason,
-                drift=judgement.comparison,
+                drift=judgement.drift,
                 commands=[replay, again] if replay else [again],
                 not_kept=not_kept,
                 films=judgement.films,

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
+    from pytest_cpg.gates.finding import Finding
     from pytest_cpg.render.github import Location
-    from pytest_cpg.report.ledger import Finding, Ledger
+    from pytest_cpg.report.ledger import Ledger
     from pytest_cpg.report.outcomes import SessionEnd
     from pytest_cpg.report.provenance import Provenance
 
@@ -51,22 +53,25 @@ class SessionOutputs:
 
     def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
+        from pytest_cpg.gates.finding import Finding
         from pytest_cpg.plugin.report_files import ReportFiles, write_files
         from pytest_cpg.render.github import annotations
         from pytest_cpg.report.document import document
-        from pytest_cpg.report.ledger import Finding
 
         report = document(ledger, provenance, end)
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
         files = ReportFiles(
             **{name: self._path(name) for name in _FILES},
             history=self._history(),
+            kinds=self._config.stash[KINDS].table,
             root=self._config.rootpath,
             step_summary=Path(summary) if summary and ledger.gates else None,
         )
         if self._is_in_github:
             is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
-            self.annotations = annotations(report, self._places(), tests_are_annotated=is_said)
+            self.annotations = annotations(
+                report, self._places(), tests_are_annotated=is_said, shown_of=files.shown_of
+            )
         folder = self._config.invocation_params.dir
         found = tuple(write_files(report, files, folder=folder))
         if files.html and self._path("history") and not files.history:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pytest_cpg.gates.finding import Finding
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.report.document import read, write
-from pytest_cpg.report.ledger import Finding
+from pytest_cpg.report.ledger import Kinds
+from pytest_cpg.report.shown import Shown, shown_of
 
 _Writer: TypeAlias = Callable[[Path, Mapping[str, Any], "ReportFiles"], None]
 
@@ -29,6 +31,8 @@ class ReportFiles:
         Reports of earlier sessions, oldest first, for the page.
     root : Path
         The root directory, where the page finds films.
+    kinds : mapping
+        The kinds of gate, by their markers.
     """
 
     json: Path | None = None
@@ -37,6 +41,11 @@ class ReportFiles:
     step_summary: Path | None = None
     history: tuple[Path, ...] = ()
     root: Path = field(default_factory=Path)
+    kinds: Kinds = field(default_factory=dict)
+
+    def shown_of(self, comparison: Mapping[str, Any]) -> Shown:
+        """Return what is shown of one of a document's comparisons."""
+        return shown_of(comparison, self.kinds)
 
 
 def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path) -> list[Finding]:
@@ -85,22 +94,26 @@ def _write_json(path: Path, document: Mapping[str, Any], files: ReportFiles) -> 
 def _write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
     from pytest_cpg.render.html_page import html_page
 
-    earlier = [read(one) for one in files.history]
+    earlier = [read(one, files.kinds) for one in files.history]
     way = Path(os.path.relpath(files.root, path.parent)).as_posix()
-    write_text(path, html_page([*earlier, document], root=f"{way}/"), what="the report")
+    write_text(
+        path,
+        html_page([*earlier, document], root=f"{way}/", shown_of=files.shown_of),
+        what="the report",
+    )
 
 
-def _write_markdown(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:  # noqa: ARG001
+def _write_markdown(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
     from pytest_cpg.render.markdown import markdown
 
-    write_text(path, markdown(document) + "\n", what="the report")
+    write_text(path, markdown(document, files.shown_of) + "\n", what="the report")
 
 
-def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:  # noqa: ARG001
+def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
     from pytest_cpg.render.github import step_summary
 
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(step_summary(document) + "\n")
+            file.write(step_summary(document, files.shown_of) + "\n")
     except OSError as error:
         raise FileError(f"cannot write the job's summary {path}: {error.strerror}") from None

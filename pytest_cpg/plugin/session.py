@@ -9,6 +9,7 @@ import pytest
 
 from pytest_cpg.plugin.closing import Closing, hold_status
 from pytest_cpg.plugin.item import gate_id, groups_of
+from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.session_baseline import SessionBaseline
@@ -182,16 +183,16 @@ class GateSession:
 
         gate: str = report.pytest_cpg_gate
         self._outputs.locations[gate] = report.location
-        entry = entry_of(report)
+        entry = entry_of(report, self._config.stash[KINDS].table)
         if entry:
             self.ledger.report(gate, entry)
 
     def status_of(self, judgements: str) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
         """Return how pytest shows a gate that passed and decided nothing."""
-        from pytest_cpg.report.ledger import load
+        from pytest_cpg.report.ledger import severities_in
         from pytest_cpg.report.outcomes import gate_outcome
 
-        severities = [judgement.ruling.severity for judgement in load(judgements)]
+        severities = severities_in(judgements)
         if gate_outcome("passed", severities) == "passed":
             return None
         return "passed", "?", ("INCONCLUSIVE", {"yellow": True})

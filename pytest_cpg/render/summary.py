@@ -192,7 +192,7 @@ def _without_numbers(
 
 def _remarks(row: _Row, verbosity: int) -> list[str]:
     """Return what is said below a gate's line; nothing in quiet sessions but what went wrong."""
-    drift = row.judgement.comparison
+    drift = row.judgement.drift
     remarks = []
     if drift is not None and (drift.fails or verbosity >= 0) and drift.is_news:
         remarks.append(f"baseline: {drift.label}, {drift.text}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from pytest_cpg.gates.comparison import Label
+from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import (
     Baseline,
-    Label,
     missing,
     pruned,
     updated,
@@ -16,7 +17,7 @@ from pytest_cpg.gates.planning_gap.compare import (
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState, git_state
 from pytest_cpg.report.baseline import load, update
-from pytest_cpg.report.ledger import Finding, Ledger, named
+from pytest_cpg.report.ledger import Ledger, named
 from pytest_cpg.stats import fewest_significant_losses
 
 
@@ -124,11 +125,7 @@ def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: b
 
 def _measured(ledger: Ledger) -> list[str]:
     """Return the comparisons of every test that ran to its end."""
-    return [
-        name
-        for gate, name, _ in ledger.comparisons
-        if ledger.entries[gate].outcome in ("passed", "xfailed")
-    ]
+    return [name for _, name, outcome, _ in ledger.reported if outcome in ("passed", "xfailed")]
 
 
 def _accept(
@@ -139,12 +136,12 @@ def _accept(
     if refusal is not None:
         return [refusal]
     accepted, refused, checks = [], [], []
-    for gate, name, judgement in ledger.comparisons:
-        has_passed = judgement.reason is None and ledger.entries[gate].outcome == "passed"
-        if judgement.read().is_aa:
+    for _, name, outcome, judgement in ledger.reported:
+        has_passed = judgement.reason is None and outcome == "passed"
+        if judgement.ruling.check:
             checks.append(name)
         elif has_passed or is_forced:
-            accepted.append(BaselineGate.of(name, judgement.read(), commit=state.commit))
+            accepted.append(BaselineGate.of(name, judgement.result, commit=state.commit))
         else:
             refused.append(name)
     found = []

@@ -9,19 +9,23 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pytest_cpg.contracts.codec import decode
-from pytest_cpg.gates.card import comparison_name
-from pytest_cpg.gates.planning_gap.compare import Comparison
-from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.gates.card import Ruling, comparison_name
+from pytest_cpg.gates.comparison import Comparison
+from pytest_cpg.gates.kind import accepted_of
 from pytest_cpg.machine.files import FileError, FileKind, write_text
-from pytest_cpg.report.ledger import Judgement, Ledger, Outcome
+from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Ledger, Outcome
 from pytest_cpg.report.outcomes import SessionEnd, session_outcome
 from pytest_cpg.report.provenance import Provenance
-from pytest_cpg.stats import Verdict
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.planning_gap.result import GateResult
 
 SCHEMA = 1
+# Of reports that name none.
+FIRST_KIND = "cpg"
 _FILE = FileKind(name="the report", schema=SCHEMA, cure="Write it again: pytest --cpg-json={path}")
 
 
@@ -53,14 +57,21 @@ class _Session(TypedDict):
     uncollected: dict[str, str]
 
 
-class _Comparison(TypedDict):
+class _Compared(TypedDict):
     name: str
     reason: str | None
-    max_verdict: Verdict
+    max_verdict: str
     attempt: int
     drift: Comparison | None
     films: list[str]
-    result: GateResult
+    result: Any
+
+
+class _Comparison(_Compared, total=False):
+    # Reports from when there was one kind of gate have none of these.
+    kind: str
+    label: str
+    severity: Literal["good", "unsure", "blind", "bad", "broken"]
 
 
 class _Gate(TypedDict):
@@ -108,6 +119,8 @@ def document(ledger: Ledger, provenance: Provenance, end: SessionEnd) -> dict[st
 
 def result_of(comparison: Mapping[str, Any]) -> GateResult:
     """Return the result of one of a document's comparisons."""
+    from pytest_cpg.gates.planning_gap.result import GateResult
+
     return decode(GateResult, comparison["result"])
 
 
@@ -123,7 +136,7 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     write_text(path, f"{text}\n", what="the report")
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path, kinds: Kinds) -> dict[str, Any]:
     """Return the document that `write` has put into a file, with every result in it readable.
 
     Raises
@@ -138,35 +151,78 @@ def read(path: Path) -> dict[str, Any]:
     _FILE.check_schema(path, found.get("schema") if isinstance(found, dict) else None)
     try:
         decode(_Document, found)
+        return _complete(found, kinds)
     except ValueError as error:
         _FILE.refuse(path, str(error))
-    return dict(found)
 
 
 def _gate(gate: str, ledger: Ledger) -> dict[str, Any]:
     entry = ledger.entries.get(gate)
+    if entry is None:
+        entry = Entry(outcome="error", detail=ledger.running.get(gate, "did not report"))
+        outcome = "missing"
+    else:
+        outcome = entry.outcome
     return {
         "id": gate,
-        "outcome": entry.outcome if entry else "missing",
-        "detail": entry.detail if entry else ledger.running.get(gate, "did not report"),
-        "earlier": list(entry.earlier) if entry else [],
+        "outcome": outcome,
+        "detail": entry.detail,
+        "earlier": list(entry.earlier),
         "comparisons": [
-            _comparison(comparison_name(gate, number), judgement, entry.attempt)
+            {
+                "name": comparison_name(gate, number),
+                "attempt": entry.attempt,
+                **_judged(judgement),
+            }
             for number, judgement in enumerate(entry.judgements, 1)
-        ]
-        if entry
-        else [],
-        "measurements": list(entry.measurements) if entry else [],
+        ],
+        "measurements": list(entry.measurements),
     }
 
 
-def _comparison(name: str, judgement: Judgement, attempt: int) -> dict[str, Any]:
+def _judged(judgement: Judgement) -> dict[str, Any]:
     return {
-        "name": name,
+        **_said(judgement.kind.marker, judgement.ruling),
         "reason": judgement.reason,
-        "max_verdict": judgement.max_verdict,
-        "attempt": attempt,
-        "drift": None if judgement.drift is None else json.loads(judgement.drift),
+        "max_verdict": judgement.accepted.label,
+        "drift": encode(judgement.drift),
         "films": list(judgement.films),
-        "result": json.loads(judgement.result),
+        "result": encode(judgement.result),
     }
+
+
+def _complete(found: dict[str, Any], kinds: Kinds) -> dict[str, Any]:
+    """Return a document with its results checked, and with what earlier ones did not say of them.
+
+    Reports from when there was one kind of gate name none, nor label and severity.
+    """
+    gates = [
+        {
+            **gate,
+            "comparisons": [
+                _completed(one, kinds, at=f"gates[{place}].comparisons[{number}]")
+                for number, one in enumerate(gate["comparisons"])
+            ],
+        }
+        for place, gate in enumerate(found["gates"])
+    ]
+    return {**found, "gates": gates}
+
+
+def _completed(comparison: Mapping[str, Any], kinds: Kinds, *, at: str) -> dict[str, Any]:
+    marker = comparison.get("kind", FIRST_KIND)
+    if marker not in kinds:
+        raise ValueError(
+            f"{at}.kind is {marker!r}, and no plugin or conftest.py contributes such a kind of gate"
+        )
+    result = decode(kinds[marker].result, comparison["result"], at=f"{at}.result")
+    try:
+        accepted = accepted_of(comparison["max_verdict"], kinds[marker].labels)
+    except ValueError as error:
+        raise ValueError(f"{at}.max_verdict: {error}") from None
+    said = _said(marker, kinds[marker].judge(result, accepted))
+    return {**said, **comparison}
+
+
+def _said(kind: str, ruling: Ruling) -> dict[str, str]:
+    return {"kind": kind, "label": ruling.label, "severity": ruling.severity.name.lower()}

@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from pytest_cpg.gates.card import comparison_name
-
-if TYPE_CHECKING:
-    from pytest_cpg.gates.card import Card, Ruling
-    from pytest_cpg.gates.planning_gap.compare import Comparison
-    from pytest_cpg.gates.planning_gap.result import GateResult
-
+from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
+from pytest_cpg.gates.card import AA_CHECK, Card, Ruling, Severity, comparison_name
+from pytest_cpg.gates.comparison import Comparison
+from pytest_cpg.gates.finding import Compared, Finding
+from pytest_cpg.gates.kind import Accepted, GateKind
 
 _MOST_NAMED = 5
 # As pytest words it.
@@ -54,20 +52,27 @@ class Report(Protocol):
 Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped", "xfailed"]
 
 
+# By their markers.
+Kinds: TypeAlias = Mapping[str, "GateKind[Any, Any]"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """One comparison of a gate and what it means for the test.
 
     Attributes
     ----------
-    result : str
-        `GateResult.to_json`.
+    kind : GateKind
+        What the gate asks; only its marker is written.
+    result : object
+        Of the kind's own type.
+    ruling : Ruling
+    accepted : Accepted
+        The worst ruling that the test accepts.
     reason : str or None
         Why the test fails; None when the result is accepted.
-    max_verdict : str
-        The worst verdict that the test accepts.
-    drift : str or None
-        `Comparison.to_json` with the baseline; None when nothing was compared.
+    drift : Comparison or None
+        With the baseline; None when nothing was compared.
     drift_fails : bool
         Whether the test fails for a result that is worse than the accepted one.
     films : tuple of str
@@ -76,60 +81,42 @@ class Judgement:
         Why there are no more of them.
     """
 
-    result: str
-    reason: str | None
-    max_verdict: str
-    drift: str | None = None
+    kind: Any = field(default=None, metadata=UNWRITTEN)
+    result: Any
+    ruling: Ruling
+    accepted: Accepted
+    reason: str | None = None
+    drift: Comparison | None = None
     drift_fails: bool = False
     films: tuple[str, ...] = ()
     film_problem: str | None = None
 
-    def read(self) -> GateResult:
-        """Return the result."""
-        from pytest_cpg.gates.planning_gap.result import GateResult
-
-        return GateResult.from_json(self.result)
-
-    @property
-    def ruling(self) -> Ruling:
-        """What the result says to a test that accepts so much."""
-        from pytest_cpg.gates.planning_gap.ruling import ruling_of
-        from pytest_cpg.stats import parse_verdict
-
-        return ruling_of(self.read(), parse_verdict(self.max_verdict))
-
     @property
     def card(self) -> Card:
-        """All that reports show of the result."""
-        from pytest_cpg.gates.planning_gap.card import card_of
-        from pytest_cpg.stats import parse_verdict
+        """What the result looks like."""
+        card: Card = self.kind.card(self.result, self.accepted)
+        return card
 
-        return card_of(self.read(), parse_verdict(self.max_verdict))
+    def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return what is written: the kind by its marker."""
+        return {**values, "kind": self.kind.marker}
+
+
+class Reported(NamedTuple):
+    """One comparison that was reported: its gate, its own name, and how its test ended."""
+
+    gate: str
+    name: str
+    outcome: Outcome
+    judgement: Judgement
 
     @property
-    def comparison(self) -> Comparison | None:
-        """The comparison with the baseline."""
-        if self.drift is None:
-            return None
-        from pytest_cpg.gates.planning_gap.compare import Comparison
-
-        return Comparison.from_json(self.drift)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One statement about several gates, or about the baseline.
-
-    Attributes
-    ----------
-    text : str
-        Of any length; wrapped where it is printed.
-    fails : bool
-        Whether the session fails for it.
-    """
-
-    text: str
-    fails: bool = False
+    def compared(self) -> Compared:
+        """What a kind needs to know of it."""
+        one = self.judgement
+        return Compared(
+            self.gate, self.name, one.result, one.accepted, is_excused=self.outcome == "xfailed"
+        )
 
 
 def named(names: Sequence[str]) -> str:
@@ -139,16 +126,24 @@ def named(names: Sequence[str]) -> str:
     return f"{shown}{more}"
 
 
-def dump(judgements: Iterable[Judgement]) -> str:
+def dump(judgements: Sequence[Judgement]) -> str:
     """Return one JSON string for a report."""
-    return json.dumps([asdict(judgement) for judgement in judgements])
+    return json.dumps(encode(judgements), allow_nan=False)
 
 
-def load(text: str) -> tuple[Judgement, ...]:
+def load(text: str, kinds: Kinds) -> tuple[Judgement, ...]:
     """Rebuild judgements from `dump`."""
-    return tuple(
-        Judgement(**{**values, "films": tuple(values["films"])}) for values in json.loads(text)
-    )
+    return tuple(_loaded(values, kinds[values.pop("kind")]) for values in loads(text))
+
+
+def severities_in(text: str) -> list[Severity]:
+    """Return how bad the rulings of `dump` are."""
+    return [Severity(values["ruling"]["severity"]) for values in loads(text)]
+
+
+def _loaded(values: Any, kind: GateKind[Any, Any]) -> Judgement:
+    found = decode(Judgement, values)
+    return replace(found, kind=kind, result=decode(kind.result, found.result))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +174,7 @@ class Entry:
     @property
     def found(self) -> str:
         """What the gate found in a few words: its verdicts, or how it ended."""
-        return ", ".join(judgement.read().verdict for judgement in self.judgements) or self.outcome
+        return ", ".join(one.ruling.label for one in self.judgements) or self.outcome
 
     @property
     def fails(self) -> bool:
@@ -202,14 +197,12 @@ class Entry:
     @property
     def is_judged(self) -> bool:
         """Whether the gate gave a verdict; a smoke test and a measurement give none."""
-        results = [judgement.read() for judgement in self.judgements]
-        is_about_model = any(not (result.is_smoke or result.is_aa) for result in results)
-        return is_about_model and not self.is_excused
+        return not self.is_excused and not all(one.ruling.check for one in self.judgements)
 
     @property
     def is_aa(self) -> bool:
         """Whether it is an A/A check."""
-        return any(judgement.read().is_aa for judgement in self.judgements)
+        return any(one.ruling.check == AA_CHECK for one in self.judgements)
 
     @property
     def is_empty(self) -> bool:
@@ -217,10 +210,10 @@ class Entry:
         return self.detail == _EMPTY_SET
 
 
-def entry_of(report: Report) -> Entry | None:
+def entry_of(report: Report, kinds: Kinds) -> Entry | None:
     """Return what this phase of a gate's test says about the gate, if anything."""
     measured: dict[str, Any] = {
-        "judgements": load(getattr(report, "pytest_cpg_judgements", "[]")),
+        "judgements": load(getattr(report, "pytest_cpg_judgements", "[]"), kinds),
         "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
         "is_refused": getattr(report, "pytest_cpg_is_refused", False),
         "is_quarantined": getattr(report, "pytest_cpg_is_quarantined", False),
@@ -342,11 +335,12 @@ class Ledger:
         return tuple({**self.planned, **dict.fromkeys(self.entries)})
 
     @property
-    def comparisons(self) -> Iterator[tuple[str, str, Judgement]]:
-        """Every comparison: its gate, its own name and what it means for the test."""
+    def reported(self) -> Iterator[Reported]:
+        """Every comparison that was reported."""
         for gate, entry in self.entries.items():
             for number, judgement in enumerate(entry.judgements, 1):
-                yield gate, comparison_name(gate, number), judgement
+                name = comparison_name(gate, number)
+                yield Reported(gate, name, entry.outcome, judgement)
 
     @property
     def missing(self) -> tuple[str, ...]:

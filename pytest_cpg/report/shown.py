@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from pytest_cpg.contracts.codec import decode
+from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import Card, Drift, Ruling
-from pytest_cpg.gates.planning_gap.card import card_of
-from pytest_cpg.gates.planning_gap.ruling import ruling_of
-from pytest_cpg.report.document import drift_of, result_of
-from pytest_cpg.stats import parse_verdict
+from pytest_cpg.gates.kind import accepted_of
+from pytest_cpg.report.document import drift_of
+from pytest_cpg.report.ledger import Kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +29,16 @@ class Shown:
     drift: Drift | None = None
 
 
-# Reads one comparison of a document.
 ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Shown]
 
 
-def shown_of(comparison: Mapping[str, Any]) -> Shown:
-    """Return what is shown of one of a document's comparisons.
-
-    Raises
-    ------
-    ValueError
-        When it was written by a newer pytest-cpg.
-    """
-    result, accepts = result_of(comparison), parse_verdict(comparison["max_verdict"])
+def shown_of(comparison: Mapping[str, Any], kinds: Kinds = GATES) -> Shown:
+    """Return what is shown of one of a document's comparisons, by its kind of gate."""
+    kind = kinds[comparison["kind"]]
+    result = decode(kind.result, comparison["result"])
+    accepted = accepted_of(comparison["max_verdict"], kind.labels)
     return Shown(
-        ruling=ruling_of(result, accepts),
-        card=card_of(result, accepts),
+        ruling=kind.judge(result, accepted),
+        card=kind.card(result, accepted),
         drift=drift_of(comparison),
     )

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.codec import UNWRITTEN, CodecError, decode, encode, loads
+from pytest_cpg.gates.comparison import Comparison
 from pytest_cpg.gates.diagnosis import Diagnosis
+from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.compare import Comparison
 from pytest_cpg.gates.planning_gap.lost_episodes import LostEpisodes
-from pytest_cpg.report.ledger import Finding
 from pytest_cpg.stats import Interval
 
 WRITTEN = [Comparison, Diagnosis, Interval, Finding]

@@ -5,12 +5,11 @@ from fakes import first, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.contracts.codec import encode
+from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.gates.comparison import Comparison, Label
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import (
     Baseline,
-    Comparison,
-    Label,
     compare,
     missing,
     pruned,
@@ -38,7 +37,7 @@ def flipped(outcomes, *episodes):
 
 def compared(result, gate, level=0.95):
     comparison = compare(result, gate, level=level)
-    assert Comparison.from_json(comparison.to_json()) == comparison
+    assert decode(Comparison, encode(comparison)) == comparison
     return comparison
 
 

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from fakes import first, result_of
+from fakes import first, judged, result_of
 
 from pytest_cpg import Verdict
 from pytest_cpg.gates.planning_gap.recipes import differences, judge_recipe
 from pytest_cpg.report.findings import findings
-from pytest_cpg.report.ledger import Entry, Judgement, Ledger
+from pytest_cpg.report.ledger import Entry, Ledger
 from pytest_cpg.stats import cluster_interval
 
 SOLVED = first(20, 20)
@@ -25,7 +25,7 @@ def ledger_of(results, *, absent=(), outcome="passed", max_verdict="INCONCLUSIVE
     ledger.groups.update(dict.fromkeys(absent, "a"))
     ledger.groups.update({gate: result.group for gate, result in results.items()})
     for gate, result in results.items():
-        judgement = Judgement(result=result.to_json(), reason=None, max_verdict=max_verdict, **more)
+        judgement = judged(result, max_verdict=max_verdict, **more)
         ledger.report(gate, Entry(outcome=outcome, judgements=(judgement,)))
     return ledger
 
@@ -158,9 +158,7 @@ def test_all_that_may_fail_by_chance_is_counted():
 def test_a_test_with_two_comparisons_counts_twice_in_its_family():
     ledger = Ledger()
     ledger.plan(["one", "two"])
-    good = Judgement(
-        result=result_of(SOLVED, SOLVED).to_json(), reason=None, max_verdict="INCONCLUSIVE"
-    )
+    good = judged(result_of(SOLVED, SOLVED))
     ledger.report("one", Entry(outcome="passed", judgements=(good, good)))
     text = f"the family is said to have 2 gates, and there are 3: {JUDGED}"
     assert said(ledger, is_corrected=True, family_size=2) == {text: True}

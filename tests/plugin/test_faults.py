@@ -253,9 +253,10 @@ def test_what_a_model_does_besides_leaves_the_gate_alone(repository, lines):
 
 
 def outcomes(repository, name):
+    from pytest_cpg.gates import GATES
     from pytest_cpg.report.document import read, result_of
 
-    report = read(repository.path / f"{name}.json")
+    report = read(repository.path / f"{name}.json", GATES)
     results = [result_of(one) for gate in report["gates"] for one in gate["comparisons"]]
     return [(r.verdict, r.learned.successes.tolist(), r.learned.returns.tolist()) for r in results]
 

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from ways import both_ways, mostly_alone
 
+from pytest_cpg import gates
 from pytest_cpg.report.document import read
 
 GATES = """
@@ -58,7 +59,7 @@ def validated(path):
         files("pytest_cpg.report").joinpath("report.schema.json").read_text("utf-8")
     )
     jsonschema.Draft202012Validator(schema).validate(found)
-    assert read(path) == found
+    assert read(path, gates.GATES) == found
     return found
 
 

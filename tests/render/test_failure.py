@@ -4,12 +4,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from fakes import first, result_of
+from fakes import first, judged, result_of
 
 from pytest_cpg import Verdict
 from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.gates import GATES
+from pytest_cpg.gates.comparison import Label
 from pytest_cpg.gates.planning_gap.card import USUAL_LEVEL, USUAL_TOLERANCE, card_of
-from pytest_cpg.gates.planning_gap.compare import Label
 from pytest_cpg.gates.planning_gap.forecast import Forecast
 from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint
@@ -23,7 +24,7 @@ from pytest_cpg.render.page_view import page_view
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
-from pytest_cpg.report.ledger import Entry, Judgement, Ledger, dump, load
+from pytest_cpg.report.ledger import Entry, Ledger, dump, load
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.report.shown import shown_of
@@ -174,8 +175,7 @@ def test_one_more_episode_is_said_in_the_singular():
 
 
 def judgement_of(result, *, reason=None, **more):
-    values = {"max_verdict": "INCONCLUSIVE", **more}
-    return Judgement(result=result.to_json(), reason=reason, **values)
+    return judged(result, reason, **more)
 
 
 def ledger_of(**gates):
@@ -304,12 +304,14 @@ def test_the_worst_phase_of_a_test_decides_and_keeps_the_measurement():
     ledger = ledger_of(a=("passed", GOOD))
     ledger.report("a", Entry(outcome="error", detail="error in teardown: boom"))
     assert ledger.entries["a"].outcome == "error"
-    assert ledger.entries["a"].judgements[0].read().verdict is GOOD.verdict
+    assert ledger.entries["a"].judgements[0].result.verdict is GOOD.verdict
 
 
 def test_judgements_survive_the_way_from_a_worker():
     judgements = (judgement_of(BAD, reason="worse"),)
-    assert load(dump(judgements)) == judgements
+    (again,) = load(dump(judgements), GATES)
+    assert dump([again]) == dump(judgements)
+    assert (again.kind, again.result.verdict) == (GATES["cpg"], BAD.verdict)
 
 
 def test_live_progress_leaves_the_cursor_where_it_was_and_stays_within_the_line():
@@ -368,7 +370,7 @@ def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
     assert not DROPPED.notes
 
     ledger = Ledger()
-    kept = Judgement(result=DROPPED.to_json(), reason=None, max_verdict="INCONCLUSIVE")
+    kept = judged(DROPPED)
     ledger.report("gate", Entry(outcome="passed", judgements=(kept,)))
     said = " ".join(line.text.strip() for line in summary_lines(ledger, width=80))
     assert f"perturbation {shown}" in said

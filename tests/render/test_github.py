@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from fakes import first, result_of
+from fakes import first, judged, result_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -9,7 +9,7 @@ from pytest_cpg.gates.notation import one_line
 from pytest_cpg.render.github import Location, annotations, step_summary
 from pytest_cpg.render.markdown import MARKER, markdown
 from pytest_cpg.report.document import document
-from pytest_cpg.report.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import Provenance
 
@@ -31,7 +31,7 @@ LARGE = 65_536
 
 
 def judgement(result, reason=None):
-    return Judgement(result=result.to_json(), reason=reason, max_verdict="INCONCLUSIVE")
+    return judged(result, reason)
 
 
 def session(gates, *findings):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from fakes import first, result_of
+from fakes import first, judged, result_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render.markdown import MARKER, markdown
 from pytest_cpg.report.document import document
-from pytest_cpg.report.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import Provenance
 
@@ -57,12 +57,7 @@ unhurried = settings(deadline=None, max_examples=60)
 
 
 def judgement(result, reason=None, drift=None):
-    return Judgement(
-        result=result.to_json(),
-        reason=reason,
-        max_verdict="INCONCLUSIVE",
-        drift=None if drift is None else drift.to_json(),
-    )
+    return judged(result, reason, drift=drift)
 
 
 def entry(outcome, *results, reason=None, drift=None, **more):

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from fakes import first, result_of
+from fakes import first, judged, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.gates import GATES
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.gates.planning_gap.result import Look
@@ -22,7 +23,7 @@ from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.report.document import document, drift_of, read, write
 from pytest_cpg.report.document import result_of as result_in
-from pytest_cpg.report.ledger import Entry, Finding, Judgement, Ledger
+from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import Provenance
 
@@ -50,12 +51,7 @@ PROVENANCE = Provenance(
 
 
 def judgement(result, reason=None, drift=None):
-    return Judgement(
-        result=result.to_json(),
-        reason=reason,
-        max_verdict="INCONCLUSIVE",
-        drift=None if drift is None else drift.to_json(),
-    )
+    return judged(result, reason, drift=drift)
 
 
 def drifts():
@@ -198,10 +194,42 @@ def test_a_written_report_is_read_back_and_is_the_same_each_time(full, tmp_path)
     path = tmp_path / "new" / "folder" / "report.json"
     write(path, full)
     before = path.read_bytes()
-    assert read(path) == full
+    assert read(path, GATES) == full
     write(path, dict(reversed(full.items())))
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == ["report.json"]
+
+
+def test_a_report_from_when_there_was_one_kind_of_gate_is_read(full, tmp_path):
+    path, old = tmp_path / "report.json", json.loads(json.dumps(full))
+    for gate in old["gates"]:
+        for comparison in gate["comparisons"]:
+            for name in ("kind", "label", "severity"):
+                del comparison[name]
+    write(path, old)
+    assert read(path, GATES) == full
+
+
+def test_each_comparison_says_its_kind_its_label_and_how_bad_that_is():
+    ledger, half_open = Ledger(), result_of(first(9, 10), first(8, 10))
+    ledger.report("g", Entry(outcome="passed", judgements=(judgement(GOOD), judgement(half_open))))
+    ledger.report("b", Entry(outcome="xfailed", judgements=(judgement(BAD, "worse"),)))
+    written = document(ledger, PROVENANCE, SessionEnd(exit_code=0))
+    assert [
+        [comparison[name] for name in ("kind", "label", "severity")]
+        for gate in written["gates"]
+        for comparison in gate["comparisons"]
+    ] == [
+        ["cpg", "MODEL AS GOOD AS ORACLE", "good"],
+        ["cpg", "INCONCLUSIVE", "unsure"],
+        ["cpg", "MODEL BOTTLENECK", "bad"],
+    ]
+
+
+def test_a_kind_of_gate_that_nobody_contributes_is_named(full, tmp_path):
+    place = ("gates", 0, "comparisons", 0, "kind")
+    message = refusal(tmp_path / "report.json", changed(full, *place, to="ranking"))
+    assert "gates[0].comparisons[0].kind is 'ranking', and no plugin or conftest.py" in message
 
 
 @settings(deadline=None, max_examples=30)
@@ -211,7 +239,7 @@ def test_any_name_survives_a_file(tmp_path_factory, gate, detail):
     ledger.report(gate, Entry(outcome="error", detail=detail))
     path = tmp_path_factory.mktemp("any") / "report.json"
     write(path, document(ledger, PROVENANCE, SessionEnd(exit_code=0)))
-    found = read(path)["gates"][0]
+    found = read(path, GATES)["gates"][0]
     assert (found["id"], found["detail"]) == (gate, detail)
 
 
@@ -219,7 +247,7 @@ def test_a_link_stays_one(full, tmp_path):
     (tmp_path / "link.json").symlink_to(tmp_path / "report.json")
     write(tmp_path / "link.json", full)
     assert (tmp_path / "link.json").is_symlink()
-    assert read(tmp_path / "report.json") == full
+    assert read(tmp_path / "report.json", GATES) == full
 
 
 def test_a_pipe_and_a_link_to_one_are_written_to_and_stay(full, tmp_path):
@@ -275,7 +303,7 @@ def test_a_full_disk_or_a_read_only_folder_leaves_the_old_report(
         write(path, {"schema": 1})
     assert str(caught.value) == f"cannot write the report {path}: {os.strerror(code)}"
     assert list(tmp_path.iterdir()) == [path]
-    assert read(path) == full
+    assert read(path, GATES) == full
 
 
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 0)() == 0, reason="root writes everywhere")
@@ -298,7 +326,7 @@ def test_a_report_error_is_one_that_the_user_can_mend():
 def refusal(path, text):
     path.write_bytes(text if isinstance(text, bytes) else json.dumps(text).encode())
     with pytest.raises(FileError) as caught:
-        read(path)
+        read(path, GATES)
     message = str(caught.value)
     assert message.startswith(f"cannot use the report {path}: ")
     assert "\n" not in message
@@ -308,11 +336,11 @@ def refusal(path, text):
 def test_a_missing_report_says_how_to_write_one(tmp_path):
     path = tmp_path / "report.json"
     with pytest.raises(FileError) as caught:
-        read(path)
+        read(path, GATES)
     expected = f"there is no report {path}. Write one: pytest --cpg-json={path}"
     assert str(caught.value) == expected
     with pytest.raises(FileError, match=f"cannot read the report {tmp_path}: Is a directory"):
-        read(tmp_path)
+        read(tmp_path, GATES)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +394,7 @@ DRIFT = ("gates", 4, "comparisons", 0, "drift")
         (("gates", 1, "earlier"), [1], "gates[1].earlier[0] is 1, and has to be text"),
         (("gates", 0, "comparisons", 0), {}, "gates[0].comparisons[0] has no 'name'"),
         (("gates", 0, "comparisons", 0, "reason"), 1, "gates[0].comparisons[0].reason is 1, and"),
-        (("gates", 0, "comparisons", 0, "max_verdict"), "", "max_verdict is '', and has to be one"),
+        (("gates", 0, "comparisons", 0, "max_verdict"), "", "max_verdict: no verdict named ''"),
         (("gates", 0, "comparisons", 0, "drift"), {}, "gates[0].comparisons[0].drift has no 'la"),
         ((*RESULT, "schema"), 9, "gates[0].comparisons[0].result: this result has schema 9"),
         ((*RESULT, "verdict"), "", "gates[0].comparisons[0].result.verdict is '', and has to be"),
@@ -422,7 +450,7 @@ def test_a_report_is_refused_or_can_be_rendered_whatever_happened_to_it(
     path = tmp_path_factory.mktemp("any") / "report.json"
     path.write_text(json.dumps(changed(full, *place, to=data.draw(st.sampled_from(WRONG)))))
     with suppress(FileError):
-        found = read(path)
+        found = read(path, GATES)
         markdown(found)
         html_page([found, full])
         html_page([found])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_cpg.contracts.codec import decode, encode, loads
+from pytest_cpg.gates.comparison import Comparison, Label
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.stats import (
     Interval,
@@ -49,72 +47,6 @@ class Baseline:
     def family_size(self) -> int:
         """Gates that share one error rate: as declared, and never fewer than are in it."""
         return max(self.declared_family_size or 0, len(self.gates))
-
-
-class Label(StrEnum):
-    """What became of a gate since its result was accepted."""
-
-    NEW = "NEW"
-    MISSING = "MISSING"
-    REGRESSED = "REGRESSED"
-    IMPROVED = "IMPROVED"
-    UNCHANGED = "UNCHANGED"
-    UNRESOLVED = "UNRESOLVED"
-    INCOMPARABLE = "INCOMPARABLE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """A gate's result beside the last accepted one.
-
-    Attributes
-    ----------
-    label : Label
-    text : str
-        What changed, in one line.
-    commit : str
-        Where the old result was accepted; empty when not known.
-    then, now : (successes, episodes) or None
-        Of the learned arm; None where there is no such result.
-    lost, gained : int or None
-        Starts that the learned arm solved only then, or only now; None without common starts.
-    p_value : float or None
-        Exact and two-sided, of ``lost`` and ``gained``.
-    interval : Interval or None
-        Of then minus now, in success rate or mean return, where that is what was compared.
-    differs : tuple of str
-        What is not as it was in the accepted run, and not the model.
-    """
-
-    label: Label
-    text: str
-    commit: str = ""
-    then: tuple[int, int] | None = None
-    now: tuple[int, int] | None = None
-    lost: int | None = None
-    gained: int | None = None
-    p_value: float | None = None
-    interval: Interval | None = None
-    differs: tuple[str, ...] = ()
-
-    @property
-    def fails(self) -> bool:
-        """Whether a gate that must not drift fails: it got worse, or nothing can be said."""
-        return self.label in (Label.REGRESSED, Label.INCOMPARABLE)
-
-    @property
-    def is_news(self) -> bool:
-        """Whether a reader has to know: an outcome or a condition is not as it was."""
-        return self.label is not Label.UNCHANGED or bool(self.differs)
-
-    def to_json(self) -> str:
-        """Return one line of JSON that `from_json` reads back."""
-        return json.dumps(encode(self), allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Comparison:
-        """Rebuild a comparison from `to_json`."""
-        return decode(cls, loads(text))
 
 
 def updated(baseline: Baseline, gates: Iterable[BaselineGate]) -> Baseline:

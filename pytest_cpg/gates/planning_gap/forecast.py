@@ -85,7 +85,7 @@ def forecast(
     Parameters
     ----------
     cost : mapping or None
-        From `costs_of`, of the last run.
+        From `cost_of`, of the last run.
     accepted : BaselineGate or None
         The last accepted result.
     """
@@ -105,14 +105,11 @@ def forecast(
     )
 
 
-def costs_of(results: Mapping[str, GateResult]) -> dict[str, Any]:
-    """Return what each comparison's episodes took, and what its oracle solved, as plain values."""
+def cost_of(result: GateResult) -> dict[str, Any]:
+    """Return what episodes took, and what the oracle solved, as plain values."""
     return {
-        name: {
-            "oracle_rate": result.oracle.success_rate,
-            "seconds_per_episode": {arm.name: arm.seconds / arm.episodes for arm in result.arms},
-        }
-        for name, result in results.items()
+        "oracle_rate": result.oracle.success_rate,
+        "seconds_per_episode": {arm.name: arm.seconds / arm.episodes for arm in result.arms},
     }
 
 

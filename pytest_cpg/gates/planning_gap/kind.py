@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from pytest_cpg.episodes.traces import Replay
     from pytest_cpg.gates.benchmark import Benchmark
     from pytest_cpg.gates.card import Card, Ruling, Severity
-    from pytest_cpg.gates.kind import Accepted, Asked, Forecast, Measuring, Run
+    from pytest_cpg.gates.comparison import Comparison
+    from pytest_cpg.gates.finding import Compared, Finding
+    from pytest_cpg.gates.kind import Accepted, Alarm, Asked, Forecast, Measuring, Run
     from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-    from pytest_cpg.gates.planning_gap.compare import Comparison
     from pytest_cpg.gates.planning_gap.result import GateResult
     from pytest_cpg.gates.planning_gap.spec import Spec
 
@@ -155,6 +156,37 @@ class PlanningGap:
         from pytest_cpg.stats import Verdict
 
         return card_of(result, Verdict(accepted.label), model=model)
+
+    def alarm(self, result: GateResult) -> Alarm:
+        """Return what a result brings to the family of all gates."""
+        from pytest_cpg.gates.kind import Alarm
+        from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
+        from pytest_cpg.stats import Verdict
+
+        is_within = result.margin is not None and result.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
+        return Alarm(
+            p_value=lambda: gap_p_value_of(result),
+            rate=(1 - result.level) / 2,
+            is_settled=is_within or result.verdict is Verdict.MODEL_BOTTLENECK,
+        )
+
+    def together(self, compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
+        """Return what several checkpoints of a recipe say together."""
+        from pytest_cpg.gates.planning_gap.recipes import recipe_findings
+
+        return recipe_findings(compared, groups)
+
+    def without_effect(self, results: Sequence[GateResult]) -> Mapping[str, str]:
+        """Return the options that decided nothing in these results, and why."""
+        from pytest_cpg.gates.planning_gap.result import without_effect
+
+        return without_effect(results)
+
+    def cost(self, result: GateResult) -> dict[str, Any]:
+        """Return what a forecast needs to know of the last run, as plain values."""
+        from pytest_cpg.gates.planning_gap.forecast import cost_of
+
+        return cost_of(result)
 
     def runner(self, spec: Spec, measuring: Measuring) -> Benchmark:
         """Return the value of the fixture ``benchmark_runner``."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.planning_gap.accepted import DesignKey
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import (
@@ -13,6 +14,7 @@ from pytest_cpg.stats import (
     Verdict,
     cluster_interval,
     cluster_return_interval,
+    parse_verdict,
     rule_on_gap,
     rule_on_returns,
 )
@@ -98,4 +100,86 @@ def _ruling(result: GateResult, interval: Interval) -> Ruling:
         (learned.success_count, learned.episodes),
         tolerance=result.tolerance,
         margin=margin,
+    )
+
+
+def recipe_findings(compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
+    """Return a statement about every recipe of which a checkpoint was measured.
+
+    Parameters
+    ----------
+    groups : mapping
+        The recipe of every gate that there is, measured or not, by gate.
+    """
+    found = []
+    for group in dict.fromkeys(one.result.group for one in compared if one.result.group):
+        members = [one for one in compared if one.result.group == group]
+        gates = {gate for gate, named in groups.items() if named == group}
+        absent = len(gates - {one.gate for one in members})
+        found.append(_recipe_finding(f"recipe {group}: ", members, absent))
+    return found
+
+
+def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Finding:
+    results = {one.name: one.result for one in members}
+    checkpoints = ", ".join(map(_arms, results.values()))
+    differing = differences(results)
+    if differing:
+        return Finding(
+            f"{lead}its gates are no samples of one quantity ({'; '.join(differing)}); give each "
+            f"kind its own group=",
+            fails=True,
+        )
+    if absent:
+        return Finding(
+            f"{lead}{Verdict.INCONCLUSIVE}, {len(members)} of {len(members) + absent} checkpoints "
+            f"reported ({checkpoints}); it is judged by all or not at all"
+        )
+    if len(members) == 1:
+        return Finding(
+            f"{lead}one checkpoint ({checkpoints}) says nothing about the recipe; gate more of "
+            f"them with the same group="
+        )
+    judged, metric = judge_recipe(results), members[0].result.metric
+    interval, form = judged.interval, "+.2f" if metric == "success" else "+.3g"
+    strictest = _accepted(members)
+    is_worse = _is_worse(judged.verdict, strictest)
+    # What fails without the checkpoints that are expected to is no fault of theirs.
+    others = [one for one in members if not one.is_excused]
+    is_expected = len(others) < len(members) and not (
+        len(others) > 1
+        and _is_worse(judge_recipe({one.name: one.result for one in others}).verdict, strictest)
+    )
+    beside = f"; worse than {strictest}{', as expected' * is_expected}" if is_worse else ""
+    return Finding(
+        f"{lead}{judged.verdict}, gap {interval.estimate:{form}} [{interval.low:{form}},"
+        f"{interval.high:{form}}]{' in mean return' * (metric == 'return')} over {len(members)} "
+        f"checkpoints as clusters ({interval.method}): {checkpoints}{beside}",
+        fails=is_worse and not is_expected,
+    )
+
+
+def _accepted(members: Sequence[Compared]) -> Verdict:
+    """Return the worst verdict that a recipe may have: what its strictest gate accepts.
+
+    A recipe whose checkpoints do not settle it informs: proof takes more checkpoints than most
+    have, whatever each of them has proven by itself.
+    """
+    accepted = [parse_verdict(one.accepted.label) for one in members]
+    strictest = min(accepted, key=lambda verdict: verdict.severity)
+    return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
+
+
+def _is_worse(verdict: Verdict, accepted: Verdict) -> bool:
+    return verdict.severity > accepted.severity
+
+
+def _arms(result: GateResult) -> str:
+    """Return what a checkpoint reached against the oracle."""
+    oracle, learned = result.oracle, result.learned
+    if result.metric == "return":
+        return f"{learned.returns.mean():.4g} against {oracle.returns.mean():.4g}"
+    return (
+        f"{learned.success_count}/{learned.episodes} against "
+        f"{oracle.success_count}/{oracle.episodes}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -340,6 +340,27 @@ class GateResult:
             Naming the first value that is wrong, or when a newer pytest-cpg wrote the text.
         """
         return decode(cls, loads(text))
+
+
+def without_effect(results: Sequence[GateResult]) -> dict[str, str]:
+    """Return the options that decided nothing in any of these results, and why."""
+    stops_early = [result.stop != "fixed" for result in results]
+    in_vain = {
+        "episodes": (all(stops_early), "every gate may stop early, up to its max_episodes"),
+        "max_episodes": (not any(stops_early), "no gate may stop early; --cpg-stop makes them"),
+        "interval": (
+            all(result.stop != "fixed" or result.metric == "return" for result in results),
+            "no gate judges successes after a fixed number of episodes",
+        ),
+        "oracle_episodes": (
+            all(
+                result.stop != "fixed" or result.oracle.episodes == result.learned.episodes
+                for result in results
+            ),
+            "no gate of fixed size ran more episodes of its oracle arm",
+        ),
+    }
+    return {name: why for name, (is_in_vain, why) in in_vain.items() if is_in_vain}
 
 
 def is_too_weak(oracle: Arm, min_oracle: float | None) -> bool:

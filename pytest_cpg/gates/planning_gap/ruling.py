@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.card import Ruling, Severity
+from pytest_cpg.gates.card import AA_CHECK, Ruling, Severity
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notation import reached, short_name
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
@@ -63,7 +63,7 @@ def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
         brief = "weak oracle"
     elif blindness(result, accepts):
         brief = "blind gate"
-    check = "A/A check" if result.is_aa else ""
+    check = AA_CHECK if result.is_aa else ""
     return Ruling(
         label=result.label,
         severity=_severity(result, accepts),
