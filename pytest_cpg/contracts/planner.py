@@ -15,7 +15,7 @@ from pytest_cpg.contracts.parts import has
 class PlanningModel(Protocol):
     """What a planner sees of a world, oracle or learned: how plans may be imagined and rated.
 
-    It may also have any of `Gradients` and `Observer`.
+    It may also have any of `Differentiable` and `Observer`.
     """
 
     @property
@@ -36,7 +36,7 @@ class PlanningModel(Protocol):
         ...
 
 
-class Gradients(Protocol):
+class Differentiable(Protocol):
     """A world whose plans can be differentiated."""
 
     def plan_gradient(

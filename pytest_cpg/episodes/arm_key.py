@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import Planner, Task
+from pytest_cpg.contracts.parts import CacheKey, has
+from pytest_cpg.contracts.task import LeastReturn
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.machine.processors import kernels
 from pytest_cpg.planners import Chance
@@ -72,8 +74,7 @@ def digest_of(values: dict[str, Any]) -> str:
 def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -> dict[str, Any]:
     """Return what is known of the components, or raise _UnkeyedError."""
     named = f"task {str(task.name)!r}"
-    least = getattr(task, "least_return", None)
-    goal = None if least is None else float(least)
+    goal = float(task.least_return) if has(task, LeastReturn) else None
     values = {
         "task": _definition(named, task),
         "facts": [str(task.name), int(task.budget), float(task.control_period), goal],
@@ -130,7 +131,7 @@ def _explicit_key(value: Any) -> str | None:
     kind = type(value)
     if not any("cache_key" in names for names in (vars(kind), getattr(value, "__dict__", {}))):
         return None
-    key = value.cache_key
+    key: Any = value.cache_key if has(value, CacheKey) else None
     return key if isinstance(key, str) and key else None
 
 

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Plans, TaskError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import LeastReturn
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.disturbance import Disturbance
@@ -84,7 +86,7 @@ class ArmRun:
         count, task, seed = len(starts.episodes), design.task, design.seed
         self._name, self._task = name, task
         self._episodes, self._level = starts.episodes, design.level
-        self._least_return: float | None = getattr(task, "least_return", None)
+        self._least_return = task.least_return if has(task, LeastReturn) else None
         self._to_the_end = design.metric == "return" or self._least_return is not None
         self._progress = progress
         self._on_step, self._on_plan = on_step, on_plan

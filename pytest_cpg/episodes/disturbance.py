@@ -20,6 +20,8 @@ from pytest_cpg.contracts import (
     TaskError,
     WorldModelError,
 )
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import ChangeablePhysics, MeasuredColumns
 from pytest_cpg.episodes.perturbations import (
     ActionNoise,
     DelayActions,
@@ -190,24 +192,21 @@ def _blurred(actions: ActionSpace, planned: FloatArray, noise: FloatArray) -> Fl
 
 def _changed(task: Task, physics: Physics) -> Task:
     """Return a task whose real steps have other physics."""
-    change = getattr(task, "with_physics", None)
-    if change is None:
+    if not has(task, ChangeablePhysics):
         raise ComponentError(
             f"the physics of task {str(task.name)!r} cannot be changed to {physics.name!r}: it has "
             f"no with_physics(). Use a control task such as cartpole-swingup, give yours that "
             f'method, or perturb its actions: perturbation="drop-next-5".'
         )
-    changed: Task = change(**physics.scales)
-    return changed
+    return task.with_physics(**physics.scales)
 
 
 def _measured(task: Task, noise: ObservationNoise) -> IntArray:
     """Return the columns of a task's states that are measured."""
-    measured = getattr(task, "measured", None)
-    if measured is None:
+    if not has(task, MeasuredColumns):
         raise ComponentError(
             f"task {str(task.name)!r} does not say what of its states is measured, and "
             f"{noise.name!r} cannot be added to the rest. Give it an attribute measured: the "
             f"columns of a state that are."
         )
-    return np.asarray(measured, dtype=np.int64)
+    return np.asarray(task.measured, dtype=np.int64)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import LeastReturn, RewardThreshold
 from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.tasks.options import check_least_return
 
@@ -67,7 +69,7 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
         When an episode finds no unsolved start in 100 tries, or the goal of returns is no number.
     """
     try:
-        check_least_return(getattr(task, "least_return", None))
+        check_least_return(task.least_return if has(task, LeastReturn) else None)
     except ValueError as error:
         raise TaskError(f"{task.name}: {error}") from None
     indices = np.arange(episodes)
@@ -86,11 +88,10 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
         if not pending.size:
             return Starts(episodes=indices, states=states, seeds=seeds, skipped=skipped)
         skipped += 1 if fixed else len(pending)
-    threshold = getattr(task, "threshold", None)
     fix = "Start it farther from its goal."
-    if threshold is not None:
+    if has(task, RewardThreshold):
         fix = (
-            f"Raise threshold={threshold:g}, which that step's reward reaches, or write "
+            f"Raise threshold={task.threshold:g}, which that step's reward reaches, or write "
             f'metric="return" in its place.'
         )
     raise TaskError(
@@ -104,7 +105,7 @@ def _start_seed(seed: int, episode: int, attempt: int) -> int:
 
 
 def _is_solved(task: Task, states: FloatArray) -> BoolArray:
-    if getattr(task, "least_return", None) is not None:
+    if has(task, LeastReturn):
         return np.zeros(len(states), dtype=bool)
     idle = np.broadcast_to(task.actions.idle, (len(states), task.actions.size))
     return task.success(task.step(states, idle), idle)

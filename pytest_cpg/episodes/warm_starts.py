@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Planner
+from pytest_cpg.contracts.planner import is_warm_started
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -30,7 +31,7 @@ class WarmStarts:
     def __init__(self, planner: Planner, count: int) -> None:
         self.memory: FloatArray | None = None
         self._planner, self._count = planner, count
-        self._is_used = bool(getattr(planner, "is_warm_started", False))
+        self._is_used = is_warm_started(planner)
 
     def groups(self, active: IntArray, plans: IntArray) -> list[IntArray]:
         """Divide rows into those that plan at once: first plans have nothing to begin from.

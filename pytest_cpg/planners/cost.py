@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.planner import RolloutSteps, is_warm_started
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -22,12 +24,11 @@ def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: in
     Of a planner that is warm started, a plan that begins from another one. One that needs more
     than an empty world says so itself, in ``rollout_steps``.
     """
-    known = getattr(planner, "rollout_steps", None)
-    if known is not None:
-        return int(known)
+    if has(planner, RolloutSteps):
+        return int(planner.rollout_steps)
     world = _EmptyWorld(actions)
     question: Any = (world, np.zeros((1, 1)), [np.random.default_rng(0)], np.array([budget]))
-    if not getattr(planner, "is_warm_started", False):
+    if not is_warm_started(planner):
         planner.plan(*question)
         return world.steps
     plan: Any = planner.plan

@@ -16,6 +16,9 @@ from pytest_cpg.contracts import (
     PlanningModel,
     Plans,
 )
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.planner import Differentiable
+from pytest_cpg.contracts.world_model import Noise
 from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, score_plans
 from pytest_cpg.planners.distributions import shift
 from pytest_cpg.planners.noise import check_noise, draw_noise
@@ -117,7 +120,7 @@ class GradientMPC:
 
     def _slopes(self, world_model: PlanningModel, box: BoxActions) -> Slopes:
         """Return what maps latents [N, Z], plans [N, K, H, A], weights [N, K, H] to gradients."""
-        exact = getattr(world_model, "plan_gradient", None)
+        exact = world_model.plan_gradient if has(world_model, Differentiable) else None
         if exact is None or self.gradients == "finite-differences":
             return lambda latents, plans, weights: finite_differences(
                 world_model, latents, plans, weights, box=box, step=self.difference
@@ -187,7 +190,7 @@ def _box_of(world_model: PlanningModel) -> BoxActions:
             'planner "gradient" moves actions a little at a time, and those of this task are a '
             'finite set. Write planner="icem" or "beam", or give the task a BoxActions.'
         )
-    if getattr(world_model, "noise_size", 0):
+    if has(world_model, Noise) and world_model.noise_size:
         raise ComponentError(
             'planner "gradient" compares a plan with others close to it, and this model imagines '
             'each with other noise. Write planner="icem" or "mppi".'

@@ -18,6 +18,8 @@ from pytest_cpg.contracts import (
     PlanningModel,
     Plans,
 )
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.planner import Observer
 from pytest_cpg.planners.candidates import check_counts, score_plans
 from pytest_cpg.planners.distributions import check_spread
 from pytest_cpg.planners.noise import check_noise, draw_noise
@@ -98,7 +100,7 @@ class PolicyGuided:
 
     def _followed(self, world_model: PlanningModel, latents: FloatArray) -> FloatArray:
         """Return the plans [N, H, A] of the policy in the imagined world."""
-        observe = getattr(world_model, "observe", None)
+        observe = world_model.observe if has(world_model, Observer) else None
         if observe is None:
             raise ComponentError(
                 f'planner "{self.name}" shows its policy observations, and this world model has '

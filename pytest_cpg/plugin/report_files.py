@@ -106,7 +106,7 @@ def _write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> 
 def _write_markdown(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
     from pytest_cpg.render.markdown import markdown
 
-    write_text(path, markdown(document, files.shown_of) + "\n", what="the report")
+    write_text(path, markdown(document, shown_of=files.shown_of) + "\n", what="the report")
 
 
 def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
@@ -114,6 +114,6 @@ def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) ->
 
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(step_summary(document, files.shown_of) + "\n")
+            file.write(step_summary(document, shown_of=files.shown_of) + "\n")
     except OSError as error:
         raise FileError(f"cannot write the job's summary {path}: {error.strerror}") from None

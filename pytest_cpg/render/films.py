@@ -12,11 +12,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, CpgError, FloatArray, IntArray, Task
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import Pictures
 from pytest_cpg.machine.files import replace_file
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, Frames
 
@@ -179,9 +181,8 @@ def _frames(task: Task, states: FloatArray) -> Frames:
 
 def _renderer(task: Task) -> Callable[[FloatArray], Frames]:
     """Return what maps states [B, S] of a task to frames [B, H, W, 3]."""
-    render = getattr(task, "render", None)
-    if callable(render):
-        return cast("Callable[[FloatArray], Frames]", render)
+    if has(task, Pictures):
+        return task.render
     raise ComponentError(
         f"task {task.name!r} has no pictures: give it render(states [B, S]) -> "
         f"frames [B, H, W, 3], uint8"

@@ -58,9 +58,9 @@ def annotations(
     return commands + [_command("cpg", one_line(text, _MOST_IN_LINE), None) for text in failing]
 
 
-def step_summary(document: Mapping[str, Any], shown_of: ShownOf = shown_of) -> str:
+def step_summary(document: Mapping[str, Any], *, shown_of: ShownOf = shown_of) -> str:
     """Return the text to append to a job's summary, which other steps may have begun."""
-    return "\n" + markdown(document, shown_of).removeprefix(f"{MARKER}\n")
+    return "\n" + markdown(document, shown_of=shown_of).removeprefix(f"{MARKER}\n")
 
 
 def _message(gate: Mapping[str, Any], shown_of: ShownOf) -> str:

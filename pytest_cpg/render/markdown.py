@@ -69,7 +69,7 @@ class Row(NamedTuple):
         return said or "the test failed by itself; its log says how" * (self.status == "failed")
 
 
-def markdown(document: Mapping[str, Any], shown_of: ShownOf = shown_of) -> str:
+def markdown(document: Mapping[str, Any], *, shown_of: ShownOf = shown_of) -> str:
     """Return the report in GitHub's Markdown, no longer than a comment may be.
 
     Failing gates come first; what does not fit is counted.

@@ -29,6 +29,7 @@ class Shown:
     drift: Drift | None = None
 
 
+# Reads one comparison of a document.
 ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Shown]
 
 

@@ -16,6 +16,7 @@ from pytest_cpg.contracts import (
     Plans,
     Task,
 )
+from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
@@ -203,8 +204,7 @@ class Questions:
         decisions = self._decisions
         imagination = self._ask(arm, noise=decisions.streams(self._seed, _PLANNED_NOISE))
         # One of the arms was never there before.
-        is_warm_started = getattr(self._planner, "is_warm_started", False)
-        memory: dict[str, Any] = {"memory": None} if is_warm_started else {}
+        memory: dict[str, Any] = {"memory": None} if is_warm_started(self._planner) else {}
         is_known = arm == "learned"
         found = self._planner.plan(
             imagination,

@@ -15,6 +15,8 @@ from pytest_cpg.contracts import (
     IntArray,
     Task,
 )
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.diagnosis import Misreading, TrainingStates
@@ -75,7 +77,7 @@ def _misread(
     if reading is None:
         return None
     # Where states are rated, and not what is observed of them, predictions are not.
-    if callable(getattr(design.task, "score_states", None)):
+    if has(design.task, StateScore):
         return worded(reading, steps, asked, regrets=None)
     as_is, read = _regrets(Choices(design, decisions.take(known)), asked, reading)
     is_decisive = as_is > LEAST_REGRET

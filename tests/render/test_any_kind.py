@@ -1,0 +1,210 @@
+"""Every report of a gate that asks something else than the planning gap, from its card alone."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_cpg.gates.card import Bound, Card, Cause, Command, Remark, Row, Ruling, Severity, Table
+from pytest_cpg.gates.kind import Forecast
+from pytest_cpg.render.failure import failure_text, rerun_command
+from pytest_cpg.render.forecasts import forecast_table
+from pytest_cpg.render.github import annotations
+from pytest_cpg.render.html_page import html_page
+from pytest_cpg.render.junit import properties
+from pytest_cpg.render.markdown import markdown
+from pytest_cpg.render.summary import summary_lines, title
+from pytest_cpg.report.document import document
+from pytest_cpg.report.ledger import Entry, Ledger
+from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.provenance import Provenance
+from pytest_cpg.report.shown import Shown
+
+PROVENANCE = Provenance(
+    revision=None,
+    dirty=None,
+    python="3.11.7",
+    platform="Linux",
+    processor="Turbo 5",
+    processors=2,
+    kernels={},
+    packages={},
+)
+ERROR = Card(
+    headline="error 0.31 [0.25,0.38]",
+    size="T=200",
+    cells={"error": "0.31", "95% CI": "[0.25,0.38]", "limit": "0.10"},
+    table=Table(
+        name="model",
+        columns=("error", "95% CI"),
+        rows=(
+            Row(
+                name="learned",
+                cells=("0.31", "[0.25, 0.38]"),
+                bound=Bound(estimate=0.5, low=0.25, high=9.0),
+            ),
+            Row(name="persistence", cells=("0.90", "")),
+        ),
+        axis=(0.0, 1.0),
+        below=(("ratio", "0.34 of what persistence errs"),),
+    ),
+    facts=(("transitions", "200 of random actions"),),
+    meaning=("The model errs by more than the limit of 0.10.",),
+    paragraphs=("Note: all of one episode.",),
+    cause=Cause(
+        name="BIAS",
+        text="It drifts left.",
+        source="200 steps",
+        measures=(("bias", "0.2", "a step"), ("spread", "0.1", "a step")),
+        main=("bias",),
+    ),
+    remarks=(Remark(text="worst in x"), Remark(text="seed 3", detail=1)),
+    rerun={"seed": 3, "level": 0.95},
+    numbers={"error": 0.31, "task": "a\x1bb"},
+)
+INACCURATE = Ruling(
+    label="INACCURATE", severity=Severity.BAD, reason="0.25 is above 0.10", brief="> 0.10"
+)
+OTHER = Card(
+    headline="rank 0.5", size="n=9", cells={"tau": "0.5"}, table=ERROR.table, verdict="SO SO"
+)
+UNCLEAR = Ruling(label="UNCLEAR", severity=Severity.UNSURE)
+
+
+def judgement(card, ruling):
+    """Return what a ledger has of a comparison."""
+    return SimpleNamespace(
+        card=card, ruling=ruling, reason=ruling.reason, comparison=None, drift=None
+    )
+
+
+@pytest.fixture
+def ledger():
+    ledger = Ledger()
+    ledger.plan(["a", "b", "c"])
+    ledger.report("a", Entry(outcome="failed", judgements=(judgement(ERROR, INACCURATE),)))
+    ledger.report("b", Entry(outcome="passed", judgements=(judgement(OTHER, UNCLEAR),)))
+    ledger.report("c", Entry(outcome="passed", judgements=(judgement(OTHER, UNCLEAR),)))
+    return ledger
+
+
+def written():
+    """Return a document of both gates, whose results name their card, and what reads them."""
+    found = document(Ledger(), PROVENANCE, SessionEnd(exit_code=1))
+    found["gates"] = [
+        {
+            "id": name,
+            "outcome": outcome,
+            "detail": "",
+            "earlier": [],
+            "measurements": [],
+            "comparisons": [
+                {
+                    "name": name,
+                    "reason": ruling.reason,
+                    "max_verdict": "UNCLEAR",
+                    "attempt": 1,
+                    "drift": None,
+                    "films": [],
+                    "result": name,
+                }
+            ],
+        }
+        for name, outcome, ruling in (("a", "failed", INACCURATE), ("b", "passed", UNCLEAR))
+    ]
+    shown = {"a": Shown(ruling=INACCURATE, card=ERROR), "b": Shown(ruling=UNCLEAR, card=OTHER)}
+    return found, lambda comparison: shown[comparison["result"]]
+
+
+def test_a_failing_section_is_a_card_laid_out():
+    again = rerun_command(ERROR, "t.py::a", {"workers": 2}, is_strict=True)
+    more = Command(what="Look at it", text="view it")
+    text = failure_text(ERROR, INACCURATE, reason=INACCURATE.reason, commands=[more, again])
+    assert text.splitlines() == [
+        "INACCURATE error 0.31 [0.25,0.38] > 0.10  T=200",
+        "",
+        "  model        error      95% CI      0         0.5         1",
+        "  learned       0.31   [0.25, 0.38]   ......|====o==========|",
+        "  persistence   0.90",
+        "  ratio       0.34 of what persistence errs",
+        "",
+        "  transitions  200 of random actions",
+        "",
+        "  The model errs by more than the limit of 0.10.",
+        "  Note: all of one episode.",
+        "",
+        "  Why: BIAS (200 steps)",
+        "    bias       0.2                    a step",
+        "    It drifts left.",
+        "",
+        "  Look at it:",
+        "      view it",
+        "",
+        "  Rerun this gate exactly:",
+        "      pytest t.py::a --cpg-seed=3 --cpg-level=0.95 --cpg-workers=2 --cpg-strict",
+    ]
+
+
+def test_junit_has_the_label_and_the_cards_numbers():
+    assert properties(ERROR, INACCURATE) == [
+        ("cpg_verdict", "INACCURATE"),
+        ("cpg_error", 0.31),
+        ("cpg_task", "a\\x1bb"),
+    ]
+
+
+def test_the_summary_has_a_heading_wherever_the_columns_change(ledger):
+    assert [line.text for line in summary_lines(ledger, width=80)] == [
+        " gate error   95% CI    limit verdict",
+        " F a  0.31 [0.25,0.38]  0.10 INACCURATE",
+        "     worst in x",
+        " gate  tau verdict",
+        " ? b  0.5 SO SO",
+        " ? c  0.5 SO SO",
+    ]
+    assert "     seed 3" in [line.text for line in summary_lines(ledger, width=80, verbosity=1)]
+    assert title(ledger) == "cpg: 3 gates, 1 failed, 2 inconclusive"
+
+
+def test_forecasts_of_several_kinds_have_headings_of_their_own():
+    forecasts = {
+        "a": Forecast(cells={"n": "200"}, notes=("n: transitions",)),
+        "b": Forecast(cells={"episodes": "50"}),
+        "c": Forecast(cells={"episodes": "<=150"}),
+    }
+    assert forecast_table(forecasts, width=80) == [
+        " gate      n",
+        " a       200",
+        " gate episodes",
+        " b          50",
+        " c       <=150",
+        " n: transitions",
+    ]
+
+
+def test_a_comment_has_a_table_for_each_set_of_columns():
+    found, shown_of = written()
+    text = re.sub(r"&#(\d+);", lambda sign: chr(int(sign[1])), markdown(found, shown_of=shown_of))
+    for line in (
+        "| gate | verdict | error | 95% CI | limit | baseline |",
+        "| <code>a</code> | **failed**: INACCURATE | 0.31 | [0.25,0.38] | 0.10 |  |",
+        "| gate | verdict | tau | baseline |",
+        "| <code>b</code> | passed: SO SO | 0.5 |  |",
+        "- transitions: 200 of random actions",
+        "Why: BIAS. It drifts left.",
+    ):
+        assert f"\n{line}\n" in text
+
+
+def test_github_is_told_the_headline_and_the_reason():
+    found, shown_of = written()
+    assert annotations(found, shown_of=shown_of) == [
+        "::error title=cpg%3A a::INACCURATE error 0.31 [0.25,0.38] T=200: 0.25 is above 0.10"
+    ]
+
+
+def test_the_page_shows_the_cards(compiled_page):
+    found, shown_of = written()
+    page = html_page([found], shown_of=shown_of)
+    for said in ("INACCURATE", "UNCLEAR", "of random actions", "It drifts left.", "0.25 is above"):
+        assert said in page
