@@ -21,14 +21,14 @@ from pytest_cpg.contracts.world_model import (
     Rollout,
 )
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
-from pytest_cpg.world_models.binding.callables import adapt, agree
+from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.nested_states import flattened
 from pytest_cpg.world_models.binding.observer import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
 from pytest_cpg.world_models.binding.rating import Rating, rating_of
 from pytest_cpg.world_models.binding.rescoring import witness
-from pytest_cpg.world_models.binding.tiling import check_rows, tile_of, tiled, tiled_for
+from pytest_cpg.world_models.binding.tiling import method_of, tile_of, tiled
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -52,40 +52,21 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     noise_size = noise_size_of(learned)
     observations = observed(task, states)
     whole, learned = learned, flattened(learned, observations)
-    encode: ArrayFunction = np.array
-    if has(learned, Encoder):
-        encode = tiled_for(
-            learned,
-            adapt(
-                learned.encode,
-                observations,
-                shape=lambda given: (len(given), None),
-                promise="encode(observations [B, O]) -> latents [B, Z]",
-            ),
-        )
-        check_rows(learned, "encode", encode, observations)
-    elif has(learned, Memory):
-        raise WorldModelError(
-            f"{describe(learned)} has an update and no encode. Add encode(observations [B, O]) -> "
-            f"latents [B, Z]: what it knows at an episode's start."
-        )
+    encode = _encode_of(learned, observations)
     latents = encode(observations)
     plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
     noise = probe_noise(len(latents), noise_size)
     names = f", noise [B, H, {noise_size}]" if noise_size else ""
-    rollout = tiled_for(
+    rollout = method_of(
         learned,
-        adapt(
-            learned.rollout,
-            latents,
-            plans,
-            *noise,
-            shape=lambda given, plans, *_: (*plans.shape[:2], given.shape[1]),
-            promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
-            f"action, without the one before [B, H, Z]",
-        ),
+        "rollout",
+        latents,
+        plans,
+        *noise,
+        shape=lambda given, plans, *_: (*plans.shape[:2], given.shape[1]),
+        promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
+        f"action, without the one before [B, H, Z]",
     )
-    check_rows(learned, "rollout", rollout, latents, plans, *noise)
     imagined = rollout(latents, plans, *noise)
     rating = rating_of(learned, task, latents, plans, imagined)
     model = LatentModel(
@@ -111,6 +92,24 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         return bound
     planner = OwnPlanner(learned, task, latents, own=rating.own)
     return replace(bound, planner=planner, swapped=(*bound.swapped, "planner"))
+
+
+def _encode_of(learned: Any, observations: FloatArray) -> ArrayFunction:
+    """Return what maps observations [B, O] to latents [B, Z]: themselves, where nothing does."""
+    if has(learned, Encoder):
+        return method_of(
+            learned,
+            "encode",
+            observations,
+            shape=lambda given: (len(given), None),
+            promise="encode(observations [B, O]) -> latents [B, Z]",
+        )
+    if has(learned, Memory):
+        raise WorldModelError(
+            f"{describe(learned)} has an update and no encode. Add encode(observations [B, O]) -> "
+            f"latents [B, Z]: what it knows at an episode's start."
+        )
+    return np.array
 
 
 def _journey_of(
@@ -257,19 +256,16 @@ def _update_of(
     """Return what carries latents across a real step, of a model that has it."""
     if not has(learned, Memory):
         return None
-    update = tiled_for(
+    update = method_of(
         learned,
-        adapt(
-            learned.update,
-            latents,
-            actions,
-            observations,
-            shape=lambda latents, *_: latents.shape,
-            promise="update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents "
-            "once these actions have led to these observations [B, Z]",
-        ),
+        "update",
+        latents,
+        actions,
+        observations,
+        shape=lambda latents, *_: latents.shape,
+        promise="update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents once "
+        "these actions have led to these observations [B, Z]",
     )
-    check_rows(learned, "update", update, latents, actions, observations)
     return lambda latents, actions, states: update(latents, actions, observed(task, states))
 
 

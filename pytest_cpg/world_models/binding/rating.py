@@ -12,9 +12,8 @@ from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.contracts.world_model import Decoder, Discount, Reward, Score, TerminalValue
-from pytest_cpg.world_models.binding.callables import adapt
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
-from pytest_cpg.world_models.binding.tiling import check_rows, tiled, tiled_for
+from pytest_cpg.world_models.binding.tiling import method_of, tiled
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -125,16 +124,13 @@ def rating_of(
         When one of its functions breaks its contract, or there is nothing to rate latents by.
     """
     if has(learned, Score):
-        own = tiled_for(
+        own = method_of(
             learned,
-            adapt(
-                learned.score,
-                imagined,
-                shape=lambda latents: latents.shape[:-1],
-                promise="score(latents [..., Z]) -> distances to the goal [...]",
-            ),
+            "score",
+            imagined,
+            shape=lambda latents: latents.shape[:-1],
+            promise="score(latents [..., Z]) -> distances to the goal [...]",
         )
-        check_rows(learned, "score", own, imagined)
         return Rating(("score",), own)
     if has(learned, Reward):
         before = np.concatenate([latents[:, None], imagined[:, :-1]], axis=1)
@@ -146,16 +142,13 @@ def rating_of(
             f"score(latents) that returns minus the value."
         )
     if has(learned, Decoder):
-        decode = tiled_for(
+        decode = method_of(
             learned,
-            adapt(
-                learned.decode,
-                imagined,
-                shape=lambda latents: (*latents.shape[:-1], task.observation_size),
-                promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
-            ),
+            "decode",
+            imagined,
+            shape=lambda latents: (*latents.shape[:-1], task.observation_size),
+            promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
         )
-        check_rows(learned, "decode", decode, imagined)
         rate = task_score(task)
         return Rating(("decoder",), lambda latents: rate(decode(latents)))
     if imagined.shape[-1] != task.observation_size:
@@ -195,16 +188,13 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
     takes_both = reads_both_ends(learned.reward)
     names = ", reached [..., Z]" if takes_both else ""
     probe = (before, plans, after) if takes_both else (before, plans)
-    head = tiled_for(
+    head = method_of(
         learned,
-        adapt(
-            learned.reward,
-            *probe,
-            shape=lambda latents, *_: latents.shape[:-1],
-            promise=f"reward(latents [..., Z], actions [..., A]{names}) -> [...]",
-        ),
+        "reward",
+        *probe,
+        shape=lambda latents, *_: latents.shape[:-1],
+        promise=f"reward(latents [..., Z], actions [..., A]{names}) -> [...]",
     )
-    check_rows(learned, "reward", head, *probe)
     has_value = has(learned, TerminalValue)
     return Rating(
         ("reward", "value") if has_value else ("reward",),
@@ -216,16 +206,13 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
 
 def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
     rows = latents.reshape(-1, latents.shape[-1])
-    head = tiled_for(
+    head = method_of(
         learned,
-        adapt(
-            learned.terminal_value,
-            rows,
-            shape=lambda latents: latents.shape[:1],
-            promise="terminal_value(latents [B, Z]) -> [B]",
-        ),
+        "terminal_value",
+        rows,
+        shape=lambda latents: latents.shape[:1],
+        promise="terminal_value(latents [B, Z]) -> [B]",
     )
-    check_rows(learned, "terminal_value", head, rows)
     return lambda latents: head(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])
 
 

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from threading import Event, Thread
+from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.machine.processors import own_share
-from pytest_cpg.world_models.binding.callables import agree
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.callables import adapt, agree
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, ShapeRule, describe
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere, same_mode
 
 # pytest leaves the frames of this module out of a user's traceback.
@@ -73,6 +74,22 @@ def tiled_for(learned: object, function: ArrayFunction) -> ArrayFunction:
     """Return a function of a model in tiles of its own size, on as many threads as it allows."""
     is_shared = is_thread_safe(learned) and not is_elsewhere(learned)
     return tiled(function, rows=tile_of(learned), threads=own_share() if is_shared else 1)
+
+
+def method_of(
+    learned: Any, name: str, *probe: FloatArray, shape: ShapeRule, promise: str
+) -> ArrayFunction:
+    """Return a model's method from arrays to an array, in tiles, checked on these rows.
+
+    Raises
+    ------
+    WorldModelError
+        When it breaks its promise, or a row's result depends on the rows around it; see `adapt`.
+    """
+    method = adapt(getattr(learned, name), *probe, shape=shape, promise=promise)
+    checked = tiled_for(learned, method)
+    check_rows(learned, name, checked, *probe)
+    return checked
 
 
 def is_thread_safe(learned: object) -> bool:
