@@ -63,8 +63,16 @@ class Latent:
         return torch.stack(reached, 1)
 
 
+def callable_and_more(observations, actions):
+    return learned(observations, actions)
+
+
+# Of a model that is called step by step, nothing but its steps is read.
+callable_and_more.score = lambda latents: 1 / 0
+
 MODELS = {
     "callable": lambda: learned,
+    "callable with a score": lambda: callable_and_more,
     "score": lambda: Latent(score=lambda z: z.abs().sum(-1)),
     "decode": lambda: Latent(decode=lambda z: z / 2),
     "reward": lambda: Latent(reward=lambda z, a: -(z**2).sum(-1) - (a**2).sum(-1)),

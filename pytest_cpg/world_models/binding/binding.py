@@ -191,4 +191,4 @@ def _gradient_of(
     def rate(latents: FloatArray, plans: FloatArray) -> FloatArray:
         return bound.score(bound.rollout(latents, plans))
 
-    return PlanGradient(learned, task, rate, bound.encode(states), actions)
+    return PlanGradient(learned, task, rate, bound.encode(states), actions, swapped=bound.swapped)

@@ -11,10 +11,10 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.world_model import Decoder, Reward, Rollout, Score, TerminalValue
+from pytest_cpg.contracts.world_model import Rollout
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, Failure, attempt
-from pytest_cpg.world_models.binding.rating import discount_of, reads_both_ends
+from pytest_cpg.world_models.binding.rating import behind, discount_of, reads_both_ends
 from pytest_cpg.world_models.binding.tiling import tiled
 from pytest_cpg.world_models.binding.torch_state import inference
 
@@ -42,6 +42,8 @@ class PlanGradient:
     task : Task
     rate : callable
         Maps latents [B, Z] and actions [B, H, A] to the scores of the arm [B, H].
+    swapped : tuple of str
+        What of the model the arm rates by, see `Rating`.
     latents, actions : array [P, Z], array [P, A]
         Rows to find out with.
     """
@@ -53,8 +55,10 @@ class PlanGradient:
         rate: ArrayFunction,
         latents: FloatArray,
         actions: FloatArray,
+        *,
+        swapped: tuple[str, ...],
     ) -> None:
-        self._learned, self._task, self._rate = learned, task, rate
+        self._learned, self._task, self._rate, self._swapped = learned, task, rate, swapped
         plans = [np.roll(actions, -step, axis=0) for step in range(_HORIZON)]
         self._probe = latents, np.stack(plans, axis=1)
 
@@ -71,7 +75,7 @@ class PlanGradient:
             expected = self._rate(*self._probe)
             weights = np.ones(expected.shape)
             for imagine in _ways(torch, self._learned):
-                path = _Path(torch, self._learned, self._task, imagine)
+                path = _Path(torch, self._learned, self._task, imagine, self._swapped)
                 scores = attempt(lambda *probe, path=path: path.scores(*probe), *self._probe)
                 if isinstance(scores, Failure) or scores.shape != expected.shape:
                     continue
@@ -85,9 +89,17 @@ class PlanGradient:
 class _Path:
     """From actions to scores through torch, and back."""
 
-    def __init__(self, torch: Any, learned: Any, task: Task, imagine: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        learned: Any,
+        task: Task,
+        imagine: Callable[..., Any],
+        swapped: tuple[str, ...],
+    ) -> None:
         self._torch, self._learned, self._task, self._imagine = torch, learned, task, imagine
-        self._is_own = has(learned, Score) or has(learned, Reward)
+        self._swapped = swapped
+        self._is_own = "score" in swapped or "reward" in swapped
 
     def scores(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
         """Rate plans as the arm does, [B, H]."""
@@ -117,18 +129,18 @@ class _Path:
             place = _place_of(torch, learned)
             plans = torch.tensor(actions, **place, requires_grad=True)
             begun = torch.tensor(latents, **place)
-            if not has(learned, Score) and has(learned, Reward):
+            if "reward" in self._swapped:
                 return plans, self._by_rewards(begun, plans)
             reached = self._imagine(begun, plans)
-            if has(learned, Score):
+            if "score" in self._swapped:
                 return plans, learned.score(reached)
-            return plans, learned.decode(reached) if has(learned, Decoder) else reached
+            return plans, learned.decode(reached) if "decoder" in self._swapped else reached
 
     def _by_rewards(self, begun: Any, plans: Any) -> Any:
         """Return scores [B, H] as `Rating.scores` has them."""
         torch, learned = self._torch, self._learned
-        has_value = has(learned, TerminalValue)
-        end = begun.shape[1] - 2 - has_value
+        has_value = "value" in self._swapped
+        end = begun.shape[1] - behind(self._swapped)
         own, earned, weight = begun[:, :end], begun[:, end : end + 1], begun[:, end + 1 : end + 2]
         reached = self._imagine(own, plans)
         before = torch.cat([own[:, None], reached[:, :-1]], 1)
