@@ -16,8 +16,8 @@ from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
+from pytest_cpg.tasks.control.clock import CLOCK
 from pytest_cpg.tasks.control.formula_task import ControlTask, control_task
-from pytest_cpg.tasks.control.simulator import without_clock
 from pytest_cpg.world_models import (
     OracleDynamics,
     bind,
@@ -56,7 +56,7 @@ def _bare_rollout(task: ControlTask, rounds: int) -> float:
     controls = task.actions.sample([rng], (rows, HORIZON))[0]
     datas = [mujoco.MjData(model) for _ in range(threads)]
     out = np.empty((rows, HORIZON, physics))
-    with Rollout(nthread=threads if threads > 1 else 0) as pool, without_clock():
+    with Rollout(nthread=threads if threads > 1 else 0) as pool, CLOCK.stopped():
 
         def loop() -> None:
             for _ in range(rounds):
