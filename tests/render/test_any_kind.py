@@ -73,9 +73,7 @@ UNCLEAR = Ruling(label="UNCLEAR", severity=Severity.UNSURE)
 
 def judgement(card, ruling):
     """Return what a ledger has of a comparison."""
-    return SimpleNamespace(
-        card=card, ruling=ruling, reason=ruling.reason, comparison=None, drift=None
-    )
+    return SimpleNamespace(card=card, ruling=ruling, reason=ruling.reason, drift=None)
 
 
 @pytest.fixture

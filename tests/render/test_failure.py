@@ -341,9 +341,8 @@ def test_a_log_gets_a_line_when_an_arm_is_done_and_not_before():
 
 
 def test_a_plan_fits_the_terminal_whatever_the_names_are():
-    forecasts = [
-        Forecast(
-            gate=f"tests/test_world_models.py::test_planning_gap[cheetah-run-cem-{n}]",
+    forecasts = {
+        f"tests/test_world_models.py::test_planning_gap[cheetah-run-cem-{n}]": Forecast(
             episodes=10_000,
             may_stop=True,
             oracle_rate=0.5,
@@ -354,8 +353,8 @@ def test_a_plan_fits_the_terminal_whatever_the_names_are():
             seconds=n,
         )
         for n in (59.4, 6e5)
-    ]
-    lines = forecast_table({one.gate: line_of(one) for one in forecasts}, width=80)
+    }
+    lines = forecast_table({gate: line_of(one) for gate, one in forecasts.items()}, width=80)
     assert [line for line in lines if len(line) > 80] == []
     assert "59 s" in lines[1]
     assert "167 h" in lines[2]
