@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.card import Ruling, comparison_name
@@ -19,9 +19,6 @@ from pytest_cpg.machine.files import FileError, FileKind, write_text
 from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Ledger, Outcome
 from pytest_cpg.report.outcomes import SessionEnd, session_outcome
 from pytest_cpg.report.provenance import Provenance
-
-if TYPE_CHECKING:
-    from pytest_cpg.gates.planning_gap.result import GateResult
 
 SCHEMA = 1
 # Of reports that name none.
@@ -115,13 +112,6 @@ def document(ledger: Ledger, provenance: Provenance, end: SessionEnd) -> dict[st
         "deselected": list(ledger.deselected),
         "findings": findings,
     }
-
-
-def result_of(comparison: Mapping[str, Any]) -> GateResult:
-    """Return the result of one of a document's comparisons."""
-    from pytest_cpg.gates.planning_gap.result import GateResult
-
-    return decode(GateResult, comparison["result"])
 
 
 def drift_of(comparison: Mapping[str, Any]) -> Comparison | None:

@@ -253,11 +253,13 @@ def test_what_a_model_does_besides_leaves_the_gate_alone(repository, lines):
 
 
 def outcomes(repository, name):
+    from pytest_cpg.contracts.codec import decode
     from pytest_cpg.gates import GATES
-    from pytest_cpg.report.document import read, result_of
+    from pytest_cpg.report.document import read
 
     report = read(repository.path / f"{name}.json", GATES)
-    results = [result_of(one) for gate in report["gates"] for one in gate["comparisons"]]
+    kept = [one["result"] for gate in report["gates"] for one in gate["comparisons"]]
+    results = [decode(GATES["cpg"].result, one) for one in kept]
     return [(r.verdict, r.learned.successes.tolist(), r.learned.returns.tolist()) for r in results]
 
 

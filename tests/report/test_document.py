@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.codec import decode
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
-from pytest_cpg.gates.planning_gap.result import Look
+from pytest_cpg.gates.planning_gap.result import GateResult, Look
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.report.document import document, drift_of, read, write
-from pytest_cpg.report.document import result_of as result_in
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import Provenance
@@ -144,7 +144,7 @@ def test_a_gate_s_comparisons_attempts_and_measurements_are_there(full):
 def test_results_and_drift_come_back_as_they_went_in(full):
     comparisons = next(gate["comparisons"] for gate in full["gates"] if gate["id"] == "drifts")
     for comparison, (result, drift) in zip(comparisons, drifts(), strict=True):
-        assert result_in(comparison).to_json() == result.to_json()
+        assert decode(GateResult, comparison["result"]).to_json() == result.to_json()
         assert drift_of(comparison) == drift
     assert drift_of(full["gates"][0]["comparisons"][0]) is None
 
