@@ -1,0 +1,32 @@
+import pytest
+
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.stopping import AnyTime, FixedSize, GroupSequential
+from pytest_cpg.planners import Chance
+from pytest_cpg.tasks.grids import maze
+
+DESIGN = Design(task=maze(), planner=Chance(), episodes=40, seed=0, level=0.9)
+
+
+def test_gates_of_a_family_share_the_error_of_one():
+    assert Criteria().gap_level(DESIGN) == pytest.approx(0.9)
+    assert Criteria(family_size=5).gap_level(DESIGN) == pytest.approx(0.98)
+
+
+@pytest.mark.parametrize(
+    ("stop", "margin", "rule", "method"),
+    [
+        ("fixed", None, FixedSize, "agresti-caffo"),
+        ("fixed", 0.1, FixedSize, "agresti-caffo"),
+        ("sequential", None, GroupSequential, "bonett-price"),
+        ("sequential", 0.2, GroupSequential, "tango"),
+        ("anytime", None, AnyTime, "bonett-price"),
+    ],
+)
+def test_a_rule_that_may_stop_early_brings_its_own_method(stop, margin, rule, method):
+    criteria = Criteria(stop=stop, margin=margin)
+    found = criteria.rule(DESIGN)
+    assert type(found) is rule
+    assert found.sizes[-1] == 40
+    assert criteria.method == method
