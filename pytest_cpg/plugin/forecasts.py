@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.gates.kept import entry_for
 from pytest_cpg.plugin.selection import COSTS, remembered
 from pytest_cpg.plugin.support import check_supports
 from pytest_cpg.render.forecasts import forecast_table
@@ -31,7 +32,7 @@ def forecast_lines(
             gate.spec,
             runs.task(gate.spec.task),
             cost=costs.get(name),
-            accepted=accepted.gates.get(name) if accepted else None,
+            accepted=entry_for(kind, accepted.gates.get(name)) if accepted else None,
         )
     if not config.pluginmanager.hasplugin("terminalreporter"):
         return []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.gates.card import comparison_name
+from pytest_cpg.gates.kept import entry_for
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id
 from pytest_cpg.plugin.settings import Settings
@@ -102,7 +103,7 @@ def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Comp
     """Return how a result stands to the last accepted one, if its kind keeps any."""
     if baseline is None or not hasattr(kind, "compare"):
         return None
-    found: Comparison = kind.compare(baseline.gates.get(name), result)
+    found: Comparison = kind.compare(entry_for(kind, baseline.gates.get(name)), result)
     return found
 
 
@@ -121,7 +122,7 @@ def sections(
         if judgement.reason is None and not is_failing:
             continue
         replay, not_kept = None, ""
-        if not gate.is_smoke:
+        if not gate.is_smoke and hasattr(gate.kind, "replay"):
             replay, not_kept = keep_lost(
                 item.config, result, gate=gate_id(item), nodeid=item.nodeid, comparison=number
             )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.comparison import Label
 from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import (
     Baseline,
@@ -17,7 +21,7 @@ from pytest_cpg.gates.planning_gap.compare import (
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState, git_state
 from pytest_cpg.report.baseline import load, update
-from pytest_cpg.report.ledger import Ledger, named
+from pytest_cpg.report.ledger import Judgement, Ledger, named
 from pytest_cpg.stats import fewest_significant_losses
 
 
@@ -135,13 +139,14 @@ def _accept(
     refusal = None if is_forced else _refusal(state, in_ci=in_ci)
     if refusal is not None:
         return [refusal]
-    accepted, refused, checks = [], [], []
+    accepted: list[BaselineGate | KeptResult] = []
+    refused, checks = [], []
     for _, name, outcome, judgement in ledger.reported:
         has_passed = judgement.reason is None and outcome == "passed"
         if judgement.ruling.check:
             checks.append(name)
         elif has_passed or is_forced:
-            accepted.append(BaselineGate.of(name, judgement.result, commit=state.commit))
+            accepted.append(_kept(judgement, name, state.commit))
         else:
             refused.append(name)
     found = []
@@ -167,12 +172,21 @@ def _accept(
     return found
 
 
-def _cannot_regress(accepted: Sequence[BaselineGate]) -> list[Finding]:
+def _kept(judgement: Judgement, name: str, commit: str) -> BaselineGate | KeptResult:
+    """Return what is kept of an accepted result."""
+    entry: Any = judgement.kind.entry(judgement.result)
+    if isinstance(entry, BaselineGate):
+        return replace(entry, id=name, commit=commit)
+    return KeptResult(id=name, kind=judgement.kind.marker, commit=commit, values=encode(entry))
+
+
+def _cannot_regress(accepted: Sequence[BaselineGate | KeptResult]) -> list[Finding]:
     """Name accepted gates that solve so few starts that chance explains the loss of all of them."""
-    least = {gate.level: fewest_significant_losses(level=gate.level) for gate in accepted}
+    gaps = [gate for gate in accepted if isinstance(gate, BaselineGate)]
+    least = {gate.level: fewest_significant_losses(level=gate.level) for gate in gaps}
     few = [
         gate
-        for gate in accepted
+        for gate in gaps
         if gate.design.metric == "success" and gate.learned_arm[0] < least[gate.level]
     ]
     if not few:

@@ -16,6 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from pytest_cpg.contracts.codec import encode
+from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import LARGEST_FAMILY, Baseline
 from pytest_cpg.machine.files import FileError, FileKind, write_text
@@ -114,8 +115,8 @@ def _parsed(path: Path, text: str) -> Baseline:
     return Baseline(gates=_gates(path, rows[1:]), declared_family_size=family_size)
 
 
-def _gates(path: Path, rows: list[Any]) -> dict[str, BaselineGate]:
-    gates: dict[str, BaselineGate] = {}
+def _gates(path: Path, rows: list[Any]) -> dict[str, BaselineGate | KeptResult]:
+    gates: dict[str, BaselineGate | KeptResult] = {}
     for number, row in enumerate(rows, 1):
         is_pair = isinstance(row, dict) and len(row) == 1
         name, values = next(iter(row.items())) if is_pair else ("", ())
@@ -124,7 +125,9 @@ def _gates(path: Path, rows: list[Any]) -> dict[str, BaselineGate]:
         if name in gates:
             _FILE.refuse(path, f"gate {name!r} stands there twice")
         try:
-            gates[name] = BaselineGate.read(name, values)
+            # The planning gap has a form of its own, from when it was the only kind.
+            read = KeptResult.read if "kind" in values else BaselineGate.read
+            gates[name] = read(name, values)
         except ValueError as error:
             _FILE.refuse(path, f"gate {name!r}: {error}")
     return gates

@@ -38,6 +38,14 @@ def test_a_planner_of_ones_own_is_used_by_name(example):
     example("custom_planner").assert_outcomes(passed=1, xfailed=1)
 
 
+def test_a_kind_of_gate_of_ones_own_stands_beside_ours(example):
+    result = example("custom_gate")
+    result.assert_outcomes(passed=1, xfailed=1)
+    result.stdout.fnmatch_lines(
+        [" . test_the_* 0.3 ACCURATE", " x test_plan* MODEL BOTTLENECK"],
+    )
+
+
 @needs_torch
 @pytest.mark.trains
 def test_the_control_gates_tell_a_bad_model_from_a_good_one(example):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_cpg.gates.comparison import Comparison, Label
+from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.stats import (
     Interval,
@@ -40,7 +41,7 @@ class Baseline:
         Gates that are to share one error rate; None for those that are in it.
     """
 
-    gates: Mapping[str, BaselineGate] = field(default_factory=dict)
+    gates: Mapping[str, BaselineGate | KeptResult] = field(default_factory=dict)
     declared_family_size: int | None = None
 
     @property
@@ -49,7 +50,7 @@ class Baseline:
         return max(self.declared_family_size or 0, len(self.gates))
 
 
-def updated(baseline: Baseline, gates: Iterable[BaselineGate]) -> Baseline:
+def updated(baseline: Baseline, gates: Iterable[BaselineGate | KeptResult]) -> Baseline:
     """Return the baseline with these gates; all others stay.
 
     A gate that is the same in all but its commit keeps the old one: nothing new was accepted.
@@ -93,7 +94,7 @@ def missing(
             label=Label.MISSING,
             text=f"{_was(gate)}: no such gate was collected",
             commit=gate.commit,
-            then=gate.learned_arm,
+            then=gate.learned_arm if isinstance(gate, BaselineGate) else None,
         )
         for name, gate in baseline.gates.items()
         if is_missing(name)
@@ -144,11 +145,13 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
     )
 
 
-def _was(gate: BaselineGate) -> str:
-    """Say what the learned arm reached, and where that was accepted."""
-    successes, episodes = gate.learned_arm
+def _was(gate: BaselineGate | KeptResult) -> str:
+    """Say what was accepted, and where."""
     commit, dash, dirty = gate.commit.partition("-")
     at = f" @ {commit[:7]}{dash}{dirty}" if commit else ""
+    if isinstance(gate, KeptResult):
+        return f"accepted{at}"
+    successes, episodes = gate.learned_arm
     return f"learned was {successes}/{episodes}{at}"
 
 

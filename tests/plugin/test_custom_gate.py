@@ -1,0 +1,202 @@
+"""A kind of gate from a conftest: whatever the plugin does for one kind, it does for another."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+GATE = """
+import pytest
+
+
+@pytest.fixture
+def learned_dynamics():
+    return lambda observations, actions: observations + actions
+
+
+@pytest.mark.one_step_error(task="maze", limit={limit}, transitions=100{more})
+def test_step(one_step_error):
+    pass
+"""
+NAME = "test_custom.py::test_step"
+
+
+@pytest.fixture
+def custom(repository):
+    """Runs one gate of the kind in the conftest of examples/custom_gate."""
+    repository.copy_example("custom_gate/conftest.py")
+    repository.makeini("[pytest]\naddopts = -p no:hypothesispytest --strict-markers\n")
+
+    def run(*arguments, limit=0.1, more=""):
+        repository.makepyfile(test_custom=GATE.format(limit=limit, more=more))
+        return repository.runpytest(*arguments)
+
+    run.pytester = repository
+    return run
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (", limt=1", "the marker has no argument 'limt'. Did you mean 'limit'?"),
+        (', max_verdict="UNCLER"', "no verdict named 'UNCLER'. Did you mean 'UNCLEAR'?"),
+        (", confidence=2", "confidence: need a number between 0 and 1"),
+        (', model="nothing"', "no world model named 'nothing'"),
+    ],
+)
+def test_a_mistake_in_its_marker_is_said_at_collection(custom, more, message):
+    result = custom("--collect-only", more=more)
+    result.assert_outcomes(errors=1)
+    assert message in result.stdout.str()
+
+
+def test_it_stands_among_the_markers(custom):
+    custom("--markers").stdout.fnmatch_lines(
+        ["@pytest.mark.one_step_error(task, limit, transitions=500, *): gate this test on *"]
+    )
+
+
+@pytest.mark.parametrize("how", [(), ("-n", "2"), ("--cpg-workers=2",)], ids=str)
+def test_it_runs_and_fails_wherever_it_runs(custom, how):
+    result = custom(*how)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "INACCURATE one-step error * limit 0.1  n=100",
+            "*cpg: 1 gate, 1 failed*",
+            " gate * error * limit verdict",
+            " F test_step * 0.1 INACCURATE",
+        ]
+    )
+
+
+def test_it_passes_where_its_marker_accepts_what_it_found(custom):
+    custom(limit=0.5).assert_outcomes(passed=1)
+    custom(more=', max_verdict="bad"').assert_outcomes(passed=1)
+    custom(more=', max_verdict="inaccurate"').assert_outcomes(passed=1)
+    custom(more=', max_verdict="blind"').assert_outcomes(failed=1)
+
+
+def test_every_report_shows_it(custom, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    result = custom("--cpg-json=o.json", "--cpg-md=o.md", "--cpg-html=o.html", "--junit-xml=o.xml")
+    folder = custom.pytester.path
+    (gate,) = json.loads((folder / "o.json").read_text())["gates"]
+    (comparison,) = gate["comparisons"]
+    assert (comparison["kind"], comparison["label"]) == ("one_step_error", "INACCURATE")
+    assert comparison["result"]["limit"] == 0.1
+    properties = ElementTree.parse(folder / "o.xml").iter("property")  # noqa: S314  # our own
+    assert {"cpg_verdict", "cpg_error"} <= {one.get("name") for one in properties}
+    for file in ("o.md", "o.html"):
+        assert "INACCURATE" in (folder / file).read_text()
+    result.stdout.fnmatch_lines(["::error file=test_custom.py,line=*INACCURATE one-step error*"])
+
+
+def test_it_is_planned(custom):
+    custom("--cpg-plan").stdout.fnmatch_lines(
+        [" gate * transitions * limit", " test_step * 100 * 0.1"]
+    )
+
+
+def test_it_is_required_in_ci(custom, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    result = custom("-k", "nothing", limit=0.5)
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([f"*1 of 1 gates was not selected, and all are*{NAME}*"])
+
+
+def test_it_is_accepted_and_compared(custom):
+    custom("--cpg-update-baseline", limit=0.5).stdout.fnmatch_lines(["*accepted*"])
+    text = (custom.pytester.path / ".cpg" / "baseline.json").read_text()
+    kept = json.loads(text)[1][NAME]
+    assert kept["kind"] == "one_step_error"
+    custom("--cpg-drift=fail", limit=0.5).assert_outcomes(passed=1)
+    # As if a better model had been accepted.
+    better = {**kept, "values": dict.fromkeys(kept["values"], 0.01)}
+    file = custom.pytester.path / ".cpg" / "baseline.json"
+    file.write_text(text.replace(json.dumps(kept, sort_keys=True), json.dumps(better)))
+    result = custom("--cpg-drift=fail", limit=0.5)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*REGRESSED from baseline*"])
+
+
+def test_it_is_selected_as_a_gate_and_by_what_it_last_said(custom):
+    custom.pytester.makepyfile(test_plain="def test_plain(): pass")
+    custom("--cpg-only").assert_outcomes(failed=1, deselected=1)
+    custom("--cpg-last=bottleneck").assert_outcomes(failed=1, deselected=1)
+    custom("--cpg-last=inconclusive").assert_outcomes(deselected=2)
+    custom("--cpg-skip").assert_outcomes(passed=1, deselected=1)
+
+
+def test_it_is_one_of_holms_family(custom):
+    custom.pytester.makepyfile(
+        test_gap=(
+            "import pytest\n"
+            '@pytest.mark.cpg(task="maze", planner="preset", model="oracle")\n'
+            "def test_gap(cpg): pass\n"
+        )
+    )
+    result = custom(
+        "--cpg-correction=holm", "--cpg-family-size=1", "test_custom.py", more=', max_verdict="bad"'
+    )
+    result.assert_outcomes(passed=1)
+    result = custom("--cpg-correction=holm", "--cpg-family-size=2", "test_custom.py")
+    result.stdout.fnmatch_lines(["*2 gates: a false alarm in about * by Holm's correction*"])
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("--cpg-quick", "has no smoke test"),
+        ("--cpg-render", "has no episodes to film"),
+    ],
+)
+def test_an_option_that_it_does_not_support_is_refused_by_name(custom, option, why):
+    result = custom(option)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [f"{option}: a gate marked one_step_error {why}. Leave such gates out: -m 'not one_*"]
+    )
+
+
+def test_a_test_is_one_gate(custom):
+    custom.pytester.makepyfile(
+        test_two=(
+            "import pytest\n"
+            '@pytest.mark.cpg(task="maze")\n'
+            '@pytest.mark.one_step_error(task="maze", limit=1)\n'
+            "def test_two(cpg): pass\n"
+        )
+    )
+    result = custom.pytester.runpytest("test_two.py")
+    result.assert_outcomes(errors=1)
+    assert "this test is marked cpg and one_step_error, and a test is one gate" in (
+        result.stdout.str()
+    )
+
+
+@pytest.mark.parametrize(
+    ("fixture", "message"),
+    [
+        ("cpg", "the fixture cpg measures for tests marked cpg, and this one is marked one_step"),
+        ("benchmark_runner", "a gate marked one_step_error makes one measurement. Take the fixt"),
+    ],
+)
+def test_a_fixture_of_another_kind_says_which_to_take(custom, fixture, message):
+    custom.pytester.makepyfile(
+        test_other=(
+            "import pytest\n"
+            '@pytest.mark.one_step_error(task="maze", limit=1, model="oracle")\n'
+            f"def test_other({fixture}): pass\n"
+        )
+    )
+    result = custom.pytester.runpytest("test_other.py")
+    result.assert_outcomes(errors=1)
+    assert message in result.stdout.str()
+
+
+def test_a_kind_that_is_none_is_refused(custom):
+    custom.pytester.makeconftest("def pytest_cpg_gates(): return {'mine': object()}")
+    result = custom.pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "lacks marker, fixture, help, arguments" in result.stderr.str()
