@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cpg.contracts import Task, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import Decoder, Encoder
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -73,9 +75,9 @@ def _decoded(model: Any, task: Task | None) -> Any:
     from pytest_cpg.world_models.binding.decoded import Decoded, fit_decoder
     from pytest_cpg.world_models.transitions import collect_transitions
 
-    if not hasattr(model, "encode"):
+    if not has(model, Encoder):
         raise WorldModelError('rate_by = "observations" is what this model does anyway: drop it.')
-    if hasattr(model, "decode"):
+    if has(model, Decoder):
         return Decoded(model)
     if task is None:
         raise WorldModelError(
