@@ -48,6 +48,8 @@ def judge_into(
         # The test is given the other, and may do with it whatever it likes.
         result = deepcopy(result)
         ruling = gate.kind.judge(result, gate.accepted)
+        # What a kind cannot show fails its test here, and not the whole session later.
+        gate.kind.card(result, gate.accepted)
         # A check says nothing of the model that was accepted.
         name = comparison_name(gate_id(item), len(measured) + 1)
         drift = None if ruling.check else _drift(gate.kind, result, baseline, name)

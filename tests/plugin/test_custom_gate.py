@@ -200,3 +200,14 @@ def test_a_kind_that_is_none_is_refused(custom):
     result = custom.pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "lacks marker, fixture, help, arguments" in result.stderr.str()
+
+
+def test_a_kind_that_cannot_show_its_result_fails_the_test_and_not_the_session(custom):
+    conftest = custom.pytester.path / "conftest.py"
+    conftest.write_text(conftest.read_text().replace('headline=f"', 'headline=1 / 0, size=f"', 1))
+    conftest.write_text(conftest.read_text().replace('size=f"n={result.transitions}",', "", 1))
+    result = custom("--cpg-json=o.json")
+    assert result.ret == 1
+    result.assert_outcomes(errors=1)
+    assert "ZeroDivisionError" in result.stdout.str()
+    assert "INTERNALERROR" not in result.stdout.str()
