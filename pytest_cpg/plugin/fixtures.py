@@ -27,7 +27,7 @@ this gate has no learned world model. Write the fixture, for example in conftest
     def learned_dynamics():
         return my_model  # maps observations [B, O] and actions [B, A] to next observations [B, O]
 
-or name a model: @pytest.mark.cpg(..., model="mlp"), or --cpg-model=module:factory or the path
+or name a model: @pytest.mark.{marker}(..., model="mlp"), or --cpg-model=module:factory or the path
 of a checkpoint."""
 
 
@@ -81,7 +81,7 @@ def named_model(request: pytest.FixtureRequest) -> Any:
     """Return the model that this test's marker or the session names."""
     gate = gate_of(request)
     if gate.make_model is None:
-        fail(_NO_MODEL)
+        fail(_NO_MODEL.format(marker=gate.kind.marker))
     request.node.stash[NAMED_MODEL] = True
     with clean_errors():
         return gate.make_model(task_of(request))

@@ -211,3 +211,36 @@ def test_a_kind_that_cannot_show_its_result_fails_the_test_and_not_the_session(c
     result.assert_outcomes(errors=1)
     assert "ZeroDivisionError" in result.stdout.str()
     assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_without_a_model_its_own_marker_is_shown(custom):
+    custom.pytester.makepyfile(
+        test_bare=(
+            "import pytest\n"
+            '@pytest.mark.one_step_error(task="maze", limit=1)\n'
+            "def test_bare(one_step_error): pass\n"
+        )
+    )
+    result = custom.pytester.runpytest("test_bare.py")
+    result.stdout.fnmatch_lines(
+        ['*or name a model: @pytest.mark.one_step_error(..., model="mlp")*']
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "member", "why"),
+    [
+        (["--cpg-plan"], "forecast", "says nothing before it is run"),
+        (["--cpg-update-baseline"], "entry", "has nothing to keep in a baseline"),
+        (["--cpg-correction=holm", "--cpg-family-size=1"], "alarm", "has no p-value"),
+        (["--cpg-drift=fail"], "compare", "keeps nothing to compare with"),
+    ],
+)
+def test_what_a_kind_leaves_out_is_refused_by_name(custom, options, member, why):
+    conftest = custom.pytester.path / "conftest.py"
+    conftest.write_text(f"{conftest.read_text()}\n\ndel OneStepError.{member}\n")
+    result = custom(*options, limit=0.5)
+    assert result.ret not in (0, 5)
+    said = result.stdout.str() + result.stderr.str()
+    assert f"a gate marked one_step_error {why}" in said
+    assert "Traceback" not in said
