@@ -66,6 +66,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
 
 
+def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> ComponentError:
+    """Return the error for a name that a family does not have."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    fix = f"Did you mean {prefix + close[0]!r}?" if close else f"Known: {', '.join(names)}."
+    return ComponentError(f"no {what} {prefix + name!r}. {fix}")
+
+
 def hook_suffix(kind: str) -> str:
     """Return the last part of the hook's name: ``"world model"`` to ``"world_models"``."""
     return f"{kind.replace(' ', '_')}s"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -87,11 +86,3 @@ def _prefixed(name: str) -> str | None:
             continue
         return f"{prefix}{name}"
     return None
-
-
-def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> ComponentError:
-    """Return the error for a name that a family does not have."""
-    names = sorted(known)
-    close = get_close_matches(name, names, n=1)
-    fix = f"Did you mean {prefix + close[0]!r}?" if close else f"Known: {', '.join(names)}."
-    return ComponentError(f"no {what} {prefix + name!r}. {fix}")

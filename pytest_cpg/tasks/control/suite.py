@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
+from pytest_cpg.contracts.lookup import unknown_name
 from pytest_cpg.tasks.control.formulas import titled
-from pytest_cpg.tasks.families import unknown_name
 
 # Of a control step, but for LQR's, which has no bounds of actions (Tassa et al. 2018).
 LARGEST_REWARD = 1.0

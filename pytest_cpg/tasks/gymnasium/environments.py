@@ -7,7 +7,7 @@ from importlib.metadata import packages_distributions, version
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.tasks.families import unknown_name
+from pytest_cpg.contracts.lookup import unknown_name
 
 try:
     import gymnasium
