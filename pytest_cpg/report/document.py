@@ -210,8 +210,13 @@ def _completed(comparison: Mapping[str, Any], kinds: Kinds, *, at: str) -> dict[
         accepted = accepted_of(comparison["max_verdict"], kinds[marker].labels)
     except ValueError as error:
         raise ValueError(f"{at}.max_verdict: {error}") from None
-    said = _said(marker, kinds[marker].judge(result, accepted))
-    return {**said, **comparison}
+    try:
+        ruling = kinds[marker].judge(result, accepted)
+        # What follows from numbers that no measurement gives has no card, either.
+        kinds[marker].card(result, accepted)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{at}.result is damaged: {error}") from None
+    return {**_said(marker, ruling), **comparison}
 
 
 def _said(kind: str, ruling: Ruling) -> dict[str, str]:

@@ -418,6 +418,8 @@ DRIFT = ("gates", 4, "comparisons", 0, "drift")
         ((*RESULT, "learned", "level"), 7, "result.learned: need a level between 0 and 1, got 7"),
         ((*RESULT, "learned", "indices", 0), 7, "result: need arms over the same episodes"),
         ((*RESULT, "budget"), 0, "result: need a budget of at least 1 step, got 0"),
+        ((*RESULT, "method"), "x", "comparisons[0].result is damaged: need a method among"),
+        ((*RESULT, "level"), 7.5, "comparisons[0].result is damaged: need a level between"),
         ((*RESULT, "metric"), "", "result.metric is '', and has to be one of 'success', 'return'"),
         ((*RESULT, "more"), "", "gates[0].comparisons[0].result has an unknown 'more'"),
         (("generator",), {}, "generator has no 'name'"),
