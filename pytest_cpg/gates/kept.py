@@ -8,6 +8,9 @@ from typing import Any
 
 from pytest_cpg.contracts.codec import decode
 
+# Of files that name no kind, as there was one when they were written.
+FIRST_KIND = "cpg"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptResult:
@@ -48,7 +51,7 @@ class KeptResult:
 
 def entry_for(kind: Any, kept: Any) -> Any:
     """Return what a kind is to compare with; None where nothing of this kind is kept."""
-    marker = getattr(kept, "kind", "cpg")
+    marker = kept.kind if isinstance(kept, KeptResult) else FIRST_KIND
     if kept is None or marker != kind.marker:
         return None
     return kept.values if isinstance(kept, KeptResult) else kept

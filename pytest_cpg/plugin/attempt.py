@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -51,7 +51,7 @@ class Attempt:
     ----------
     number : int
         How often the test has been run, this time included.
-    results : list of (result, Judgement)
+    judgements : list of Judgement
     measurements : list of str
         What was measured and not judged.
     is_swept : bool
@@ -73,7 +73,7 @@ class Attempt:
     """
 
     number: int = 1
-    results: list[tuple[Any, Judgement]] = field(default_factory=list)
+    judgements: list[Judgement] = field(default_factory=list)
     measurements: list[str] = field(default_factory=list)
     is_swept: bool = False
     errors: list[str] = field(default_factory=list)
@@ -87,12 +87,12 @@ class Attempt:
     @property
     def has_failed(self) -> bool:
         """Whether a result fails the test."""
-        return any(judgement.reason is not None for _, judgement in self.results)
+        return any(judgement.reason is not None for judgement in self.judgements)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was measured."""
-        return not (self.results or self.measurements)
+        return not (self.judgements or self.measurements)
 
 
 ATTEMPT: pytest.StashKey[Attempt] = pytest.StashKey()

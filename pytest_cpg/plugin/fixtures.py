@@ -40,7 +40,7 @@ def measured(
     **given: Any,
 ) -> Any:
     """Return the result of a kind for a test's model."""
-    gate = gate_of(request)
+    gate = _gate_of(request)
     if gate.kind is not kind:
         fail(
             f"the fixture {kind.fixture} measures for tests marked {kind.marker}, and this one is "
@@ -55,7 +55,7 @@ def measured(
 
 def runner(request: pytest.FixtureRequest, executor: Any, given: dict[str, Any]) -> Any:
     """Return the value of ``benchmark_runner``."""
-    gate = gate_of(request)
+    gate = _gate_of(request)
     make = getattr(gate.kind, "runner", None)
     if make is None:
         fail(
@@ -79,7 +79,7 @@ def measuring(
 
 def named_model(request: pytest.FixtureRequest) -> Any:
     """Return the model that this test's marker or the session names."""
-    gate = gate_of(request)
+    gate = _gate_of(request)
     if gate.make_model is None:
         fail(_NO_MODEL.format(marker=gate.kind.marker))
     request.node.stash[NAMED_MODEL] = True
@@ -89,7 +89,7 @@ def named_model(request: pytest.FixtureRequest) -> Any:
 
 def task_of(request: pytest.FixtureRequest) -> Task:
     """Return the task of a test's gate."""
-    return _gates(request).runs.task(gate_of(request).spec.task)
+    return _gates(request).runs.task(_gate_of(request).spec.task)
 
 
 def executor(request: pytest.FixtureRequest) -> Any:
@@ -98,7 +98,7 @@ def executor(request: pytest.FixtureRequest) -> Any:
         return _gates(request).runs.executor
 
 
-def gate_of(request: pytest.FixtureRequest) -> Gate:
+def _gate_of(request: pytest.FixtureRequest) -> Gate:
     """Return the gate of a test."""
     return _gates(request).gate(request.node)
 

@@ -31,12 +31,12 @@ def put_on_report(
     from pytest_cpg.report.ledger import dump
 
     attempt = attempt_of(item)
-    results = attempt.results
+    judgements = attempt.judgements
     is_last = call.when == "call" or (call.when == "setup" and not report.passed)
     if call.when == "call":
         _unhide(item, report)
-    if is_last and results:
-        measured = [one for _, found in results for one in properties(found.card, found.ruling)]
+    if is_last and judgements:
+        measured = [one for found in judgements for one in properties(found.card, found.ruling)]
         for owner in (item, report):
             owner.user_properties.extend(measured)
         if report.failed and call.excinfo is not None:
@@ -45,7 +45,7 @@ def put_on_report(
         report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
     if is_last:
-        values["judgements"] = dump([judgement for _, judgement in results])
+        values["judgements"] = dump(judgements)
         values["measurements"] = json.dumps(attempt.measurements)
         values["is_refused"] = attempt.is_refused
     if hasattr(report, "wasxfail"):

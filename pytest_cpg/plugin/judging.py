@@ -42,7 +42,7 @@ def judge_into(
     is_strict: bool,
 ) -> Callable[[Any], None]:
     """Return what judges each result of this test, and keeps it for the test's end."""
-    measured = item.stash[ATTEMPT].results
+    measured = item.stash[ATTEMPT].judgements
 
     def judge(result: Any) -> None:
         # The test is given the other, and may do with it whatever it likes.
@@ -61,17 +61,14 @@ def judge_into(
         if reason is None and is_strict:
             reason = ruling.doubt
         measured.append(
-            (
-                result,
-                Judgement(
-                    kind=gate.kind,
-                    result=result,
-                    ruling=ruling,
-                    accepted=gate.accepted,
-                    reason=reason,
-                    drift=drift,
-                    drift_fails=drift_fails and drift is not None,
-                ),
+            Judgement(
+                kind=gate.kind,
+                result=result,
+                ruling=ruling,
+                accepted=gate.accepted,
+                reason=reason,
+                drift=drift,
+                drift_fails=drift_fails and drift is not None,
             )
         )
 
@@ -94,7 +91,7 @@ def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt, settings: Settings
     if attempt.is_empty:
         said = _NO_GATE.format(marker=gate.kind.marker, fixture=gate.kind.fixture)
         return f"{said}{_OR_COMPARE * hasattr(gate.kind, 'runner')}."
-    is_judged = bool(attempt.results) or attempt.is_swept
+    is_judged = bool(attempt.judgements) or attempt.is_swept
     if is_judged and gate.model and not item.stash.get(NAMED_MODEL, False):
         place = "--cpg-model" if gate.is_model_typed else "the marker"
         return _TWO_MODELS.format(place=place, model=gate.model)
@@ -120,22 +117,25 @@ def sections(
     from pytest_cpg.render.failure import failure_text, is_in_doubt, rerun_command
 
     texts, node = [], node_from_here(item.config, item.nodeid)
-    for number, (result, judgement) in enumerate(attempt_of(item).results, 1):
+    for number, judgement in enumerate(attempt_of(item).judgements, 1):
         if judgement.reason is None and not is_failing:
             continue
         replay, not_kept = None, ""
         if not gate.is_smoke and hasattr(gate.kind, "replay"):
             replay, not_kept = keep_lost(
-                item.config, result, gate=gate_id(item), nodeid=item.nodeid, comparison=number
+                item.config,
+                judgement.result,
+                gate=gate_id(item),
+                nodeid=item.nodeid,
+                comparison=number,
             )
-        card = gate.kind.card(result, gate.accepted, model=gate.model)
-        ruling = gate.kind.judge(result, gate.accepted)
-        is_strict = is_in_doubt(judgement.reason, ruling)
+        card = gate.kind.card(judgement.result, gate.accepted, model=gate.model)
+        is_strict = is_in_doubt(judgement.reason, judgement.ruling)
         again = rerun_command(card, node, settings.deciding, is_strict=is_strict)
         texts.append(
             failure_text(
                 card,
-                ruling,
+                judgement.ruling,
                 reason=judgement.reason,
                 drift=judgement.drift,
                 commands=[replay, again] if replay else [again],

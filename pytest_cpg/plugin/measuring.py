@@ -232,15 +232,15 @@ class ItemMeasuring:
         from pytest_cpg.gates.card import comparison_name
         from pytest_cpg.plugin.replay import film_lost
 
-        results = self._attempt.results
-        result, judgement = results[-1]
-        if judgement.reason is None or not result.lost_episodes:
+        judgements = self._attempt.judgements
+        last = judgements[-1]
+        if last.reason is None or not last.result.lost_episodes:
             return
-        name = comparison_name(self._id, len(results))
+        name = comparison_name(self._id, len(judgements))
         paths, problem = film_lost(
-            self._item.config, self._gate, result, name=name, model=model, run=run
+            self._item.config, self._gate, last.result, name=name, model=model, run=run
         )
-        results[-1] = (result, replace(judgement, films=paths, film_problem=problem))
+        judgements[-1] = replace(last, films=paths, film_problem=problem)
 
     def _say(self, text: str) -> None:
         self._ledger.running[self._id] = text

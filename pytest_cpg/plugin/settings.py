@@ -47,21 +47,9 @@ class Settings:
         self.typed, self.project, self.switches = typed, project, switches
         self.allow_reruns = allow_reruns
 
-    def resolve(self, name: str, marked: Mapping[str, Any]) -> Any:
-        """Return the value of one option for a test with these marker arguments."""
-        return {"session": self.typed, "marker": marked, "project": self.project}[
-            self.source(name, marked)
-        ][name]
-
-    def source(self, name: str, marked: Mapping[str, Any]) -> str:
-        """Return where the value of an option is from: "session", "marker" or "project"."""
-        if name in self.typed:
-            return "session"
-        return "marker" if name in marked else "project"
-
     def of_session(self, name: str) -> Any:
         """Return the value of an option that no marker gives."""
-        return self.resolve(name, {})
+        return (self.typed if name in self.typed else self.project)[name]
 
     @property
     def deciding(self) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypedDict
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.card import Ruling, comparison_name
 from pytest_cpg.gates.comparison import Comparison
+from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import accepted_of
 from pytest_cpg.machine.files import FileError, FileKind, write_text
 from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Ledger, Outcome
@@ -21,8 +22,6 @@ from pytest_cpg.report.outcomes import SessionEnd, session_outcome
 from pytest_cpg.report.provenance import Provenance
 
 SCHEMA = 1
-# Of reports that name none.
-FIRST_KIND = "cpg"
 _FILE = FileKind(name="the report", schema=SCHEMA, cure="Write it again: pytest --cpg-json={path}")
 
 
