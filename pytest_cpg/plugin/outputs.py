@@ -54,8 +54,8 @@ class SessionOutputs:
     def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
         from pytest_cpg.gates.finding import Finding
-        from pytest_cpg.plugin.report_files import ReportFiles, write_files
         from pytest_cpg.render.github import annotations
+        from pytest_cpg.render.report_files import ReportFiles, write_files
         from pytest_cpg.report.document import document
 
         report = document(ledger, provenance, end)
