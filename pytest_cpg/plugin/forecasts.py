@@ -14,9 +14,9 @@ from pytest_cpg.render.forecasts import forecast_table
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.kind import Forecast
-    from pytest_cpg.gates.planning_gap.compare import Baseline
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.measuring import SessionRuns
+    from pytest_cpg.report.baseline import Baseline
 
 
 def forecast_lines(

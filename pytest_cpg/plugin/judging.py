@@ -17,8 +17,8 @@ from pytest_cpg.report.ledger import Judgement
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.comparison import Comparison
-    from pytest_cpg.gates.planning_gap.compare import Baseline
     from pytest_cpg.plugin.marker import Gate
+    from pytest_cpg.report.baseline import Baseline
 
 _TWO_MODELS = (
     "{place} names model={model!r}, and this test judged another one: compare(learned=...) or "

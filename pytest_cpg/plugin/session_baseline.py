@@ -11,7 +11,7 @@ from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.planning_gap.compare import Baseline
+    from pytest_cpg.report.baseline import Baseline
 
 
 class SessionBaseline:

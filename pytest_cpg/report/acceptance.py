@@ -12,15 +12,9 @@ from pytest_cpg.gates.comparison import Label
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.compare import (
-    Baseline,
-    missing,
-    pruned,
-    updated,
-)
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState, git_state
-from pytest_cpg.report.baseline import load, update
+from pytest_cpg.report.baseline import Baseline, load, missing, pruned, update, updated
 from pytest_cpg.report.ledger import Judgement, Ledger, named
 from pytest_cpg.stats import fewest_significant_losses
 
@@ -61,7 +55,7 @@ def baseline_findings(
     try:
         baseline = load(path) or Baseline()
         unseen = _unseen(baseline, root, asked, is_ignored)
-        gone = tuple(missing(baseline, {*ledger.known, *unseen}, measured=_measured(ledger)))
+        gone = missing(baseline, {*ledger.known, *unseen}, measured=_measured(ledger))
         found = []
         if "update_baseline" in switches:
             found += _accept(ledger, path, root, is_forced="force" in switches, in_ci=in_ci)

@@ -1,15 +1,18 @@
-"""Baseline file: the committed JSON, one gate a line, that several processes may update.
+"""Baseline: the last accepted results of a project, in a file that several processes may update.
 
-It is an array: a header with the schema, then one object for each gate, sorted by id. The comma
-stands before a gate, so that a gate that comes or goes is one line of a diff.
+The file is JSON to be committed: an array of a header with the schema, then one object for each
+gate, sorted by id. The comma stands before a gate, so that a gate that comes or goes is one line of
+a diff.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,12 @@ from filelock import FileLock, Timeout
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.compare import LARGEST_FAMILY, Baseline
 from pytest_cpg.machine.files import FileError, FileKind, write_text
 
+# More than any project has, and few enough to share an error rate among.
+LARGEST_FAMILY = 1_000_000
+# What `comparison_name` adds to a gate's id from the second comparison of a test on.
+_NUMBER = re.compile(r" #\d+$")
 SCHEMA = 1
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 # An update takes milliseconds, even on a network's file system.
@@ -31,6 +37,69 @@ _FILE = FileKind(
     aside="It was left as it is. ",
     cure="Restore it: git checkout -- {path}",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The last accepted results of a project.
+
+    Attributes
+    ----------
+    gates : mapping
+        By id.
+    declared_family_size : int or None
+        Gates that are to share one error rate; None for those that are in it.
+    """
+
+    gates: Mapping[str, BaselineGate | KeptResult] = field(default_factory=dict)
+    declared_family_size: int | None = None
+
+    @property
+    def family_size(self) -> int:
+        """Gates that share one error rate: as declared, and never fewer than are in it."""
+        return max(self.declared_family_size or 0, len(self.gates))
+
+
+def updated(baseline: Baseline, gates: Iterable[BaselineGate | KeptResult]) -> Baseline:
+    """Return the baseline with these gates; all others stay.
+
+    A gate that is the same in all but its commit keeps the old one: nothing new was accepted.
+    """
+    merged = dict(baseline.gates)
+    for gate in gates:
+        before = merged.get(gate.id)
+        if before is None or replace(before, commit=gate.commit) != gate:
+            merged[gate.id] = gate
+    return replace(baseline, gates=merged)
+
+
+def pruned(baseline: Baseline, keep_ids: Collection[str]) -> Baseline:
+    """Return the baseline with the gates of these ids alone."""
+    kept = {name: gate for name, gate in baseline.gates.items() if name in keep_ids}
+    return replace(baseline, gates=kept)
+
+
+def missing(
+    baseline: Baseline, ids: Collection[str], *, measured: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the ids of what is in the baseline and no longer among the gates.
+
+    Parameters
+    ----------
+    ids : collection of str
+        Gates that were collected, whether they were run or not.
+    measured : collection of str
+        Comparisons of tests that ran to their end. Of a gate among them, a comparison that it no
+        longer makes is missing; of any other gate nobody knows how many it would make.
+    """
+
+    def is_missing(name: str) -> bool:
+        gate = _NUMBER.sub("", name)
+        if name in ids:
+            return False
+        return gate not in ids or (gate in measured and name not in measured)
+
+    return tuple(filter(is_missing, baseline.gates))
 
 
 def load(path: Path) -> Baseline | None:

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.comparison import Comparison, Label
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.compare import (
-    Baseline,
-    compare,
-    missing,
-    pruned,
-    updated,
-)
+from pytest_cpg.gates.planning_gap.compare import compare
 
 COMMIT = "3f2c1e9abcde"
 SOLVED = first(50, 50)
@@ -293,62 +287,3 @@ def test_going_back_mirrors_the_comparison(pairs, level, seed):
     mirrored = {Label.REGRESSED: Label.IMPROVED, Label.IMPROVED: Label.REGRESSED}
     assert back.label is mirrored.get(there.label, there.label)
     assert (back.lost, back.gained, back.p_value) == (there.gained, there.lost, there.p_value)
-
-
-def test_updating_replaces_and_adds_gates_and_keeps_all_others():
-    one, two = accepted(first(40, 50)), replace(accepted(first(30, 50)), id="h")
-    baseline = updated(Baseline(declared_family_size=7), [one, two])
-    better = replace(one, learned=one.learned.replace("0", "1", 1))
-    again = updated(baseline, [better])
-    assert again.gates == {"g": better, "h": two}
-    assert again.declared_family_size == 7
-    assert baseline.gates == {"g": one, "h": two}
-
-
-def test_a_result_that_was_accepted_before_keeps_its_commit():
-    baseline = updated(Baseline(), [accepted(first(40, 50))])
-    assert updated(baseline, [accepted(first(40, 50), commit="0000000")]) == baseline
-    changed = accepted(first(41, 50), commit="0000000")
-    assert updated(baseline, [changed]).gates == {"g": changed}
-
-
-def test_pruning_keeps_the_gates_that_are_named():
-    baseline = updated(Baseline(), [replace(accepted(first(4, 5)), id=name) for name in "abc"])
-    assert list(pruned(baseline, {"a", "c", "z"}).gates) == ["a", "c"]
-
-
-def test_the_family_is_what_was_declared_or_accepted_and_never_smaller():
-    gates = {name: replace(accepted(first(4, 5)), id=name) for name in "abc"}
-    assert Baseline().family_size == 0
-    assert Baseline(gates=gates).family_size == 3
-    assert Baseline(gates=gates, declared_family_size=10).family_size == 10
-    assert Baseline(gates=gates, declared_family_size=2).family_size == 3
-
-
-def test_a_renamed_gate_is_missing_and_new():
-    baseline = updated(Baseline(), [accepted(first(44, 50))])
-    gone = missing(baseline, {"renamed"}, measured={"renamed"})
-    assert list(gone) == ["g"]
-    assert gone["g"].label is Label.MISSING
-    assert gone["g"].text == "learned was 44/50 @ 3f2c1e9: no such gate was collected"
-    assert (gone["g"].then, gone["g"].now) == ((44, 50), None)
-    renamed = compared(now(first(44, 50)), baseline.gates.get("renamed"))
-    assert renamed.label is Label.NEW
-
-
-def test_a_gate_that_was_collected_and_not_run_is_not_missing():
-    gates = [replace(accepted(first(4, 5)), id=name) for name in ("a", "a #2", "b")]
-    baseline = updated(Baseline(), gates)
-    assert list(missing(baseline, {"a"})) == ["b"]
-    assert list(missing(baseline, {"b"})) == ["a", "a #2"]
-
-
-def test_a_comparison_that_a_gate_no_longer_makes_is_missing():
-    gates = [replace(accepted(first(4, 5)), id=name) for name in ("a", "a #2", "a #3")]
-    baseline = updated(Baseline(), gates)
-    assert list(missing(baseline, {"a"}, measured={"a", "a #2"})) == ["a #3"]
-
-
-def test_an_id_that_ends_like_a_second_comparison_is_a_gate_of_its_own():
-    gates = [replace(accepted(first(4, 5)), id=name) for name in ("walker", "walker #2")]
-    assert missing(updated(Baseline(), gates), {"walker", "walker #2"}, measured={"walker"}) == {}

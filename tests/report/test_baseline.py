@@ -12,16 +12,20 @@ from hypothesis import strategies as st
 
 from pytest_cpg import Verdict
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate, DesignKey
-from pytest_cpg.gates.planning_gap.compare import Baseline, pruned, updated
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.report import baseline as baseline_file
-from pytest_cpg.report.baseline import load, text_of, update
+from pytest_cpg.report.baseline import Baseline, load, missing, pruned, text_of, update, updated
 
 GATE = BaselineGate.of("b", result_of(first(9, 10), first(8, 10)), commit="3f2c1e9")
 
 
 def named(*names):
     return [replace(GATE, id=name) for name in names]
+
+
+def gate_of(learned, *, commit="3f2c1e9"):
+    solved = [True] * len(learned)
+    return BaselineGate.of("g", result_of(solved, learned), commit=commit)
 
 
 def saved(path, *names):
@@ -285,8 +289,7 @@ WRITER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from pytest_cpg.report.baseline import load, update
-from pytest_cpg.gates.planning_gap.compare import updated
+from pytest_cpg.report.baseline import load, update, updated
 
 path, name = Path(sys.argv[1]), sys.argv[2]
 (gate,) = load(path).gates.values()
@@ -319,3 +322,56 @@ def test_processes_that_write_at_once_lose_nothing(path):
         assert writer.returncode == 0
     assert len(load(path).gates) == 76
     assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
+
+
+def test_updating_replaces_and_adds_gates_and_keeps_all_others():
+    one, two = gate_of(first(40, 50)), replace(gate_of(first(30, 50)), id="h")
+    baseline = updated(Baseline(declared_family_size=7), [one, two])
+    better = replace(one, learned=one.learned.replace("0", "1", 1))
+    again = updated(baseline, [better])
+    assert again.gates == {"g": better, "h": two}
+    assert again.declared_family_size == 7
+    assert baseline.gates == {"g": one, "h": two}
+
+
+def test_a_result_that_was_accepted_before_keeps_its_commit():
+    baseline = updated(Baseline(), [gate_of(first(40, 50))])
+    assert updated(baseline, [gate_of(first(40, 50), commit="0000000")]) == baseline
+    changed = gate_of(first(41, 50), commit="0000000")
+    assert updated(baseline, [changed]).gates == {"g": changed}
+
+
+def test_pruning_keeps_the_gates_that_are_named():
+    baseline = updated(Baseline(), [replace(gate_of(first(4, 5)), id=name) for name in "abc"])
+    assert list(pruned(baseline, {"a", "c", "z"}).gates) == ["a", "c"]
+
+
+def test_the_family_is_what_was_declared_or_accepted_and_never_smaller():
+    gates = {name: replace(gate_of(first(4, 5)), id=name) for name in "abc"}
+    assert Baseline().family_size == 0
+    assert Baseline(gates=gates).family_size == 3
+    assert Baseline(gates=gates, declared_family_size=10).family_size == 10
+    assert Baseline(gates=gates, declared_family_size=2).family_size == 3
+
+
+def test_a_renamed_gate_is_missing():
+    baseline = updated(Baseline(), [gate_of(first(44, 50))])
+    assert missing(baseline, {"renamed"}, measured={"renamed"}) == ("g",)
+
+
+def test_a_gate_that_was_collected_and_not_run_is_not_missing():
+    gates = [replace(gate_of(first(4, 5)), id=name) for name in ("a", "a #2", "b")]
+    baseline = updated(Baseline(), gates)
+    assert missing(baseline, {"a"}) == ("b",)
+    assert missing(baseline, {"b"}) == ("a", "a #2")
+
+
+def test_a_comparison_that_a_gate_no_longer_makes_is_missing():
+    gates = [replace(gate_of(first(4, 5)), id=name) for name in ("a", "a #2", "a #3")]
+    baseline = updated(Baseline(), gates)
+    assert missing(baseline, {"a"}, measured={"a", "a #2"}) == ("a #3",)
+
+
+def test_an_id_that_ends_like_a_second_comparison_is_a_gate_of_its_own():
+    gates = [replace(gate_of(first(4, 5)), id=name) for name in ("walker", "walker #2")]
+    assert missing(updated(Baseline(), gates), {"walker", "walker #2"}, measured={"walker"}) == ()

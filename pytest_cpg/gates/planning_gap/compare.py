@@ -1,15 +1,12 @@
-"""Baselines: the last accepted results of a project, and what has changed since."""
+"""Comparing: what has changed between the last accepted result of a gate and a new one."""
 
 from __future__ import annotations
 
 import operator
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_cpg.gates.comparison import Comparison, Label
-from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.stats import (
     Interval,
@@ -21,84 +18,8 @@ from pytest_cpg.stats import (
 if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.result import GateResult
 
-# More than any project has, and few enough to share an error rate among.
-LARGEST_FAMILY = 1_000_000
-# What `comparison_name` adds to a gate's id from the second comparison of a test on.
-_NUMBER = re.compile(r" #\d+$")
 # Of one difference: a dozen lines.
 _MOST_SIGNS = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """The last accepted results of a project.
-
-    Attributes
-    ----------
-    gates : mapping
-        By id.
-    declared_family_size : int or None
-        Gates that are to share one error rate; None for those that are in it.
-    """
-
-    gates: Mapping[str, BaselineGate | KeptResult] = field(default_factory=dict)
-    declared_family_size: int | None = None
-
-    @property
-    def family_size(self) -> int:
-        """Gates that share one error rate: as declared, and never fewer than are in it."""
-        return max(self.declared_family_size or 0, len(self.gates))
-
-
-def updated(baseline: Baseline, gates: Iterable[BaselineGate | KeptResult]) -> Baseline:
-    """Return the baseline with these gates; all others stay.
-
-    A gate that is the same in all but its commit keeps the old one: nothing new was accepted.
-    """
-    merged = dict(baseline.gates)
-    for gate in gates:
-        before = merged.get(gate.id)
-        if before is None or replace(before, commit=gate.commit) != gate:
-            merged[gate.id] = gate
-    return replace(baseline, gates=merged)
-
-
-def pruned(baseline: Baseline, keep_ids: Collection[str]) -> Baseline:
-    """Return the baseline with the gates of these ids alone."""
-    kept = {name: gate for name, gate in baseline.gates.items() if name in keep_ids}
-    return replace(baseline, gates=kept)
-
-
-def missing(
-    baseline: Baseline, ids: Collection[str], *, measured: Collection[str] = ()
-) -> dict[str, Comparison]:
-    """Return what is in the baseline and no longer among the gates, by id.
-
-    Parameters
-    ----------
-    ids : collection of str
-        Gates that were collected, whether they were run or not.
-    measured : collection of str
-        Comparisons of tests that ran to their end. Of a gate among them, a comparison that it no
-        longer makes is missing; of any other gate nobody knows how many it would make.
-    """
-
-    def is_missing(name: str) -> bool:
-        gate = _NUMBER.sub("", name)
-        if name in ids:
-            return False
-        return gate not in ids or (gate in measured and name not in measured)
-
-    return {
-        name: Comparison(
-            label=Label.MISSING,
-            text=f"{_was(gate)}: no such gate was collected",
-            commit=gate.commit,
-            then=gate.learned_arm if isinstance(gate, BaselineGate) else None,
-        )
-        for name, gate in baseline.gates.items()
-        if is_missing(name)
-    }
 
 
 def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> Comparison:
@@ -145,12 +66,10 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
     )
 
 
-def _was(gate: BaselineGate | KeptResult) -> str:
+def _was(gate: BaselineGate) -> str:
     """Say what was accepted, and where."""
     commit, dash, dirty = gate.commit.partition("-")
     at = f" @ {commit[:7]}{dash}{dirty}" if commit else ""
-    if isinstance(gate, KeptResult):
-        return f"accepted{at}"
     successes, episodes = gate.learned_arm
     return f"learned was {successes}/{episodes}{at}"
 
