@@ -74,7 +74,7 @@ def _follow(config: pytest.Config) -> None:
         SessionOutputs(config, settings).check()
     if "render" in settings.switches:
         _check_films()
-    hooks = SessionHooks(config, settings)
+    hooks = SessionHooks(config, settings, _measured)
     config.stash[HOOKS] = hooks
     config.pluginmanager.register(hooks, "cpg-session")
     if "replay" in settings.typed:
@@ -86,6 +86,14 @@ def _follow(config: pytest.Config) -> None:
         from pytest_cpg.plugin.selection import Selection
 
         config.pluginmanager.register(Selection(settings, hooks.replay), "cpg-selection")
+
+
+def _measured(request: pytest.FixtureRequest, kind: GateKind[Any, Any], **given: Any) -> Any:
+    """Return what the fixture of a kind gives."""
+    __tracebackhide__ = True
+    from pytest_cpg.plugin.fixtures import measured
+
+    return measured(request, kind, **given)
 
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)

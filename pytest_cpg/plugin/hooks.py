@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 import unittest
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +32,11 @@ _EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 class SessionHooks:
     """Follows one pytest session, in the controller or in one xdist worker.
 
+    Parameters
+    ----------
+    measured : callable
+        As of `Kinds`.
+
     Attributes
     ----------
     replay : SessionReplay or None
@@ -40,7 +45,9 @@ class SessionHooks:
         Which kinds of gate there are.
     """
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: Settings, measured: Callable[..., Any]
+    ) -> None:
         self._config, self._settings = config, settings
         self._begun = time.monotonic()
         self._uncollected: set[str] = set()
@@ -53,7 +60,7 @@ class SessionHooks:
         self._process = os.getpid()
         self._session: pytest.Session | None = None
         self.replay: SessionReplay | None = None
-        self.kinds = config.stash[KINDS] = Kinds(config)
+        self.kinds = config.stash[KINDS] = Kinds(config, measured)
         # Whoever is added first comes last, when pytest has only the exit code left to give.
         config.add_cleanup(self._end)
         self._put_exits_back = refuse_success(lambda: bool(self._collected), self.show)

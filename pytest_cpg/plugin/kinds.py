@@ -5,7 +5,7 @@ Loaded in every session, with gates or without, and so as small as can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -30,14 +30,19 @@ COMMON = (
 class Kinds:
     """The kinds of gate that plugins and conftest files have contributed.
 
+    Parameters
+    ----------
+    measured : callable
+        Given a fixture's request, a kind and the values of its fixtures, returns a result.
+
     Attributes
     ----------
     table : dict
         By marker.
     """
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+    def __init__(self, config: pytest.Config, measured: Callable[..., Any]) -> None:
+        self._config, self._measured = config, measured
         self.table: dict[str, GateKind[Any, Any]] = {}
 
     def add(self, plugin: object) -> None:
@@ -61,7 +66,9 @@ class Kinds:
             self._check(marker, kind)
             self.table[marker] = kind
             self._config.addinivalue_line("markers", _line(kind))
-            self._config.pluginmanager.register(_fixture(kind), f"cpg-fixture-{marker}")
+            self._config.pluginmanager.register(
+                _fixture(kind, self._measured), f"cpg-fixture-{marker}"
+            )
 
     def of(self, node: pytest.Item) -> Iterator[GateKind[Any, Any]]:
         """Yield the kinds of gate that a test is marked with; more than one is refused."""
@@ -116,14 +123,12 @@ def _written(argument: Argument) -> str:
     return f"{argument.name}={argument.default!r}" if has_default else argument.name
 
 
-def _fixture(kind: GateKind[Any, Any]) -> ModuleType:
+def _fixture(kind: GateKind[Any, Any], measure: Callable[..., Any]) -> ModuleType:
     """Return a plugin with the fixture that measures for this kind, and gives the result."""
 
     def measured(request: pytest.FixtureRequest, **given: Any) -> Any:
         __tracebackhide__ = True
-        from pytest_cpg.plugin.fixtures import measured
-
-        return measured(request, kind, **given)
+        return measure(request, kind, **given)
 
     # The model comes last: what is wrong with the task is said first.
     names = ("request", "cpg_executor", *kind.fixtures, "learned_dynamics")
