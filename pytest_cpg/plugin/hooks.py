@@ -240,7 +240,7 @@ class SessionHooks:
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
-        """Show a passed gate whose verdict is INCONCLUSIVE as a yellow question mark."""
+        """Show a passed gate that decided nothing as a yellow question mark."""
         judgements = getattr(report, "pytest_cpg_judgements", None)
         if not judgements or not report.passed or hasattr(report, "wasxfail"):
             return None

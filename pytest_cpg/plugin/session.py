@@ -189,13 +189,14 @@ class GateSession:
 
     def status_of(self, judgements: str) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
         """Return how pytest shows a gate that passed and decided nothing."""
-        from pytest_cpg.report.ledger import severities_in
+        from pytest_cpg.report.ledger import labels_in
         from pytest_cpg.report.outcomes import gate_outcome
 
-        severities = severities_in(judgements)
-        if gate_outcome("passed", severities) == "passed":
+        labels = labels_in(judgements)
+        if gate_outcome("passed", labels.values()) == "passed":
             return None
-        return "passed", "?", ("INCONCLUSIVE", {"yellow": True})
+        worst = max(labels, key=labels.__getitem__)
+        return "passed", "?", (worst, {"yellow": True})
 
     def finish(
         self, session: pytest.Session, *, failed: Set[str], errors: Mapping[str, str]

@@ -136,9 +136,10 @@ def load(text: str, kinds: Kinds) -> tuple[Judgement, ...]:
     return tuple(_loaded(values, kinds[values.pop("kind")]) for values in loads(text))
 
 
-def severities_in(text: str) -> list[Severity]:
-    """Return how bad the rulings of `dump` are."""
-    return [Severity(values["ruling"]["severity"]) for values in loads(text)]
+def labels_in(text: str) -> dict[str, Severity]:
+    """Return the labels of the rulings of `dump`, and how bad each is."""
+    rulings = [values["ruling"] for values in loads(text)]
+    return {ruling["label"]: Severity(ruling["severity"]) for ruling in rulings}
 
 
 def _loaded(values: Any, kind: GateKind[Any, Any]) -> Judgement:
