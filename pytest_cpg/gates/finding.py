@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pytest_cpg.gates.kind import Accepted
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +47,10 @@ class Compared(NamedTuple):
     result: Any
     accepted: Accepted
     is_excused: bool = False
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{shown}{more}"

@@ -14,7 +14,7 @@ FIRST_KIND = "cpg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptResult:
-    """The last accepted result of one gate, of any kind that has no form of its own.
+    """The last accepted result of one gate.
 
     Attributes
     ----------
@@ -34,24 +34,39 @@ class KeptResult:
     values: Mapping[str, Any]
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return what is written: all but the id, which the file has as a name."""
+        """Return what is written: all but the id, which the file has as a name.
+
+        The first kind's values stand beside the commit, as they did when there was no other.
+        """
+        if self.kind == FIRST_KIND:
+            return {**values["values"], "commit": self.commit}
         return {name: value for name, value in values.items() if name != "id"}
 
     @classmethod
     def read(cls, gate: str, values: Mapping[str, Any]) -> KeptResult:
-        """Rebuild it from a gate's id and JSON form.
+        """Rebuild it from a gate's id and JSON form; its kind reads the values.
 
         Raises
         ------
         ValueError
             When a value is missing or unknown.
         """
+        if "kind" not in values:
+            own = {name: value for name, value in values.items() if name != "commit"}
+            known = {name: values[name] for name in values if name == "commit"}
+            values = {"kind": FIRST_KIND, "values": own, **known}
         return decode(cls, {**values, "id": gate})
 
 
-def entry_for(kind: Any, kept: Any) -> Any:
-    """Return what a kind is to compare with; None where nothing of this kind is kept."""
-    marker = kept.kind if isinstance(kept, KeptResult) else FIRST_KIND
-    if kept is None or marker != kind.marker:
+def entry_for(kind: Any, kept: KeptResult | None) -> Any:
+    """Return what a kind is to compare with; None where nothing of this kind is kept.
+
+    Raises
+    ------
+    ValueError
+        When the kind cannot read it.
+    """
+    if kept is None or kept.kind != kind.marker:
         return None
-    return kept.values if isinstance(kept, KeptResult) else kept
+    read = getattr(kind, "read_entry", None)
+    return kept.values if read is None else read(kept.values, commit=kept.commit)

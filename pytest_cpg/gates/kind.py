@@ -195,8 +195,11 @@ class GateKind(Protocol[Spec, Result]):
     Optional methods; whoever asks for one that a kind lacks is refused by the option's name:
 
     - ``has_smoke_test = True``: ``parse`` heeds ``is_smoke``, for --cpg-quick.
-    - ``entry(result) -> mapping``: what is kept of a result that is accepted, plain values, and
-      ``compare(accepted, result) -> Comparison``, of an entry with a new result: the baseline.
+    - ``entry(result)``: what is kept of a result that is accepted, as plain values or a frozen
+      dataclass, and ``compare(accepted, result) -> Comparison``, of an entry with a new result: the
+      baseline. With ``read_entry(values, *, commit)``, which raises ValueError where they are
+      wrong, an entry is what it makes of the plain values. ``unprovable(accepted) -> findings`` is
+      of new entries by gate: whose regression no later result could prove.
     - ``forecast(spec, task, *, cost, accepted) -> Forecast``: --cpg-plan. ``cost`` is what
       ``cost(result)`` said of the last run, and ``accepted`` the entry of the baseline; each may be
       None.

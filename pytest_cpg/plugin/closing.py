@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.session_baseline import SessionBaseline
@@ -132,6 +133,7 @@ class Closing:
                 ledger,
                 baseline.path,
                 switches,
+                kinds=self._config.stash[KINDS].table,
                 root=self._config.rootpath,
                 in_ci=scope.is_in_ci,
                 asked=scope.asked,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
 
@@ -26,7 +27,7 @@ class SessionBaseline:
     """
 
     def __init__(self, config: pytest.Config, settings: Settings, scope: SessionScope) -> None:
-        self._settings, self._scope = settings, scope
+        self._config, self._settings, self._scope = config, settings, scope
         self._accepted: Baseline | None = None
         self._is_read = False
         self.path = Path(config.rootpath, settings.of_session("baseline"))
@@ -45,7 +46,7 @@ class SessionBaseline:
             if self.path.exists():
                 from pytest_cpg.report.baseline import load
 
-                self._accepted = load(self.path)
+                self._accepted = load(self.path, self._config.stash[KINDS].table)
             self._is_read = True
         return self._accepted
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.comparison import Label
-from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kept import KeptResult
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState, git_state
 from pytest_cpg.report.baseline import Baseline, load, missing, pruned, update, updated
-from pytest_cpg.report.ledger import Judgement, Ledger, named
-from pytest_cpg.stats import fewest_significant_losses
+from pytest_cpg.report.ledger import Kinds, Ledger
 
 
 def baseline_findings(
@@ -24,6 +21,7 @@ def baseline_findings(
     path: Path,
     switches: frozenset[str],
     *,
+    kinds: Kinds,
     root: Path,
     in_ci: bool,
     asked: Collection[Path] | None,
@@ -39,6 +37,8 @@ def baseline_findings(
         The baseline file.
     switches : frozenset of str
         ``"update_baseline"``, ``"prune_baseline"``, ``"force"``.
+    kinds : mapping
+        The session's kinds of gate, by their markers.
     root : Path
         The project's folder.
     in_ci : bool
@@ -53,19 +53,21 @@ def baseline_findings(
         Whether an accepted gate that is gone fails the session.
     """
     try:
-        baseline = load(path) or Baseline()
+        baseline = load(path, kinds) or Baseline()
         unseen = _unseen(baseline, root, asked, is_ignored)
         gone = missing(baseline, {*ledger.known, *unseen}, measured=_measured(ledger))
         found = []
         if "update_baseline" in switches:
-            found += _accept(ledger, path, root, is_forced="force" in switches, in_ci=in_ci)
+            found += _accept(
+                ledger, path, kinds, root=root, is_forced="force" in switches, in_ci=in_ci
+            )
         if "prune_baseline" in switches:
             gone = tuple(
                 name
                 for name in gone
                 if _is_gone_for_good(name, ledger, root, all_collected=all_collected)
             )
-            return found + _prune(path, gone, is_forced="force" in switches, in_ci=in_ci)
+            return found + _prune(path, kinds, gone, is_forced="force" in switches, in_ci=in_ci)
     except FileError as error:
         return [Finding(str(error), fails=True)]
     left_out = [gate for gate in missing(baseline, set(ledger.known)) if unseen.get(gate)]
@@ -127,29 +129,36 @@ def _measured(ledger: Ledger) -> list[str]:
 
 
 def _accept(
-    ledger: Ledger, path: Path, root: Path, *, is_forced: bool, in_ci: bool
+    ledger: Ledger, path: Path, kinds: Kinds, *, root: Path, is_forced: bool, in_ci: bool
 ) -> list[Finding]:
     state = git_state(root, besides=path)
     refusal = None if is_forced else _refusal(state, in_ci=in_ci)
     if refusal is not None:
         return [refusal]
-    accepted: list[BaselineGate | KeptResult] = []
+    entries: dict[str, dict[str, Any]] = {}
+    accepted: list[KeptResult] = []
     refused, checks = [], []
     for _, name, outcome, judgement in ledger.reported:
         has_passed = judgement.reason is None and outcome == "passed"
         if judgement.ruling.check:
             checks.append(name)
         elif has_passed or is_forced:
-            accepted.append(_kept(judgement, name, state.commit))
+            kind: Any = judgement.kind
+            entry = entries.setdefault(kind.marker, {})[name] = kind.entry(judgement.result)
+            accepted.append(
+                KeptResult(id=name, kind=kind.marker, commit=state.commit, values=encode(entry))
+            )
         else:
             refused.append(name)
     found = []
     if accepted:
-        update(path, lambda baseline: updated(baseline, accepted))
+        update(path, lambda baseline: updated(baseline, accepted), kinds)
         where = f" @ {state.commit}" if state.commit else f" ({state.note})"
         names = named([gate.id for gate in accepted])
         found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
-        found += _cannot_regress(accepted)
+        for marker, mine in entries.items():
+            unprovable = getattr(kinds[marker], "unprovable", None)
+            found += [] if unprovable is None else unprovable(mine)
     if refused:
         found.append(
             Finding(
@@ -166,42 +175,14 @@ def _accept(
     return found
 
 
-def _kept(judgement: Judgement, name: str, commit: str) -> BaselineGate | KeptResult:
-    """Return what is kept of an accepted result."""
-    entry: Any = judgement.kind.entry(judgement.result)
-    if isinstance(entry, BaselineGate):
-        return replace(entry, id=name, commit=commit)
-    return KeptResult(id=name, kind=judgement.kind.marker, commit=commit, values=encode(entry))
-
-
-def _cannot_regress(accepted: Sequence[BaselineGate | KeptResult]) -> list[Finding]:
-    """Name accepted gates that solve so few starts that chance explains the loss of all of them."""
-    gaps = [gate for gate in accepted if isinstance(gate, BaselineGate)]
-    least = {gate.level: fewest_significant_losses(level=gate.level) for gate in gaps}
-    few = [
-        gate
-        for gate in gaps
-        if gate.design.metric == "success" and gate.learned_arm[0] < least[gate.level]
-    ]
-    if not few:
-        return []
-    names = named(
-        [f"{gate.id} ({gate.learned_arm[0]} solved, {least[gate.level]} needed)" for gate in few]
-    )
-    return [
-        Finding(
-            f"baseline: {names} can never read REGRESSED on these starts: chance explains the loss "
-            f"of so few"
-        )
-    ]
-
-
-def _prune(path: Path, gone: Sequence[str], *, is_forced: bool, in_ci: bool) -> list[Finding]:
+def _prune(
+    path: Path, kinds: Kinds, gone: Sequence[str], *, is_forced: bool, in_ci: bool
+) -> list[Finding]:
     if in_ci and not is_forced:
         return [_IN_CI]
     if not gone:
         return [Finding("baseline: nothing to prune")]
-    update(path, lambda baseline: pruned(baseline, set(baseline.gates) - set(gone)))
+    update(path, lambda baseline: pruned(baseline, set(baseline.gates) - set(gone)), kinds)
     return [Finding(f"baseline: {named(gone)} dropped from {path.name}")]
 
 

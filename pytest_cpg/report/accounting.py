@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_cpg.gates.finding import Finding
-from pytest_cpg.report.ledger import Ledger, named
+from pytest_cpg.gates.finding import Finding, named
+from pytest_cpg.report.ledger import Ledger
 
 _SILENT = "no xdist worker said which gates there are before it ended: none is accounted for"
 _PASSED_OUT = (

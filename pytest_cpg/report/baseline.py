@@ -19,9 +19,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.gates.kept import KeptResult
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.kept import KeptResult, entry_for
 from pytest_cpg.machine.files import FileError, FileKind, write_text
+from pytest_cpg.report.ledger import Kinds
 
 # More than any project has, and few enough to share an error rate among.
 LARGEST_FAMILY = 1_000_000
@@ -51,7 +51,7 @@ class Baseline:
         Gates that are to share one error rate; None for those that are in it.
     """
 
-    gates: Mapping[str, BaselineGate | KeptResult] = field(default_factory=dict)
+    gates: Mapping[str, KeptResult] = field(default_factory=dict)
     declared_family_size: int | None = None
 
     @property
@@ -60,7 +60,7 @@ class Baseline:
         return max(self.declared_family_size or 0, len(self.gates))
 
 
-def updated(baseline: Baseline, gates: Iterable[BaselineGate | KeptResult]) -> Baseline:
+def updated(baseline: Baseline, gates: Iterable[KeptResult]) -> Baseline:
     """Return the baseline with these gates; all others stay.
 
     A gate that is the same in all but its commit keeps the old one: nothing new was accepted.
@@ -102,8 +102,10 @@ def missing(
     return tuple(filter(is_missing, baseline.gates))
 
 
-def load(path: Path) -> Baseline | None:
+def load(path: Path, kinds: Kinds) -> Baseline | None:
     """Read a baseline file; None when there is none.
+
+    Every kind of gate that there is checks what is kept of its results.
 
     Raises
     ------
@@ -111,10 +113,10 @@ def load(path: Path) -> Baseline | None:
         Naming the file, what is wrong with it and the next step.
     """
     text = _FILE.text_in(path)
-    return None if text is None else _parsed(path, text)
+    return None if text is None else _parsed(path, text, kinds)
 
 
-def update(path: Path, change: Callable[[Baseline], Baseline]) -> Baseline:
+def update(path: Path, change: Callable[[Baseline], Baseline], kinds: Kinds) -> Baseline:
     """Replace a baseline file by what ``change`` makes of it, and return that.
 
     Whoever updates it at the same time waits, so that no gate is lost; whoever reads it meanwhile
@@ -132,7 +134,7 @@ def update(path: Path, change: Callable[[Baseline], Baseline]) -> Baseline:
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock, timeout=_PATIENCE):
             try:
-                baseline = change(load(target) or Baseline())
+                baseline = change(load(target, kinds) or Baseline())
                 write_text(target, text_of(baseline), what=_FILE.name)
             finally:
                 # Whoever waits for it notices. Windows removes it once it is given back.
@@ -158,7 +160,7 @@ def text_of(baseline: Baseline) -> str:
     return "[" + "\n,".join(lines) + "\n]\n"
 
 
-def _parsed(path: Path, text: str) -> Baseline:
+def _parsed(path: Path, text: str, kinds: Kinds) -> Baseline:
     """Return the baseline that a file's text holds, or raise FileError."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(_CONFLICT):
@@ -181,11 +183,11 @@ def _parsed(path: Path, text: str) -> Baseline:
         )
     if not isinstance(rows, list) or header != {"schema": SCHEMA}:
         _FILE.refuse(path, "its first object may hold a schema and a family_size only")
-    return Baseline(gates=_gates(path, rows[1:]), declared_family_size=family_size)
+    return Baseline(gates=_gates(path, rows[1:], kinds), declared_family_size=family_size)
 
 
-def _gates(path: Path, rows: list[Any]) -> dict[str, BaselineGate | KeptResult]:
-    gates: dict[str, BaselineGate | KeptResult] = {}
+def _gates(path: Path, rows: list[Any], kinds: Kinds) -> dict[str, KeptResult]:
+    gates: dict[str, KeptResult] = {}
     for number, row in enumerate(rows, 1):
         is_pair = isinstance(row, dict) and len(row) == 1
         name, values = next(iter(row.items())) if is_pair else ("", ())
@@ -194,9 +196,9 @@ def _gates(path: Path, rows: list[Any]) -> dict[str, BaselineGate | KeptResult]:
         if name in gates:
             _FILE.refuse(path, f"gate {name!r} stands there twice")
         try:
-            # The planning gap has a form of its own, from when it was the only kind.
-            read = KeptResult.read if "kind" in values else BaselineGate.read
-            gates[name] = read(name, values)
+            kept = gates[name] = KeptResult.read(name, values)
+            if kept.kind in kinds:
+                entry_for(kinds[kept.kind], kept)
         except ValueError as error:
             _FILE.refuse(path, f"gate {name!r}: {error}")
     return gates

@@ -18,7 +18,6 @@ from pytest_cpg.gates.comparison import Comparison
 from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.kind import Accepted, GateKind
 
-_MOST_NAMED = 5
 # As pytest words it.
 _EMPTY_SET = "got empty parameter set"
 
@@ -117,13 +116,6 @@ class Reported(NamedTuple):
         return Compared(
             self.gate, self.name, one.result, one.accepted, is_excused=self.outcome == "xfailed"
         )
-
-
-def named(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    shown = ", ".join(names[:_MOST_NAMED])
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{shown}{more}"
 
 
 def dump(judgements: Sequence[Judgement]) -> str:

@@ -195,5 +195,5 @@ def test_a_result_and_all_that_is_kept_of_it_are_read_back_to_the_byte(oracle, m
     for value in (result, *result.arms, lost):
         text = json.dumps(encode(value), allow_nan=False)
         assert json.dumps(encode(decode(type(value), loads(text)))) == text
-    gate = BaselineGate.of("g", result, commit="")
-    assert BaselineGate.read("g", loads(json.dumps(encode(gate)))) == gate
+    gate = BaselineGate.of(result)
+    assert BaselineGate.read(loads(json.dumps(encode(gate))), commit="") == gate

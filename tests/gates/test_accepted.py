@@ -10,11 +10,11 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate, DesignKey
 
 RESULT = result_of(first(47, 50), first(37, 50))
-GATE = BaselineGate.of("tests/test_wm.py::test_gate", RESULT, commit="3f2c1e9abcde")
+GATE = BaselineGate.of(RESULT, commit="3f2c1e9abcde")
 
 
 def read_again(values):
-    return BaselineGate.read("tests/test_wm.py::test_gate", values)
+    return BaselineGate.read(values, commit="3f2c1e9abcde")
 
 
 def test_a_gate_keeps_outcomes_seed_and_design_of_its_result():
@@ -33,16 +33,16 @@ def test_a_gate_survives_json():
 
 def test_a_perturbation_is_kept_and_a_gate_of_before_there_were_any_is_read():
     assert "perturbation" not in encode(GATE)["design"]
-    gate = BaselineGate.of("g", replace(RESULT, perturbation="delay-2"), commit="")
+    gate = BaselineGate.of(replace(RESULT, perturbation="delay-2"))
     assert encode(gate)["design"]["perturbation"] == "delay-2"
-    assert BaselineGate.read("g", json.loads(json.dumps(encode(gate)))) == gate
+    assert BaselineGate.read(json.loads(json.dumps(encode(gate))), commit="") == gate
 
 
 def test_a_gate_judged_by_returns_keeps_the_return_of_every_learned_episode():
-    gate = BaselineGate.of("g", result_of([1, 0, 1], [1, 0, 0], metric="return"), commit="")
+    gate = BaselineGate.of(result_of([1, 0, 1], [1, 0, 0], metric="return"))
     assert gate.learned_returns == (1.0, 0.0, 0.0)
     assert (gate.oracle_mean_return, gate.learned_mean_return) == (0.666667, 0.333333)
-    assert BaselineGate.read("g", json.loads(json.dumps(encode(gate)))) == gate
+    assert BaselineGate.read(json.loads(json.dumps(encode(gate))), commit="") == gate
 
 
 def test_a_gate_judged_by_successes_keeps_mean_returns_only():
@@ -53,12 +53,12 @@ def test_a_gate_judged_by_successes_keeps_mean_returns_only():
 def test_the_mean_of_the_largest_returns_is_a_number():
     learned = replace(RESULT.learned, returns=[np.finfo(float).max] * 50)
     result = replace(RESULT, learned=learned)
-    assert BaselineGate.of("g", result, commit="").learned_mean_return == pytest.approx(1.79769e308)
+    assert BaselineGate.of(result).learned_mean_return == pytest.approx(1.79769e308)
 
 
 def test_the_oracle_arm_may_have_run_more_episodes():
     result = replace(RESULT, learned=result_of(first(9, 20), first(9, 20)).learned)
-    gate = BaselineGate.of("g", result, commit="")
+    gate = BaselineGate.of(result)
     assert (gate.oracle_arm, gate.learned_arm) == ((47, 50), (9, 20))
     assert gate.gap == result.gap
 
@@ -144,8 +144,8 @@ def test_a_missing_value_is_named():
 
 
 def test_a_return_that_is_no_number_is_refused():
-    gate = BaselineGate.of("g", result_of([1, 0], [1, 0], metric="return"), commit="")
+    gate = BaselineGate.of(result_of([1, 0], [1, 0], metric="return"))
     with pytest.raises(ValueError, match=r"learned_returns\[1\] is 'many', and has to be a number"):
-        BaselineGate.read("g", encode(gate) | {"learned_returns": [1.0, "many"]})
+        BaselineGate.read(encode(gate) | {"learned_returns": [1.0, "many"]}, commit="")
     with pytest.raises(ValueError, match="need finite returns, got nan"):
         replace(gate, oracle_mean_return=float("nan"))

@@ -18,7 +18,7 @@ unhurried = settings(deadline=None)
 
 def accepted(learned, oracle=SOLVED, *, commit=COMMIT, **more):
     result = result_of(oracle[: len(learned)], learned, **more)
-    return BaselineGate.of("g", result, commit=commit)
+    return BaselineGate.of(result, commit=commit)
 
 
 def now(learned, oracle=SOLVED, **more):
@@ -122,7 +122,7 @@ def on(where, result):
 
 
 def accepted_on(where, learned):
-    return BaselineGate.of("g", on(where, now(learned)), commit=COMMIT)
+    return BaselineGate.of(on(where, now(learned)), commit=COMMIT)
 
 
 def test_another_processor_is_told_with_the_oracle_starts_that_moved():
@@ -160,7 +160,7 @@ def test_a_baseline_from_before_processors_were_recorded_says_nothing_of_them():
     old = accepted_on(nowhere, first(44, 50))
     values = encode(old)
     assert not {"processor", "kernels"} & set(values)
-    assert BaselineGate.read("g", values) == old
+    assert BaselineGate.read(values, commit=COMMIT) == old
     assert "accepted on" not in compared(on(INTEL, now(first(44, 50))), old).text
 
 
@@ -229,21 +229,21 @@ def returns_of(values, **more):
     ],
 )
 def test_a_gate_judged_by_returns_is_compared_by_returns(today, label):
-    before = BaselineGate.of("g", returns_of([310.0, 420.0, 390.0, 505.0]), commit=COMMIT)
+    before = BaselineGate.of(returns_of([310.0, 420.0, 390.0, 505.0]), commit=COMMIT)
     comparison = compared(returns_of(today), before)
     assert comparison.label is label
     assert comparison.interval.method == "Student 1908, paired"
 
 
 def test_the_drop_in_returns_is_told_on_the_common_starts():
-    before = BaselineGate.of("g", returns_of([310.0, 420.0, 390.0, 505.0, 77.0]), commit="")
+    before = BaselineGate.of(returns_of([310.0, 420.0, 390.0, 505.0, 77.0]))
     assert compared(returns_of([250.0, 400.0, 310.0, 415.0]), before).text == (
         "learned was 0/5: mean return 340.4, now 343.8, drop +62.5 [+13.2,+112]; episodes 5 -> 4"
     )
 
 
 def test_returns_without_two_common_starts_cannot_be_compared():
-    before = BaselineGate.of("g", returns_of([310.0, 420.0]), commit="")
+    before = BaselineGate.of(returns_of([310.0, 420.0]))
     other_seed = compared(returns_of([310.0, 420.0], seed=5), before)
     assert other_seed.label is Label.INCOMPARABLE
     assert other_seed.text == (

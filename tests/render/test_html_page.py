@@ -76,7 +76,7 @@ def shown(*gates, **more):
 
 def full_session(revision="1" * 40, *, learned=0.5):
     result = measured(0.96, learned, seed=1)
-    accepted = BaselineGate.of(GATE, OPEN, commit="3f2c1e9aa")
+    accepted = BaselineGate.of(OPEN, commit="3f2c1e9aa")
     return session(
         gate(
             GATE,
@@ -349,9 +349,7 @@ def test_an_oracle_arm_that_ran_more_episodes_is_paired_on_the_common_ones():
 
 
 def test_the_baseline_is_compared_and_its_text_is_said_once():
-    drift = compare(
-        BAD, BaselineGate.of(GATE, measured(0.96, 0.95, seed=1), commit="ab"), level=0.95
-    )
+    drift = compare(BAD, BaselineGate.of(measured(0.96, 0.95, seed=1), commit="ab"), level=0.95)
     assert drift.label == "REGRESSED"
     text = shown(gate(GATE, BAD, outcome="failed", reason=drift.text, drift=drift)).text
     assert text.count(drift.text) == 1

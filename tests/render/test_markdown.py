@@ -135,7 +135,7 @@ def test_a_session_that_failed_beside_its_gates_did_not_pass(exit_code, outcome)
 
 
 def test_each_comparison_has_a_row_and_failing_gates_come_first():
-    then = BaselineGate.of("bad", GOOD, commit="3f2c1e9")
+    then = BaselineGate.of(GOOD, commit="3f2c1e9")
     drift = compare(BAD, then, level=0.95)
     text = text_of(
         {
@@ -173,7 +173,7 @@ def test_of_a_failing_gate_only_the_comparison_that_failed_it_is_called_failed()
 
 
 def test_a_failing_comparison_says_what_a_reader_needs_to_act():
-    then = BaselineGate.of("g", replace(GOOD, seed=5), commit="3f2c1e9")
+    then = BaselineGate.of(replace(GOOD, seed=5), commit="3f2c1e9")
     drift = compare(BAD, then, level=0.95)
     reason = "the verdict is worse than INCONCLUSIVE"
     entries = {"t.py::test[a b]": entry("failed", BAD, reason=reason, drift=drift)}
@@ -191,7 +191,7 @@ def test_a_failing_comparison_says_what_a_reader_needs_to_act():
 
 
 def test_a_gate_that_fails_by_drift_is_explained_by_its_drift():
-    drift = compare(OPEN, BaselineGate.of("g", GOOD, commit=""), level=0.95)
+    drift = compare(OPEN, BaselineGate.of(GOOD), level=0.95)
     text = seen(text_of({"g": entry("failed", OPEN, reason=drift.text, drift=drift)}))
     assert "The model on this branch does worse than the accepted one" in text
     assert "The interval contains zero" not in text
@@ -240,7 +240,7 @@ def session_named(text):
         BAD, task=text, planner=text, evidence=text, notes=(text,), faults=(text,), swapped=(text,),
         group=text, versions={text: text},
     )  # fmt: skip
-    drift = compare(named, BaselineGate.of("g", BAD, commit="3f2c1e9"), level=0.95)
+    drift = compare(named, BaselineGate.of(BAD, commit="3f2c1e9"), level=0.95)
     drift = replace(drift, text=text)
     gates = {
         f"1::{text}": entry("failed", named, reason="worse", drift=drift, detail=text),

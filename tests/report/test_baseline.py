@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from fakes import first, result_of
@@ -11,21 +12,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg import Verdict
+from pytest_cpg.contracts.codec import encode
+from pytest_cpg.gates import GATES
+from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate, DesignKey
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.report import baseline as baseline_file
-from pytest_cpg.report.baseline import Baseline, load, missing, pruned, text_of, update, updated
+from pytest_cpg.report.baseline import Baseline, missing, pruned, text_of, updated
 
-GATE = BaselineGate.of("b", result_of(first(9, 10), first(8, 10)), commit="3f2c1e9")
+GATE = BaselineGate.of(result_of(first(9, 10), first(8, 10)))
+load = partial(baseline_file.load, kinds=GATES)
+update = partial(baseline_file.update, kinds=GATES)
+
+
+def kept(name, gate=GATE, commit="3f2c1e9"):
+    return KeptResult(id=name, kind="cpg", commit=commit, values=encode(gate))
 
 
 def named(*names):
-    return [replace(GATE, id=name) for name in names]
+    return [kept(name) for name in names]
 
 
 def gate_of(learned, *, commit="3f2c1e9"):
     solved = [True] * len(learned)
-    return BaselineGate.of("g", result_of(solved, learned), commit=commit)
+    return kept("g", BaselineGate.of(result_of(solved, learned)), commit)
 
 
 def saved(path, *names):
@@ -54,8 +64,7 @@ def gates(draw):
         control_period=draw(finite),
         versions=draw(st.dictionaries(st.text(), st.text(), max_size=3)),
     )
-    return BaselineGate(
-        id=draw(st.text()),
+    gate = BaselineGate(
         design=design,
         seed=draw(st.integers(0)),
         oracle=learned + draw(st.text("01", max_size=20)),
@@ -69,9 +78,9 @@ def gates(draw):
         ),
         level=draw(st.floats(0.01, 0.999)),
         verdict=draw(st.sampled_from(Verdict)),
-        commit=draw(st.text()),
         model=draw(st.text()),
     )
+    return kept(draw(st.text()), gate, commit=draw(st.text()))
 
 
 # A busy machine is no failure.
@@ -122,7 +131,7 @@ def test_a_gate_that_comes_or_goes_is_one_line(path, name):
 def test_updating_one_gate_leaves_the_lines_of_all_others(path):
     saved(path, "a", "b", "c")
     before = path.read_text().splitlines()
-    changed = replace(GATE, learned="0" * 10)
+    changed = kept("b", replace(GATE, learned="0" * 10))
     update(path, lambda baseline: updated(baseline, [changed]))
     after = path.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [
@@ -253,7 +262,7 @@ def test_a_file_in_place_of_the_folder_is_an_error_with_its_name(path):
 def test_a_number_that_json_does_not_know_is_not_written(path):
     saved(path, "a")
     before = path.read_bytes()
-    endless = replace(GATE, design=replace(GATE.design, control_period=float("nan")))
+    endless = replace(kept("b"), values={"mean": float("nan")})
     with pytest.raises(ValueError, match="not JSON compliant"):
         update(path, lambda baseline: updated(baseline, [endless]))
     assert path.read_bytes() == before
@@ -289,15 +298,16 @@ WRITER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
+from pytest_cpg.gates import GATES
 from pytest_cpg.report.baseline import load, update, updated
 
 path, name = Path(sys.argv[1]), sys.argv[2]
-(gate,) = load(path).gates.values()
+(gate,) = load(path, GATES).gates.values()
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(25):
     mine = replace(gate, id=f"{name}{number}")
-    update(path, lambda baseline: updated(baseline, [mine]))
+    update(path, lambda baseline: updated(baseline, [mine]), GATES)
 """
 
 
@@ -327,7 +337,7 @@ def test_processes_that_write_at_once_lose_nothing(path):
 def test_updating_replaces_and_adds_gates_and_keeps_all_others():
     one, two = gate_of(first(40, 50)), replace(gate_of(first(30, 50)), id="h")
     baseline = updated(Baseline(declared_family_size=7), [one, two])
-    better = replace(one, learned=one.learned.replace("0", "1", 1))
+    better = gate_of(first(41, 50))
     again = updated(baseline, [better])
     assert again.gates == {"g": better, "h": two}
     assert again.declared_family_size == 7

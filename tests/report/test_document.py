@@ -56,9 +56,9 @@ def judgement(result, reason=None, drift=None):
 
 def drifts():
     """Return comparisons on the same starts, on others, by returns, and with nothing."""
-    then = BaselineGate.of("g", GOOD, commit="3f2c1e9abcde")
-    other = BaselineGate.of("g", result_of(first(50, 50), first(50, 50), seed=5), commit="")
-    returns = BaselineGate.of("g", replace(RETURN, margin=None), commit="")
+    then = BaselineGate.of(GOOD, commit="3f2c1e9abcde")
+    other = BaselineGate.of(result_of(first(50, 50), first(50, 50), seed=5))
+    returns = BaselineGate.of(replace(RETURN, margin=None))
     return [
         (BAD, compare(BAD, then, level=0.95)),
         (BAD, compare(BAD, other, level=0.95)),

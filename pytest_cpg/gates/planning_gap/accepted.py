@@ -8,10 +8,10 @@ import math
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode
 from pytest_cpg.stats import Verdict
 
 if TYPE_CHECKING:
@@ -99,8 +99,6 @@ class BaselineGate:
 
     Attributes
     ----------
-    id : str
-        The gate, or one of its comparisons.
     design : DesignKey
     seed : int
     oracle, learned : str
@@ -113,7 +111,7 @@ class BaselineGate:
         Coverage of the intervals, in (0, 1).
     verdict : Verdict
     commit : str
-        Where it was accepted; empty when not known.
+        Where it was accepted; empty when not known. The file keeps it beside every kind's values.
     model : str
         Name of the learned model; empty when not known.
     processor : str
@@ -122,7 +120,6 @@ class BaselineGate:
         Library to the kernels it chose there.
     """
 
-    id: str
     design: DesignKey
     seed: int
     oracle: str
@@ -131,7 +128,7 @@ class BaselineGate:
     learned_mean_return: float
     level: float
     verdict: Verdict
-    commit: str
+    commit: str = field(default="", metadata=UNWRITTEN)
     model: str = ""
     learned_returns: tuple[float, ...] = ()
     processor: str = ""
@@ -157,11 +154,10 @@ class BaselineGate:
                 raise ValueError(f"need finite returns, got {value!r}")
 
     @classmethod
-    def of(cls, gate: str, result: GateResult, *, commit: str, model: str = "") -> BaselineGate:
+    def of(cls, result: GateResult, *, commit: str = "", model: str = "") -> BaselineGate:
         """Return what is kept of a gate's result."""
         returns = result.learned.returns if result.metric == "return" else ()
         return cls(
-            id=gate,
             design=DesignKey.of(result),
             seed=result.seed,
             oracle=_outcomes(result.oracle),
@@ -214,8 +210,7 @@ class BaselineGate:
         return where[:_MOST_SIGNS]
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON form: all but the id, and what a reader of a diff looks for."""
-        del values["id"]
+        """Return the JSON form, with what a reader of a diff looks for."""
         # Files from before they were recorded have neither.
         if not (self.processor or self.kernels):
             del values["processor"], values["kernels"]
@@ -228,8 +223,8 @@ class BaselineGate:
         }
 
     @classmethod
-    def read(cls, gate: str, values: Mapping[str, Any]) -> BaselineGate:
-        """Rebuild a gate from its id and JSON form.
+    def read(cls, values: Mapping[str, Any], *, commit: str) -> BaselineGate:
+        """Rebuild a gate from its JSON form.
 
         Raises
         ------
@@ -237,7 +232,7 @@ class BaselineGate:
             When a value is missing, unknown or impossible, or does not fit the others.
         """
         kept = {name: value for name, value in values.items() if name not in _DERIVED}
-        read = decode(cls, {**kept, "id": gate})
+        read = replace(decode(cls, kept), commit=commit)
         # Nothing that was edited by hand is dropped or contradicts the rest.
         _check_equal(values, encode(read))
         return read

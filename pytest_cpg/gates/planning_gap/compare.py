@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_cpg.gates.comparison import Comparison, Label
+from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.stats import (
     Interval,
     agresti_caffo_interval,
     exact_mcnemar_p_value,
+    fewest_significant_losses,
     paired_mean_interval,
 )
 
@@ -41,7 +43,7 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
             text="nothing accepted yet (--cpg-update-baseline accepts this)",
             now=(result.learned.success_count, result.learned.episodes),
         )
-    now = BaselineGate.of(gate.id, result, commit="")
+    now = BaselineGate.of(result)
     moved = _moved_starts(gate, now)
     elsewhere = _elsewhere(gate, now, moved)
     differs = [*gate.design.changes(now.design), *_changed_run(gate, now)]
@@ -64,6 +66,25 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
         interval=found.interval,
         differs=tuple(differs),
     )
+
+
+def unprovable(accepted: Mapping[str, BaselineGate]) -> list[Finding]:
+    """Name accepted gates that solve so few starts that chance explains the loss of all of them."""
+    levels = {gate.level for gate in accepted.values()}
+    least = {level: fewest_significant_losses(level=level) for level in levels}
+    few = [
+        f"{name} ({gate.learned_arm[0]} solved, {least[gate.level]} needed)"
+        for name, gate in accepted.items()
+        if gate.design.metric == "success" and gate.learned_arm[0] < least[gate.level]
+    ]
+    if not few:
+        return []
+    return [
+        Finding(
+            f"baseline: {named(few)} can never read REGRESSED on these starts: chance explains the "
+            f"loss of so few"
+        )
+    ]
 
 
 def _was(gate: BaselineGate) -> str:

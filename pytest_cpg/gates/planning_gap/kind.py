@@ -214,7 +214,19 @@ class PlanningGap:
         """Return what is kept of an accepted result."""
         from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 
-        return BaselineGate.of("", result, commit="")
+        return BaselineGate.of(result)
+
+    def read_entry(self, values: Mapping[str, Any], *, commit: str) -> BaselineGate:
+        """Return what was kept of a result that was accepted at a commit."""
+        from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+
+        return BaselineGate.read(values, commit=commit)
+
+    def unprovable(self, accepted: Mapping[str, BaselineGate]) -> list[Finding]:
+        """Name the gates, newly accepted, whose regression no later result could prove."""
+        from pytest_cpg.gates.planning_gap.compare import unprovable
+
+        return unprovable(accepted)
 
     def compare(self, accepted: BaselineGate | None, result: GateResult) -> Comparison:
         """Compare a result with the one that was accepted."""
