@@ -1,4 +1,4 @@
-"""Registry: from the name in a marker to the component it stands for."""
+"""Lookup: from the name in a marker to the component it stands for."""
 
 from __future__ import annotations
 

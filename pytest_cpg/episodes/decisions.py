@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
-from pytest_cpg.episodes.streams import Stream
+from pytest_cpg.episodes.streams import Purpose, Stream
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -62,6 +62,6 @@ class Decisions:
             latents=self.latents[rows],
         )
 
-    def streams(self, seed: int, purpose: int) -> list[np.random.Generator]:
+    def streams(self, seed: int, purpose: Purpose) -> list[np.random.Generator]:
         """Return a stream for each of them, the same whatever the others are."""
         return [Stream.DIAGNOSIS.of(seed, purpose, *row) for row in self.rows]

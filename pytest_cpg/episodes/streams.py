@@ -25,7 +25,7 @@ class Stream(IntEnum):
     # Row of the probe.
     PROBE = 2
     RANKING = 3
-    # Purpose, episode, arm, step.
+    # Purpose, episode, step.
     DIAGNOSIS = 4
     # Episode: what a stochastic model draws while it imagines.
     MODEL = 5
@@ -39,6 +39,18 @@ class Stream(IntEnum):
     def sequence(self, seed: int, *keys: int) -> np.random.SeedSequence:
         """Return what `of` begins from."""
         return np.random.SeedSequence(seed, spawn_key=(int(self), *map(int, keys)))
+
+
+class Purpose(IntEnum):
+    """What a diagnosis draws at each decision: the number behind `Stream.DIAGNOSIS` in its key."""
+
+    PLANNER = 0
+    CANDIDATES = 1
+    NOISE_OF_PLANNER = 2
+    NOISE_OF_QUESTIONS = 3
+    ACTIONS = 6
+    PLANS = 7
+    PAIRS_OF_ACTIONS = 8
 
 
 def words_of(rng: np.random.Generator) -> list[int]:

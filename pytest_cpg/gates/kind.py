@@ -192,8 +192,9 @@ class Forecast:
 class GateKind(Protocol[Spec, Result]):
     """One question about a world model.
 
-    Optional methods; whoever asks for one that a kind lacks is refused by the option's name:
+    Optional members; whoever asks for one that a kind lacks is refused by the option's name:
 
+    - ``example``: what messages write between the marker's brackets.
     - ``has_smoke_test = True``: ``parse`` heeds ``is_smoke``, for --cpg-quick.
     - ``entry(result)``: what is kept of a result that is accepted, as plain values or a frozen
       dataclass, and ``compare(accepted, result) -> Comparison``, of an entry with a new result: the
@@ -207,7 +208,8 @@ class GateKind(Protocol[Spec, Result]):
       is whatever may be UNSURE.
     - ``runner(spec, measuring)``: the value of the fixture ``benchmark_runner``.
     - ``replay(spec, model, run, *, episodes, then=None) -> Replay``: --cpg-replay and --cpg-render,
-      of lost episodes; ``then`` is what was set where they were lost.
+      of lost episodes; ``then`` is what was set where they were lost. Results of such a kind have
+      what `gates.planning_gap.lost_episodes` reads of them.
     - ``alarm(result) -> Alarm``: --cpg-correction, the family of all gates.
     - ``together(compared, groups) -> findings``: what several results of the kind say together;
       ``groups`` has the recipe of each gate that is one checkpoint of one.

@@ -7,6 +7,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.streams import Purpose
 from pytest_cpg.gates.diagnosis.questions import objective_of
 from pytest_cpg.gates.diagnosis.true_steps import Step
 from pytest_cpg.planners.objective import rate
@@ -16,8 +17,6 @@ __tracebackhide__ = True
 
 # Random plans of each state that are chosen from.
 _PLANS = 16
-# Second spawn key of their stream; others are in questions.py and rereading.py.
-_PLANNED = 7
 
 
 class Choices:
@@ -36,7 +35,7 @@ class Choices:
         self._task, self._objective = design.task, objective_of(design.planner)
         self._remaining = design.task.budget - decisions.at
         self.rows = np.repeat(np.arange(len(decisions.rows)), _PLANS)
-        streams = decisions.streams(design.seed, _PLANNED)
+        streams = decisions.streams(design.seed, Purpose.PLANS)
         drawn = design.task.actions.sample(streams, (_PLANS, design.planner.horizon))
         self.plans: FloatArray = drawn.reshape(len(self.rows), *drawn.shape[2:])
         states = np.ascontiguousarray(decisions.states[self.rows])

@@ -20,6 +20,7 @@ from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.episodes.streams import Purpose
 from pytest_cpg.gates.diagnosis import Coverage, Evidence, TrainingStates, coverage_of
 from pytest_cpg.gates.diagnosis.evidence import CHOSEN, FIRST_RANDOM, LEARNED, WINDOW, Memory
 from pytest_cpg.planners.objective import Objective
@@ -30,8 +31,6 @@ __tracebackhide__ = True
 
 # Random plans of each decision; Kendall's tau of one decision then has a deviation of 0.15.
 _CANDIDATES = 24
-# Second spawn keys of the streams here.
-_PLANS, _RANDOM, _PLANNED_NOISE, _ASKED_NOISE = range(4)
 # In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
 _MOST_NUMBERS = 2**22
 
@@ -147,7 +146,9 @@ class Questions:
         found |= {name: np.stack(parts, axis=1) for name, parts in scores.items()}
         if model.noise_size:
             # As the planner sees them.
-            drawing = self._ask("learned", noise=self._decisions.streams(self._seed, _ASKED_NOISE))
+            drawing = self._ask(
+                "learned", noise=self._decisions.streams(self._seed, Purpose.NOISE_OF_QUESTIONS)
+            )
             drawn = self._rolled(drawing, self._decisions.latents, plans)
             found["drawn"] = self._within(self._scored(drawn))
         # What is decoded of a memory tells what it remembers, and not how that is rated.
@@ -195,21 +196,21 @@ class Questions:
     def _candidates(self) -> FloatArray:
         """Return the plans of both arms' planners and random ones [N, C, H, A]."""
         chosen = [self._planned(arm)[:, None] for arm in ("learned", "oracle")]
-        rngs = self._decisions.streams(self._seed, _RANDOM)
+        rngs = self._decisions.streams(self._seed, Purpose.CANDIDATES)
         random = self._task.actions.sample(rngs, (_CANDIDATES, self._planner.horizon))
         return np.concatenate([*chosen, random], axis=1)
 
     def _planned(self, arm: str) -> FloatArray:
         """Return what an arm's planner chooses [N, H, A]; both begin from the same noise."""
         decisions = self._decisions
-        imagination = self._ask(arm, noise=decisions.streams(self._seed, _PLANNED_NOISE))
+        imagination = self._ask(arm, noise=decisions.streams(self._seed, Purpose.NOISE_OF_PLANNER))
         # One of the arms was never there before.
         memory: dict[str, Any] = {"memory": None} if is_warm_started(self._planner) else {}
         is_known = arm == "learned"
         found = self._planner.plan(
             imagination,
             decisions.latents if is_known else imagination.encode(decisions.states),
-            decisions.streams(self._seed, _PLANS),
+            decisions.streams(self._seed, Purpose.PLANNER),
             self._remaining,
             **memory,
         )

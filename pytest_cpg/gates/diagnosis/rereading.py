@@ -19,6 +19,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.streams import Purpose
 from pytest_cpg.gates.diagnosis import Misreading, TrainingStates
 from pytest_cpg.gates.diagnosis.choices import Choices
 from pytest_cpg.gates.diagnosis.losses import LEAST_REGRET
@@ -39,8 +40,6 @@ _ACTIONS, _MOST_ACTIONS = 4, 16
 _HELD = 10
 # With a reading that leaves more of what choices lose, it is not what they lose by.
 _MOST_LEFT = 0.75
-# Second spawn keys of the actions; others are in questions.py and choices.py.
-_TRIED, _PAIRED = 6, 8
 
 
 def misread(
@@ -113,9 +112,9 @@ def _true_steps(
 ) -> tuple[TrueSteps, IntArray]:
     """Return true steps, and from which decisions they are: where none of them diverges."""
     task, states = design.task, decisions.states
-    actions = _actions(task, decisions.streams(design.seed, _TRIED))
+    actions = _actions(task, decisions.streams(design.seed, Purpose.ACTIONS))
     count, tried = actions.shape[:2]
-    pair = task.actions.sample(decisions.streams(design.seed, _PAIRED), (2,))
+    pair = task.actions.sample(decisions.streams(design.seed, Purpose.PAIRS_OF_ACTIONS), (2,))
     every = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
     after = every.reshape(count, tried, -1)
     held = [task.step(states, pair[:, 0])]

@@ -25,7 +25,7 @@ from pytest_cpg.gates.planning_gap.ruling import blindness
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.stats import Interval, Verdict
 
-# The options' defaults, which need not be typed; a test holds them to settings.py.
+# The options' defaults, which need not be typed; a test holds them equal.
 USUAL_LEVEL, USUAL_TOLERANCE = 0.95, 0.05
 _WEAK = "~"
 

@@ -178,7 +178,7 @@ def _found_by_bet(
 
 
 def _is_cost(said: Any) -> bool:
-    """Say whether this is what `costs_of` gives for a gate."""
+    """Say whether this is what `cost_of` gives for a gate."""
     if not isinstance(said, dict) or not _is_number(said.get("oracle_rate"), most=1.0):
         return False
     seconds = said.get("seconds_per_episode")

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, replace
 
 from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.sizes import MOST_SEQUENTIAL
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
 from pytest_cpg.stats import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
@@ -19,8 +20,6 @@ from pytest_cpg.stats import (
 
 # Nobody runs more.
 _MOST_EPISODES = 10_000
-# The most that marker.py lets a sequential gate have.
-_MOST_SEQUENTIAL = 1000
 
 
 def resolve_hint(result: GateResult) -> str:
@@ -51,7 +50,7 @@ def resolve_hint(result: GateResult) -> str:
         )
     if result.stop == "anytime" and result.margin is not None:
         return f"resolve: a larger --cpg-{option}, or a rule that looks less often, may {wanted}"
-    most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
+    most = MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
     needed, bounded = _episodes_needed(result), _episodes_to_bound_oracle(result)
     if needed is None or bounded is None or max(needed, bounded) > most:
         return f"resolve: at these rates no {most} episodes per arm would {wanted}"
@@ -80,7 +79,7 @@ def episodes_to_see(result: GateResult) -> int | None:
     # If these rates were true, half of the runs of the size returned would still be blind, and one
     # in five of twice that: ((1.96 + 0.84) / 1.96)^2 is 2.04.
     needed = 2 * (_episodes_needed(beside) or _MOST_EPISODES)
-    most = _MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
+    most = MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
     return needed if needed <= most else None
 
 

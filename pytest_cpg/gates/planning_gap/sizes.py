@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.stopping import StopMode
 
 # Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
-_MOST_CALIBRATED, _QUICK = 1000, 150
+MOST_SEQUENTIAL, _QUICK = 1000, 150
 
 
 class Sizes(NamedTuple):
@@ -137,9 +137,9 @@ def _check_first_look(stop: StopMode, most: int, level: float) -> None:
             anytime_look_sizes(most, level=level)
             return
         look_sizes(most)
-        if most > _MOST_CALIBRATED:
+        if most > MOST_SEQUENTIAL:
             raise ValueError(
-                f"the boundary of more than {_MOST_CALIBRATED} episodes takes too long to "
+                f"the boundary of more than {MOST_SEQUENTIAL} episodes takes too long to "
                 f'calibrate, got {most}; stop="anytime" needs none'
             )
         # Any boundary that takes long to calibrate can be reached.
