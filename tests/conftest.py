@@ -16,7 +16,7 @@ import scipy.spatial
 import scipy.special
 import scipy.stats
 
-import pytest_cpg.gates.benchmark
+import pytest_cpg.gates.planning_gap.benchmark
 import pytest_cpg.gates.planning_gap.forecast
 import pytest_cpg.gates.planning_gap.recipes
 import pytest_cpg.gates.presets

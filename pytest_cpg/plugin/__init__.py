@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         TaskFactory,
         WorldModelFactory,
     )
-    from pytest_cpg.gates.benchmark import Benchmark
     from pytest_cpg.gates.kind import GateKind
     from pytest_cpg.world_models import OracleDynamics
 
@@ -204,12 +203,12 @@ def training_data() -> Any:
 @pytest.fixture
 def benchmark_runner(
     request: pytest.FixtureRequest, cpg_executor: Executor | None, training_data: Any
-) -> Benchmark:
+) -> Any:
     """Compare models on the marker's task; the gate is applied to each result after the body."""
     from pytest_cpg.plugin.fixtures import runner
 
     given = {"training_data": training_data}
-    return runner(request, cpg_executor, given)  # type: ignore[no-any-return]  # the kind's own
+    return runner(request, cpg_executor, given)
 
 
 @pytest.fixture

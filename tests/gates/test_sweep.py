@@ -16,8 +16,8 @@ from pytest_cpg.gates.model_ranking import rank_on_starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.notation import recovery_text
-from pytest_cpg.gates.sweep import Sweep, effective_horizon
-from pytest_cpg.gates.sweeping import sweep_settings
+from pytest_cpg.gates.planning_gap.sweep import Sweep, effective_horizon
+from pytest_cpg.gates.planning_gap.sweeping import sweep_settings
 from pytest_cpg.planners import Chance, RandomShooting
 from pytest_cpg.tasks.grids import two_room
 from pytest_cpg.world_models import OracleDynamics

@@ -22,12 +22,12 @@ from pytest_cpg.gates.arguments import (
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.traces import Replay
-    from pytest_cpg.gates.benchmark import Benchmark
     from pytest_cpg.gates.card import Card, Ruling, Severity
     from pytest_cpg.gates.comparison import Comparison
     from pytest_cpg.gates.finding import Compared, Finding
     from pytest_cpg.gates.kind import Accepted, Alarm, Asked, Forecast, Measuring, Run
     from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+    from pytest_cpg.gates.planning_gap.benchmark import Benchmark
     from pytest_cpg.gates.planning_gap.result import GateResult
     from pytest_cpg.gates.planning_gap.spec import Spec
 
@@ -190,7 +190,7 @@ class PlanningGap:
 
     def runner(self, spec: Spec, measuring: Measuring) -> Benchmark:
         """Return the value of the fixture ``benchmark_runner``."""
-        from pytest_cpg.gates.benchmark import Benchmark
+        from pytest_cpg.gates.planning_gap.benchmark import Benchmark
 
         design = spec.design(measuring.task(spec.task))
         return Benchmark(design=design, criteria=spec.criteria, measuring=measuring)

@@ -18,7 +18,7 @@ from pytest_cpg.episodes.probe import bound_to_starts, starts_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
-from pytest_cpg.gates.sweep import Sweep, SweepRow, name_of
+from pytest_cpg.gates.planning_gap.sweep import Sweep, SweepRow, name_of
 from pytest_cpg.world_models import inference
 
 # pytest leaves the frames of this module out of a user's traceback.
