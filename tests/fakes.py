@@ -13,7 +13,7 @@ from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kind import accepted_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import gate_result
-from pytest_cpg.gates.planning_gap.ruling import rule_on_arm
+from pytest_cpg.gates.planning_gap.ruling import weigh_arm
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.report.ledger import Judgement
 
@@ -87,8 +87,8 @@ def result_of(
         {"oracle": oracle_model, "learned": model},
         starts,
         **arms,
-        ruled={
-            name: rule_on_arm(design, criteria, 0, arms["oracle"], arms[name])
+        weighed={
+            name: weigh_arm(design, criteria, 0, arms["oracle"], arms[name])
             for name in ("learned", "chance")
         },
     )

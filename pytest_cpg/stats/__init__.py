@@ -49,12 +49,11 @@ from pytest_cpg.stats.sequential import (
 )
 from pytest_cpg.stats.verdicts import (
     FEWEST_EPISODES_TO_CALL_ALIKE,
-    Ruling,
     Verdict,
+    Weighed,
     judge_gap,
-    parse_verdict,
-    rule_on_gap,
-    rule_on_returns,
+    weigh_gap,
+    weigh_returns,
 )
 from pytest_cpg.stats.wilson import wilson_episodes_above, wilson_interval
 
@@ -66,9 +65,9 @@ __all__ = [
     "Interval",
     "PairRates",
     "Ranking",
-    "Ruling",
     "SelectiveRisk",
     "Verdict",
+    "Weighed",
     "agresti_caffo_interval",
     "agresti_caffo_p_value",
     "anytime_episodes_to_resolve",
@@ -102,15 +101,14 @@ __all__ = [
     "paired_mean_interval",
     "paired_mean_p_value",
     "paired_statistic",
-    "parse_verdict",
     "rank_models",
     "repeated_interval",
-    "rule_on_gap",
-    "rule_on_returns",
     "smallest_decisive_episodes",
     "smallest_detectable_gap",
     "spearman_interval",
     "wang_tsiatis_boundary",
+    "weigh_gap",
+    "weigh_returns",
     "wilson_episodes_above",
     "wilson_interval",
 ]

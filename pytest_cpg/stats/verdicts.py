@@ -41,7 +41,7 @@ _SEVERITY = {
 }
 
 
-class Ruling(NamedTuple):
+class Weighed(NamedTuple):
     """A verdict, and which evidence it rests on.
 
     Attributes
@@ -68,7 +68,7 @@ def judge_gap(
     level: float = 0.95,
     tolerance: float = 0.05,
 ) -> Verdict:
-    """Return the verdict on two arms by the Agresti-Caffo interval; see `rule_on_gap`.
+    """Return the verdict on two arms by the Agresti-Caffo interval; see `weigh_gap`.
 
     Parameters
     ----------
@@ -89,17 +89,17 @@ def judge_gap(
     """
     arms = oracle_successes, oracle_episodes, learned_successes, learned_episodes
     interval = agresti_caffo_interval(*arms, level=level)
-    return rule_on_gap(interval, arms[:2], arms[2:], tolerance=tolerance).verdict
+    return weigh_gap(interval, arms[:2], arms[2:], tolerance=tolerance).verdict
 
 
-def rule_on_gap(
+def weigh_gap(
     interval: Interval,
     oracle: tuple[int, int],
     learned: tuple[int, int],
     *,
     tolerance: float = 0.05,
     margin: float | None = None,
-) -> Ruling:
+) -> Weighed:
     """Return the verdict on a gap of success rates: the first of these that holds.
 
     Without a margin (the rule of the paper that introduced the gap):
@@ -150,27 +150,29 @@ def rule_on_gap(
     if sided is not None and sided.verdict is Verdict.LEARNED_OUTPERFORMS_ORACLE:
         return sided
     if bound.high <= max(margin, edge) and interval.low <= margin:
-        return Ruling(
+        return Weighed(
             Verdict.PLANNER_BOTTLENECK,
             f"the oracle's rate, at most {bound.high:.2f}: less than the margin could be lost",
         )
     if interval.high < margin and bound.low > margin:
-        return Ruling(
+        return Weighed(
             Verdict.MODEL_AS_GOOD_AS_ORACLE,
             f"the interval, which ends at {interval.high:+.3f}, below the margin {margin:g}",
         )
     if sided is not None:
         return sided
     if interval.high < margin:
-        return Ruling(
+        return Weighed(
             Verdict.INCONCLUSIVE,
             f"the oracle's rate, possibly {bound.low:.2f}: losing all of it could go unseen at a "
             f"margin of {margin:g}",
         )
-    return Ruling(Verdict.INCONCLUSIVE, f"the interval, which contains 0 and the margin {margin:g}")
+    return Weighed(
+        Verdict.INCONCLUSIVE, f"the interval, which contains 0 and the margin {margin:g}"
+    )
 
 
-def rule_on_returns(interval: Interval, *, margin: float | None = None) -> Ruling:
+def weigh_returns(interval: Interval, *, margin: float | None = None) -> Weighed:
     """Return the verdict on a gap of mean returns: the first of these that holds.
 
     - MODEL AS GOOD AS ORACLE: with a margin, the interval ends below it.
@@ -193,34 +195,11 @@ def rule_on_returns(interval: Interval, *, margin: float | None = None) -> Rulin
     if margin is not None and not real_or_nan(margin) > 0:
         raise ValueError(f"need a margin above 0, in units of return, got {margin!r}")
     if margin is not None and interval.high < margin:
-        return Ruling(
+        return Weighed(
             Verdict.MODEL_AS_GOOD_AS_ORACLE,
             f"the interval, which ends at {interval.high:.4g}, below the margin {margin:g}",
         )
-    return _sided(interval) or Ruling(Verdict.INCONCLUSIVE, "the interval, which contains 0")
-
-
-def parse_verdict(name: str) -> Verdict:
-    """Return the verdict of this name, in any case, with ``-`` or ``_`` for blanks.
-
-    Raises
-    ------
-    ValueError
-        When there is no such verdict; the message names the nearest one.
-
-    Examples
-    --------
-    >>> parse_verdict("planner-bottleneck")
-    <Verdict.PLANNER_BOTTLENECK: 'PLANNER BOTTLENECK'>
-    """
-    wanted = " ".join(str(name).upper().replace("-", " ").replace("_", " ").split())
-    if wanted in _SEVERITY:
-        return Verdict(wanted)
-    from difflib import get_close_matches
-
-    close = get_close_matches(wanted, list(Verdict), n=1)
-    fix = f"Did you mean {str(close[0])!r}?" if close else f"Known: {', '.join(Verdict)}."
-    raise ValueError(f"no verdict named {name!r}. {fix}")
+    return _sided(interval) or Weighed(Verdict.INCONCLUSIVE, "the interval, which contains 0")
 
 
 def _at_most(count: int, episodes: int, share: float) -> bool:
@@ -234,31 +213,31 @@ def _at_most(count: int, episodes: int, share: float) -> bool:
     return Fraction(count, episodes) <= Fraction(share).limit_denominator(10**9)
 
 
-def _sided(interval: Interval) -> Ruling | None:
+def _sided(interval: Interval) -> Weighed | None:
     """Rule by an interval that does not contain 0."""
     if interval.low > 0:
-        return Ruling(Verdict.MODEL_BOTTLENECK, "the interval, which lies above 0")
+        return Weighed(Verdict.MODEL_BOTTLENECK, "the interval, which lies above 0")
     if interval.high < 0:
-        return Ruling(Verdict.LEARNED_OUTPERFORMS_ORACLE, "the interval, which lies below 0")
+        return Weighed(Verdict.LEARNED_OUTPERFORMS_ORACLE, "the interval, which lies below 0")
     return None
 
 
 def _near(
     interval: Interval, oracle: tuple[int, int], learned: tuple[int, int], edge: float
-) -> Ruling:
+) -> Weighed:
     """Rule by raw rates that are both near 0 or both near 1, and say when that is weak.
 
     Rates that count as alike differ by up to the tolerance, so that only more can be ruled out.
     """
     if min(oracle[1], learned[1]) < FEWEST_EPISODES_TO_CALL_ALIKE:
         fewest = FEWEST_EPISODES_TO_CALL_ALIKE
-        return Ruling(Verdict.INCONCLUSIVE, f"nothing: below {fewest} episodes no rates are alike")
+        return Weighed(Verdict.INCONCLUSIVE, f"nothing: below {fewest} episodes no rates are alike")
     if all(_at_most(successes, episodes, edge) for successes, episodes in (oracle, learned)):
         possible = wilson_interval(*oracle, level=interval.level).high
         weak = f" (weak: the oracle's may be {possible:.2f})" if possible >= 2 * edge else ""
-        return Ruling(Verdict.PLANNER_BOTTLENECK, f"raw rates near 0{weak}", bool(weak))
+        return Weighed(Verdict.PLANNER_BOTTLENECK, f"raw rates near 0{weak}", bool(weak))
     if all(_at_most(n - s, n, edge) for s, n in (oracle, learned)):
         possible = interval.high
         weak = f" (weak: a drop of {possible:.2f} is possible)" if possible >= 2 * edge else ""
-        return Ruling(Verdict.MODEL_AS_GOOD_AS_ORACLE, f"raw rates near 1{weak}", bool(weak))
-    return Ruling(Verdict.INCONCLUSIVE, "the interval, which contains 0")
+        return Weighed(Verdict.MODEL_AS_GOOD_AS_ORACLE, f"raw rates near 1{weak}", bool(weak))
+    return Weighed(Verdict.INCONCLUSIVE, "the interval, which contains 0")

@@ -9,7 +9,7 @@ from pytest_cpg.stats import (
     Verdict,
     agresti_caffo_interval,
     margin_interval,
-    rule_on_gap,
+    weigh_gap,
 )
 from pytest_cpg.stats.enumeration import multinomial_chance
 from pytest_cpg.stats.power import gap_power
@@ -23,7 +23,7 @@ MARGINS = (0.1, 0.2)
 
 
 def passes_by_default(oracle, chance, n):
-    verdict = rule_on_gap(
+    verdict = weigh_gap(
         agresti_caffo_interval(oracle, n, chance, n), (oracle, n), (chance, n)
     ).verdict
     return verdict is not Verdict.MODEL_BOTTLENECK
@@ -32,7 +32,7 @@ def passes_by_default(oracle, chance, n):
 def passes_by_margin(table, n, margin):
     """Say so of the paired table of both arms; what is not proven does not pass."""
     both, oracle_only, chance_only, _ = table
-    verdict = rule_on_gap(
+    verdict = weigh_gap(
         margin_interval(**dict(zip(NAMES, table, strict=True)), margin=margin),
         (both + oracle_only, n),
         (both + chance_only, n),

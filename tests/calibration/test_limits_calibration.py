@@ -9,7 +9,7 @@ from pytest_cpg.stats import Verdict, exact_mcnemar_p_value, wilson_interval
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_above, agresti_caffo_interval
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.methods import PAIRED_METHODS
-from pytest_cpg.stats.verdicts import rule_on_gap
+from pytest_cpg.stats.verdicts import weigh_gap
 
 pytestmark = pytest.mark.slow
 
@@ -260,7 +260,7 @@ def test_verdicts_by_raw_rates_that_are_marked_as_weak(statistics_page):
             solved, reached = binomial(n, [oracle])[0], binomial(n, [learned])[0]
             for s in range(least, n + 1):
                 for t in range(least, n + 1):
-                    ruled = rule_on_gap(agresti_caffo_interval(s, n, t, n), (s, n), (t, n))
+                    ruled = weigh_gap(agresti_caffo_interval(s, n, t, n), (s, n), (t, n))
                     if ruled.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE:
                         good += solved[s] * reached[t]
                         weak += solved[s] * reached[t] * ruled.is_weak

@@ -14,8 +14,8 @@ from pytest_cpg.stats import (
     betting_characteristics,
     operating_characteristics,
     pair_rates,
-    rule_on_gap,
     wang_tsiatis_boundary,
+    weigh_gap,
 )
 
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -43,12 +43,12 @@ def chance_to_fail(result, drop, max_verdict):
                     replace(result.oracle, successes=oracle),
                     replace(result.learned, successes=learned.astype(bool)),
                 )
-                ruling = rule_on_gap(
+                weighed = weigh_gap(
                     rule.interval(0, *arms),
                     *((int(arm.successes.sum()), n) for arm in arms),
                     margin=result.margin,
                 )
-                if ruling.verdict.severity > max_verdict.severity:
+                if weighed.verdict.severity > max_verdict.severity:
                     counts = [both, b, c, n - both - b - c]
                     total += scipy_stats.multinomial.pmf(counts, n, chances)
     return total

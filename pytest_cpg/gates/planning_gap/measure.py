@@ -25,11 +25,11 @@ from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notes import differences_of, faults_of, notes_on
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak
-from pytest_cpg.gates.planning_gap.ruling import Ruled, is_settled, rule_on_arm
+from pytest_cpg.gates.planning_gap.ruling import WeighedArm, is_settled, weigh_arm
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.machine.processors import kernels, processor_name
 from pytest_cpg.planners import rollout_steps_per_plan
-from pytest_cpg.stats import PAIRED_METHODS, Ruling, Verdict
+from pytest_cpg.stats import PAIRED_METHODS, Verdict, Weighed
 from pytest_cpg.world_models import (
     BoundModel,
     OracleDynamics,
@@ -100,7 +100,7 @@ def measure_gap(
             progress=progress,
             execution=execution or Execution(),
         )
-        arms, ruled, looks = _run_arms(design, criteria, runs, progress)
+        arms, weighed, looks = _run_arms(design, criteria, runs, progress)
         is_blind = ignores_action(
             models["learned"],
             design,
@@ -116,7 +116,7 @@ def measure_gap(
         models,
         starts,
         **arms,
-        ruled=ruled,
+        weighed=weighed,
         looks=looks,
         weights=weights_digest(learned),
         device=devices(learned),
@@ -126,7 +126,7 @@ def measure_gap(
 
 def _run_arms(
     design: Design, criteria: Criteria, runs: ArmRuns, progress: ArmProgress | None
-) -> tuple[dict[str, Arm], dict[str, Ruled], tuple[Look, ...]]:
+) -> tuple[dict[str, Arm], dict[str, WeighedArm], tuple[Look, ...]]:
     """Run arms from look to look until the verdict is settled, then all as far as the learned one.
 
     Chance is judged at the same looks as the learned arm, and may need more of them: until it is
@@ -139,20 +139,20 @@ def _run_arms(
         return runs[name].advance(until)
 
     done: dict[str, Arm] = {}
-    ruled: dict[str, Ruled] = {}
+    weighed: dict[str, WeighedArm] = {}
     rule, looks, begun, open_arms = criteria.rule(design), [], 0, ["learned", "chance"]
     try:
         for number, size in enumerate(rule.sizes):
             done["oracle"] = advance("oracle", begun, max(size, design.oracle_episodes or 0))
             for name in open_arms:
                 done[name] = advance(name, begun, size)
-                ruled[name] = rule_on_arm(design, criteria, number, done["oracle"], done[name])
+                weighed[name] = weigh_arm(design, criteria, number, done["oracle"], done[name])
             begun = size
             if "learned" in open_arms:
                 look = rule.look(number, done["oracle"], done["learned"])
                 looks += [look] if look else []
-            open_arms = [name for name in open_arms if not is_settled(ruled[name], criteria)]
-            is_bad = ruled["learned"].ruling.verdict is Verdict.MODEL_BOTTLENECK
+            open_arms = [name for name in open_arms if not is_settled(weighed[name], criteria)]
+            is_bad = weighed["learned"].weighed.verdict is Verdict.MODEL_BOTTLENECK
             if "learned" not in open_arms and (is_bad or not open_arms):
                 break
         size = done["learned"].episodes
@@ -167,7 +167,7 @@ def _run_arms(
         raise IncompleteError(f"{error}. {_so_far(done)}") from None
     finally:
         runs.keep()
-    return done, ruled, tuple(looks)
+    return done, weighed, tuple(looks)
 
 
 def _so_far(done: Mapping[str, Arm]) -> str:
@@ -189,7 +189,7 @@ def gate_result(
     oracle: Arm,
     learned: Arm,
     chance: Arm,
-    ruled: Mapping[str, Ruled],
+    weighed: Mapping[str, WeighedArm],
     rescored: Arm | None = None,
     looks: tuple[Look, ...] = (),
     weights: str = "",
@@ -198,24 +198,24 @@ def gate_result(
 ) -> GateResult:
     """Return the result of finished arms.
 
-    ``models`` are those of oracle and learned, ``ruled`` what the looks said of learned and chance.
+    ``models`` are those of oracle and learned, ``weighed`` what looks said of learned and chance.
     """
-    interval, ruling = ruled["learned"]
-    in_place = None if criteria.is_smoke else ruled["chance"].ruling.verdict
+    interval, found = weighed["learned"]
+    in_place = None if criteria.is_smoke else weighed["chance"].weighed.verdict
     if is_too_weak(oracle, criteria.min_oracle):
-        ruling = Ruling(Verdict.PLANNER_BOTTLENECK, f"min_oracle={criteria.min_oracle:g}")
+        found = Weighed(Verdict.PLANNER_BOTTLENECK, f"min_oracle={criteria.min_oracle:g}")
     if criteria.is_aa:
-        ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is an A/A check")
+        found = Weighed(Verdict.INCONCLUSIVE, "nothing: this is an A/A check")
     if criteria.is_smoke:
-        ruling = Ruling(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
+        found = Weighed(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
     beside = criteria.interval if criteria.interval in PAIRED_METHODS else "bonett-price"
     paired = gap_interval(beside, oracle, learned, level=criteria.gap_level(design))
     if design.metric == "success" and criteria.stop == "fixed" and criteria.interval == beside:
         paired = interval
     return GateResult(
-        verdict=ruling.verdict,
-        evidence=ruling.evidence,
-        is_weak=ruling.is_weak,
+        verdict=found.verdict,
+        evidence=found.evidence,
+        is_weak=found.is_weak,
         chance_verdict=in_place,
         interval=interval,
         paired_interval=paired,

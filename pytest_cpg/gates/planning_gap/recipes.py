@@ -10,13 +10,12 @@ from pytest_cpg.gates.planning_gap.accepted import DesignKey
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import (
     Interval,
-    Ruling,
     Verdict,
+    Weighed,
     cluster_interval,
     cluster_return_interval,
-    parse_verdict,
-    rule_on_gap,
-    rule_on_returns,
+    weigh_gap,
+    weigh_returns,
 )
 
 
@@ -84,17 +83,17 @@ def judge_recipe(members: Mapping[str, GateResult]) -> Recipe:
             level=level,
             same_starts=same_starts,
         )
-    verdicts = {_ruling(result, interval).verdict for result in results}
+    verdicts = {_weighed(result, interval).verdict for result in results}
     verdict = verdicts.pop() if len(verdicts) == 1 else Verdict.INCONCLUSIVE
     return Recipe(verdict=verdict, interval=interval)
 
 
-def _ruling(result: GateResult, interval: Interval) -> Ruling:
-    """Rule on one checkpoint's arms by the interval of the whole recipe."""
+def _weighed(result: GateResult, interval: Interval) -> Weighed:
+    """Weigh one checkpoint's arms by the interval of the whole recipe."""
     oracle, learned, margin = result.oracle, result.learned, result.margin
     if result.metric == "return":
-        return rule_on_returns(interval, margin=margin)
-    return rule_on_gap(
+        return weigh_returns(interval, margin=margin)
+    return weigh_gap(
         interval,
         (oracle.success_count, oracle.episodes),
         (learned.success_count, learned.episodes),
@@ -165,7 +164,7 @@ def _accepted(members: Sequence[Compared]) -> Verdict:
     A recipe whose checkpoints do not settle it informs: proof takes more checkpoints than most
     have, whatever each of them has proven by itself.
     """
-    accepted = [parse_verdict(one.accepted.label) for one in members]
+    accepted = [Verdict(one.accepted.label) for one in members]
     strictest = min(accepted, key=lambda verdict: verdict.severity)
     return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
 

@@ -13,44 +13,44 @@ from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.stats import (
     Interval,
     Verdict,
-    rule_on_gap,
-    rule_on_returns,
+    Weighed,
+    weigh_gap,
+    weigh_returns,
 )
-from pytest_cpg.stats import Ruling as ArmRuling
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
 
-class Ruled(NamedTuple):
+class WeighedArm(NamedTuple):
     """A verdict on one arm beside the oracle, and the interval of the gap that it rests on."""
 
     interval: Interval
-    ruling: ArmRuling
+    weighed: Weighed
 
 
-def rule_on_arm(design: Design, criteria: Criteria, number: int, oracle: Arm, arm: Arm) -> Ruled:
+def weigh_arm(design: Design, criteria: Criteria, number: int, oracle: Arm, arm: Arm) -> WeighedArm:
     """Return what look ``number`` says of an arm: the learned one, or chance in its place."""
     if design.metric == "return":
         interval = return_gap(oracle, arm, level=criteria.gap_level(design))
-        return Ruled(interval, rule_on_returns(interval, margin=criteria.margin))
+        return WeighedArm(interval, weigh_returns(interval, margin=criteria.margin))
     interval = criteria.rule(design).interval(number, oracle, arm)
-    ruling = rule_on_gap(
+    weighed = weigh_gap(
         interval,
         (oracle.success_count, oracle.episodes),
         (arm.success_count, arm.episodes),
         tolerance=criteria.tolerance,
         margin=criteria.margin,
     )
-    return Ruled(interval, ruling)
+    return WeighedArm(interval, weighed)
 
 
-def is_settled(ruled: Ruled, criteria: Criteria) -> bool:
+def is_settled(arm: WeighedArm, criteria: Criteria) -> bool:
     """Say whether an early look may end the gate: only what its interval has proven may."""
     proven = {Verdict.MODEL_BOTTLENECK, Verdict.LEARNED_OUTPERFORMS_ORACLE}
     if criteria.margin is not None:
         proven.add(Verdict.MODEL_AS_GOOD_AS_ORACLE)
-    return ruled.ruling.verdict in proven
+    return arm.weighed.verdict in proven
 
 
 def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
