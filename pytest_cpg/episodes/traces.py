@@ -96,11 +96,14 @@ class Replay:
         What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
     traces : mapping
         Index of the episode, rising, to what happened in it.
+    changed : tuple of str
+        What is not as it was when the episodes were run before; it is not written.
     """
 
     design: DesignRecord
     swapped: tuple[str, ...]
     traces: Mapping[int, ArmTraces]
+    changed: tuple[str, ...] = ()
 
     @property
     def has_own_score(self) -> bool:

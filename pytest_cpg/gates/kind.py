@@ -154,6 +154,21 @@ class Measuring(Protocol):
         ...
 
 
+class Lost(NamedTuple):
+    """The episodes that a result lost, and that can be run again.
+
+    Attributes
+    ----------
+    episodes : tuple of int
+        Their indices, rising.
+    then : object
+        How they were lost: of the kind's own type, which the codec writes.
+    """
+
+    episodes: tuple[int, ...]
+    then: Any
+
+
 class Alarm(NamedTuple):
     """What a result brings to the family of all gates.
 
@@ -207,9 +222,9 @@ class GateKind(Protocol[Spec, Result]):
     - ``accepts(spec) -> Accepted``: what a marker without ``max_verdict`` accepts; otherwise that
       is whatever may be UNSURE.
     - ``runner(spec, measuring)``: the value of the fixture ``benchmark_runner``.
-    - ``replay(spec, model, run, *, episodes, then=None) -> Replay``: --cpg-replay and --cpg-render,
-      of lost episodes; ``then`` is what was set where they were lost. Results of such a kind have
-      what `gates.planning_gap.lost_episodes` reads of them.
+    - ``lost(result) -> Lost``, ``read_lost(values, *, episodes)``, which returns ``Lost.then`` from
+      its plain values or raises ValueError, and ``replay(spec, model, run, *, episodes, then=None)
+      -> Replay`` with it: --cpg-replay and --cpg-render, of lost episodes.
     - ``alarm(result) -> Alarm``: --cpg-correction, the family of all gates.
     - ``together(compared, groups) -> findings``: what several results of the kind say together;
       ``groups`` has the recipe of each gate that is one checkpoint of one.

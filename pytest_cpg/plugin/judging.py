@@ -124,6 +124,7 @@ def sections(
         if not gate.is_smoke and hasattr(gate.kind, "replay"):
             replay, not_kept = keep_lost(
                 item.config,
+                gate.kind,
                 judgement.result,
                 gate=gate_id(item),
                 nodeid=item.nodeid,

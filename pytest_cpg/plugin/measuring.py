@@ -234,7 +234,7 @@ class ItemMeasuring:
 
         judgements = self._attempt.judgements
         last = judgements[-1]
-        if last.reason is None or not last.result.lost_episodes:
+        if last.reason is None:
             return
         name = comparison_name(self._id, len(judgements))
         paths, problem = film_lost(

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.contracts import CpgError, Task
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.traces import EpisodeTrace, Replay
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.kind import Run
-from pytest_cpg.gates.planning_gap import lost_episodes
-from pytest_cpg.gates.planning_gap.lost_episodes import LostEpisodes
-from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.machine.files import FileError
+from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
-from pytest_cpg.world_models import weights_digest
+from pytest_cpg.report import lost_episodes
+from pytest_cpg.report.lost_episodes import LostEpisodes
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.marker import Gate
@@ -31,8 +30,6 @@ __tracebackhide__ = True
 
 # Of every gate that fails: enough to see what goes wrong, in a few seconds each.
 _MOST_FILMED = 3
-# What decides an episode beside task, planner and model.
-_AS_THEN = ("seed", "starts", "metric")
 _IGNORED = "# Written anew by every gate that fails.\n*\n"
 
 
@@ -42,7 +39,7 @@ def lost_folder(config: pytest.Config) -> Path:
 
 
 def keep_lost(
-    config: pytest.Config, result: GateResult, *, gate: str, nodeid: str, comparison: int
+    config: pytest.Config, kind: Any, result: Any, *, gate: str, nodeid: str, comparison: int
 ) -> tuple[Command | None, str]:
     """Write the file of a comparison's lost episodes.
 
@@ -53,9 +50,17 @@ def keep_lost(
     problem : str
         Why they cannot be, which fails no gate; empty where they are.
     """
-    lost = LostEpisodes.of(result, gate=gate, nodeid=nodeid, comparison=comparison)
-    if not lost.episodes:
+    found = kind.lost(result)
+    if not found.episodes:
         return None, ""
+    lost = LostEpisodes(
+        gate=gate,
+        nodeid=nodeid,
+        episodes=found.episodes,
+        values=encode(found.then),
+        kind=kind.marker,
+        comparison=comparison,
+    )
     folder = lost_folder(config)
     try:
         path = lost_episodes.write(lost, folder)
@@ -91,7 +96,10 @@ def film_lost(
         Why there are no more of them.
     """
     kind: Any = gate.kind
-    found = kind.replay(gate.spec, model, run, episodes=result.lost_episodes[:_MOST_FILMED])
+    lost = kind.lost(result).episodes[:_MOST_FILMED]
+    if not lost:
+        return (), None
+    found = kind.replay(gate.spec, model, run, episodes=lost)
     task = run.task(gate.spec.task)
     made, problem = _film(found, task, lost_folder(config), _stem(name))
     return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
@@ -117,7 +125,7 @@ class SessionReplay:
         try:
             path, some = lost_episodes.parse_target(target)
             self._path = config.invocation_params.dir / path
-            self._lost = lost_episodes.read(self._path)
+            self._lost = lost_episodes.read(self._path, config.stash[KINDS].table)
             self._episodes = self._lost.chosen(some)
         except CpgError as error:
             raise pytest.UsageError(str(error)) from None
@@ -130,6 +138,11 @@ class SessionReplay:
     def gate(self) -> str:
         """The gate whose episodes these are."""
         return self._lost.gate
+
+    @property
+    def kind(self) -> str:
+        """The marker of its kind."""
+        return self._lost.kind
 
     def check_found(self, *, is_found: bool) -> None:
         """Raise UsageError unless the gate was collected."""
@@ -151,16 +164,11 @@ class SessionReplay:
         if self._compared < lost.comparison:
             return
         kind: Any = gate.kind
-        spec: Any = gate.spec
-        design = spec.design(run.task(spec.task))
-        as_then: dict[str, Any] = {name: getattr(lost, name) for name in _AS_THEN}
-        found = kind.replay(spec, model, run, episodes=self._episodes, then=as_then)
+        then = lost_episodes.loss_for(kind, lost)
+        found = kind.replay(gate.spec, model, run, episodes=self._episodes, then=then)
         width = self._config.get_terminal_writer().fullwidth
         self.lines = replay_lines(found, width=width)
-        self.lines += [
-            "",
-            *(f" note: {text}" for text in self._differences(found, design, model)),
-        ]
+        self.lines += ["", *(f" note: {text}" for text in found.changed)]
         traces = self._path.with_suffix(".npz")
         try:
             found.save(traces)
@@ -168,28 +176,13 @@ class SessionReplay:
         except CpgError as error:
             self.lines.append(f" no traces: {error}")
         if self._is_filmed:
-            made, problem = _film(found, design.task, self._path.parent, self._path.stem)
+            made, problem = _film(
+                found, run.task(gate.spec.task), self._path.parent, self._path.stem
+            )
             self.lines += [f" film: {_from_here(self._config, path)}" for path in made]
             self.lines += [f" no film: {problem}"] if problem else []
         count = len(self._episodes)
         pytest.skip(f"replayed {count} episode{'s'[: count != 1]}; a replay has no verdict")
-
-    def _differences(self, found: Replay, design: Design, learned: Any) -> list[str]:
-        """Say what is not as it was when the episodes were lost."""
-        lost, perturbation = self._lost, design.perturbation
-        pairs = [
-            ("planner", lost.planner, found.design.planner),
-            ("task", lost.task, found.design.task),
-            ("budget", lost.budget, found.design.budget),
-            ("perturbation", lost.perturbation, perturbation and perturbation.name),
-            ("versions", _joined(lost.versions), _joined(design.task.versions)),
-            ("weights", lost.weights[:12], weights_digest(learned)[:12]),
-        ]
-        return [
-            f"{what}: {then or 'none'} when these episodes were lost, now {now or 'none'}"
-            for what, then, now in pairs
-            if (then or None) != (now or None)
-        ]
 
 
 def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path], str | None]:
@@ -218,10 +211,6 @@ def _ending(trace: EpisodeTrace) -> str:
 
 def _stem(gate: str) -> str:
     return Path(lost_episodes.file_name(gate)).stem
-
-
-def _joined(versions: Any) -> str:
-    return ", ".join(f"{name} {found}" for name, found in sorted(versions.items()))
 
 
 def _from_here(config: pytest.Config, path: Path) -> str:

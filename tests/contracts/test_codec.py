@@ -15,7 +15,7 @@ from pytest_cpg.gates.comparison import Comparison
 from pytest_cpg.gates.diagnosis import Diagnosis
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.lost_episodes import LostEpisodes
+from pytest_cpg.gates.planning_gap.lost import Loss
 from pytest_cpg.stats import Interval
 
 WRITTEN = [Comparison, Diagnosis, Interval, Finding]
@@ -191,7 +191,7 @@ outcomes = st.lists(st.booleans(), min_size=3, max_size=12)
 def test_a_result_and_all_that_is_kept_of_it_are_read_back_to_the_byte(oracle, metric, data):
     learned = data.draw(st.lists(st.booleans(), min_size=len(oracle), max_size=len(oracle)))
     result = result_of(oracle, learned, metric=metric, seed=data.draw(st.integers(0, 2**31)))
-    lost = LostEpisodes.of(result, gate="g", nodeid="t.py::g")
+    lost = Loss.of(result)
     for value in (result, *result.arms, lost):
         text = json.dumps(encode(value), allow_nan=False)
         assert json.dumps(encode(decode(type(value), loads(text)))) == text

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.card import Card, Ruling, Severity
     from pytest_cpg.gates.comparison import Comparison
     from pytest_cpg.gates.finding import Compared, Finding
-    from pytest_cpg.gates.kind import Accepted, Alarm, Asked, Forecast, Measuring, Run
+    from pytest_cpg.gates.kind import Accepted, Alarm, Asked, Forecast, Lost, Measuring, Run
     from pytest_cpg.gates.planning_gap.accepted import BaselineGate
     from pytest_cpg.gates.planning_gap.benchmark import Benchmark
+    from pytest_cpg.gates.planning_gap.lost import Loss
     from pytest_cpg.gates.planning_gap.result import GateResult
     from pytest_cpg.gates.planning_gap.spec import Spec
 
@@ -234,6 +235,19 @@ class PlanningGap:
 
         return compare(result, accepted, level=result.level)
 
+    def lost(self, result: GateResult) -> Lost:
+        """Return the episodes that only the oracle solved."""
+        from pytest_cpg.gates.kind import Lost
+        from pytest_cpg.gates.planning_gap.lost import Loss
+
+        return Lost(result.lost_episodes, Loss.of(result))
+
+    def read_lost(self, values: Mapping[str, Any], *, episodes: Sequence[int]) -> Loss:
+        """Return how episodes were lost, from its plain values."""
+        from pytest_cpg.gates.planning_gap.lost import Loss
+
+        return Loss.read(values, episodes=episodes)
+
     def replay(
         self,
         spec: Spec,
@@ -241,7 +255,7 @@ class PlanningGap:
         run: Run,
         *,
         episodes: Sequence[int],
-        then: Mapping[str, Any] | None = None,
+        then: Loss | None = None,
     ) -> Replay:
         """Run both arms again on some episodes, and keep all that was planned."""
         from dataclasses import replace
@@ -251,11 +265,19 @@ class PlanningGap:
         design = spec.design(run.task(spec.task))
         if then is not None:
             most = max(episodes) + 1
-            design = replace(design, **then, episodes=most, oracle_episodes=None)
-        return replay(
+            design = replace(
+                design,
+                seed=then.seed,
+                starts=then.starts,
+                metric=then.metric,
+                episodes=most,
+                oracle_episodes=None,
+            )
+        found = replay(
             design,
             oracle=run.given["oracle_dynamics"],
             learned=model,
             episodes=episodes,
             progress=run.progress,
         )
+        return found if then is None else replace(found, changed=then.changes(found, model))

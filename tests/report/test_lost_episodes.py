@@ -1,19 +1,18 @@
 import json
 import os
 import re
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from fakes import first, result_of
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.gates.planning_gap import lost_episodes
-from pytest_cpg.gates.planning_gap.lost_episodes import (
-    LostEpisodes,
-    file_name,
-    parse_target,
-    read,
-)
+from pytest_cpg.contracts.codec import encode
+from pytest_cpg.gates import GATES
 from pytest_cpg.machine.files import FileError
+from pytest_cpg.report import lost_episodes
+from pytest_cpg.report.lost_episodes import LostEpisodes, file_name, parse_target
 
 IDS = [
     "test_gates.py::test_maze",
@@ -29,10 +28,20 @@ IDS = [
 ]
 
 
+read = partial(lost_episodes.read, kinds=GATES)
+
+
+def lost_by(result, *, gate, nodeid):
+    found = GATES["cpg"].lost(result)
+    return LostEpisodes(
+        gate=gate, nodeid=nodeid, episodes=found.episodes, values=encode(found.then)
+    )
+
+
 @pytest.fixture
 def lost():
     result = result_of([1, 1, 1, 0, 0, 1], [1, 0, 0, 1, 0, 1], starts="fixed", metric="return")
-    return LostEpisodes.of(result, gate="gates/test_wm.py::test_gate[a]", nodeid="test_wm.py::t")
+    return lost_by(result, gate="gates/test_wm.py::test_gate[a]", nodeid="test_wm.py::t")
 
 
 @pytest.fixture
@@ -41,10 +50,11 @@ def file(lost, tmp_path):
 
 
 def test_the_lost_episodes_are_those_that_only_the_oracle_solved(lost):
-    assert (lost.episodes, lost.oracle_steps) == ((1, 2), (100, 100))
-    assert (lost.task, lost.budget, lost.seed) == ("track", 500, 4)
-    assert (lost.starts, lost.metric) == ("fixed", "return")
-    assert lost.planner.startswith("RandomShooting(candidates=50")
+    then = lost_episodes.loss_for(GATES["cpg"], lost)
+    assert (lost.episodes, then.oracle_steps) == ((1, 2), (100, 100))
+    assert (then.task, then.budget, then.seed) == ("track", 500, 4)
+    assert (then.starts, then.metric) == ("fixed", "return")
+    assert then.planner.startswith("RandomShooting(candidates=50")
 
 
 def test_a_file_is_read_as_it_was_written(lost, file):
@@ -58,7 +68,18 @@ def test_a_file_of_before_there_were_perturbations_is_read(lost, file):
     values = json.loads(file.read_text("utf-8"))
     del values["perturbation"]
     file.write_text(json.dumps(values), encoding="utf-8")
-    assert read(file) == lost
+    kind = GATES["cpg"]
+    found, then = (lost_episodes.loss_for(kind, one) for one in (read(file), lost))
+    assert found == then
+
+
+def test_another_kind_is_named_in_its_file(lost, tmp_path):
+    other = replace(lost, kind="one_step_error", values={"noise": 2})
+    path = lost_episodes.write(other, tmp_path)
+    values = json.loads(path.read_text("utf-8"))
+    assert (values["kind"], values["noise"]) == ("one_step_error", 2)
+    assert "kind" not in encode(lost)
+    assert read(path) == other
 
 
 def test_a_file_has_one_attribute_a_line_and_its_keys_sorted(file):
@@ -73,8 +94,7 @@ def test_a_file_has_one_attribute_a_line_and_its_keys_sorted(file):
 def test_a_gate_of_any_id_has_a_file_that_every_file_system_takes(lost, gate, tmp_path):
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*-[0-9a-f]{8}\.json", file_name(gate))
     assert len(file_name(gate)) <= 80
-    values = {name: getattr(lost, name) for name in LostEpisodes.__slots__}
-    named = LostEpisodes(**{**values, "gate": gate})
+    named = replace(lost, gate=gate)
     assert read(lost_episodes.write(named, tmp_path)) == named
 
 
@@ -158,7 +178,7 @@ def test_a_file_with_a_wrong_value_names_it(changed, wrong, file):
 
 
 def test_a_file_without_lost_episodes_has_nothing_to_replay(tmp_path):
-    none = LostEpisodes.of(result_of(first(3, 3), first(3, 3)), gate="g", nodeid="n")
+    none = lost_by(result_of(first(3, 3), first(3, 3)), gate="g", nodeid="n")
     with pytest.raises(FileError, match="there is nothing to replay"):
         read(lost_episodes.write(none, tmp_path))
 

@@ -1,4 +1,4 @@
-"""Lost episodes: the JSON file of those that a gate's oracle solved and its learned model did not.
+"""Lost episodes: the JSON file of those that a gate's model lost, and a replay runs again.
 
 One file for each comparison of a gate, one attribute a line, keys sorted. A replay begins with it.
 """
@@ -11,18 +11,15 @@ import os
 import re
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.episodes.arm import Metric
-from pytest_cpg.episodes.design import StartMode
 from pytest_cpg.gates.card import comparison_name
+from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.machine.files import FileError, FileKind, write_text
-
-if TYPE_CHECKING:
-    from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.report.ledger import Kinds
 
 SCHEMA = 1
 _FILE = FileKind(
@@ -45,82 +42,45 @@ class LostEpisodes:
     ----------
     gate, nodeid : str
         The gate's id, and the test that it is.
-    task, planner : str
-        The task's name, and the planner with all its settings.
-    budget : int
-        Steps an episode may take.
-    seed : int
-        Of starts and planner noise.
-    starts : "sampled" or "fixed"
-    metric : "success" or "return"
-    perturbation : str
-        The name of what went wrong in real steps; empty for nothing.
-    comparison : int
-        Which of its test's comparisons it was, counted from 1.
     episodes : tuple of int
         Indices of the lost episodes, rising.
-    oracle_steps : tuple of int
-        Steps in which the oracle solved each of them.
-    weights : str
-        SHA-256 of the learned model's torch weights; empty where it has none.
-    versions : mapping
-        Package name to version.
+    values : mapping
+        How they were lost, by the gate's kind, as plain values.
+    kind : str
+        The kind's marker; the first kind is not named in the file.
+    comparison : int
+        Which of its test's comparisons it was, counted from 1.
     """
 
     gate: str
     nodeid: str
-    task: str
-    planner: str
-    budget: int
-    seed: int
-    starts: StartMode
-    metric: Metric
     episodes: tuple[int, ...]
-    oracle_steps: tuple[int, ...]
-    weights: str
-    versions: Mapping[str, str]
-    perturbation: str = ""
+    values: Mapping[str, Any]
+    kind: str = FIRST_KIND
     comparison: int = 1
 
     def __post_init__(self) -> None:
-        least = {"budget": 1, "seed": 0, "comparison": 1}
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise ValueError(f"need a {name} of at least {lowest}, got {getattr(self, name)}")
+        if self.comparison < 1:
+            raise ValueError(f"need a comparison of at least 1, got {self.comparison}")
         if list(self.episodes) != sorted(set(self.episodes)) or min(self.episodes, default=0) < 0:
             raise ValueError(f"need rising episodes from 0 on, got {reprlib.repr(self.episodes)}")
         last = max(self.episodes, default=0)
         if last >= _MOST_EPISODES:
             raise ValueError(f"it names episode {last}, and a replay goes to {_MOST_EPISODES - 1}")
-        if len(self.oracle_steps) != len(self.episodes):
-            raise ValueError(
-                f"need as many oracle_steps as episodes, got {len(self.oracle_steps)} and "
-                f"{len(self.episodes)}"
-            )
-        if min(self.oracle_steps, default=1) < 1:
-            steps = reprlib.repr(self.oracle_steps)
-            raise ValueError(f"need oracle_steps of at least 1, got {steps}")
+
+    def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON form, in which the kind's values stand beside the others."""
+        own = values.pop("values")
+        if self.kind == FIRST_KIND:
+            del values["kind"]
+        return {**own, **values}
 
     @classmethod
-    def of(cls, result: GateResult, *, gate: str, nodeid: str, comparison: int = 1) -> LostEpisodes:
-        """Return the lost episodes of a result; there may be none."""
-        solved_at = dict(zip(result.oracle.indices, result.oracle.steps, strict=True))
-        return cls(
-            gate=gate,
-            nodeid=nodeid,
-            task=result.task,
-            planner=result.planner,
-            budget=result.budget,
-            seed=int(result.seed),
-            starts="fixed" if result.starts == "fixed" else "sampled",
-            metric=result.metric,
-            episodes=result.lost_episodes,
-            oracle_steps=tuple(int(solved_at[episode]) for episode in result.lost_episodes),
-            weights=result.weights,
-            perturbation=result.perturbation,
-            comparison=comparison,
-            versions=dict(result.versions),
-        )
+    def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a JSON form."""
+        names = {one.name for one in fields(cls)} - {"values"}
+        own = {name: value for name, value in values.items() if name not in names}
+        return {**{name: values[name] for name in names & values.keys()}, "values": own}
 
     def chosen(self, episodes: tuple[int, ...] | None) -> tuple[int, ...]:
         """Return these of the lost episodes; all of them for None.
@@ -171,8 +131,8 @@ def write(lost: LostEpisodes, folder: Path) -> Path:
     return path
 
 
-def read(path: Path) -> LostEpisodes:
-    """Return the lost episodes in a file, at least one.
+def read(path: Path, kinds: Kinds) -> LostEpisodes:
+    """Return the lost episodes in a file, at least one; their kind checks its values.
 
     Raises
     ------
@@ -189,6 +149,8 @@ def read(path: Path) -> LostEpisodes:
     _FILE.check_schema(path, values.pop("schema", None) if isinstance(values, dict) else None)
     try:
         lost = decode(LostEpisodes, values)
+        if lost.kind in kinds:
+            loss_for(kinds[lost.kind], lost)
     except ValueError as error:
         _FILE.refuse(path, str(error))
     if not lost.episodes:
@@ -197,6 +159,17 @@ def read(path: Path) -> LostEpisodes:
             f"there is nothing to replay."
         )
     return lost
+
+
+def loss_for(kind: Any, lost: LostEpisodes) -> Any:
+    """Return what a kind knows of how episodes were lost.
+
+    Raises
+    ------
+    ValueError
+        When the kind cannot read it.
+    """
+    return kind.read_lost(lost.values, episodes=lost.episodes)
 
 
 def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:
