@@ -151,11 +151,6 @@ class ArmRun:
         # An arm that was broken off has made plans in other episodes, too.
         return replace(stored, arm=stored.first(count, level=self._level))
 
-    @property
-    def is_under_way(self) -> bool:
-        """Whether some episode has begun and not ended."""
-        return bool(self._steps[self._done :].any())
-
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that the next round depends on, between two rounds: name to array."""
         values = {name: np.array(getattr(self, f"_{name}")) for name in _SNAPSHOT}

@@ -1,4 +1,4 @@
-"""Ranking: several world models on the same starts, ordered by what they plan."""
+"""Model ranking: several world models on the same starts, ordered by what they plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extension points: how a conftest or a plugin contributes kinds of gate and components."""
+"""Hook specs: how a conftest or a plugin contributes kinds of gate and components."""
 
 from __future__ import annotations
 

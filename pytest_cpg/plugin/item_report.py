@@ -1,4 +1,4 @@
-"""Gate report: what pytest reports of one marked test, with what its gate has to say first."""
+"""Item report: what pytest reports of one marked test, with what its gate has to say first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gate views: what a page shows of each gate of a session, worked out before anything is written.
+"""Page view: what a page shows of each gate of a session, worked out before anything is written.
 
 A session comes as its JSON document, so that the page of an old one can be written again.
 """

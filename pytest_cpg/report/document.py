@@ -1,4 +1,4 @@
-"""Report: what the gates of a session found, as one versioned document that machines read.
+"""Document: what the gates of a session found, as one versioned document that machines read.
 
 ``report.schema.json`` beside this module describes the document.
 """

@@ -1,4 +1,4 @@
-"""A diagnosis: the cause that was named, the numbers behind it, and their JSON form."""
+"""Result of a diagnosis: the cause that was named, the numbers behind it, and their JSON form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagnosing: a sample of a gate's decisions, taken again to find why its gap is there."""
+"""Sample: some decisions of a gate, taken again to find why its gap is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planning gap: both arms on the same starts, and the verdict."""
+"""Measure: both arms of a planning gap on the same starts, and the verdict."""
 
 from __future__ import annotations
 

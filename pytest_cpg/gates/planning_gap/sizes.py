@@ -1,4 +1,4 @@
-"""Episode counts: how many episodes a gate has, once all that goes with their number fits."""
+"""Sizes: how many episodes a gate has, once all that goes with their number fits."""
 
 from __future__ import annotations
 

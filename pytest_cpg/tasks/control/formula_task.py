@@ -1,4 +1,4 @@
-"""Control: tasks of the DeepMind Control suite, with exact batched physics.
+"""Formula task: one of the DeepMind Control suite, with exact batched physics.
 
 dm_control compiles the model and samples the starts; `Simulator` advances them, and `Formulas` says
 what is observed and rewarded.

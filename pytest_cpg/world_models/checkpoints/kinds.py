@@ -1,4 +1,4 @@
-"""Checkpoints: which kind of model a file holds, and the world model made of it.
+"""Kinds: which kind of model a file holds, and the world model made of it.
 
 What a file does not say stands in a .toml or .json file of the same name beside it. Nothing is
 unpickled, and the only code that runs is a class of the user's that the side file names, and that
