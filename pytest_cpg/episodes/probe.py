@@ -122,6 +122,16 @@ def ignores_action(
     return False
 
 
+def faults_of(model: BoundModel) -> list[str]:
+    """Return what is wrong with a model itself: its gate fails whatever its verdict."""
+    if not model.ignores_action:
+        return []
+    return [
+        "the learned dynamics ignores the action: different actions from the same states gave "
+        "identical predictions, so every plan looks the same to the planner"
+    ]
+
+
 class _ToldApartError(Exception):
     """A model has told two actions apart."""
 

@@ -15,13 +15,13 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
     bound_to_starts,
     check_unchanged,
+    faults_of,
     ignores_action,
     imagined,
     probe_of,
     starts_of,
 )
 from pytest_cpg.episodes.streams import Stream
-from pytest_cpg.gates.planning_gap.notes import faults_of
 from pytest_cpg.stats import (
     Interval,
     Ranking,

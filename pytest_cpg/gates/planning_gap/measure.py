@@ -16,6 +16,7 @@ from pytest_cpg.episodes.probe import (
     bound_as_truth,
     bound_to_starts,
     check_unchanged,
+    faults_of,
     ignores_action,
     imagined,
     probe_of,
@@ -23,7 +24,7 @@ from pytest_cpg.episodes.probe import (
 )
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
-from pytest_cpg.gates.planning_gap.notes import differences_of, faults_of, notes_on
+from pytest_cpg.gates.planning_gap.notes import differences_of, notes_on
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak
 from pytest_cpg.gates.planning_gap.ruling import WeighedArm, is_settled, weigh_arm
 from pytest_cpg.gates.planning_gap.stopping import gap_interval

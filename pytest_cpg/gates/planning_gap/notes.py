@@ -92,13 +92,3 @@ def differences_of(oracle: Arm, learned: Arm) -> list[str]:
         f"they were run again, episode {first} first: task or planner keep a state, or draw from "
         f"elsewhere than their streams"
     ]
-
-
-def faults_of(model: BoundModel) -> list[str]:
-    """Return what is wrong with a model itself: its gate fails whatever its verdict."""
-    if not model.ignores_action:
-        return []
-    return [
-        "the learned dynamics ignores the action: different actions from the same states gave "
-        "identical predictions, so every plan looks the same to the planner"
-    ]
