@@ -64,9 +64,10 @@ def test_an_episode_ends_the_same_whether_the_gate_could_stop_or_not(repository,
         repository.makeconftest(
             (repository.path / "conftest.py").read_text(encoding="utf-8")
             + f"""
+import json, pathlib
 def pytest_runtest_logreport(report):
-    for judgement in __import__("json").loads(getattr(report, "pytest_cpg_judgements", "[]")):
-        __import__("pathlib").Path({str(tmp_path)!r}, {stop!r}).write_text(judgement["result"])
+    for judgement in json.loads(getattr(report, "pytest_cpg_judgements", "[]")):
+        pathlib.Path({str(tmp_path)!r}, {stop!r}).write_text(json.dumps(judgement["result"]))
 """
         )
         repository.runpytest(f"--cpg-stop={stop}", "--cpg-max-episodes=20").assert_outcomes(

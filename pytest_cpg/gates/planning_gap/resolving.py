@@ -72,7 +72,9 @@ def episodes_to_see(result: GateResult) -> int | None:
 
     None where they are no cure: what is to be mended of a weak oracle is its planner.
     """
-    beside = replace(result, learned=result.chance, margin=None)
+    # Where a gate stops early, chance runs on until it is known to see.
+    common = min(result.oracle.episodes, result.chance.episodes)
+    beside = replace(result, learned=result.chance.first(common), margin=None)
     is_open = result.margin is None or result.chance_verdict is Verdict.INCONCLUSIVE
     if not is_open or not is_strong(result) or beside.gap <= 0:
         return None
