@@ -1,6 +1,7 @@
 """What tells a model from any other by its content and code."""
 
 import functools
+import importlib
 import subprocess
 import sys
 import threading
@@ -9,7 +10,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from pytest_cpg.world_models.binding.fingerprint import fingerprint
+from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
 
 FACTOR = 2.0
 
@@ -78,7 +79,7 @@ import sys
 
 sys.path.insert(0, {folder!r})
 from mine import Net
-from pytest_cpg.world_models.binding.fingerprint import fingerprint
+from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
 
 print(fingerprint(Net(2)))
 """
@@ -108,7 +109,7 @@ def test_another_process_finds_the_same_and_other_code_another(tmp_path):
 
 TORCH = """
 import torch
-from pytest_cpg.world_models.binding.fingerprint import fingerprint
+from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
 
 for seed, change in {networks}:
     torch.manual_seed(seed)
@@ -182,3 +183,15 @@ def test_all_code_and_class_state_of_a_model_is_in_it(tmp_path, change):
     first = of({})
     assert of({}) == first
     assert of(change) != first
+
+
+def test_a_module_of_the_same_name_in_another_file_has_code_of_its_own(tmp_path, monkeypatch):
+    found = []
+    for name, factor in (("first", 1), ("second", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "same.py").write_text(f"def steps(o, a): return o + {factor} * a\n")
+        monkeypatch.syspath_prepend(tmp_path / name)
+        monkeypatch.delitem(sys.modules, "same", raising=False)
+        found.append(source_of(importlib.import_module("same").steps))
+    monkeypatch.delitem(sys.modules, "same")
+    assert found[0] != found[1]

@@ -139,24 +139,36 @@ def _names_in(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-@cache
+def _file_of(module: str) -> str | None:
+    return getattr(sys.modules.get(module), "__file__", None)
+
+
 def _is_users(module: str) -> bool:
     """Say whether a module is the user's own, and not of Python or an installed package."""
+    return _is_in_users_file(module, _file_of(module))
+
+
+@cache
+def _is_in_users_file(module: str, file: str | None) -> bool:
     top = module.partition(".")[0]
     if top == "pytest_cpg" or (top in sys.stdlib_module_names and module != "__main__"):
         return False
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return not {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return not {"site-packages", "dist-packages"} & set(Path(file or "").parts)
 
 
-@cache
 def _source_of(module: str) -> str:
     """Return the digest of a user's file and of those it imports; empty for other modules."""
+    return _source_in(module, _file_of(module))
+
+
+# By file as well: sessions in one process may each have a conftest of their own.
+@cache
+def _source_in(module: str, file: str | None) -> str:
     found: dict[str, str] = {}
     pending = [module]
     while pending:
         name = pending.pop()
-        file = getattr(sys.modules.get(name), "__file__", None)
+        file = _file_of(name)
         if name in found or file is None or not _is_users(name):
             continue
         try:
