@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates.card import comparison_name
+from pytest_cpg.contracts.codec import decode, encode, loads
+from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.gates.card import Card, Ruling, Severity, comparison_name
 from pytest_cpg.gates.kept import entry_for
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id
@@ -47,9 +50,13 @@ def judge_into(
     def judge(result: Any) -> None:
         # The test is given the other, and may do with it whatever it likes.
         result = deepcopy(result)
+        _check_writable(gate.kind, result)
         ruling = gate.kind.judge(result, gate.accepted)
+        _check_ruling(gate.kind, ruling)
         # What a kind cannot show fails its test here, and not the whole session later.
-        gate.kind.card(result, gate.accepted)
+        card = gate.kind.card(result, gate.accepted, model=gate.model)
+        if not isinstance(card, Card):
+            fail(f"the kind of gate {gate.kind.marker!r} shows its result as {card!r}, no Card.")
         # A check says nothing of the model that was accepted.
         name = comparison_name(gate_id(item), len(measured) + 1)
         drift = None if ruling.check else _drift(gate.kind, result, baseline, name)
@@ -73,6 +80,38 @@ def judge_into(
         )
 
     return judge
+
+
+def _check_writable(kind: Any, result: Any) -> None:
+    """Fail a test whose result no report could hold: it would end the whole session."""
+    try:
+        decode(kind.result, loads(json.dumps(encode(result), allow_nan=False)))
+    # Type hints that a user wrote may be anything.
+    except (ValueError, TypeError, LookupError, NameError) as error:
+        fail(
+            f"the result of a gate marked {kind.marker} cannot be written into a report: {error}. "
+            f"{kind.result.__name__} may hold finite numbers, texts, arrays, frozen dataclasses, "
+            f"and tuples and mappings that say of what (tuple[float, ...])."
+        )
+
+
+def _check_ruling(kind: Any, ruling: Any) -> None:
+    """Fail a test whose ruling is not in its kind's words, or better than the word says."""
+    if not isinstance(ruling, Ruling) or not isinstance(ruling.severity, Severity):
+        fail(f"the kind of gate {kind.marker!r} rules {ruling!r}. Return a Ruling with a Severity.")
+    # A check judges no model.
+    if ruling.check:
+        return
+    if ruling.label not in kind.labels:
+        fail(
+            f"the kind of gate {kind.marker!r} rules {ruling.label!r}, which is none of its "
+            f"labels. {did_you_mean(ruling.label, kind.labels)}"
+        )
+    if ruling.severity < kind.labels[ruling.label]:
+        fail(
+            f"the kind of gate {kind.marker!r} calls {ruling.label} {ruling.severity.name}, and "
+            f"{kind.labels[ruling.label].name} in its labels."
+        )
 
 
 def conclude(item: pytest.Item, gate: Gate, settings: Settings) -> None:

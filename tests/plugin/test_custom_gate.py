@@ -213,6 +213,29 @@ def test_a_kind_that_cannot_show_its_result_fails_the_test_and_not_the_session(c
     assert "INTERNALERROR" not in result.stdout.str()
 
 
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("mean=float(errors.mean())", "mean=float('nan')", "*cannot be written into a report*"),
+        ("    level: float\n\n\nclass", "    level: list\n\n\nclass", "*cannot be written into*"),
+        ("Ruling(label=label,", "Ruling(label=label[:-1],", "*Did you mean 'INACCURATE'?*"),
+        ("severity=self.labels[label]", "severity=Severity.GOOD", "*and BAD in its labels.*"),
+        ("return Card(", "return str(", "*TypeError*"),
+    ],
+    ids=["nan", "bare-list", "no-label", "contradiction", "no-card"],
+)
+def test_a_mistake_in_a_kind_fails_its_test_and_not_the_session(custom, was, becomes, said):
+    conftest = custom.pytester.path / "conftest.py"
+    text = conftest.read_text(encoding="utf-8")
+    assert was in text
+    conftest.write_text(text.replace(was, becomes), encoding="utf-8")
+    result = custom("--cpg-json=o.json")
+    assert result.ret == 1
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([said])
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
 def test_without_a_model_its_own_marker_is_shown(custom):
     custom.pytester.makepyfile(
         test_bare=(
