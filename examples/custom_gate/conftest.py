@@ -29,6 +29,7 @@ class Limit:
 class StepError:
     """What was measured, and all that it is judged by."""
 
+    design: str
     mean: float
     low: float
     high: float
@@ -63,7 +64,8 @@ class OneStepError:
             limit=values["limit"],
             transitions=values["transitions"],
             seed=values["seed"],
-            level=values["confidence"],
+            # All gates of a session may have to share one error rate.
+            level=1 - (1 - values["confidence"]) / asked.family_size,
         )
 
     def measure(self, spec, model, run):
@@ -77,6 +79,7 @@ class OneStepError:
         means = errors[rows].mean(axis=1)
         low, high = np.quantile(means, [(1 - spec.level) / 2, (1 + spec.level) / 2])
         return StepError(
+            design=f"{spec.task.name}, {spec.transitions} transitions, seed {spec.seed}",
             mean=float(errors.mean()),
             low=float(low),
             high=float(high),
@@ -120,11 +123,19 @@ class OneStepError:
         )
 
     def entry(self, result):
-        return {"mean": result.mean, "low": result.low, "high": result.high}
+        return {
+            "design": result.design,
+            "mean": result.mean,
+            "low": result.low,
+            "high": result.high,
+        }
 
     def compare(self, accepted, result):
         if accepted is None:
             return Comparison(label=Label.NEW, text="nothing accepted yet")
+        if accepted["design"] != result.design:
+            text = f"{accepted['design']} -> {result.design}"
+            return Comparison(label=Label.INCOMPARABLE, text=text)
         label = Label.UNCHANGED if accepted["mean"] == result.mean else Label.UNRESOLVED
         if result.low > accepted["high"]:
             label = Label.REGRESSED

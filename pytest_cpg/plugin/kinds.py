@@ -75,6 +75,11 @@ class Kinds:
         return (kind for name, kind in self.table.items() if node.get_closest_marker(name))
 
     def _check(self, marker: str, kind: Any) -> None:
+        if isinstance(kind, type):
+            raise pytest.UsageError(
+                f"the kind of gate {marker!r} is the class {kind.__name__}. Contribute an object "
+                f"of it: {kind.__name__}()."
+            )
         # Asking for a member may import what a session without gates does not need.
         lacking = [name for name in _MEMBERS if name not in dir(kind)]
         if lacking:

@@ -112,7 +112,8 @@ def test_it_is_accepted_and_compared(custom):
     assert kept["kind"] == "one_step_error"
     custom("--cpg-drift=fail", limit=0.5).assert_outcomes(passed=1)
     # As if a better model had been accepted.
-    better = {**kept, "values": dict.fromkeys(kept["values"], 0.01)}
+    errors = dict.fromkeys(("mean", "low", "high"), 0.01)
+    better = {**kept, "values": {**kept["values"], **errors}}
     file = custom.pytester.path / ".cpg" / "baseline.json"
     file.write_text(text.replace(json.dumps(kept, sort_keys=True), json.dumps(better)))
     result = custom("--cpg-drift=fail", limit=0.5)
@@ -211,6 +212,13 @@ def test_a_kind_that_cannot_show_its_result_fails_the_test_and_not_the_session(c
     result.assert_outcomes(errors=1)
     assert "ZeroDivisionError" in result.stdout.str()
     assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_a_class_in_place_of_a_kind_says_what_to_write(custom):
+    custom.pytester.makeconftest("class Mine: ...\ndef pytest_cpg_gates(): return {'mine': Mine}")
+    result = custom.pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "is the class Mine. Contribute an object of it: Mine()." in result.stderr.str()
 
 
 @pytest.mark.parametrize(
