@@ -276,7 +276,7 @@ def test_a_commit_is_shortened_and_keeps_that_the_tree_was_dirty():
 
 @unhurried
 @given(
-    pairs=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60),
+    pairs=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=50),
     level=st.floats(0.5, 0.999),
     seed=st.sampled_from([4, 5]),
 )
