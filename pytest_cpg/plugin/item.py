@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
 
-_NO_MARKER = (
-    "the fixtures of pytest-cpg need a marked test. Write "
-    '@pytest.mark.cpg(task="reacher-easy", planner="preset") above it.'
-)
+_NO_MARKER = "the fixtures of pytest-cpg need a marked test. Write {example} above it."
 _TWO_KINDS = (
     "{nodeid}: this test is marked {first} and {second}, and a test is one gate. Leave one of the "
     "markers out, or write a test for each."
@@ -49,11 +46,14 @@ def groups_of(items: Iterable[pytest.Item]) -> dict[str, str]:
 def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gate:
     """Return the gate that a test's markers ask for, or fail with what to write instead."""
     from pytest_cpg.contracts import ComponentError
-    from pytest_cpg.plugin.marker import gate_of
+    from pytest_cpg.plugin.marker import example, gate_of
 
-    kinds = [*node.config.stash[KINDS].of(node)]
+    known = node.config.stash[KINDS]
+    kinds = [*known.of(node)]
     if not kinds:
-        fail(_NO_MARKER)
+        fixtures = getattr(node, "fixturenames", ())
+        wanted = [kind for kind in known.table.values() if kind.fixture in fixtures]
+        fail(_NO_MARKER.format(example=example([*wanted, *known.table.values()][0])))
     kind, *others = kinds
     if others:
         first, second = kind.marker, others[0].marker

@@ -142,4 +142,5 @@ def _family_findings(
 def _worst_label(one: Reported) -> str:
     """Return what the kind of a gate calls a model that is shown to be bad."""
     labels: Mapping[str, Severity] = one.judgement.kind.labels
-    return next(label for label, severity in labels.items() if severity is Severity.BAD)
+    bad = (label for label, severity in labels.items() if severity is Severity.BAD)
+    return next(bad, Severity.BAD.name)

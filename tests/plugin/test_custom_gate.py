@@ -214,6 +214,12 @@ def test_a_kind_that_cannot_show_its_result_fails_the_test_and_not_the_session(c
     assert "INTERNALERROR" not in result.stdout.str()
 
 
+def test_its_fixture_without_its_marker_is_told_that_marker(custom):
+    custom.pytester.makepyfile(test_bare="def test_bare(one_step_error): pass")
+    result = custom.pytester.runpytest("test_bare.py")
+    result.stdout.fnmatch_lines(["*Write @pytest.mark.one_step_error(task=..., limit=...) above*"])
+
+
 def test_a_class_in_place_of_a_kind_says_what_to_write(custom):
     custom.pytester.makeconftest("class Mine: ...\ndef pytest_cpg_gates(): return {'mine': Mine}")
     result = custom.pytester.runpytest()
