@@ -274,8 +274,8 @@ class SessionHooks:
             self.gates.note_planned(self._collected, self._collected)
         is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
         if self._gates or is_asked or "silent" in self._uncollected:
-            self.gates.finish(session, failed=self._failed, errors=self._errors)
-            self._session = session
+            if self.gates.finish(session, failed=self._failed, errors=self._errors):
+                self._session = session
 
     @property
     def fails(self) -> bool:

@@ -200,13 +200,13 @@ class GateSession:
 
     def finish(
         self, session: pytest.Session, *, failed: Set[str], errors: Mapping[str, str]
-    ) -> None:
-        """Account for all gates, and fail the session where they call for it."""
+    ) -> bool:
+        """Account for all gates, fail the session where they call for it; say if there are any."""
         has_gates = self._ledger is not None
-        if self._closing.owes(has_gates=has_gates):
-            self._closing.close(
-                self.ledger, session, has_gates=has_gates, failed=failed, errors=errors
-            )
+        if not self._closing.owes(has_gates=has_gates):
+            return False
+        self._closing.close(self.ledger, session, has_gates=has_gates, failed=failed, errors=errors)
+        return True
 
     def hold_status(self, session: pytest.Session) -> None:
         """Fail a session in which a gate failed, whatever else was made of it."""

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 WATCHED = """
 import sys
 
@@ -32,7 +34,11 @@ def watch(folder, arguments):
     return result.stdout
 
 
-def test_a_session_without_gates_imports_nothing_heavy_and_starts_no_process(tmp_path):
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_a_session_without_gates_imports_nothing_heavy_and_starts_no_process(
+    ci, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CI", ci)
     (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n")
     for arguments in ('"--co", "-q"', '"-q"'):
         output = watch(tmp_path, arguments)
