@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.episodes.arms import Execution
 
-Spec = TypeVar("Spec", bound="OfTask")
+Spec = TypeVar("Spec")
 Result = TypeVar("Result")
 
 
@@ -50,7 +50,11 @@ class TaskChoice:
 
 
 class OfTask(Protocol):
-    """What a test's markers ask for, checked and complete: a frozen value of the kind's own."""
+    """A spec that says on which task the model is judged.
+
+    Without it the gate has none: no ``oracle_dynamics``, no films, and only models that are made
+    without a task.
+    """
 
     @property
     def task(self) -> TaskChoice:
@@ -216,9 +220,9 @@ class GateKind(Protocol[Spec, Result]):
       baseline. With ``read_entry(values, *, commit)``, which raises ValueError where they are
       wrong, an entry is what it makes of the plain values. ``unprovable(accepted) -> findings`` is
       of new entries by gate: whose regression no later result could prove.
-    - ``forecast(spec, task, *, cost, accepted) -> Forecast``: --cpg-plan. ``cost`` is what
-      ``cost(result)`` said of the last run, and ``accepted`` the entry of the baseline; each may be
-      None.
+    - ``forecast(spec, task, *, cost, accepted) -> Forecast``: --cpg-plan. ``task`` is built, and
+      None where the spec has none; ``cost`` is what ``cost(result)`` said of the last run, and
+      ``accepted`` the entry of the baseline; each may be None.
     - ``accepts(spec) -> Accepted``: what a marker without ``max_verdict`` accepts; otherwise that
       is whatever may be UNSURE.
     - ``runner(spec, measuring)``: the value of the fixture ``benchmark_runner``.
@@ -270,7 +274,10 @@ class GateKind(Protocol[Spec, Result]):
         ...
 
     def parse(self, asked: Asked) -> Spec:
-        """Return what is asked for, checked; raise ValueError with what to write instead."""
+        """Return what is asked for, checked: a frozen value, which may be `OfTask`.
+
+        Raise ValueError with what to write instead.
+        """
         ...
 
     def measure(self, spec: Spec, model: Any, run: Run) -> Result:

@@ -172,10 +172,9 @@ def pytest_cpg_world_models() -> Mapping[str, WorldModelFactory]:
 @pytest.fixture
 def oracle_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
     """Give the true dynamics of the marker's task; override it to use a surrogate."""
-    from pytest_cpg.plugin.fixtures import task_of
-    from pytest_cpg.world_models import OracleDynamics
+    from pytest_cpg.plugin.fixtures import true_dynamics
 
-    return OracleDynamics(task_of(request))
+    return true_dynamics(request)
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
 from pytest_cpg.plugin.marker import example
 
 if TYPE_CHECKING:
-    from pytest_cpg.contracts import Task
     from pytest_cpg.gates.kind import GateKind
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.measuring import ItemMeasuring
     from pytest_cpg.plugin.session import GateSession
+    from pytest_cpg.world_models import OracleDynamics
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -27,8 +27,8 @@ this gate has no learned world model. Write the fixture, for example in conftest
     def learned_dynamics():
         return my_model  # maps observations [B, O] and actions [B, A] to next observations [B, O]
 
-or name a model: @pytest.mark.{marker}(..., model="mlp"), or --cpg-model=module:factory or the path
-of a checkpoint."""
+or name a model: @pytest.mark.{marker}(..., model="{model}"), or --cpg-model=module:factory
+or the path of a checkpoint."""
 
 
 def measured(
@@ -79,17 +79,30 @@ def measuring(
 
 def named_model(request: pytest.FixtureRequest) -> Any:
     """Return the model that this test's marker or the session names."""
+    from pytest_cpg.world_models.checkpoints.factories import made_without_task
+
     gate = _gate_of(request)
     if gate.make_model is None:
-        fail(_NO_MODEL.format(marker=gate.kind.marker))
+        model = "mlp" if gate.task else "module:factory"
+        fail(_NO_MODEL.format(marker=gate.kind.marker, model=model))
     request.node.stash[NAMED_MODEL] = True
     with clean_errors():
-        return gate.make_model(task_of(request))
+        if gate.task is None:
+            return made_without_task(gate.model, gate.make_model)
+        return gate.make_model(_gates(request).runs.task(gate.task))
 
 
-def task_of(request: pytest.FixtureRequest) -> Task:
-    """Return the task of a test's gate."""
-    return _gates(request).runs.task(_gate_of(request).spec.task)
+def true_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
+    """Return the true dynamics of the task of a test's gate."""
+    from pytest_cpg.world_models import OracleDynamics
+
+    gate = _gate_of(request)
+    if gate.task is None:
+        fail(
+            f"oracle_dynamics: a gate marked {gate.kind.marker} has no task, whose true dynamics "
+            f"this fixture would give. Leave it out of the test."
+        )
+    return OracleDynamics(_gates(request).runs.task(gate.task))
 
 
 def executor(request: pytest.FixtureRequest) -> Any:

@@ -30,7 +30,7 @@ def forecast_lines(
         kind: Any = gate.kind
         forecasts[name] = kind.forecast(
             gate.spec,
-            runs.task(gate.spec.task),
+            runs.task(gate.task) if gate.task else None,
             cost=costs.get(name),
             accepted=entry_for(kind, accepted.gates.get(name)) if accepted else None,
         )

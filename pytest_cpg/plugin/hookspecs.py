@@ -42,4 +42,5 @@ def pytest_cpg_world_models() -> Mapping[str, WorldModelFactory] | None:
     """Return the world models you contribute, by the name used in ``model=`` of a marker.
 
     A factory is called with the task, and returns what a `learned_dynamics` fixture may return.
+    For a gate without a task it is called without, if it can be.
     """

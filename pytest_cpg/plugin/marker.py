@@ -14,6 +14,7 @@ from pytest_cpg.gates.kind import (
     Components,
     GateKind,
     OfTask,
+    TaskChoice,
     accepted_of,
     accepted_unless_said,
 )
@@ -59,13 +60,13 @@ class Gate:
     is_model_typed : bool
         Whether the model was named for the whole session, and so wins over a fixture.
     make_model : callable or None
-        Builds the named world model for a task.
+        Builds the named world model, for a task where there is one.
     is_smoke : bool
         Whether this is to show that everything runs, and nothing else.
     """
 
     kind: GateKind[Any, Any]
-    spec: OfTask
+    spec: Any
     id: str
     accepted: Accepted
     drift: str
@@ -74,6 +75,13 @@ class Gate:
     is_model_typed: bool
     make_model: WorldModelFactory | None
     is_smoke: bool
+
+    @property
+    def task(self) -> TaskChoice | None:
+        """The task on which the model is judged; None for a kind that needs none."""
+        from pytest_cpg.contracts.parts import has
+
+        return self.spec.task if has(self.spec, OfTask) else None
 
 
 _OPTIONS = {option.name: option for option in OPTIONS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_cpg.plugin.item import fail
 from pytest_cpg.plugin.settings import Settings
@@ -26,10 +26,14 @@ def check_supports(kind: GateKind[Any, Any], option: str) -> None:
     """Fail where an option asks a kind for what it does not have."""
     member, why = _NEEDS[option]
     if not hasattr(kind, member):
-        fail(
-            f"--cpg-{option.replace('_', '-')}: a gate marked {kind.marker} {why}. Leave such "
-            f"gates out: -m 'not {kind.marker}'."
-        )
+        _refuse(kind, option, why)
+
+
+def _refuse(kind: GateKind[Any, Any], option: str, why: str) -> NoReturn:
+    fail(
+        f"--cpg-{option.replace('_', '-')}: a gate marked {kind.marker} {why}. Leave such gates "
+        f"out: -m 'not {kind.marker}'."
+    )
 
 
 def check_gate(gate: Gate, settings: Settings) -> None:
@@ -39,6 +43,8 @@ def check_gate(gate: Gate, settings: Settings) -> None:
         asked.add("correction")
     for option in sorted(asked):
         check_supports(gate.kind, option)
+        if option in ("replay", "render") and gate.task is None:
+            _refuse(gate.kind, option, "has no task to run episodes on")
     if gate.drift == "fail" and not hasattr(gate.kind, "compare"):
         fail(
             f"drift='fail': a gate marked {gate.kind.marker} keeps nothing to compare with. Leave "

@@ -15,6 +15,7 @@ from pytest_cpg.contracts import ComponentError
 __tracebackhide__ = True
 
 _PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # By one of these an object is known to be a model, and nothing that makes one.
 _OF_MODELS = ("rollout", "state_dict")
 
@@ -75,9 +76,9 @@ def check_factory(text: str, factory: Any) -> None:
         )
 
 
-def returned(text: str, factory: Callable[..., Any], task: Any) -> Any:
+def returned(text: str, factory: Callable[..., Any], task: Any = None) -> Any:
     """Return the model that a named factory makes, or raise ComponentError if it makes none."""
-    model = made(factory, task)
+    model = made_without_task(text, factory) if task is None else made(factory, task)
     if model is None:
         raise ComponentError(f"{text!r} returned None. End it in a return of the model.")
     if inspect.isgenerator(model):
@@ -105,4 +106,24 @@ def made(factory: Callable[..., Any], task: Any) -> Any:
         return factory(task)
     if any(p.name == "task" for p in parameters):
         return factory(task=task)
+    return factory()
+
+
+def made_without_task(text: str, factory: Callable[..., Any]) -> Any:
+    """Return what a factory makes for a gate without a task.
+
+    Raises
+    ------
+    ComponentError
+        When it cannot be made without one.
+    """
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return factory()
+    if any(p.default is p.empty and p.kind not in _REST for p in parameters):
+        raise ComponentError(
+            f"{text!r} makes a model for a task, and this gate has none. Name the path of a "
+            f"checkpoint, or module:factory of a function that takes nothing."
+        )
     return factory()
