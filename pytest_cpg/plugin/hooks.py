@@ -273,9 +273,9 @@ class SessionHooks:
             # Something said, before any test began, that the session is over and has passed.
             self.gates.note_planned(self._collected, self._collected)
         is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
-        if self._gates or is_asked or "silent" in self._uncollected:
-            if self.gates.finish(session, failed=self._failed, errors=self._errors):
-                self._session = session
+        is_needed = self._gates or is_asked or "silent" in self._uncollected
+        if is_needed and self.gates.finish(session, failed=self._failed, errors=self._errors):
+            self._session = session
 
     @property
     def fails(self) -> bool:
