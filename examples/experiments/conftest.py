@@ -27,8 +27,10 @@ def shaken_transitions(task, *, count, seed):
     actions = task.actions.sample(rngs, (EPISODE,))
     after = task.observe(task.rollout(starts, actions))
     before = np.concatenate([task.observe(starts)[:, None], after[:, :-1]], axis=1)
-    rows = (arrays.reshape(episodes * EPISODE, -1)[:count] for arrays in (before, actions, after))
-    return Transitions(**dict(zip(Transitions.__dataclass_fields__, rows, strict=True)))
+    before, actions, after = (
+        arrays.reshape(episodes * EPISODE, -1)[:count] for arrays in (before, actions, after)
+    )
+    return Transitions(observations=before, actions=actions, next_observations=after)
 
 
 @pytest.fixture

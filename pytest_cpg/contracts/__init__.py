@@ -2,13 +2,15 @@
 
 Everything is batched. Letters in array shapes: ``N`` episodes, ``K`` candidate plans, ``B`` any
 batch, ``H`` planning horizon, ``S`` simulator state, ``O`` observation, ``Z`` latent, ``A`` action,
-``M`` number of actions in a finite set. ``...`` stands for any leading shape.
+``M`` number of actions in a finite set, ``E`` members of an ensemble. ``...`` stands for any
+leading shape.
 """
 
 from __future__ import annotations
 
 from pytest_cpg.contracts.actions import ActionSpace, BoxActions, FiniteActions
 from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.ensemble import EnsembleRollout, EnsembleStep, Imagined
 from pytest_cpg.contracts.errors import (
     ComponentError,
     CpgError,
@@ -27,8 +29,11 @@ __all__ = [
     "ComponentError",
     "CpgError",
     "Dynamics",
+    "EnsembleRollout",
+    "EnsembleStep",
     "FiniteActions",
     "FloatArray",
+    "Imagined",
     "IncompleteError",
     "IntArray",
     "Planner",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Task, TaskError
+from pytest_cpg.contracts import BoolArray, FloatArray, Task, TaskError
 
 # First spawn key of the collector's streams. Gates use small numbers as first keys, so that no
 # seed lets a model train on the starts or the noise it is judged on.
@@ -23,25 +23,29 @@ class Transitions:
     actions : array [T, A]
         In the simulator's own units.
     next_observations : array [T, O]
+        Also of a step that ended its episode: where that led to, and not the next episode's start.
+    rewards : array [T], optional
+        Of each step. A model that imagines returns is trained on them.
+    terminations : array [T], optional
+        Whether the step ended its episode before its time.
     """
 
     observations: FloatArray
     actions: FloatArray
     next_observations: FloatArray
+    rewards: FloatArray | None = None
+    terminations: BoolArray | None = None
 
     def __post_init__(self) -> None:
         for name in ("observations", "actions", "next_observations"):
-            values = np.array(getattr(self, name), dtype=np.float64)
-            if values.ndim != 2 or len(values) != len(self.observations):
-                raise ValueError(
-                    f"{name} must have shape [T, size] with T = {len(self.observations)}, "
-                    f"got shape {values.shape}"
-                )
-            if not np.isfinite(values).all():
-                row = np.argwhere(~np.isfinite(values))[0, 0]
-                raise ValueError(f"{name} must be finite, row {row} is {values[row]}")
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
+            self._keep(name, np.array(getattr(self, name), dtype=np.float64), "[T, size]")
+        if self.rewards is not None:
+            self._keep("rewards", np.array(self.rewards, dtype=np.float64), "[T]")
+        if self.terminations is not None:
+            given = np.array(self.terminations)
+            if not np.isin(given, (0, 1)).all():
+                raise ValueError(f"terminations must be true or false, got {np.unique(given)[:5]}")
+            self._keep("terminations", given.astype(bool), "[T]")
         if self.observations.shape != self.next_observations.shape:
             raise ValueError(
                 f"observations {self.observations.shape} and next_observations "
@@ -51,9 +55,28 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.observations)
 
+    def _keep(self, name: str, values: FloatArray | BoolArray, shape: str) -> None:
+        """Set a field to its own, frozen array, or raise ValueError for one that does not fit."""
+        count = len(self.observations)
+        if values.ndim != shape.count(",") + 1 or len(values) != count:
+            raise ValueError(
+                f"{name} must have shape {shape} with T = {count}, got shape {values.shape}"
+            )
+        if not np.isfinite(values).all():
+            row = np.argwhere(~np.isfinite(values))[0, 0]
+            raise ValueError(f"{name} must be finite, row {row} is {values[row]}")
+        values.flags.writeable = False
+        object.__setattr__(self, name, values)
+
 
 def collect_transitions(
-    task: Task, *, count: int, seed: int, episode_steps: int = 200, hold: int = 1
+    task: Task,
+    *,
+    count: int,
+    seed: int,
+    episode_steps: int = 200,
+    hold: int = 1,
+    with_rewards: bool = False,
 ) -> Transitions:
     """Return transitions of uniform random actions from the task's own starts.
 
@@ -71,6 +94,8 @@ def collect_transitions(
     hold : int
         Steps that each random action is kept for. Pushes that last reach speeds and joint limits
         that a planner will visit and actions drawn anew at every step seldom do.
+    with_rewards : bool
+        Keep the task's rewards, too.
 
     Raises
     ------
@@ -91,7 +116,8 @@ def collect_transitions(
         [np.random.default_rng(noise) for _, noise in streams], (-(-episode_steps // hold),)
     )
     actions = np.repeat(drawn, hold, axis=1)[:, :episode_steps]
-    after = task.observe(task.rollout(starts, actions))
+    states = task.rollout(starts, actions)
+    after = task.observe(states)
     _check_diverged(task, after)
     before = np.concatenate([task.observe(starts)[:, None], after[:, :-1]], axis=1)
     rows = (-1, after.shape[-1])
@@ -99,6 +125,7 @@ def collect_transitions(
         observations=before.reshape(rows)[:count],
         actions=actions.reshape(-1, task.actions.size)[:count],
         next_observations=after.reshape(rows)[:count],
+        rewards=task.reward(states, actions).reshape(-1)[:count] if with_rewards else None,
     )
 
 

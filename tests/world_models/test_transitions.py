@@ -86,12 +86,32 @@ def test_values_cannot_be_written_to_and_do_not_alias_arguments():
         ({"observations": np.zeros(2)}, r"observations must have shape"),
         ({"next_observations": np.zeros((2, 5))}, "must have the same shape"),
         ({"actions": np.array([[0.0], [np.nan]])}, "actions must be finite, row 1"),
+        ({"rewards": np.zeros((2, 1))}, r"rewards must have shape \[T\] with T = 2"),
+        ({"rewards": np.array([0.0, np.inf])}, "rewards must be finite, row 1 is inf"),
+        ({"terminations": np.array([True])}, r"terminations must have shape \[T\]"),
+        ({"terminations": np.array([0, 2])}, "terminations must be true or false, got"),
     ],
 )
 def test_wrong_arrays_are_named(changed, message):
     arrays = dict.fromkeys(NAMES, np.zeros((2, 1)))
     with pytest.raises(ValueError, match=message):
         Transitions(**{**arrays, **changed})
+
+
+def test_rewards_are_kept_where_they_are_asked_for_and_change_nothing_else(monkeypatch):
+    task = TASKS["maze"]()
+    monkeypatch.setattr(
+        type(task), "reward", lambda _, states, actions: states[..., 0] + actions[..., 1]
+    )
+    options = {"count": 60, "seed": 3, "episode_steps": 25}
+    plain = collect_transitions(task, **options)
+    rewarded = collect_transitions(task, with_rewards=True, **options)
+    for name in NAMES:
+        np.testing.assert_array_equal(getattr(plain, name), getattr(rewarded, name))
+    assert plain.rewards is None
+    # What the maze sees is its state.
+    expected = rewarded.next_observations[:, 0] + rewarded.actions[:, 1]
+    np.testing.assert_array_equal(rewarded.rewards, expected)
 
 
 @pytest.mark.parametrize("options", [{"count": 0}, {"episode_steps": 0}, {"hold": 0}])

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from pytest_cpg.contracts import CpgError, FloatArray, WorldModelError
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
+
+R = TypeVar("R")
 
 ArrayFunction: TypeAlias = Callable[..., FloatArray]
 # The shape that must come back, given the arguments; None stands for any size.
@@ -149,7 +151,7 @@ def conventions(function: Callable[..., Any]) -> list[Convention]:
     return [_convention(function, sender) for sender in senders(function)]
 
 
-def attempt(call: ArrayFunction, *arrays: FloatArray) -> FloatArray | Failure:
+def attempt(call: Callable[..., R], *arrays: Any) -> R | Failure:
     """Return what the call gives, or why it gives nothing of use.
 
     Its warnings are about our trying, not about the user's work, and are not shown.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -30,6 +30,10 @@ class Ensemble:
     combine : "mean" or "sampled"
         Predict the mean of the members' predictions at every step; or imagine each plan with one
         of the members, drawn from the episode's own stream (as TS-infinity of Chua et al. 2018).
+    reward : callable, optional
+        Called ``reward(observations [B, O], actions [B, A], next_observations [B, O]) -> [B]``, by
+        gates that ask for returns, in place of the members' own rewards. The planning gap rates
+        by the task.
 
     Raises
     ------
@@ -37,7 +41,13 @@ class Ensemble:
         When members are no sequence or none, or the way to combine them is unknown.
     """
 
-    def __init__(self, members: Sequence[Any], combine: Combine = "mean") -> None:
+    def __init__(
+        self,
+        members: Sequence[Any],
+        combine: Combine = "mean",
+        *,
+        reward: Callable[..., Any] | None = None,
+    ) -> None:
         if combine not in get_args(Combine):
             raise ValueError(f"combine must be one of {get_args(Combine)}, got {combine!r}")
         if not isinstance(members, Iterable):
@@ -45,7 +55,7 @@ class Ensemble:
                 f"an Ensemble needs a list of dynamics, got {describe(members)}. Write "
                 f"Ensemble([...])."
             )
-        self.members, self.combine = tuple(members), combine
+        self.members, self.combine, self.reward = tuple(members), combine, reward
         if not self.members:
             raise ValueError("an Ensemble needs at least one member, got none")
 

@@ -1,0 +1,402 @@
+"""Binding: whatever a user calls an ensemble, made into rollouts of all its members."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.contracts.ensemble import Act, EnsembleRollout, Imagined
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import Reward
+from pytest_cpg.world_models.binding.binding import no_model
+from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
+from pytest_cpg.world_models.binding.conventions import (
+    ArrayFunction,
+    Failure,
+    Sender,
+    attempt,
+    describe,
+    floats,
+    refusal,
+    senders,
+    shapes,
+)
+from pytest_cpg.world_models.binding.ensemble import Ensemble
+from pytest_cpg.world_models.binding.latent import noise_size_of
+from pytest_cpg.world_models.binding.rating import reads_both_ends
+from pytest_cpg.world_models.binding.torch_state import inference
+from pytest_cpg.world_models.ensembles.rollout import (
+    ClipBounds,
+    Step,
+    Stepped,
+    Terminated,
+    imagine,
+    latched,
+)
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_HOW = """\
+Return several models at once, as one of
+    an object with members = E and step(observations [E, B, O], actions [E, B, A])
+        -> (next observations [E, B, O], rewards [E, B])
+    an object with members = E and rollout(observations, act, horizon)
+    Ensemble([...], reward=...) of dynamics(observations [B, O], actions [B, A])
+    train_ensemble(transitions, seed=0)"""
+_STEP = "step(observations, actions) -> (next observations [E, B, O], rewards [E, B])"
+_ROLLOUT = (
+    "rollout(observations, act, horizon) -> (rewards [E, B, H], observations [E, B, H, O], "
+    "terminated [E, B, H])"
+)
+
+_Rollout: TypeAlias = Callable[[FloatArray, Act, int], Imagined]
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundEnsemble:
+    """An ensemble whose members imagine from the same rows, checked.
+
+    Attributes
+    ----------
+    members : int
+        ``E``.
+    clip_bounds : ClipBounds or None
+        What the model's predictions are clipped to.
+    """
+
+    members: int
+    clip_bounds: ClipBounds | None
+    _model: Any
+    _imagine: _Rollout
+
+    def rollout(self, observations: FloatArray, act: Act, horizon: int) -> Imagined:
+        """Return what is imagined in ``horizon`` steps from observations [E, B, O].
+
+        Raises
+        ------
+        WorldModelError
+            When a prediction is not finite, or has another shape than was promised.
+        """
+        with inference(self._model):
+            return self._imagine(observations, act, horizon)
+
+
+def bind_ensemble(
+    model: Any,
+    *,
+    observations: FloatArray,
+    actions: FloatArray,
+    terminated: Terminated | None = None,
+    seed: int = 0,
+) -> BoundEnsemble:
+    """Return the rollouts of an ensemble, checked on a few rows.
+
+    Parameters
+    ----------
+    model : object or Ensemble
+        With ``step`` or ``rollout`` and ``members``, or several dynamics. numpy arrays and torch
+        tensors are both accepted.
+    observations, actions : array [P, O], array [P, A]
+        Rows to check with.
+    terminated : callable, optional
+        Maps observations [..., O] to whether an episode ends there [...]. It holds beside what the
+        model says.
+    seed : int
+        Of the noise of a model that draws; every rollout draws the same.
+
+    Raises
+    ------
+    WorldModelError
+        Saying what the model lacks, or how it breaks its promise.
+    """
+    given = no_model(model) if model is None or isinstance(model, type) else ""
+    if given:
+        raise WorldModelError(f"the world model is {given}. {_HOW}")
+    with inference(model):
+        if isinstance(model, Ensemble):
+            members, step = len(model.members), _dynamics_step(model, observations, actions)
+        else:
+            members = _members_of(model)
+            start = (_each(observations, members), _each(actions, members))
+            if has(model, EnsembleRollout):
+                return _bind_rollout(model, members, start, terminated)
+            step = _model_step(model, start, noise_size_of(model))
+    if members < 2:
+        raise WorldModelError(_too_few(model, members))
+    return BoundEnsemble(
+        members=members,
+        clip_bounds=_clip_bounds_of(model, observations.shape[1]),
+        _model=model,
+        _imagine=_stepping(model, step, terminated, seed),
+    )
+
+
+def _stepping(model: Any, step: Step, terminated: Terminated | None, seed: int) -> _Rollout:
+    noise_size = 0 if isinstance(model, Ensemble) else noise_size_of(model)
+    clip_bounds = getattr(model, "clip_bounds", None)
+
+    def rollout(observations: FloatArray, act: Act, horizon: int) -> Imagined:
+        rng = np.random.default_rng(seed)
+        shape = (*observations.shape[:2], noise_size)
+        return imagine(
+            step,
+            observations,
+            act,
+            horizon,
+            terminated=terminated,
+            clip_bounds=clip_bounds,
+            draw=(lambda: rng.standard_normal(shape)) if noise_size else None,
+        )
+
+    return rollout
+
+
+def _each(rows: FloatArray, members: int) -> FloatArray:
+    """Return rows [B, X] for every member [E, B, X]."""
+    return np.repeat(np.asarray(rows, dtype=np.float64)[None], members, axis=0)
+
+
+def _members_of(model: Any) -> int:
+    """Return how many members a model has, or raise WorldModelError for what is no ensemble."""
+    able = [name for name in ("step", "rollout") if callable(getattr(model, name, None))]
+    if not able:
+        what = "one model" if callable(model) else f"a {type(model).__name__}"
+        raise WorldModelError(
+            f"{describe(model)} is {what} with neither step nor rollout of several members, and "
+            f"confidence is how far members agree. {_HOW}"
+        )
+    given = getattr(model, "members", None)
+    if given is None:
+        raise WorldModelError(
+            f"{describe(model)} has a {able[0]} and does not say how many members it has. Give it "
+            f"members, a whole number of 2 or more. {_HOW}"
+        )
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise WorldModelError(
+            f"{describe(model)} has the members {given!r:.60}; give their number, E, such as 10."
+        )
+    if given < 2:
+        raise WorldModelError(_too_few(model, int(given)))
+    return int(given)
+
+
+def _too_few(model: Any, members: int) -> str:
+    return (
+        f"{describe(model)} has {members} member{'s' * (members != 1)}, and confidence is how far "
+        f"members agree: give it 2 or more, best 10."
+    )
+
+
+def _clip_bounds_of(model: Any, size: int) -> ClipBounds | None:
+    bounds = getattr(model, "clip_bounds", None)
+    if bounds is None:
+        return None
+    if not isinstance(bounds, ClipBounds):
+        raise WorldModelError(
+            f"{describe(model)} has the clip_bounds {bounds!r:.60}; give "
+            f"ClipBounds(low=..., high=...), or ClipBounds.of(transitions)."
+        )
+    if bounds.low.shape != (size,):
+        raise WorldModelError(
+            f"{describe(model)} clips observations of size {len(bounds.low)}, and was given "
+            f"size {size}."
+        )
+    return bounds
+
+
+def _model_step(model: Any, start: tuple[FloatArray, FloatArray], noise_size: int) -> Step:
+    """Return a model's own step from arrays to arrays, in the first way to call it that works."""
+    noise = np.random.default_rng(0).standard_normal((*start[0].shape[:2], noise_size))
+    probe = (*start, noise) if noise_size else start
+
+    def through(sender: Sender) -> Step:
+        def step(*arrays: FloatArray) -> Stepped:
+            return _stepped(model.step(*map(sender.send, arrays)), arrays[0].shape)
+
+        return step
+
+    step, found = _first_that_works(model, through, probe, "step", _STEP)
+    _check_step(model, step, found, probe)
+    return step
+
+
+def _first_that_works(
+    model: Any,
+    through: Callable[[Sender], Callable[..., R]],
+    probe: Sequence[Any],
+    name: str,
+    promise: str,
+) -> tuple[Callable[..., R], R]:
+    """Return a method in the first way to hand it arrays that works, and what came of the probe."""
+    failures = []
+    for sender in senders(getattr(model, name)):
+        call = through(sender)
+        found = attempt(call, *probe)
+        if not isinstance(found, Failure):
+            return call, found
+        arrays = [one for one in probe if isinstance(one, np.ndarray)]
+        failures.append(found.of(f"{sender.label} {shapes(*arrays)}"))
+        if found.answered:
+            break
+    raise refusal(f"{describe(model)} is not usable as {promise}", failures)
+
+
+def _stepped(given: Any, shape: tuple[int, ...]) -> Stepped:
+    """Return what a step gave, or raise WorldModelError for what is not of observations' shape."""
+    if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+        raise WorldModelError(
+            f"{_what(given)} came back; return (next observations {list(shape)}, rewards "
+            f"{list(shape[:2])}), and third, if you like, what has terminated"
+        )
+    after, rewards = floats(given[0]), floats(given[1])
+    _check_shape("next observations", after, shape)
+    _check_shape("rewards", rewards, shape[:2])
+    terminated = _truths(given[2], shape[:2]) if len(given) == 3 else None
+    return Stepped(after, rewards, terminated)
+
+
+def _what(given: Any) -> str:
+    size = f" of {len(given)}" if isinstance(given, tuple | list | dict) else ""
+    return f"a {type(given).__name__}{size}"
+
+
+def _truths(given: Any, shape: tuple[int, ...]) -> Any:
+    values = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    _check_shape("terminated", values, shape)
+    if values.dtype != np.bool_:
+        raise WorldModelError(f"terminated of dtype {values.dtype} came back; return true or false")
+    return values.copy()
+
+
+def _check_shape(name: str, values: Any, shape: tuple[int, ...]) -> None:
+    if values.shape != shape:
+        raise WorldModelError(
+            f"{name} of shape {list(values.shape)} came back, expected {list(shape)}"
+        )
+
+
+def _check_step(model: Any, step: Step, found: Stepped, probe: Sequence[FloatArray]) -> None:
+    """Raise WorldModelError for a step that differs from call to call, or from batch to batch."""
+    again = step(*probe)
+    alone = step(*(array[:, :1] for array in probe))
+    for first, second, single in zip(found[:2], again[:2], alone[:2], strict=True):
+        if not np.array_equal(first, second, equal_nan=True):
+            raise WorldModelError(
+                f"{describe(model)}: step gave different results for identical calls, so no "
+                f"verdict on it could be repeated. Return the mean, or set noise_size and take "
+                f"the noise [E, B, noise_size] as third argument."
+            )
+        sizes = (len(first), -1) if first.ndim == 3 else (len(first), 1)
+        if not agree(first[:, 0].reshape(sizes), single[:, 0].reshape(sizes)):
+            raise WorldModelError(
+                f"{describe(model)}: step gives another result for a row alone than for the same "
+                f"row among others. Put a batch norm into eval mode, and normalise by constants."
+            )
+
+
+def _dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatArray) -> Step:
+    """Return the step of several dynamics, each for its own rows, and their rewards."""
+    steps, rewards = [], []
+    for number, member in enumerate(ensemble.members):
+        try:
+            dynamics = adapt_dynamics(member, observations, actions)
+            rewards.append(_reward_of(ensemble, number, dynamics.step, observations, actions))
+        except WorldModelError as error:
+            raise WorldModelError(f"member {number} of the Ensemble: {error}") from error.__cause__
+        steps.append(dynamics.step)
+
+    def step(before: FloatArray, taken: FloatArray) -> Stepped:
+        after = np.stack([one(*row) for one, *row in zip(steps, before, taken, strict=True)])
+        rows = zip(rewards, before, taken, after, strict=True)
+        return Stepped(after, np.stack([reward(*row) for reward, *row in rows]))
+
+    return step
+
+
+def _reward_of(
+    ensemble: Ensemble,
+    number: int,
+    step: ArrayFunction,
+    observations: FloatArray,
+    actions: FloatArray,
+) -> ArrayFunction:
+    """Return the rewards of a member's steps: the ensemble's function, or its own."""
+    member = ensemble.members[number]
+    if ensemble.reward is None and not has(member, Reward):
+        raise WorldModelError(
+            f"{describe(member)} predicts no rewards, and returns are sums of rewards. Write "
+            f"Ensemble([...], reward=function), called with observations [B, O], actions [B, A] "
+            f"and next observations [B, O], or give each member a reward."
+        )
+    own: Callable[..., Any] = member.reward if ensemble.reward is None else ensemble.reward
+    takes_all = reads_both_ends(own)
+    probe = (observations, actions, step(observations, actions))
+    head = adapt(
+        own,
+        *probe[: 3 if takes_all else 2],
+        shape=lambda before, *_: before.shape[:1],
+        promise="reward(observations [B, O], actions [B, A], next observations [B, O]) -> [B]",
+    )
+    return head if takes_all else lambda before, taken, _: head(before, taken)
+
+
+def _bind_rollout(
+    model: Any,
+    members: int,
+    start: tuple[FloatArray, FloatArray],
+    terminated: Terminated | None,
+) -> BoundEnsemble:
+    """Bind a model that does its own stepping; what it predicts is not clipped here."""
+
+    def through(sender: Sender) -> _Rollout:
+        def rollout(observations: FloatArray, act: Act, horizon: int) -> Imagined:
+            given = model.rollout(sender.send(observations), _as_asked(act), horizon)
+            return latched(
+                _imagined(given, (*observations.shape[:2], horizon), observations), terminated
+            )
+
+        return rollout
+
+    def act(_: int, __: FloatArray) -> FloatArray:
+        return start[1]
+
+    rollout, found = _first_that_works(model, through, (start[0], act, 2), "rollout", _ROLLOUT)
+    again = rollout(start[0], act, 2)
+    if not np.array_equal(found.rewards, again.rewards, equal_nan=True):
+        raise WorldModelError(
+            f"{describe(model)}: rollout gave different results for identical calls, so no verdict "
+            f"on it could be repeated. Draw noise from a generator seeded at its start."
+        )
+    return BoundEnsemble(members=members, clip_bounds=None, _model=model, _imagine=rollout)
+
+
+def _as_asked(act: Act) -> Callable[[int, Any], Any]:
+    """Return actions in the kind that observations come in: arrays, or tensors as they are."""
+
+    def asked(step: int, observations: Any) -> Any:
+        actions = act(step, floats(observations))
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(observations, torch.Tensor):
+            return torch.tensor(actions, dtype=observations.dtype, device=observations.device)
+        return actions
+
+    return asked
+
+
+def _imagined(given: Any, shape: tuple[int, int, int], observations: FloatArray) -> Imagined:
+    """Return what a rollout gave, or raise WorldModelError for what has another shape."""
+    if not isinstance(given, tuple | list) or len(given) != 3:
+        raise WorldModelError(
+            f"{_what(given)} came back; return Imagined(rewards, observations, terminated)"
+        )
+    rewards, after = floats(given[0]), floats(given[1])
+    _check_shape("rewards", rewards, shape)
+    _check_shape("observations", after, (*shape, observations.shape[2]))
+    return Imagined(rewards, after, _truths(given[2], shape))

@@ -1,0 +1,193 @@
+"""Rollout: an ensemble's steps taken one after the other, every member on its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, FloatArray, WorldModelError
+from pytest_cpg.contracts.ensemble import Act, Imagined
+from pytest_cpg.world_models.transitions import Transitions
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+Terminated: TypeAlias = Callable[[FloatArray], BoolArray]
+
+
+class Stepped(NamedTuple):
+    """One step of every member: [E, B, O], [E, B] and, where it is predicted, [E, B]."""
+
+    observations: FloatArray
+    rewards: FloatArray
+    terminated: BoolArray | None = None
+
+
+# Maps observations [E, B, O], actions [E, B, A] and, for a model that draws, noise to one step.
+Step: TypeAlias = Callable[..., Stepped]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClipBounds:
+    """What predictions are clipped to: a model asked far from its data says anything.
+
+    Attributes
+    ----------
+    low, high : array [O]
+        Of observations.
+    lowest_reward, highest_reward : float
+    """
+
+    low: FloatArray
+    high: FloatArray
+    lowest_reward: float = -np.inf
+    highest_reward: float = np.inf
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            bound = np.array(getattr(self, name), dtype=np.float64)
+            bound.flags.writeable = False
+            object.__setattr__(self, name, bound)
+        if self.low.ndim != 1 or self.low.shape != self.high.shape:
+            raise ValueError(f"need two bounds [O], got {self.low.shape} and {self.high.shape}")
+        if not (self.low <= self.high).all() or not self.lowest_reward <= self.highest_reward:
+            raise ValueError(
+                f"need low <= high, got {self.low} and {self.high}, rewards "
+                f"{self.lowest_reward} and {self.highest_reward}"
+            )
+
+    @classmethod
+    def of(cls, transitions: Transitions) -> ClipBounds:
+        """Return the least and the largest of what was seen, before a step and after it.
+
+        Both count: only the observations after a step can be those that ended an episode, and
+        bounds without them would clip every fall away.
+        """
+        seen = np.concatenate([transitions.observations, transitions.next_observations])
+        rewards = transitions.rewards
+        return cls(
+            low=seen.min(axis=0),
+            high=seen.max(axis=0),
+            lowest_reward=-np.inf if rewards is None else float(rewards.min()),
+            highest_reward=np.inf if rewards is None else float(rewards.max()),
+        )
+
+    def admits(self, terminated: Terminated, observations: FloatArray) -> bool:
+        """Say whether any observation [B, O] can end an episode within these bounds.
+
+        Each is moved to either bound in each column alone.
+        """
+        inside = np.clip(observations, self.low, self.high)
+        tried = [inside]
+        for column in range(inside.shape[1]):
+            for bound in (self.low, self.high):
+                moved = inside.copy()
+                moved[:, column] = bound[column]
+                tried.append(moved)
+        return bool(np.asarray(terminated(np.concatenate(tried))).any())
+
+
+def imagine(
+    step: Step,
+    observations: FloatArray,
+    act: Act,
+    horizon: int,
+    *,
+    terminated: Terminated | None = None,
+    clip_bounds: ClipBounds | None = None,
+    draw: Callable[[], FloatArray] | None = None,
+) -> Imagined:
+    """Return what every member imagines from observations [E, B, O].
+
+    A row that has ended stays where it did, and earns nothing more; the reward of the step that
+    ended it counts, as in a simulator.
+
+    Parameters
+    ----------
+    step : callable
+        Of all members at once; see `Step`.
+    terminated : callable, optional
+        Maps observations [..., O] to whether an episode ends there, beside what the step says.
+    clip_bounds : ClipBounds, optional
+        Kept to before anything else sees a prediction.
+    draw : callable, optional
+        Gives the noise [E, B, noise_size] of one step.
+
+    Raises
+    ------
+    WorldModelError
+        When a member predicts what is not finite, naming member, row and step.
+    """
+    current = np.array(observations)
+    shape = (*current.shape[:2], horizon)
+    rewards = np.zeros(shape, dtype=current.dtype)
+    after = np.empty((*shape, current.shape[2]), dtype=current.dtype)
+    ended = np.zeros(shape, dtype=bool)
+    over = np.zeros(shape[:2], dtype=bool)
+    for t in range(horizon):
+        actions = np.asarray(act(t, current))
+        stepped = _clipped(
+            step(current, actions, *(() if draw is None else (draw(),))), clip_bounds
+        )
+        _check_finite(stepped, over, t)
+        rewards[:, :, t] = np.where(over, 0.0, stepped.rewards)
+        current = np.where(over[..., None], current, stepped.observations).astype(current.dtype)
+        if stepped.terminated is not None:
+            over = over | stepped.terminated
+        if terminated is not None:
+            over = over | np.asarray(terminated(current), dtype=bool)
+        after[:, :, t], ended[:, :, t] = current, over
+    return Imagined(rewards, after, ended)
+
+
+def latched(imagined: Imagined, terminated: Terminated | None) -> Imagined:
+    """Return what a model imagined on its own, with episodes ended where they have to.
+
+    Raises
+    ------
+    WorldModelError
+        When a number is not finite before the end of its episode.
+    """
+    rewards, observations, ended = imagined
+    if terminated is not None:
+        ended = ended | np.asarray(terminated(observations), dtype=bool)
+    ended = np.logical_or.accumulate(ended, axis=2)
+    over = np.zeros(ended.shape[:2], dtype=bool)
+    after, earned = observations.copy(), np.zeros(rewards.shape)
+    for t in range(ended.shape[2]):
+        _check_finite(Stepped(observations[:, :, t], rewards[:, :, t]), over, t)
+        after[over, t] = after[over, t - 1]
+        earned[~over, t] = rewards[~over, t]
+        over = ended[:, :, t]
+    return Imagined(earned, after, ended)
+
+
+def _clipped(stepped: Stepped, bounds: ClipBounds | None) -> Stepped:
+    if bounds is None:
+        return stepped
+    return Stepped(
+        np.clip(stepped.observations, bounds.low, bounds.high),
+        np.clip(stepped.rewards, bounds.lowest_reward, bounds.highest_reward),
+        stepped.terminated,
+    )
+
+
+def _check_finite(stepped: Stepped, over: BoolArray, t: int) -> None:
+    """Raise WorldModelError for a number that is none, in a row that has not ended."""
+    finite = np.isfinite(stepped.observations).all(axis=-1) & np.isfinite(stepped.rewards)
+    broken = np.argwhere(~finite & ~over)
+    if not len(broken):
+        return
+    member, row = broken[0]
+    observation = stepped.observations[member, row]
+    what = f"reward {stepped.rewards[member, row]}"
+    if not np.isfinite(observation).all():
+        column = int(np.flatnonzero(~np.isfinite(observation))[0])
+        what = f"{observation[column]} as number {column} of the next observation"
+    raise WorldModelError(
+        f"member {member} predicted {what}, in row {row} at imagined step {t + 1}. "
+        f"Clip its predictions (clip_bounds), or train it longer and on normalised data."
+    )
