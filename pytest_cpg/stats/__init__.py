@@ -21,7 +21,9 @@ from pytest_cpg.stats.betting import (
 )
 from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
 from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
+from pytest_cpg.stats.coverage_curves import OperatingPoints
 from pytest_cpg.stats.families import holm, holm_adjusted
+from pytest_cpg.stats.graded_answers import GradedAnswers
 from pytest_cpg.stats.intervals import Interval
 from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value, fewest_significant_losses
@@ -34,6 +36,15 @@ from pytest_cpg.stats.returns import (
     fieller_return_interval,
     paired_mean_interval,
     paired_mean_p_value,
+)
+from pytest_cpg.stats.risk_coverage import (
+    ANSWER_METRICS,
+    AnswerMetrics,
+    RiskCoverage,
+    answer_metrics,
+    metrics_by,
+    published_cr,
+    risk_coverage,
 )
 from pytest_cpg.stats.selective import SelectiveRisk, aurc
 from pytest_cpg.stats.sequential import (
@@ -58,18 +69,24 @@ from pytest_cpg.stats.verdicts import (
 from pytest_cpg.stats.wilson import wilson_episodes_above, wilson_interval
 
 __all__ = [
+    "ANSWER_METRICS",
     "FEWEST_EPISODES_TO_CALL_ALIKE",
     "PAIRED_METHODS",
+    "AnswerMetrics",
     "Boundary",
     "Characteristics",
+    "GradedAnswers",
     "Interval",
+    "OperatingPoints",
     "PairRates",
     "Ranking",
+    "RiskCoverage",
     "SelectiveRisk",
     "Verdict",
     "Weighed",
     "agresti_caffo_interval",
     "agresti_caffo_p_value",
+    "answer_metrics",
     "anytime_episodes_to_resolve",
     "anytime_interval",
     "anytime_look_sizes",
@@ -96,13 +113,16 @@ __all__ = [
     "look_sizes",
     "margin_interval",
     "margin_level",
+    "metrics_by",
     "operating_characteristics",
     "pair_rates",
     "paired_mean_interval",
     "paired_mean_p_value",
     "paired_statistic",
+    "published_cr",
     "rank_models",
     "repeated_interval",
+    "risk_coverage",
     "smallest_decisive_episodes",
     "smallest_detectable_gap",
     "spearman_interval",

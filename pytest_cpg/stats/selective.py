@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_cpg.stats.coverage_curves import Curves
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -19,11 +21,13 @@ class SelectiveRisk:
     ----------
     aurc : float
         Mean risk over all coverages, in [0, 1]; lower is better.
-    excess : float
-        What ``aurc`` lies above that of a perfect order, in which every success is more confident
-        than every failure, in [0, 1].
+    ideal : float
+        The ``aurc`` of an ideal order, in which every success is more confident than every failure.
     base_rate : float
         Share of failures among all episodes: the ``aurc`` of a confidence that says nothing.
+    excess : float or None
+        ``aurc`` between ``ideal``, 0, and ``base_rate``, 1; more where failures are surer. None
+        where all episodes succeeded, or all failed.
     episodes : int
         Number of episodes.
     method : str
@@ -31,8 +35,9 @@ class SelectiveRisk:
     """
 
     aurc: float
-    excess: float
+    ideal: float
     base_rate: float
+    excess: float | None
     episodes: int
     method: str
 
@@ -40,9 +45,9 @@ class SelectiveRisk:
 def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:
     """Return the area under the risk-coverage curve: the mean risk of the k most confident of N.
 
-    For ``k = 1 .. N`` (Geifman and El-Yaniv, NeurIPS 2017; excess by Geifman, Uziel and El-Yaniv,
-    ICLR 2019). Episodes of equal confidence have no order, so that the mean over all their orders
-    is taken, exactly; a constant confidence gives the base rate.
+    For ``k = 1 .. N`` (Geifman and El-Yaniv, NeurIPS 2017; the ideal by Geifman, Uziel and
+    El-Yaniv, ICLR 2019). Episodes of equal confidence have no order, so that the mean over all
+    their orders is taken, exactly; a constant confidence gives the base rate.
 
     Parameters
     ----------
@@ -59,20 +64,17 @@ def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:
     Examples
     --------
     >>> risk = aurc([0.9, 0.9, 0.5, 0.1], [False, True, True, True])
-    >>> round(risk.aurc, 4), round(risk.excess, 4), risk.base_rate
-    (0.6042, 0.125, 0.75)
+    >>> round(risk.aurc, 4), round(risk.ideal, 4), risk.base_rate
+    (0.6042, 0.4792, 0.75)
     """
-    import numpy as np
-
     sizes, failed = _by_confidence(confidences, failures)
-    n, lost = int(sizes.sum()), int(failed.sum())
-    area = _area(sizes, failed)
-    perfect = _area(np.array([n - lost, lost]), np.array([0, lost]))
+    area, ideal, excess = (float(value[0]) for value in Curves(sizes[None], failed[None]).aurc())
     return SelectiveRisk(
         aurc=area,
-        excess=max(0.0, area - perfect),
-        base_rate=lost / n,
-        episodes=n,
+        ideal=ideal,
+        base_rate=int(failed.sum()) / int(sizes.sum()),
+        excess=None if math.isnan(excess) else excess,
+        episodes=int(sizes.sum()),
         method="AURC, ties averaged",
     )
 
@@ -95,13 +97,3 @@ def _by_confidence(
         )
     _, group = np.unique(confidence, return_inverse=True)
     return np.bincount(group)[::-1], np.bincount(group[failed], minlength=group.max() + 1)[::-1]
-
-
-def _area(sizes: NDArray[np.intp], failed: NDArray[np.intp]) -> float:
-    import numpy as np
-
-    kept = np.arange(1, sizes.sum() + 1)
-    # In the mean over all orders of a group, failures come in it at its own constant rate.
-    ends = np.concatenate([[0], sizes.cumsum()])
-    expected = np.interp(kept, ends, np.concatenate([[0], failed.cumsum()]))
-    return math.fsum(expected / kept) / len(kept)

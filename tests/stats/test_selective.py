@@ -60,7 +60,10 @@ def test_aurc_agrees_with_a_loop_over_exact_fractions(sample):
     risk = aurc(confidences, failures)
     assert risk.aurc == pytest.approx(float(area), abs=1e-12, rel=0)
     perfect = area_of_one_order(sorted(failures.tolist()))
-    assert risk.excess == pytest.approx(float(area - perfect), abs=1e-12, rel=0)
+    assert risk.ideal == pytest.approx(float(perfect), abs=1e-12, rel=0)
+    if 0 < lost < len(failures):
+        excess = (area - perfect) / (lost / len(failures) - perfect)
+        assert risk.excess == pytest.approx(float(excess), abs=1e-12, rel=0)
 
 
 @unhurried
@@ -95,9 +98,13 @@ def test_a_perfect_order_has_no_excess_and_its_reverse_has_the_most(sample):
     confidences, failures = sample
     risk = aurc(confidences, failures)
     perfect, reverse = aurc(1.0 - failures, failures), aurc(failures * 1.0, failures)
-    assert perfect.excess == 0
-    assert 0 <= risk.excess <= reverse.excess + 1e-15
+    assert perfect.aurc == perfect.ideal == pytest.approx(risk.ideal, abs=1e-15)
     assert perfect.aurc <= risk.aurc + 1e-15
+    if failures.all() or not failures.any():
+        assert risk.excess is None
+    else:
+        assert perfect.excess == 0
+        assert 0 <= risk.excess <= reverse.excess + 1e-12
     assert 0 <= risk.aurc <= 1
 
 

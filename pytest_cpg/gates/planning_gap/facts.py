@@ -139,7 +139,7 @@ def _confidence(arm: Arm) -> str:
         return ""
     return (
         f"area under the risk-coverage curve {risk.aurc:.3f}; {risk.base_rate:.3f} if it knew "
-        f"nothing, {risk.aurc - risk.excess:.3f} if it knew all"
+        f"nothing, {risk.ideal:.3f} if it knew all"
     )
 
 

@@ -1,0 +1,93 @@
+"""Graded answers: which of a model's answers are wrong, and how sure it was of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+
+class GradedAnswers:
+    """Answers of which it is known whether they are right, with their confidences.
+
+    Parameters
+    ----------
+    wrong : array [N], bool
+    confidences : array [N]
+        Finite; only their order matters, and those closer than 1e-9 have none.
+    stakes : array [N], optional
+        What each answer costs if it is wrong, from 0: by how much the returns of the two policies
+        differ. 1 where nothing is given.
+    groups : array [N], optional
+        Which answers are about the same thing, such as one initial state, and so are drawn
+        together. Each is on its own where nothing is given.
+
+    Raises
+    ------
+    ValueError
+        When there is no answer, or when an array has another shape or an impossible number.
+    """
+
+    __slots__ = ("confidences", "groups", "stakes", "wrong")
+
+    wrong: NDArray[np.bool_]
+    confidences: NDArray[np.float64]
+    stakes: NDArray[np.float64]
+    groups: NDArray[np.intp]
+
+    def __init__(
+        self,
+        *,
+        wrong: ArrayLike,
+        confidences: ArrayLike,
+        stakes: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> None:
+        import numpy as np
+
+        self.wrong = np.array(wrong)
+        if self.wrong.dtype != np.bool_ or self.wrong.ndim != 1 or not self.wrong.size:
+            raise ValueError(
+                f"need wrong or not of each answer, got {self.wrong.dtype} of {self.wrong.shape}"
+            )
+        n = len(self.wrong)
+        self.confidences = _finite("confidences", confidences, n)
+        self.stakes = _finite("stakes", np.ones(n) if stakes is None else stakes, n)
+        if (self.stakes < 0).any():
+            raise ValueError(f"need stakes of 0 or more, got {self.stakes.min()}")
+        named = np.arange(n) if groups is None else np.asarray(groups)
+        if named.shape != (n,):
+            raise ValueError(f"need one group for each of {n} answers, got {named.shape}")
+        self.groups = np.unique(named, return_inverse=True)[1]
+        for array in (self.wrong, self.confidences, self.stakes, self.groups):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """Return the number of answers."""
+        return len(self.wrong)
+
+    def take(self, chosen: ArrayLike) -> GradedAnswers:
+        """Return some of the answers, by their indices or by a bool for each."""
+        import numpy as np
+
+        which = np.asarray(chosen)
+        return GradedAnswers(
+            wrong=self.wrong[which],
+            confidences=self.confidences[which],
+            stakes=self.stakes[which],
+            groups=self.groups[which],
+        )
+
+
+def _finite(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
+    import numpy as np
+
+    values = np.array(given, dtype=np.float64)
+    if values.shape != (n,):
+        raise ValueError(f"need one of {name} for each of {n} answers, got {values.shape}")
+    if not np.isfinite(values).all():
+        first = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"need finite {name}, got {values[first]} at {first}")
+    return values

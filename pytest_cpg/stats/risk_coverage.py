@@ -1,0 +1,175 @@
+"""Risk and coverage: what wrong answers are left where only the surest count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, Curves, OperatingPoints
+from pytest_cpg.stats.graded_answers import GradedAnswers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+# Closer confidences differ by rounding alone.
+_SAME_CONFIDENCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerMetrics:
+    """How often answers are wrong, and whether their confidences tell which.
+
+    docs/statistics.md has the definitions, and what a constant and a random confidence score.
+
+    Attributes
+    ----------
+    loss : float
+        Share of wrong answers.
+    aurc : float
+        Mean risk over all numbers of answers, ties in random order.
+    excess : float or None
+        ``aurc`` between that of the ideal order, 0, and of a constant confidence, 1. None where
+        all answers are right, or all wrong.
+    aurcc : float
+        Area under the curve of risk over coverage, straight from (0, 0) and between thresholds. A
+        constant confidence has ``loss / 2``.
+    rpp : float
+        Share of ordered pairs of answers of which the wrong one has the higher confidence.
+    cr : float
+        Coverage resolution, CR_K: share of K equal bins that hold a coverage.
+    auroc : float or None
+        Chance that a right answer has a higher confidence than a wrong one, ties one half.
+    risk_at_coverage : float
+        Share of wrong ones among the surest answers, ties in random order.
+    coverage_at_risk : float
+        Largest coverage of a threshold whose risk is accepted; 0 where there is none.
+    regret : float
+        Stakes of wrong answers, summed and divided by the number of all: in units of return.
+    """
+
+    loss: float
+    aurc: float
+    excess: float | None
+    aurcc: float
+    rpp: float
+    cr: float
+    auroc: float | None
+    risk_at_coverage: float
+    coverage_at_risk: float
+    regret: float
+
+
+ANSWER_METRICS = tuple(field.name for field in fields(AnswerMetrics))
+"""Names of the metrics."""
+
+
+def answer_metrics(
+    answers: GradedAnswers, *, points: OperatingPoints = DEFAULT_POINTS
+) -> AnswerMetrics:
+    """Return all metrics of some answers.
+
+    Examples
+    --------
+    >>> right_first = GradedAnswers(
+    ...     wrong=[False, False, True, True], confidences=[0.9, 0.8, 0.2, 0.1]
+    ... )
+    >>> found = answer_metrics(right_first)
+    >>> round(found.aurcc, 5), found.rpp, found.cr, found.loss, found.excess
+    (0.14583, 0.0, 0.5, 0.5, 0.0)
+    """
+    import numpy as np
+
+    values = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
+    return AnswerMetrics(**{name: _or_none(float(value[0])) for name, value in values.items()})
+
+
+def _or_none(value: float) -> Any:
+    return None if math.isnan(value) else value
+
+
+def metrics_by(
+    answers: GradedAnswers, key: ArrayLike, *, points: OperatingPoints = DEFAULT_POINTS
+) -> dict[int, AnswerMetrics]:
+    """Return the metrics of the answers of each whole number in ``key`` [N], such as a horizon."""
+    import numpy as np
+
+    keys = np.asarray(key)
+    return {
+        int(value): answer_metrics(answers.take(keys == value), points=points)
+        for value in np.unique(keys)
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskCoverage:
+    """Curve of risk over coverage: a point for the origin and for each threshold, surest first.
+
+    Attributes
+    ----------
+    coverages, risks : tuple of float
+        From (0, 0).
+    thresholds : tuple of float
+        Least confidence that counts, of each point but the first.
+    """
+
+    coverages: tuple[float, ...]
+    risks: tuple[float, ...]
+    thresholds: tuple[float, ...]
+
+
+def risk_coverage(answers: GradedAnswers) -> RiskCoverage:
+    """Return the curve whose area is ``aurcc``."""
+    import numpy as np
+
+    level = _levels(answers.confidences)
+    counted = np.bincount(level).cumsum()
+    lost = np.bincount(level, weights=answers.wrong).cumsum()
+    least = np.full(len(counted), np.inf)
+    np.minimum.at(least, level, answers.confidences)
+    return RiskCoverage(
+        coverages=(0.0, *(counted / len(answers)).tolist()),
+        risks=(0.0, *(lost / counted).tolist()),
+        thresholds=tuple(least.tolist()),
+    )
+
+
+def published_cr(answers: GradedAnswers, *, bins: int = 10) -> float:
+    """Return CR_K as the public baselines of the paper compute it, to compare with its tables.
+
+    Its edges are sums of 1 / K in floating point: a coverage of 0.3 falls below its bin, and for
+    some K, such as 49, there is an edge and a bin too many.
+    """
+    import numpy as np
+
+    edges = np.arange(0, 1, 1 / bins)
+    held = np.unique(np.digitize(risk_coverage(answers).coverages, edges))
+    return len(held) / len(edges)
+
+
+def _levels(confidences: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return which threshold [N] lets each answer in first: 0 is the surest."""
+    import numpy as np
+
+    order = np.argsort(-confidences, kind="stable")
+    steps = -np.diff(confidences[order]) >= _SAME_CONFIDENCE
+    level = np.empty(len(order), dtype=np.intp)
+    level[order] = np.concatenate([[0], steps.cumsum()])
+    return level
+
+
+def measured(
+    answers: GradedAnswers, times: NDArray[np.int64], *, points: OperatingPoints = DEFAULT_POINTS
+) -> dict[str, NDArray[np.float64]]:
+    """Return each metric [R] of answers that are counted ``times`` [R, N]; NaN where undefined."""
+    import numpy as np
+
+    level = _levels(answers.confidences)
+    order = np.argsort(level, kind="stable")
+    starts = np.flatnonzero(np.diff(level[order], prepend=-1))
+    counted = times[:, order]
+    lost = counted * answers.wrong[order]
+    curve = Curves(np.add.reduceat(counted, starts, axis=1), np.add.reduceat(lost, starts, axis=1))
+    regret = lost @ answers.stakes[order] / curve.total
+    return {**curve.metrics(points), "regret": regret}

@@ -1,0 +1,237 @@
+import json
+from dataclasses import asdict
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from pytest_cpg.stats.coverage_curves import OperatingPoints
+from pytest_cpg.stats.graded_answers import GradedAnswers
+from pytest_cpg.stats.risk_coverage import (
+    ANSWER_METRICS,
+    answer_metrics,
+    metrics_by,
+    published_cr,
+    risk_coverage,
+)
+
+# Confidences closer than this are equal, by the definition.
+SAME = 1e-9
+FEW_BINS = OperatingPoints(coverage=0.3, risk=0.2, bins=7)
+
+
+def tables(many=500):
+    """Yield answers with ties, constant confidences, all right and all wrong ones among them."""
+    rng = np.random.default_rng(16)
+    for i in range(many):
+        n = int(rng.integers(1, 40))
+        levels = [1, 2, 5, 11, 10**6][i % 5]
+        confidences = rng.integers(0, levels, n) / levels
+        if i % 3 == 0:
+            # Rounding apart: equal by the definition.
+            confidences = confidences + rng.integers(-1, 2, n) * 1e-13
+        wrong = rng.random(n) < rng.choice([0, 0.05, 0.3, 0.7, 1])
+        stakes = rng.exponential(10, n)
+        yield wrong.tolist(), confidences.tolist(), stakes.tolist()
+
+
+def points_of_curve(wrong, confidences):
+    """Return (answers, wrong ones) that each threshold lets in, from none; by the definition."""
+    points = [(0, 0)]
+    for threshold in sorted(confidences, reverse=True):
+        covered = [lost for lost, c in zip(wrong, confidences, strict=True) if c > threshold - SAME]
+        if len(covered) > points[-1][0]:
+            points.append((len(covered), sum(covered)))
+    return points
+
+
+def expected_wrong(points, k):
+    """Return how many of the ``k`` surest are wrong, on average over all orders within ties."""
+    for (a, lost), (b, more) in pairwise(points):
+        if k <= b:
+            return lost + Fraction(more - lost, b - a) * (Fraction(k) - a)
+    raise AssertionError(k)
+
+
+def area_of_risk(points):
+    n = points[-1][0]
+    return sum((expected_wrong(points, k) / k for k in range(1, n + 1)), Fraction(0)) / n
+
+
+def risk(point):
+    return Fraction(point[1], point[0]) if point[0] else Fraction(0)
+
+
+def by_definition(wrong, confidences, stakes, at):
+    n, lost = len(wrong), sum(wrong)
+    points = points_of_curve(wrong, confidences)
+    ideal = area_of_risk([(0, 0)] + [(k, max(0, k - (n - lost))) for k in range(1, n + 1)])
+    area, loss = area_of_risk(points), Fraction(lost, n)
+    in_disorder = concordant = Fraction(0)
+    for lost_i, c_i in zip(wrong, confidences, strict=True):
+        for lost_j, c_j in zip(wrong, confidences, strict=True):
+            if not lost_i and lost_j:
+                in_disorder += c_j - c_i >= SAME
+                concordant += (
+                    1 if c_i - c_j >= SAME else Fraction(1, 2) if abs(c_i - c_j) < SAME else 0
+                )
+    steps = pairwise(points)
+    covered = [Fraction(at.coverage).limit_denominator(1000) * n]
+    accepted = Fraction(at.risk).limit_denominator(1000)
+    return {
+        "loss": loss,
+        "aurc": area,
+        "excess": (area - ideal) / (loss - ideal) if 0 < lost < n else None,
+        "aurcc": sum((Fraction(b[0] - a[0], n) * (risk(a) + risk(b)) / 2 for a, b in steps)),
+        "rpp": in_disorder / n**2,
+        "cr": Fraction(len({min(k * at.bins // n, at.bins - 1) for k, _ in points}), at.bins),
+        "auroc": concordant / (lost * (n - lost)) if 0 < lost < n else None,
+        "risk_at_coverage": expected_wrong(points, covered[0]) / covered[0],
+        "coverage_at_risk": max(Fraction(p[0], n) for p in points if risk(p) <= accepted),
+        "regret": sum(Fraction(s) for lost, s in zip(wrong, stakes, strict=True) if lost) / n,
+    }
+
+
+@pytest.mark.parametrize("points", [OperatingPoints(), FEW_BINS], ids=["defaults", "other points"])
+def test_all_metrics_agree_with_loops_over_exact_fractions(points):
+    for wrong, confidences, stakes in tables():
+        answers = GradedAnswers(wrong=wrong, confidences=confidences, stakes=stakes)
+        found = asdict(answer_metrics(answers, points=points))
+        expected = by_definition(wrong, confidences, stakes, points)
+        assert list(found) == list(ANSWER_METRICS)
+        for name, value in expected.items():
+            if value is None:
+                assert found[name] is None
+            else:
+                assert found[name] == pytest.approx(float(value), abs=1e-12, rel=1e-12), name
+
+
+def test_the_curve_agrees_with_loops_over_exact_fractions():
+    for wrong, confidences, _ in tables(100):
+        curve = risk_coverage(GradedAnswers(wrong=wrong, confidences=confidences))
+        points = points_of_curve(wrong, confidences)
+        assert curve.coverages == tuple(p[0] / len(wrong) for p in points)
+        assert curve.risks == tuple(float(risk(p)) for p in points)
+        for threshold, (covered, _) in zip(curve.thresholds, points[1:], strict=True):
+            assert sum(c >= threshold for c in confidences) == covered
+
+
+def test_auroc_agrees_with_scipy():
+    from scipy.stats import mannwhitneyu
+
+    for wrong, confidences, _ in tables(50):
+        sure = np.round(confidences, 9)
+        lost = np.array(wrong)
+        if lost.any() and not lost.all():
+            u = mannwhitneyu(sure[~lost], sure[lost]).statistic
+            found = answer_metrics(GradedAnswers(wrong=lost, confidences=sure)).auroc
+            assert found == pytest.approx(u / (lost.sum() * (~lost).sum()), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "confidences", "aurcc", "rpp", "cr"),
+    [
+        ([0, 0, 1, 1], [0.9, 0.8, 0.2, 0.1], 0.14583, 0, 0.5),
+        ([1, 1, 0, 0], [0.9, 0.8, 0.2, 0.1], 0.72917, 0.25, 0.5),
+        ([0, 0, 1, 1], [0.7] * 4, 0.25, 0, 0.2),
+        ([0, 0, 1, 0, 1, 1], [0.8] * 3 + [0.2] * 3, 0.29167, 1 / 36, 0.3),
+    ],
+)
+def test_worked_examples_of_the_published_definitions(wrong, confidences, aurcc, rpp, cr):
+    answers = GradedAnswers(wrong=np.array(wrong, dtype=bool), confidences=confidences)
+    found = answer_metrics(answers)
+    assert found.aurcc == pytest.approx(aurcc, abs=5e-6)
+    assert (found.rpp, found.cr) == pytest.approx((rpp, cr))
+    assert published_cr(answers) == pytest.approx(cr)
+
+
+def test_a_constant_confidence_scores_half_its_loss_and_no_order():
+    answers = GradedAnswers(wrong=np.arange(200) < 50, confidences=np.ones(200))
+    found = answer_metrics(answers)
+    assert found.aurcc == pytest.approx(found.loss / 2, abs=1e-15)
+    assert (found.rpp, found.cr, found.auroc, found.excess) == (0, 0.2, 0.5, 1)
+    assert found.risk_at_coverage == found.loss
+    assert found.coverage_at_risk == 0
+
+
+def test_published_bins_lose_a_coverage_to_rounding_and_may_be_one_too_many():
+    # Coverages 0.2 and 0.3 lie in two bins of ten, and in one where 0.1 is added up.
+    answers = GradedAnswers(wrong=[False] * 10, confidences=[3.0] * 2 + [2.5] + [0.0] * 7)
+    assert answer_metrics(answers).cr == 0.4
+    assert published_cr(answers) == 0.3
+    constant = GradedAnswers(wrong=[False, True], confidences=[1, 1])
+    assert answer_metrics(constant, points=OperatingPoints(bins=49)).cr == 2 / 49
+    assert published_cr(constant, bins=49) == 2 / 50
+
+
+def test_only_the_order_of_confidences_matters():
+    for wrong, confidences, stakes in tables(100):
+        c = np.round(confidences, 9)
+        plain = GradedAnswers(wrong=wrong, confidences=c, stakes=stakes)
+        stretched = GradedAnswers(wrong=wrong, confidences=np.exp(3 * c) - 50, stakes=stakes)
+        assert answer_metrics(stretched) == answer_metrics(plain)
+
+
+def test_the_order_of_the_answers_does_not_matter():
+    rng = np.random.default_rng(0)
+    for wrong, confidences, stakes in tables(100):
+        answers = GradedAnswers(wrong=wrong, confidences=confidences, stakes=stakes)
+        shuffled = answers.take(rng.permutation(len(answers)))
+        found, again = asdict(answer_metrics(answers)), asdict(answer_metrics(shuffled))
+        assert found.pop("regret") == pytest.approx(again.pop("regret"), rel=1e-12)
+        assert again == found
+
+
+def test_metrics_by_horizon_are_those_of_its_answers():
+    horizons = np.array([10, 20, 10, 20, 50])
+    answers = GradedAnswers(
+        wrong=[True, False, False, True, True], confidences=[0.1, 0.2, 0.3, 0.4, 0.5]
+    )
+    found = metrics_by(answers, horizons)
+    assert list(found) == [10, 20, 50]
+    assert found[10] == answer_metrics(answers.take([0, 2]))
+    assert found[50].auroc is None
+    assert found[50].loss == 1
+
+
+def test_metrics_are_plain_numbers_and_arguments_stay_untouched():
+    wrong, confidences = np.array([True, False]), np.array([0.2, 0.9])
+    answers = GradedAnswers(wrong=wrong, confidences=confidences)
+    found = asdict(answer_metrics(answers))
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    wrong[0] = confidences[0] = False
+    assert asdict(answer_metrics(answers)) == found
+    with pytest.raises(ValueError, match="read-only"):
+        answers.confidences[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"wrong": []}, "need wrong or not of each answer, got float64"),
+        ({"wrong": [0, 1]}, "got int64"),
+        ({"wrong": [[True]]}, "bool of (1, 1)"),
+        ({"confidences": [0.5]}, "need one of confidences for each of 2 answers, got (1,)"),
+        ({"confidences": [0.5, float("nan")]}, "need finite confidences, got nan at 1"),
+        ({"stakes": [1, -2.5]}, "need stakes of 0 or more, got -2.5"),
+        ({"groups": [1]}, "need one group for each of 2 answers, got (1,)"),
+    ],
+)
+def test_an_impossible_table_is_refused_with_its_value(given, message):
+    with pytest.raises(ValueError, match="need") as caught:
+        GradedAnswers(**{"wrong": [True, False], "confidences": [0.1, 0.2], **given})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        ({"coverage": 0}, "need a coverage above 0, up to 1, got 0"),
+        ({"risk": 1.0}, "need a risk from 0, below 1, got 1.0"),
+        ({"bins": 1}, "need two bins or more, got 1"),
+    ],
+)
+def test_an_impossible_point_is_refused_with_its_value(point, message):
+    with pytest.raises(ValueError, match=message):
+        OperatingPoints(**point)
