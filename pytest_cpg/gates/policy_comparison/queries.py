@@ -1,0 +1,264 @@
+"""Queries: which of two policies is better from here, with the true answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from numbers import Real
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
+from pytest_cpg.planners.policies import check_policy, check_possible, checked_actions
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+# Observations that every policy is asked about before anything is measured.
+_TRIALS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PolicyQueries:
+    """Questions about pairs of policies, each from two starts, and the returns that answer them.
+
+    Letters: ``N`` queries, ``O`` observation, ``S`` state, ``A`` action. Side a is a start, what is
+    done first, and who acts from then on; so is side b. The two starts may be one.
+
+    Attributes
+    ----------
+    environment : str
+        The name of the world: a published one, or a task's.
+    policies : tuple of Policy
+    observations_a, observations_b : array [N, O]
+    policy_a, policy_b : array [N], int
+        Indices of ``policies``.
+    horizons : array [N], int
+        Steps that are counted, the first action's among them.
+    returns_a, returns_b : array [N]
+        The true returns, never equal: a tie has no answer.
+    discount : float
+        In [0, 1]: the reward of step ``t``, from 0, counts its power ``t``.
+    states_a, states_b : array [N, S], optional
+        What a simulator starts from.
+    actions_a, actions_b : array [N, A], optional
+        What is done first; None where the policy acts at once.
+    action_space : ActionSpace, optional
+        What is possible. Of a published environment it is known.
+    """
+
+    environment: str
+    policies: Sequence[Policy]
+    observations_a: FloatArray
+    observations_b: FloatArray
+    policy_a: IntArray
+    policy_b: IntArray
+    horizons: IntArray
+    returns_a: FloatArray
+    returns_b: FloatArray
+    discount: float = 1.0
+    states_a: FloatArray | None = None
+    states_b: FloatArray | None = None
+    actions_a: FloatArray | None = None
+    actions_b: FloatArray | None = None
+    action_space: ActionSpace | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.environment, str) or not self.environment:
+            raise ValueError(f"environment must be a name, got {self.environment!r:.60}")
+        self._set("policies", _policies(self.policies))
+        for pair in ("observations", "states", "actions"):
+            self._set_pair(pair)
+        count = len(self.observations_a)
+        for name in ("returns_a", "returns_b"):
+            self._set(name, _numbers(name, getattr(self, name), (count,)))
+        for name, least, most in (
+            ("policy_a", 0, len(self.policies) - 1),
+            ("policy_b", 0, len(self.policies) - 1),
+            ("horizons", 1, None),
+        ):
+            self._set(name, _whole(name, getattr(self, name), count, least, most))
+        self._check_answers()
+        self._check_world()
+        self._check_policies()
+
+    def __len__(self) -> int:
+        return len(self.horizons)
+
+    @property
+    def labels(self) -> BoolArray:
+        """Whether side b is better: ``returns_a < returns_b``, bool [N]."""
+        return np.asarray(self.returns_a < self.returns_b)
+
+    @property
+    def groups(self) -> IntArray:
+        """Which queries share the start of side a: numbers from 0, int [N].
+
+        Those are no independent evidence. Starts of side b are left out: by both sides, two thirds
+        of the published queries hang together in one group, and no resampling is left.
+        """
+        starts = self.observations_a if self.states_a is None else self.states_a
+        return np.asarray(np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1))
+
+    def take(self, indices: npt.ArrayLike) -> PolicyQueries:
+        """Return the queries at these indices [K], or where a mask [N] is true."""
+        chosen = np.asarray(indices)
+        if not chosen.size:
+            raise ValueError("no query is taken: give at least one index")
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        return replace(
+            self,
+            **{name: array[chosen] for name, array in arrays.items() if array is not None},
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an .npz without pickles; see `query_files.save_queries`."""
+        from pytest_cpg.gates.policy_comparison.query_files import save_queries
+
+        save_queries(self, path)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], policies: Sequence[Policy] | None = None
+    ) -> PolicyQueries:
+        """Read what `save` wrote; see `query_files.load_queries`."""
+        from pytest_cpg.gates.policy_comparison.query_files import load_queries
+
+        return load_queries(path, policies)
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _set_pair(self, pair: str) -> None:
+        """Freeze the two arrays [N, size] of a pair, which may both be None but observations."""
+        a, b = (getattr(self, f"{pair}_{side}") for side in "ab")
+        if pair != "observations" and (a is None) != (b is None):
+            side = "a" if a is None else "b"
+            raise ValueError(f"{pair}_{side} is missing: give both sides, or neither")
+        if a is None and pair != "observations":
+            return
+        first = _numbers(f"{pair}_a", a, None)
+        if not len(first):
+            raise ValueError(f"{pair}_a has no rows: give at least one query")
+        count = len(first) if pair == "observations" else len(self.observations_a)
+        size = first.shape[1] if first.ndim == 2 else 1
+        for side, values in zip("ab", (a, b), strict=True):
+            self._set(f"{pair}_{side}", _numbers(f"{pair}_{side}", values, (count, size)))
+
+    def _check_answers(self) -> None:
+        """Raise ValueError for an impossible discount, or for a query without an answer."""
+        if not isinstance(self.discount, Real) or not 0 <= self.discount <= 1:
+            raise ValueError(f"discount must be from 0 to 1, got {self.discount!r}")
+        self._set("discount", float(self.discount))
+        ties = np.flatnonzero(self.returns_a == self.returns_b)
+        if len(ties):
+            raise ValueError(
+                f"query {ties[0]} has the return {self.returns_a[ties[0]]} on both sides"
+                f"{f', and so have {len(ties) - 1} more' if len(ties) > 1 else ''}: neither "
+                f"policy is better. Leave out where returns_a == returns_b"
+            )
+
+    def _check_world(self) -> None:
+        """Raise ValueError where arrays do not fit the published environment, or the actions."""
+        known = ENVIRONMENTS.get(self.environment)
+        if known is not None:
+            if self.action_space is None:
+                self._set("action_space", known.actions)
+            for pair, size in (
+                ("observations", known.observation_size),
+                ("states", known.state_size),
+            ):
+                given = getattr(self, f"{pair}_a")
+                if given is not None and given.shape[1] != size:
+                    raise ValueError(
+                        f"{pair}_a must have shape [N, {size}] in {self.environment}, got "
+                        f"{given.shape}"
+                    )
+        for side in "ab":
+            first = getattr(self, f"actions_{side}")
+            if first is None or self.action_space is None:
+                continue
+            if first.shape[1] != self.action_space.size:
+                raise ValueError(
+                    f"actions_{side} must have shape [N, {self.action_space.size}], got "
+                    f"{first.shape}"
+                )
+            check_possible(first, self.action_space, f"actions_{side}")
+
+    def _check_policies(self) -> None:
+        """Raise CpgError unless each policy can answer the first of its observations."""
+        for policy in range(len(self.policies)):
+            own = np.concatenate(
+                [
+                    self.observations_a[self.policy_a == policy][:_TRIALS],
+                    self.observations_b[self.policy_b == policy][:_TRIALS],
+                ]
+            )
+            if len(own):
+                self.act(policy, own)
+
+    def act(self, policy: int, observations: FloatArray) -> FloatArray:
+        """Return the actions [B, A] of a policy, by its index, on observations [B, O].
+
+        Raises
+        ------
+        CpgError
+            When it leaves the action space, or gives no actions of that shape.
+        """
+        return checked_actions(
+            self.policies[policy], f"policy {policy}", observations, self.action_space
+        )
+
+
+ARRAYS = tuple(field.name for field in fields(PolicyQueries) if "Array" in str(field.type))
+"""Names of the fields that have a row for each query."""
+
+
+def _policies(given: object) -> tuple[Policy, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise ValueError(f"policies must be a sequence of at least one policy, got {given!r:.60}")
+    for number, policy in enumerate(given):
+        check_policy(policy, f"policies[{number}]")
+    return tuple(given)
+
+
+def _numbers(name: str, given: object, shape: tuple[int, ...] | None) -> FloatArray:
+    """Return a frozen array of finite numbers, or raise ValueError; None takes any shape."""
+    if given is None:
+        raise ValueError(f"{name} is missing: give an array")
+    try:
+        values = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers, got {given!r:.60}") from None
+    if shape is not None and values.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {values.shape}")
+    if not np.isfinite(values).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise ValueError(
+            f"{name} must be finite, and query {where[0]} has {values[where]}: leave it out, or "
+            f"compute it again"
+        )
+    values.flags.writeable = False
+    return values
+
+
+def _whole(name: str, given: object, count: int, least: int, most: int | None) -> IntArray:
+    """Return a frozen array [N] of whole numbers in a range, or raise ValueError."""
+    values = np.array(given)
+    if values.shape != (count,) or values.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} must be whole numbers of shape ({count},), got {values.dtype} of shape "
+            f"{values.shape}"
+        )
+    outside = values < least if most is None else (values < least) | (values > most)
+    if outside.any():
+        row = int(outside.argmax())
+        span = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {span}, and query {row} has {values[row]}")
+    values = values.astype(np.int64)
+    values.flags.writeable = False
+    return values

@@ -1,0 +1,261 @@
+"""Query files: queries as an .npz without pickles, and the networks that they ask about."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import ActionSpace, BoxActions, FiniteActions, FloatArray
+from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
+from pytest_cpg.machine.files import FileError, check_unpacked_size, replace_file
+from pytest_cpg.planners.policies import TanhNetwork
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_FORMAT = 1
+_NEEDED = tuple(
+    field.name for field in fields(PolicyQueries) if field.default is MISSING and field.init
+)
+# Observations by whose actions a policy that is given again is known, and how near they must be:
+# other processors have other float kernels.
+_PROBES = 4
+_NEAR = 1e-4
+
+
+class StoredArrays:
+    """The arrays of an .npz by name, which say what is missing or no plain array.
+
+    Parameters
+    ----------
+    path : Path
+    archive : NpzFile
+    """
+
+    def __init__(self, path: Path, archive: Any) -> None:
+        self.path, self._archive = path, archive
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._archive
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if name not in self._archive:
+            known = ", ".join(sorted(self._archive)) or "none"
+            refuse(self.path, f"it has no array {name!r}, only {known:.200}")
+        try:
+            return np.asarray(self._archive[name])
+        # numpy's readers raise these for arrays of objects and for damaged members.
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            refuse(self.path, f"its array {name!r} cannot be read ({error})")
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[StoredArrays]:
+    """Open an .npz, from which no pickle is read.
+
+    Raises
+    ------
+    FileError
+        When it is missing, no .npz, or would swell; and from what is then asked of it.
+    """
+    source = Path(path)
+    try:
+        check_unpacked_size(source)
+        archive = np.load(source, allow_pickle=False)
+    except FileNotFoundError:
+        raise FileError(
+            f"there is no file of queries {source}. Check the path, which starts where pytest was "
+            f"called."
+        ) from None
+    # numpy says "pickled data" of whatever it does not know.
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        refuse(source, f"it is no .npz of plain arrays ({error})")
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        refuse(source, "it is a single array, no .npz")
+    with archive:
+        yield StoredArrays(source, archive)
+
+
+def refuse(path: Path, wrong: str) -> NoReturn:
+    """Raise FileError that names a file of queries and what is wrong with it."""
+    raise FileError(
+        f"cannot use the queries {path}: {wrong}. Write it with PolicyQueries.save; no pickle is "
+        f"ever read."
+    ) from None
+
+
+def save_queries(queries: PolicyQueries, path: str | os.PathLike[str]) -> None:
+    """Write queries as a compressed .npz, as a whole or not at all.
+
+    A `TanhNetwork` is written with them. Of any other policy only a few actions are, by which it is
+    known when it is given again.
+
+    Raises
+    ------
+    FileError
+        When the file cannot be written.
+    """
+    content: dict[str, npt.ArrayLike] = {
+        "format": _FORMAT,
+        "environment": queries.environment,
+        "discount": queries.discount,
+        "policies": len(queries.policies),
+        **_space_arrays("space", queries.action_space),
+    }
+    for name in ARRAYS:
+        if getattr(queries, name) is not None:
+            content[name] = getattr(queries, name)
+    for number, policy in enumerate(queries.policies):
+        if isinstance(policy, TanhNetwork):
+            content |= _network_arrays(number, policy)
+        else:
+            probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
+            content[f"policy{number}_answers"] = queries.act(number, probes)
+    packed = io.BytesIO()
+    np.savez_compressed(
+        packed, allow_pickle=False, **{k: np.asarray(v) for k, v in content.items()}
+    )
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(target, packed.getvalue())
+    except OSError as error:
+        raise FileError(
+            f"cannot write the queries {target}: {error.strerror or error}. Name another path."
+        ) from None
+
+
+def load_queries(
+    path: str | os.PathLike[str], policies: Sequence[Policy] | None = None
+) -> PolicyQueries:
+    """Read queries that `save_queries` wrote.
+
+    Parameters
+    ----------
+    policies : sequence of Policy, optional
+        All of them, in the order of old; None where all are networks, which are in the file.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, damaged or from something else; when policies are needed that it
+        does not hold, or those given act otherwise than those that the returns are of.
+    """
+    with opened(path) as stored:
+        try:
+            _check_format(stored)
+            queries = _stored_queries(stored, policies)
+        # What arrays of other shapes, kinds and numbers are refused by.
+        except (TypeError, ValueError, IndexError) as error:
+            refuse(stored.path, str(error))
+        _check_same(stored, queries)
+    return queries
+
+
+def _check_format(stored: StoredArrays) -> None:
+    if "format" not in stored:
+        refuse(stored.path, "it does not say its format, and so is not from PolicyQueries.save")
+    if int(stored["format"]) != _FORMAT:
+        raise FileError(
+            f"cannot use the queries {stored.path}: its format is {int(stored['format'])}, and "
+            f"this pytest-cpg reads {_FORMAT}. Upgrade: pip install -U pytest-cpg"
+        )
+
+
+def _stored_queries(stored: StoredArrays, policies: Sequence[Policy] | None) -> PolicyQueries:
+    arrays: Any = {name: stored[name] for name in ARRAYS if name in stored or name in _NEEDED}
+    own = [_stored_network(stored, number) for number in range(int(stored["policies"]))]
+    return PolicyQueries(
+        environment=str(stored["environment"]),
+        discount=float(stored["discount"]),
+        policies=_completed(stored.path, own, policies),
+        action_space=_stored_space(stored, "space"),
+        **arrays,
+    )
+
+
+def _completed(
+    path: Path, own: Sequence[TanhNetwork | None], given: Sequence[Policy] | None
+) -> Sequence[Policy]:
+    """Return the policies that were given, or those of the file if it has all."""
+    if given is not None:
+        if len(given) != len(own):
+            raise FileError(
+                f"{path} asks about {len(own)} policies, and {len(given)} were given: give all, in "
+                f"the order in which they were saved"
+            )
+        return given
+    lacking = [number for number, policy in enumerate(own) if policy is None]
+    if lacking:
+        raise FileError(
+            f"{path} holds no policy {', '.join(map(str, lacking))}: only networks (TanhNetwork) "
+            f"are saved. Give all {len(own)}: PolicyQueries.load(path, policies=[...])"
+        )
+    return [policy for policy in own if policy is not None]
+
+
+def _check_same(stored: StoredArrays, queries: PolicyQueries) -> None:
+    """Raise FileError where a policy given again acts otherwise than the one that was saved."""
+    probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
+    for number in range(len(queries.policies)):
+        name = f"policy{number}_answers"
+        network = _stored_network(stored, number)
+        wanted = stored[name] if network is None else network.act(probes)
+        acted = queries.act(number, probes)
+        if acted.shape != wanted.shape or not np.allclose(acted, wanted, rtol=_NEAR, atol=_NEAR):
+            row = int(np.abs(acted - wanted).max(axis=1).argmax())
+            raise FileError(
+                f"policy {number} is not the one whose returns are in {stored.path}: it does "
+                f"{acted[row]} where that did {wanted[row]}. Give the policies in their old order, "
+                f"or generate the queries again."
+            )
+
+
+def _network_arrays(number: int, network: TanhNetwork) -> dict[str, npt.ArrayLike]:
+    arrays: dict[str, npt.ArrayLike] = {f"policy{number}_layers": len(network.weights)}
+    for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
+        arrays[f"policy{number}_weight{layer}"] = _smallest(weight)
+        arrays[f"policy{number}_bias{layer}"] = _smallest(bias)
+    return arrays | _space_arrays(f"policy{number}_space", network.actions)
+
+
+def _stored_network(stored: StoredArrays, number: int) -> TanhNetwork | None:
+    """Return the network of a policy; None where it is something else."""
+    if f"policy{number}_layers" not in stored:
+        return None
+    layers = range(int(stored[f"policy{number}_layers"]))
+    return TanhNetwork(
+        weights=[stored[f"policy{number}_weight{layer}"] for layer in layers],
+        biases=[stored[f"policy{number}_bias{layer}"] for layer in layers],
+        actions=_stored_space(stored, f"policy{number}_space"),
+    )
+
+
+def _smallest(values: FloatArray) -> FloatArray:
+    """Return the values as float32 where nothing of them is lost."""
+    rounded = values.astype(np.float32)
+    return rounded if (rounded == values).all() else values
+
+
+def _space_arrays(name: str, space: ActionSpace | None) -> dict[str, npt.ArrayLike]:
+    if space is None:
+        return {}
+    if isinstance(space, BoxActions):
+        return {f"{name}_box": np.stack([space.low, space.high])}
+    return {f"{name}_values": space.values}
+
+
+def _stored_space(stored: StoredArrays, name: str) -> ActionSpace | None:
+    if f"{name}_box" in stored:
+        return BoxActions(*stored[f"{name}_box"])
+    return FiniteActions(stored[f"{name}_values"]) if f"{name}_values" in stored else None

@@ -1,0 +1,302 @@
+"""Policies: networks, mixtures and planners that act on what they observe, each time alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BoxActions,
+    CpgError,
+    FiniteActions,
+    FloatArray,
+    Planner,
+    PlanningModel,
+)
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.planner import is_warm_started
+from pytest_cpg.contracts.policy import Policy
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TanhNetwork:
+    """A network whose layers all end in tanh, the last one too.
+
+    It is evaluated in float64 and rounded to float32 at the end, as the public benchmark does it
+    (koulanurag/opcc, whose actors have two hidden layers of 64).
+
+    Attributes
+    ----------
+    weights : sequence of arrays [out, in]
+    biases : sequence of arrays [out]
+        As many as there are weights.
+    actions : ActionSpace, optional
+        What the outputs in [-1, 1] are stretched to: the bounds of a box, or the box around a
+        finite set, of which the nearest action is taken. None leaves them as they are.
+    """
+
+    weights: Sequence[FloatArray]
+    biases: Sequence[FloatArray]
+    actions: ActionSpace | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "biases"):
+            layers = tuple(np.array(layer, dtype=np.float64) for layer in getattr(self, name))
+            for layer in layers:
+                layer.flags.writeable = False
+            object.__setattr__(self, name, layers)
+        _check_layers(self.weights, self.biases)
+        if self.actions is not None and self.actions.size != len(self.biases[-1]):
+            raise ValueError(
+                f"the last layer gives {len(self.biases[-1])} numbers, and an action has "
+                f"{self.actions.size}: give it as many rows as an action has numbers"
+            )
+
+    @classmethod
+    def drawn(
+        cls,
+        observation_size: int,
+        actions: ActionSpace,
+        *,
+        rng: np.random.Generator,
+        hidden: Sequence[int] = (64, 64),
+        gain: float = 1.0,
+    ) -> TanhNetwork:
+        """Return a network with Gaussian weights.
+
+        Parameters
+        ----------
+        gain : float
+            Deviation of a weight times the root of its layer's inputs; more of it makes actions
+            change faster with what is observed.
+        """
+        sizes = [observation_size, *hidden, actions.size]
+        weights = [
+            rng.normal(size=(after, before)) * gain / np.sqrt(before)
+            for before, after in pairwise(sizes)
+        ]
+        biases = [0.1 * gain * rng.normal(size=after) for after in sizes[1:]]
+        return cls(weights=weights, biases=biases, actions=actions)
+
+    @property
+    def observation_size(self) -> int:
+        """Numbers in one observation, ``O``."""
+        return int(self.weights[0].shape[1])
+
+    def act(self, observations: FloatArray) -> FloatArray:
+        """Map observations [B, O] to actions [B, A] of float32; see `Policy`."""
+        values = np.asarray(observations, dtype=np.float64)
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            values = np.tanh(values @ weight.T + bias)
+        return np.asarray(stretched(values, self.actions), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoiseMixture:
+    """A policy whose every action is mixed with one that means nothing.
+
+    The noise is uniform over the box and a fixed function of the observation that changes fast
+    with it, so that the mixture is a `Policy`: without memory, and the same when asked again.
+
+    Attributes
+    ----------
+    policy : Policy
+    actions : ActionSpace
+        Of the task. Of a finite set, the action nearest to the mixture is taken.
+    share : float
+        Of noise, in [0, 1]: 0 is the policy itself.
+    seed : int
+        Of the noise.
+    frequency : float
+        How often the noise turns while an observation changes by 1.
+    """
+
+    policy: Policy
+    actions: ActionSpace
+    share: float
+    seed: int
+    frequency: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share of noise must be from 0 to 1, got {self.share!r}")
+        if not 0 < self.frequency < float("inf"):
+            raise ValueError(f"frequency must be a positive number, got {self.frequency!r}")
+
+    def act(self, observations: FloatArray) -> FloatArray:
+        """Map observations [B, O] to actions [B, A]; see `Policy`."""
+        observed = np.asarray(observations, dtype=np.float64)
+        rng = np.random.default_rng(self.seed)
+        directions = rng.normal(size=(observed.shape[-1], self.actions.size))
+        phases = rng.random(self.actions.size)
+        turns = self.frequency * (observed @ directions) + phases
+        # A triangle wave of a uniform phase is uniform in [-1, 1].
+        noise = 4 * np.abs(turns - np.floor(turns) - 0.5) - 1
+        wanted = np.asarray(self.policy.act(observations), dtype=np.float64)
+        mixed = (1 - self.share) * wanted + self.share * _unsnapped(noise, self.actions)
+        return np.asarray(nearest(mixed, self.actions), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlannerPolicy:
+    """The first action of the plan that a planner makes from each observation.
+
+    A plan is made anew at every step, and always from the same random numbers, so that an
+    observation has one action.
+
+    Attributes
+    ----------
+    planner : Planner
+        One that begins no plan from the last one: there is no memory.
+    world_model : PlanningModel
+        What it plans in, from observations as latents [B, O]: dynamics on observations, or a task
+        whose states are its observations. A policy sees no more than that.
+    seed : int
+        Of the numbers that the planner draws.
+    """
+
+    planner: Planner
+    world_model: PlanningModel
+    seed: int
+
+    def __post_init__(self) -> None:
+        if is_warm_started(self.planner):
+            raise ValueError(
+                f"{self.planner!r} begins each plan from the last one, and a policy has no memory: "
+                f"give it warm_start=False"
+            )
+
+    def act(self, observations: FloatArray) -> FloatArray:
+        """Map observations [B, O] to actions [B, A]; see `Policy`."""
+        observed = np.asarray(observations, dtype=np.float64)
+        rngs = [np.random.default_rng(self.seed) for _ in range(len(observed))]
+        remaining = np.full(len(observed), self.planner.horizon)
+        plans = self.planner.plan(self.world_model, observed, rngs, remaining)
+        return np.array(plans.actions[:, 0])
+
+
+def nearest(actions: FloatArray, space: ActionSpace) -> FloatArray:
+    """Return the possible actions nearest to these [..., A]."""
+    if isinstance(space, BoxActions):
+        return np.clip(actions, space.low, space.high)
+    distances = ((actions[..., None, :] - space.values) ** 2).sum(axis=-1)
+    return np.asarray(space.values[distances.argmin(axis=-1)])
+
+
+def stretched(unit: FloatArray, space: ActionSpace | None) -> FloatArray:
+    """Return what numbers in [-1, 1] [..., A] mean in an action space; None takes them as said."""
+    if space is None:
+        return unit
+    return nearest(_unsnapped(unit, space), space)
+
+
+def checked_actions(
+    policy: Policy, name: str, observations: FloatArray, space: ActionSpace | None
+) -> FloatArray:
+    """Return what a policy does on observations [B, O]: possible actions [B, A] of float64.
+
+    Parameters
+    ----------
+    name : str
+        What the policy is called, for the message.
+    space : ActionSpace or None
+        None where nobody knows what is possible.
+
+    Raises
+    ------
+    CpgError
+        When it gives anything else, with the first observation that it does so for.
+    """
+    answer: Any = policy.act(np.array(observations))
+    try:
+        given = np.array(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CpgError(
+            f"{name} gave {answer!r:.60}, which is no array of numbers ({error}): return actions "
+            f"[B, A]"
+        ) from None
+    size = space.size if space is not None else given.shape[-1] if given.ndim == 2 else "A"
+    if given.shape != (len(observations), size):
+        raise CpgError(
+            f"{name} gave actions of shape {given.shape} for {len(observations)} observations: "
+            f"return shape ({len(observations)}, {size})"
+        )
+    broken = ~np.isfinite(given).all(axis=1)
+    if broken.any():
+        row = int(broken.argmax())
+        raise CpgError(
+            f"{name} gave the action {given[row]} for observation {row}, {observations[row]}: "
+            f"return finite numbers"
+        )
+    if space is not None:
+        check_possible(given, space, name)
+    return given
+
+
+def check_possible(actions: FloatArray, space: ActionSpace, name: str) -> None:
+    """Raise CpgError unless all actions [B, A] are possible, but for what float32 rounds."""
+    off = np.abs(nearest(actions, space) - actions)
+    outside = (off > np.finfo(np.float32).eps * np.maximum(1, np.abs(actions))).any(axis=1)
+    if outside.any():
+        row = int(outside.argmax())
+        raise CpgError(
+            f"{name} left the action space: row {row} is {actions[row]}, and possible is "
+            f"{_described(space)}. {_cure(space)}"
+        )
+
+
+def check_policy(policy: object, name: str) -> None:
+    """Raise ValueError unless something has the method of a `Policy`."""
+    if not has(policy, Policy):
+        raise ValueError(
+            f"{name} is {policy!r:.60}, which has no method act(observations [B, O]) -> actions "
+            f"[B, A]; write a class with it"
+        )
+
+
+def _check_layers(weights: Sequence[FloatArray], biases: Sequence[FloatArray]) -> None:
+    """Raise ValueError unless layers fit together."""
+    if not weights or len(weights) != len(biases):
+        raise ValueError(
+            f"need one bias for each of at least one weight, got {len(weights)} weights and "
+            f"{len(biases)} biases"
+        )
+    before = weights[0].shape[-1]
+    for number, (weight, bias) in enumerate(zip(weights, biases, strict=True), 1):
+        if weight.ndim != 2 or bias.ndim != 1 or weight.shape != (len(bias), before):
+            raise ValueError(
+                f"layer {number} has weights {weight.shape} and biases {bias.shape}: need "
+                f"[out, {before}] and [out]"
+            )
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise ValueError(f"layer {number} has weights that are not finite: train it again")
+        before = len(bias)
+
+
+def _unsnapped(unit: FloatArray, space: ActionSpace) -> FloatArray:
+    """Return numbers in [-1, 1] [..., A] stretched to the box of, or around, an action space."""
+    if isinstance(space, BoxActions):
+        low, high = space.low, space.high
+    else:
+        low, high = space.values.min(axis=0), space.values.max(axis=0)
+    return (low + high) / 2 + (high - low) / 2 * unit
+
+
+def _described(space: ActionSpace) -> str:
+    if isinstance(space, FiniteActions):
+        return f"one of {len(space.values)} actions such as {space.values[0]}"
+    return f"{space.low} to {space.high}"
+
+
+def _cure(space: ActionSpace) -> str:
+    if isinstance(space, FiniteActions):
+        return "Return the nearest of the task's actions.values."
+    return "Clip what it returns, or scale it from the units that it was trained in."
