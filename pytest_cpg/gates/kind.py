@@ -211,28 +211,7 @@ class Forecast:
 class GateKind(Protocol[Spec, Result]):
     """One question about a world model.
 
-    Optional members; whoever asks for one that a kind lacks is refused by the option's name:
-
-    - ``example``: what messages write between the marker's brackets.
-    - ``has_smoke_test = True``: ``parse`` heeds ``is_smoke``, for --cpg-quick.
-    - ``entry(result)``: what is kept of a result that is accepted, as plain values or a frozen
-      dataclass, and ``compare(accepted, result) -> Comparison``, of an entry with a new result: the
-      baseline. With ``read_entry(values, *, commit)``, which raises ValueError where they are
-      wrong, an entry is what it makes of the plain values. ``unprovable(accepted) -> findings`` is
-      of new entries by gate: whose regression no later result could prove.
-    - ``forecast(spec, task, *, cost, accepted) -> Forecast``: --cpg-plan. ``task`` is built, and
-      None where the spec has none; ``cost`` is what ``cost(result)`` said of the last run, and
-      ``accepted`` the entry of the baseline; each may be None.
-    - ``accepts(spec) -> Accepted``: what a marker without ``max_verdict`` accepts; otherwise that
-      is whatever may be UNSURE.
-    - ``runner(spec, measuring)``: the value of the fixture ``benchmark_runner``.
-    - ``lost(result) -> Lost``, ``read_lost(values, *, episodes)``, which returns ``Lost.then`` from
-      its plain values or raises ValueError, and ``replay(spec, model, run, *, episodes, then=None)
-      -> Replay`` with it: --cpg-replay and --cpg-render, of lost episodes.
-    - ``alarm(result) -> Alarm``: --cpg-correction, the family of all gates.
-    - ``together(compared, groups) -> findings``: what several results of the kind say together;
-      ``groups`` has the recipe of each gate that is one checkpoint of one.
-    - ``without_effect(results) -> {option: why}``: which options decided nothing in these results.
+    What it may have beside is in `pytest_cpg.gates.parts`.
     """
 
     @property
@@ -312,7 +291,7 @@ def accepted_of(given: Any, labels: Mapping[str, Severity]) -> Accepted:
     if wanted in labels:
         return Accepted(label=wanted, severity=labels[wanted])
     if wanted in severities:
-        return _worst(severities[wanted], labels)
+        return worst_of(severities[wanted], labels)
     from difflib import get_close_matches
 
     close = get_close_matches(wanted, [*labels, *severities], n=1)
@@ -321,13 +300,7 @@ def accepted_of(given: Any, labels: Mapping[str, Severity]) -> Accepted:
     raise ValueError(f"no verdict named {given!r}. {fix}")
 
 
-def accepted_unless_said(kind: GateKind[Spec, Any], spec: Spec) -> Accepted:
-    """Return what a marker accepts that does not say it."""
-    accepts = getattr(kind, "accepts", None)
-    return _worst(Severity.UNSURE, kind.labels) if accepts is None else accepts(spec)
-
-
-def _worst(severity: Severity, labels: Mapping[str, Severity]) -> Accepted:
+def worst_of(severity: Severity, labels: Mapping[str, Severity]) -> Accepted:
     """Return a severity in the kind's own word, where it has one."""
     label = next((label for label, one in labels.items() if one is severity), severity.name)
     return Accepted(label=label, severity=severity)

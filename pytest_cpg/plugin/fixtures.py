@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.parts import Runner
 from pytest_cpg.plugin.hooks import HOOKS
 from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
 from pytest_cpg.plugin.marker import example
@@ -56,13 +58,12 @@ def measured(
 def runner(request: pytest.FixtureRequest, executor: Any, given: dict[str, Any]) -> Any:
     """Return the value of ``benchmark_runner``."""
     gate = _gate_of(request)
-    make = getattr(gate.kind, "runner", None)
-    if make is None:
+    if not has(gate.kind, Runner):
         fail(
             f"benchmark_runner: a gate marked {gate.kind.marker} makes one measurement. Take the "
             f"fixture {gate.kind.fixture} in its place."
         )
-    return make(gate.spec, measuring(request, executor, given))
+    return gate.kind.runner(gate.spec, measuring(request, executor, given))
 
 
 def measuring(

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.arguments import REQUIRED, Argument
+from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import (
     Accepted,
     Asked,
@@ -16,8 +18,9 @@ from pytest_cpg.gates.kind import (
     OfTask,
     TaskChoice,
     accepted_of,
-    accepted_unless_said,
+    worst_of,
 )
+from pytest_cpg.gates.parts import Accepts, Example
 from pytest_cpg.plugin.kinds import COMMON
 from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.plugin.settings import Settings
@@ -79,8 +82,6 @@ class Gate:
     @property
     def task(self) -> TaskChoice | None:
         """The task on which the model is judged; None for a kind that needs none."""
-        from pytest_cpg.contracts.parts import has
-
         return self.spec.task if has(self.spec, OfTask) else None
 
 
@@ -118,7 +119,7 @@ def gate_of(
         kind=kind,
         spec=spec,
         id=values["id"] or nodeid,
-        accepted=asked.accepted or accepted_unless_said(kind, spec),
+        accepted=asked.accepted or _accepted_unasked(kind, spec),
         drift=values["drift"],
         timeout=values["timeout"],
         model=model,
@@ -130,6 +131,13 @@ def gate_of(
         ),
         is_smoke=asked.is_smoke,
     )
+
+
+def _accepted_unasked(kind: GateKind[Any, Any], spec: Any) -> Accepted:
+    """Return what a marker accepts that does not say it."""
+    if has(kind, Accepts):
+        return kind.accepts(spec)
+    return worst_of(Severity.UNSURE, kind.labels)
 
 
 def _asked(
@@ -227,4 +235,4 @@ def example(kind: GateKind[Any, Any]) -> str:
     """Return a marker of a kind as it may be written."""
     needed = [one.name for one in kind.arguments if one.default is REQUIRED]
     usual = ", ".join(f"{name}=..." for name in needed)
-    return f"@pytest.mark.{kind.marker}({getattr(kind, 'example', usual)})"
+    return f"@pytest.mark.{kind.marker}({kind.example if has(kind, Example) else usual})"

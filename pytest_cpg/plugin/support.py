@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.parts import Alarms, Baselined, Forecasts, Replays, SmokeTest
 from pytest_cpg.plugin.item import fail
 from pytest_cpg.plugin.settings import Settings
 
@@ -12,20 +15,20 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.marker import Gate
 
 # What a kind needs for it, and what it says where that is missing.
-_NEEDS = {
-    "plan": ("forecast", "says nothing before it is run"),
-    "quick": ("has_smoke_test", "has no smoke test"),
-    "replay": ("replay", "has no episodes to run again"),
-    "render": ("replay", "has no episodes to film"),
-    "update_baseline": ("entry", "has nothing to keep in a baseline"),
-    "correction": ("alarm", "has no p-value, and shares no error rate"),
+_NEEDS: Mapping[str, tuple[type, str]] = {
+    "plan": (Forecasts, "says nothing before it is run"),
+    "quick": (SmokeTest, "has no smoke test"),
+    "replay": (Replays, "has no episodes to run again"),
+    "render": (Replays, "has no episodes to film"),
+    "update_baseline": (Baselined, "has nothing to keep in a baseline"),
+    "correction": (Alarms, "has no p-value, and shares no error rate"),
 }
 
 
 def check_supports(kind: GateKind[Any, Any], option: str) -> None:
     """Fail where an option asks a kind for what it does not have."""
-    member, why = _NEEDS[option]
-    if not hasattr(kind, member):
+    part, why = _NEEDS[option]
+    if not has(kind, part):
         _refuse(kind, option, why)
 
 
@@ -45,7 +48,7 @@ def check_gate(gate: Gate, settings: Settings) -> None:
         check_supports(gate.kind, option)
         if option in ("replay", "render") and gate.task is None:
             _refuse(gate.kind, option, "has no task to run episodes on")
-    if gate.drift == "fail" and not hasattr(gate.kind, "compare"):
+    if gate.drift == "fail" and not has(gate.kind, Baselined):
         fail(
             f"drift='fail': a gate marked {gate.kind.marker} keeps nothing to compare with. Leave "
             f"drift out of its marker, or such gates: -m 'not {gate.kind.marker}'."

@@ -265,19 +265,41 @@ def test_without_a_model_its_own_marker_is_shown(custom):
 
 
 @pytest.mark.parametrize(
-    ("options", "member", "why"),
+    ("options", "members", "why"),
     [
-        (["--cpg-plan"], "forecast", "says nothing before it is run"),
-        (["--cpg-update-baseline"], "entry", "has nothing to keep in a baseline"),
-        (["--cpg-correction=holm", "--cpg-family-size=1"], "alarm", "has no p-value"),
-        (["--cpg-drift=fail"], "compare", "keeps nothing to compare with"),
+        (["--cpg-plan"], ["forecast"], "says nothing before it is run"),
+        (["--cpg-update-baseline"], ["entry", "compare"], "has nothing to keep in a baseline"),
+        (["--cpg-correction=holm", "--cpg-family-size=1"], ["alarm"], "has no p-value"),
+        (["--cpg-drift=fail"], ["entry", "compare"], "keeps nothing to compare with"),
     ],
 )
-def test_what_a_kind_leaves_out_is_refused_by_name(custom, options, member, why):
+def test_what_a_kind_leaves_out_is_refused_by_name(custom, options, members, why):
     conftest = custom.pytester.path / "conftest.py"
-    conftest.write_text(f"{conftest.read_text()}\n\ndel OneStepError.{member}\n")
+    conftest.write_text(
+        "\n".join([conftest.read_text(), *(f"del OneStepError.{member}" for member in members)])
+    )
     result = custom(*options, limit=0.5)
     assert result.ret not in (0, 5)
     said = result.stdout.str() + result.stderr.str()
     assert f"a gate marked one_step_error {why}" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            "del OneStepError.compare",
+            "has entry and lacks compare. Give it all of pytest_cpg.gates",
+        ),
+        ("OneStepError.replay = print", "has replay and lacks lost, read_lost."),
+        ("OneStepError.cost = OneStepError.alarm; del OneStepError.forecast", "cost and lacks for"),
+    ],
+    ids=["entry", "replay", "cost"],
+)
+def test_half_a_part_is_refused_before_anything_is_run(custom, change, said):
+    conftest = custom.pytester.path / "conftest.py"
+    conftest.write_text(f"{conftest.read_text()}\n\n{change}\n")
+    result = custom()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: the kind of gate 'one_step_error' *{said}*"])

@@ -1,0 +1,169 @@
+"""Parts: what a kind of gate may have beside `GateKind`, one small protocol each.
+
+An option that asks for a part which a kind lacks refuses its gates by name. A part is whole: a kind
+that has one of its members has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from pytest_cpg.contracts import Task
+    from pytest_cpg.episodes.traces import Replay
+    from pytest_cpg.gates.comparison import Comparison
+    from pytest_cpg.gates.finding import Compared, Finding
+    from pytest_cpg.gates.kind import Accepted, Alarm, Forecast, Lost, Measuring, Run
+
+
+class Example(Protocol):
+    """A kind that says how its marker is written."""
+
+    @property
+    def example(self) -> str:
+        """What messages write between the marker's brackets."""
+        ...
+
+
+class SmokeTest(Protocol):
+    """A kind whose ``parse`` heeds ``is_smoke``: --cpg-quick."""
+
+    @property
+    def has_smoke_test(self) -> Literal[True]:
+        """Left out where there is none."""
+        ...
+
+
+class Accepts(Protocol):
+    """A kind of whose gates not all accept whatever may be UNSURE."""
+
+    def accepts(self, spec: Any) -> Accepted:
+        """Return what a marker without ``max_verdict`` accepts."""
+        ...
+
+
+class Runner(Protocol):
+    """A kind whose tests may measure more than once, by the fixture ``benchmark_runner``."""
+
+    def runner(self, spec: Any, measuring: Measuring) -> Any:
+        """Return the fixture's value."""
+        ...
+
+
+class Forecasts(Protocol):
+    """A kind that says what a gate could find before anything is run: --cpg-plan."""
+
+    def forecast(
+        self, spec: Any, task: Task | None, *, cost: Mapping[str, Any] | None, accepted: Any
+    ) -> Forecast:
+        """Return a gate's line.
+
+        Parameters
+        ----------
+        task : Task or None
+            The spec's, built, where it has one.
+        cost : mapping or None
+            What `Costs` says of the last run.
+        accepted : object or None
+            The baseline's entry.
+        """
+        ...
+
+
+class Costs(Forecasts, Protocol):
+    """A kind whose forecast needs to know of the last run."""
+
+    def cost(self, result: Any) -> Mapping[str, Any]:
+        """Return what the next forecast is given, as plain values."""
+        ...
+
+
+class Baselined(Protocol):
+    """A kind whose results can be accepted and compared: the baseline."""
+
+    def entry(self, result: Any) -> Any:
+        """Return what is kept of an accepted result: plain values or a frozen dataclass."""
+        ...
+
+    def compare(self, accepted: Any, result: Any) -> Comparison:
+        """Compare a new result with an entry, None where there is none."""
+        ...
+
+
+class ReadsEntries(Baselined, Protocol):
+    """A kind whose entries are more than the plain values of the baseline file."""
+
+    def read_entry(self, values: Mapping[str, Any], *, commit: str) -> Any:
+        """Return the entry of plain values, accepted at a commit; raise ValueError if wrong."""
+        ...
+
+
+class Unprovable(Baselined, Protocol):
+    """A kind that knows of entries by which no later result could be shown to be worse."""
+
+    def unprovable(self, accepted: Mapping[str, Any]) -> Sequence[Finding]:
+        """Return what there is to say of new entries, by gate."""
+        ...
+
+
+class Replays(Protocol):
+    """A kind that can run lost episodes again: --cpg-replay and --cpg-render."""
+
+    def lost(self, result: Any) -> Lost:
+        """Return which episodes a result lost, and how."""
+        ...
+
+    def read_lost(self, values: Mapping[str, Any], *, episodes: Sequence[int]) -> Any:
+        """Return ``Lost.then`` of its plain values; raise ValueError if they are wrong."""
+        ...
+
+    def replay(
+        self, spec: Any, model: Any, run: Run, *, episodes: Sequence[int], then: Any = None
+    ) -> Replay:
+        """Run episodes again, as they were lost where that is given."""
+        ...
+
+
+class Alarms(Protocol):
+    """A kind that shares the error rate of all gates: --cpg-correction."""
+
+    def alarm(self, result: Any) -> Alarm:
+        """Return what a result brings to the family of all gates."""
+        ...
+
+
+class Together(Protocol):
+    """A kind of which several results say more than each alone."""
+
+    def together(
+        self, compared: Sequence[Compared], groups: Mapping[str, str]
+    ) -> Sequence[Finding]:
+        """Return what they say; ``groups`` has the recipe of a gate that is a checkpoint of one."""
+        ...
+
+
+class WithoutEffect(Protocol):
+    """A kind that knows which options were given in vain."""
+
+    def without_effect(self, results: Sequence[Any]) -> Mapping[str, str]:
+        """Return why, by the name of each option that decided nothing in these results."""
+        ...
+
+
+_OF_SEVERAL = (Baselined, ReadsEntries, Unprovable, Costs, Replays)
+
+
+def half_part(kind: object) -> str:
+    """Return what a kind has of a part and what it lacks of that, in words; empty if nothing."""
+    given = dir(kind)
+    for part in _OF_SEVERAL:
+        begun = [name for name in vars(part) if not name.startswith("_") and name in given]
+        needed = [name for name in dir(part) if not name.startswith("_")]
+        lacking = [name for name in needed if name not in given]
+        if begun and lacking:
+            return (
+                f"has {', '.join(begun)} and lacks {', '.join(lacking)}. Give it all of "
+                f"pytest_cpg.gates.parts.{part.__name__}, or leave {', '.join(begun)} out"
+            )
+    return ""
