@@ -38,6 +38,9 @@ class Environment:
         The world itself where plain numpy is enough for it.
     body : str
         Its id in gymnasium, of the version that is nearest to the one published; empty for a maze.
+    alive, effort : float
+        Of a body's reward, which is its speed: what each step adds, and what each squared action
+        takes.
     """
 
     name: str
@@ -48,6 +51,8 @@ class Environment:
     terminated: Callable[[FloatArray], BoolArray] = field(repr=False)
     maze: PointMaze | None = field(default=None, repr=False)
     body: str = ""
+    alive: float = 0.0
+    effort: float = 0.0
 
 
 def environment(name: str) -> Environment:
@@ -113,6 +118,8 @@ _BODIES = (
         observe=partial(_without_place, _FASTEST),
         terminated=_hopper_fell,
         body="Hopper-v4",
+        alive=1.0,
+        effort=1e-3,
     ),
     Environment(
         name="halfcheetah",
@@ -122,6 +129,7 @@ _BODIES = (
         observe=partial(_without_place, np.inf),
         terminated=_never,
         body="HalfCheetah-v4",
+        effort=0.1,
     ),
     Environment(
         name="walker2d",
@@ -131,6 +139,8 @@ _BODIES = (
         observe=partial(_without_place, _FASTEST),
         terminated=_walker_fell,
         body="Walker2d-v4",
+        alive=1.0,
+        effort=1e-3,
     ),
 )
 ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType(

@@ -1,0 +1,203 @@
+"""Simulators: the true worlds in which policies earn their returns, many rows in lockstep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    BoolArray,
+    ComponentError,
+    FloatArray,
+    IntArray,
+    Task,
+    TaskError,
+)
+from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS, Environment
+from pytest_cpg.gates.policy_comparison.point_maze import PointMaze
+from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+
+class Simulator(Protocol):
+    """A world that can be put into states [B, S] and stepped.
+
+    ``P`` is what it takes to go on from a state exactly, such as what a solver remembers.
+    """
+
+    def begin(self, states: FloatArray) -> FloatArray:
+        """Map states [B, S] to what can be stepped from [B, P]."""
+        ...
+
+    def observe(self, inner: FloatArray) -> FloatArray:
+        """Map [B, P] to observations [B, O]."""
+        ...
+
+    def step(
+        self, inner: FloatArray, actions: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Map [B, P] and actions [B, A] to the next [B, P], rewards [B], and who has ended [B].
+
+        The reward of the step that ended counts.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MazeSimulator:
+    """A point maze, which is its own simulator; see `Simulator`."""
+
+    maze: PointMaze
+
+    def begin(self, states: FloatArray) -> FloatArray:
+        """Copy states [B, 4]."""
+        return np.array(states, dtype=np.float64)
+
+    def observe(self, inner: FloatArray) -> FloatArray:
+        """Copy states [B, 4]."""
+        return np.array(inner)
+
+    def step(
+        self, inner: FloatArray, actions: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Push the ball; see `Simulator.step`."""
+        after = self.maze.step(inner, actions)
+        return after, self.maze.reward(after), np.zeros(len(after), dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class BodySimulator:
+    """A body of gymnasium's, rewarded as by gym's version 2 environments; see `Simulator`.
+
+    Attributes
+    ----------
+    world : Environment
+    bodies : Bodies
+        Of `pytest_cpg.tasks.gymnasium.bodies`.
+    """
+
+    world: Environment
+    bodies: Any
+
+    def begin(self, states: FloatArray) -> FloatArray:
+        """Put bodies into positions and velocities [B, S]."""
+        return np.asarray(self.bodies.begin(states))
+
+    def observe(self, inner: FloatArray) -> FloatArray:
+        """Return what the environment observes, [B, O]."""
+        return self.world.observe(self.bodies.states(inner))
+
+    def step(
+        self, inner: FloatArray, actions: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Move the bodies; see `Simulator.step`."""
+        after = self.bodies.step(inner, actions)
+        before, reached = self.bodies.states(inner), self.bodies.states(after)
+        # The place along the track is first.
+        speeds = (reached[:, 0] - before[:, 0]) / self.bodies.period
+        efforts = (np.asarray(actions, dtype=np.float64) ** 2).sum(axis=1)
+        rewards = speeds + self.world.alive - self.world.effort * efforts
+        return after, rewards, self.world.terminated(self.world.observe(reached))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSimulator:
+    """One of our tasks, whose episodes end by nothing but their horizon; see `Simulator`."""
+
+    task: Task
+
+    def begin(self, states: FloatArray) -> FloatArray:
+        """Copy states [B, S]."""
+        return np.array(states, dtype=np.float64)
+
+    def observe(self, inner: FloatArray) -> FloatArray:
+        """Return what the task observes, [B, O]."""
+        return self.task.observe(inner)
+
+    def step(
+        self, inner: FloatArray, actions: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Step the task; see `Simulator.step`."""
+        after = self.task.step(inner, actions)
+        return after, self.task.reward(after, actions), np.zeros(len(after), dtype=np.bool_)
+
+
+def simulator_of(name: str) -> Simulator:
+    """Return the simulator of a published environment.
+
+    Raises
+    ------
+    ComponentError
+        When there is none by that name, or its simulator is not installed.
+    """
+    world = ENVIRONMENTS.get(name)
+    if world is None:
+        raise ComponentError(
+            f"no simulator is known for {name!r}. {did_you_mean(name, ENVIRONMENTS)} For a task, "
+            f"give TaskSimulator(task)."
+        )
+    if world.maze is not None:
+        return MazeSimulator(world.maze)
+    from pytest_cpg.tasks.gymnasium.bodies import Bodies
+
+    return BodySimulator(world, Bodies(world.body))
+
+
+def true_returns(
+    simulator: Simulator, queries: PolicyQueries, side: str, rows: IntArray
+) -> FloatArray:
+    """Return what one side of some queries [K] earns in the true world, [K].
+
+    Raises
+    ------
+    TaskError
+        When the simulator diverges.
+    ValueError
+        When the queries have no states.
+    """
+    states = getattr(queries, f"states_{side}")
+    if states is None:
+        raise ValueError(
+            "these queries have no states, and no simulator can start from observations: give "
+            "states_a and states_b"
+        )
+    horizons, policies = queries.horizons[rows], getattr(queries, f"policy_{side}")[rows]
+    first = getattr(queries, f"actions_{side}")
+    inner = simulator.begin(states[rows])
+    totals, going = np.zeros(len(rows)), np.arange(len(rows))
+    for step in range(int(horizons.max())):
+        going = going[horizons[going] > step]
+        if not going.size:
+            break
+        if step == 0 and first is not None:
+            actions = first[rows[going]]
+        else:
+            actions = acted(queries, policies[going], simulator.observe(inner[going]))
+        inner[going], rewards, has_ended = simulator.step(inner[going], actions)
+        lost = np.flatnonzero(~np.isfinite(rewards))
+        if len(lost):
+            raise TaskError(
+                f"the simulator diverged in query {rows[going[lost[0]]]}, side {side}, at step "
+                f"{step + 1}. Leave the query out, or have its policies do less."
+            )
+        totals[going] += queries.discount**step * rewards
+        going = going[~has_ended]
+    return totals
+
+
+def acted(queries: PolicyQueries, policies: IntArray, observations: FloatArray) -> FloatArray:
+    """Return what policies, one index a row [B], do on observations [B, O]: [B, A]."""
+    order = np.argsort(policies, kind="stable")
+    own, begins = np.unique(policies[order], return_index=True)
+    parts = [
+        queries.act(int(policy), observations[rows])
+        for policy, rows in zip(own, np.split(order, begins[1:]), strict=True)
+    ]
+    actions = np.empty((len(policies), parts[0].shape[1]))
+    actions[order] = np.concatenate(parts)
+    return actions
