@@ -11,7 +11,7 @@ def learned_dynamics():
 
 @pytest.mark.cpg(task="maze", planner="one-step")
 def test_one_step_planning_does_not_need_the_walls(cpg):
-    assert cpg.planner == "OneStep(horizon=1)"
+    assert cpg.design.planner == "OneStep(horizon=1)"
 
 
 @pytest.mark.xfail(strict=True, reason="longer plans lead through the walls")

@@ -2,9 +2,10 @@
 
 Dataclasses and typed dictionaries are objects, named tuples and tuples lists, enums their values,
 arrays nested lists; truth in an array is 0 or 1. A field with the metadata `UNWRITTEN` is left
-out. A dataclass may have a say in its own form: ``to_plain(values)`` returns what is written in
-place of its encoded fields, and the class method ``from_plain(values)`` the fields that are decoded
-in place of what was read.
+out; the parts of one with `BESIDE` stand beside the fields of the dataclass that has it. A
+dataclass may have a say in its own form: ``to_plain(values)`` returns what is written in place of
+its encoded fields, and the class method ``from_plain(values)`` the fields that are decoded in place
+of what was read.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ import numpy as np
 T = TypeVar("T")
 # Of a dataclass's field that no file holds; it needs a default.
 UNWRITTEN: Mapping[str, bool] = {"is_written": False}
+# Of a dataclass's field that is a dataclass, too, and whose parts stand beside its own.
+BESIDE: Mapping[str, bool] = {"is_beside": True}
 # Where a value stands: its parent's place, and its name or number there.
 _Place: TypeAlias = "tuple[_Place, str | int] | str"
 _SCALARS: Mapping[Any, tuple[tuple[type, ...], str]] = {
@@ -69,7 +72,10 @@ def encode(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return (value.astype(int) if value.dtype == bool else value).tolist()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        values = {name: encode(getattr(value, name)) for name in _fields(type(value))}
+        values: dict[str, Any] = {}
+        for name, field in _fields(type(value)).items():
+            part = encode(getattr(value, name))
+            values |= part if field.metadata == BESIDE else {name: part}
         return value.to_plain(values) if hasattr(value, "to_plain") else values
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return {name: encode(one) for name, one in value.items()}
@@ -221,13 +227,21 @@ def _dataclass(kind: Any, value: Any, at: _Place) -> Any:
     values = _object(value, at)
     if hasattr(kind, "from_plain"):
         values = _asked(at, kind.from_plain, values)
-    fields = _fields(kind)
+    fields, hints = _fields(kind), _hints(kind)
+    for name in [name for name in fields if fields[name].metadata == BESIDE]:
+        names = _fields(hints[name]).keys() & values.keys()
+        if name in values:
+            raise _error(at, f"has an unknown {name!r:.40}")
+        beside = {own: values[own] for own in names}
+        values = {own: one for own, one in values.items() if own not in names} | {name: beside}
     _check_names(values, [name for name in fields if _is_needed(fields[name])], at)
     for name in values:
         if name not in fields:
             raise _error(at, f"has an unknown {name!r:.40}")
-    hints = _hints(kind)
-    parts = {name: _decoded(hints[name], one, (at, name)) for name, one in values.items()}
+    parts = {
+        name: _decoded(hints[name], one, at if fields[name].metadata == BESIDE else (at, name))
+        for name, one in values.items()
+    }
     return _asked(at, kind, **parts)
 
 

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from pytest_cpg.contracts import Planner, Task
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.perturbations import Perturbation
 
 StartMode: TypeAlias = Literal["sampled", "fixed"]
 T = TypeVar("T")
+# In the repr of a planner that has none of its own: where it lay in memory.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignRecord:
-    """A design as reports and files hold it.
+    """A design as reports and files hold it: what two results must share to be compared.
+
+    Not in it are the seed, with which episode ``i`` has one start, and what decides only how many
+    episodes are run, and how they are judged.
 
     Attributes
     ----------
     task, planner : str
         The task's name, and the planner with all its settings.
-    starts : "sampled" or "fixed"
-    metric : "success" or "return"
-    seed, budget, horizon : int
-        Of starts and planner noise; steps an episode may take, and a plan looks ahead.
+    budget, horizon : int
+        Steps an episode may take, and steps a plan looks ahead.
     control_period : float
         Seconds of simulated time per step.
     versions : mapping
@@ -37,13 +44,50 @@ class DesignRecord:
     task: str
     planner: str
     starts: StartMode
-    metric: Metric
-    seed: int
     budget: int
     horizon: int
     control_period: float
     versions: Mapping[str, str]
+    metric: Metric = "success"
     perturbation: str = ""
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise ValueError(f"need a budget of at least 1 step, got {self.budget!r}")
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """All of it as plain values: the same for the same design in any process and release.
+
+        A planner without a repr of its own is known by its class alone, and a perturbation is in
+        it only if there is one.
+        """
+        values: dict[str, Any] = encode(self)
+        values["planner"] = _ADDRESS.sub("", self.planner)
+        if not self.perturbation:
+            del values["perturbation"]
+        return values
+
+    @property
+    def short_hash(self) -> str:
+        """Twelve hexadecimal digits that tell designs apart."""
+        text = json.dumps(self.key, sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def changes(self, now: DesignRecord) -> list[str]:
+        """Return one clause, ``"what old -> new"``, for each difference."""
+        old, new = ({"perturbation": "", **one.key} for one in (self, now))
+        before, after = old.pop("versions"), new.pop("versions")
+        pairs = [(name.replace("_", " "), old[name], new[name]) for name in old]
+        pairs += [
+            (package, before.get(package, "none"), after.get(package, "none"))
+            for package in sorted({*before, *after})
+        ]
+        return [
+            f"{name} {then or 'none'} -> {today or 'none'}"
+            for name, then, today in pairs
+            if then != today
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +130,6 @@ class Design:
             planner=repr(self.planner),
             starts=self.starts,
             metric=self.metric,
-            seed=int(self.seed),
             budget=int(self.task.budget),
             horizon=int(self.planner.horizon),
             control_period=float(self.task.control_period),

@@ -69,6 +69,7 @@ def replay(
     pairs = zip(arms["oracle"], arms["learned"], strict=True)
     return Replay(
         design=design.record,
+        seed=int(design.seed),
         swapped=models["learned"].swapped,
         traces={int(row): ArmTraces(*pair) for row, pair in zip(rows, pairs, strict=True)},
     )

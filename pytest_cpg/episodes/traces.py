@@ -92,6 +92,8 @@ class Replay:
     Attributes
     ----------
     design : DesignRecord
+    seed : int
+        Of starts and planner noise.
     swapped : tuple of str
         What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
     traces : mapping
@@ -101,6 +103,7 @@ class Replay:
     """
 
     design: DesignRecord
+    seed: int
     swapped: tuple[str, ...]
     traces: Mapping[int, ArmTraces]
     changed: tuple[str, ...] = ()
@@ -114,7 +117,7 @@ class Replay:
         """Write everything to a compressed ``.npz`` without pickles; parent folders are made.
 
         Names are ``schema``, ``episodes`` [N], ``swapped``, those of the design but ``versions``,
-        and for each episode and arm those of `EpisodeTrace`, such as
+        ``seed``, and for each episode and arm those of `EpisodeTrace`, such as
         ``episode_0007/learned/predicted``.
         Whoever reads the file meanwhile finds the old one or the new one.
 
@@ -137,6 +140,7 @@ class Replay:
         arrays = {name: np.array(getattr(self.design, name)) for name in names}
         arrays.update(
             schema=np.array(SCHEMA),
+            seed=np.array(self.seed),
             episodes=np.array(list(self.traces)),
             swapped=np.array(self.swapped, dtype=np.str_),
         )

@@ -64,7 +64,7 @@ def _header(replay: Replay) -> str:
     perturbed = f", perturbation {design.perturbation}" if design.perturbation else ""
     return (
         f"replay of {count} episode{'s'[: count != 1]}, no verdict: {design.task}, "
-        f"{design.planner}, seed {design.seed}, starts {design.starts}, at most {design.budget} "
+        f"{design.planner}, seed {replay.seed}, starts {design.starts}, at most {design.budget} "
         f"steps of {design.control_period:g} s{perturbed}"
     )
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
-from pytest_cpg.contracts.codec import UNWRITTEN, CodecError, decode, encode, loads
+from pytest_cpg.contracts.codec import BESIDE, UNWRITTEN, CodecError, decode, encode, loads
 from pytest_cpg.gates.comparison import Comparison
 from pytest_cpg.gates.diagnosis import Diagnosis
 from pytest_cpg.gates.finding import Finding
@@ -90,6 +90,27 @@ def test_what_has_a_default_may_be_missing_and_is_written():
     read = decode(Whole, {**plain(solved=None), "parts": [{"name": "a"}]})
     assert read.parts == [Part(name="a")]
     assert encode(read.parts[0])["mode"] == "fast"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    part: Part = field(metadata=BESIDE)
+    age: int
+
+
+def test_parts_may_stand_beside_the_fields_of_their_owner():
+    owner = Owner(part=Part(name="a", ends=(1, "z")), age=3)
+    plain = encode(owner)
+    assert plain == {**encode(owner.part), "age": 3}
+    assert decode(Owner, plain) == owner
+    assert decode(Owner, {"name": "a", "age": 3}).part == Part(name="a")
+    wrong = [({"name": 1, "age": 3}, "owner.name is 1"), ({"age": 3}, "owner has no 'name'")]
+    for values, said in wrong:
+        with pytest.raises(CodecError, match=said):
+            decode(Owner, values, at="owner")
+    for unknown in ("nane", "part"):
+        with pytest.raises(CodecError, match=f"owner has an unknown '{unknown}'"):
+            decode(Owner, {"name": "a", "age": 3, unknown: 2}, at="owner")
 
 
 def test_what_is_not_written_is_not_read():

@@ -192,7 +192,8 @@ def test_other_seeds_have_every_label_that_a_difference_can_have(then, today, la
 
 
 def test_another_design_is_never_compared_and_says_what_differs():
-    after = replace(now(first(10, 50)), versions={"track": "2"}, budget=400)
+    result = now(first(10, 50))
+    after = replace(result, design=replace(result.design, versions={"track": "2"}, budget=400))
     comparison = compared(after, accepted(first(44, 50)))
     assert comparison.label is Label.INCOMPARABLE
     assert comparison.text == (
@@ -202,7 +203,8 @@ def test_another_design_is_never_compared_and_says_what_differs():
 
 
 def test_another_design_and_other_seeds_are_both_named():
-    after = replace(now(first(10, 50), seed=8), horizon=3)
+    result = now(first(10, 50), seed=8)
+    after = replace(result, design=replace(result.design, horizon=3))
     assert compared(after, accepted(first(44, 50))).differs == ("horizon 15 -> 3", "seed 4 -> 8")
 
 

@@ -107,7 +107,10 @@ def test_nothing_is_promised_where_nothing_could_be_seen():
     good = result_of(first(20, 20), first(20, 20))
     assert surely_failed_drop(good, Verdict.MODEL_BOTTLENECK) is None
     assert surely_failed_drop(replace(good, is_smoke=True), USUAL) is None
-    assert surely_failed_drop(replace(good, metric="return"), USUAL) is None
+    assert (
+        surely_failed_drop(replace(good, design=replace(good.design, metric="return")), USUAL)
+        is None
+    )
     assert surely_failed_drop(result_of(first(2, 20), first(2, 20)), USUAL) is None
 
 

@@ -174,7 +174,7 @@ def test_a_result_of_the_first_schema_still_loads():
         result.gap,
         result.lost_episodes,
     )
-    assert (old.stop, old.metric, old.looks, old.family_size) == ("fixed", "success", (), 1)
+    assert (old.stop, old.design.metric, old.looks, old.family_size) == ("fixed", "success", (), 1)
     assert (old.processor, old.kernels) == ("", {})
 
 

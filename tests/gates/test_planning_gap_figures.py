@@ -83,7 +83,7 @@ def test_rate_and_gap_are_followed_and_those_of_an_aa_check_apart():
     "change", [{"horizon": 99}, {"planner": "CEM()"}, {"versions": {"track": "2"}}]
 )
 def test_another_design_has_another_key(change):
-    assert design(replace(RESULT, **change)) != design(RESULT)
+    assert design(replace(RESULT, design=replace(RESULT.design, **change))) != design(RESULT)
     assert design(measured(0.9, 0.1, 20)) == design(RESULT)
 
 

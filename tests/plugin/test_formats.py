@@ -32,7 +32,7 @@ from pytest_cpg.planners import RandomShooting
     max_verdict="MODEL BOTTLENECK",
 )
 def test_gate(cpg):
-    assert cpg.learned.steps.max() == cpg.budget
+    assert cpg.learned.steps.max() == cpg.design.budget
     assert cpg.swapped == {swapped}
 """
 NETWORKS = '''

@@ -212,7 +212,7 @@ def test_markers_of_class_and_module_fill_the_gaps_and_the_closest_wins(reposito
         class TestGates:
             @pytest.mark.cpg(seed=4)
             def test_gate(self, cpg):
-                assert (cpg.oracle.episodes, cpg.seed, cpg.task) == (9, 4, "track")
+                assert (cpg.oracle.episodes, cpg.seed, cpg.design.task) == (9, 4, "track")
         """
     )
     repository.runpytest().assert_outcomes(passed=1)

@@ -61,7 +61,7 @@ def test_gate(benchmark_runner, model):
 @pytest.mark.cpg(planner="cem")
 @pytest.mark.parametrize("_", [pytest.param(1, marks=pytest.mark.cpg(task="track", model="right"))])
 def test_parts(cpg, _):
-    assert cpg.planner.startswith("CEM")
+    assert cpg.design.planner.startswith("CEM")
 
 
 @pytest.mark.parametrize("_", [pytest.param(1, marks=pytest.mark.cpg(task="trakc"))])

@@ -10,7 +10,7 @@ from pytest_cpg.episodes.perturbations import DelayActions
 
 @pytest.mark.cpg(task="track", model="mirrored", perturbation="drop-next-3")
 def test_dropped(cpg):
-    assert cpg.perturbation == "drop-next-3"
+    assert cpg.design.perturbation == "drop-next-3"
     assert cpg.oracle.perturbed.sum() == 19
 
 

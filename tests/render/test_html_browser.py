@@ -35,7 +35,7 @@ DOCUMENT = session(
     gate("a.py::test_bad", BAD, outcome="failed", reason=WORSE),
     gate(f"c.py::test[{LOUD}]", GOOD, GOOD, BAD),
     gate("d.py::test_gone" + "_long" * 40, outcome="missing"),
-    gate("e.py::test_" + "wide" * 50, replace(BAD, planner="x" * 200)),
+    gate("e.py::test_" + "wide" * 50, replace(BAD, design=replace(BAD.design, planner="x" * 200))),
     findings=[("no" * 200, True)],
     deselected=["f" * 300],
 )

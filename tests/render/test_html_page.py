@@ -390,7 +390,9 @@ def test_a_gate_has_a_history_once_two_sessions_measured_it():
 
 
 def test_a_session_of_another_design_is_hollow():
-    before = session(gate(GATE, replace(OPEN, horizon=99)), revision=None)
+    before = session(
+        gate(GATE, replace(OPEN, design=replace(OPEN.design, horizon=99))), revision=None
+    )
     same = session(gate(GATE, OPEN))
     page = Page(html_page([before, same]))
     assert page.text.count("another design") == 1

@@ -185,7 +185,7 @@ def test_a_failing_comparison_says_what_a_reader_needs_to_act():
     assert f"- judged by: {BAD.evidence}" in text
     assert f"- baseline: {drift.label}, {drift.text}" in text
     assert "- task: track, 500 steps of 0.01 s, starts sampled, seed 4" in text
-    assert f"- planner: {BAD.planner}" in text
+    assert f"- planner: {BAD.design.planner}" in text
     command = "pytest 't.py::test[a b]' --cpg-seed=4 --cpg-episodes=50"
     assert f"- again, with this seed and size: {command}" in text
 
@@ -236,9 +236,10 @@ def test_the_last_line_says_what_it_was_run_with():
 
 def session_named(text):
     """Return the comment on a session in which everything a user can name is this text."""
+    design = replace(BAD.design, task=text, planner=text, versions={text: text})
     named = replace(
-        BAD, task=text, planner=text, evidence=text, notes=(text,), faults=(text,), swapped=(text,),
-        group=text, versions={text: text},
+        BAD, design=design, evidence=text, notes=(text,), faults=(text,), swapped=(text,),
+        group=text,
     )  # fmt: skip
     drift = compare(named, BaselineGate.of(BAD, commit="3f2c1e9"), level=0.95)
     drift = replace(drift, text=text)

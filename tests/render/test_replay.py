@@ -37,13 +37,13 @@ def replay_of(traces, *, swapped=("dynamics",), **more):
         "planner": "RandomShooting(candidates=50, horizon=2, ties='earliest')",
         "starts": "sampled",
         "metric": "success",
-        "seed": 3,
         "budget": 40,
         "horizon": 2,
         "control_period": 0.1,
         "versions": {},
     }
-    return Replay(design=DesignRecord(**{**values, **more}), swapped=swapped, traces=traces)
+    design = DesignRecord(**{**values, **more})
+    return Replay(design=design, seed=3, swapped=swapped, traces=traces)
 
 
 def text_of(replay, width=80):

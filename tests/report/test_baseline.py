@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from pytest_cpg import Verdict
 from pytest_cpg.contracts.codec import encode
+from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kept import KeptResult
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate, DesignKey
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.report import baseline as baseline_file
 from pytest_cpg.report.baseline import Baseline, missing, pruned, text_of, updated
@@ -54,7 +55,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 def gates(draw):
     metric = draw(st.sampled_from(["success", "return"]))
     learned = draw(st.text("01", min_size=1, max_size=20))
-    design = DesignKey(
+    design = DesignRecord(
         task=draw(st.text()),
         planner=draw(st.text()),
         starts="sampled",

@@ -52,9 +52,9 @@ def file(lost, tmp_path):
 def test_the_lost_episodes_are_those_that_only_the_oracle_solved(lost):
     then = lost_episodes.loss_for(GATES["cpg"], lost)
     assert (lost.episodes, then.oracle_steps) == ((1, 2), (100, 100))
-    assert (then.task, then.budget, then.seed) == ("track", 500, 4)
-    assert (then.starts, then.metric) == ("fixed", "return")
-    assert then.planner.startswith("RandomShooting(candidates=50")
+    assert (then.design.task, then.design.budget, then.seed) == ("track", 500, 4)
+    assert (then.design.starts, then.design.metric) == ("fixed", "return")
+    assert then.design.planner.startswith("RandomShooting(candidates=50")
 
 
 def test_a_file_is_read_as_it_was_written(lost, file):
@@ -64,13 +64,13 @@ def test_a_file_is_read_as_it_was_written(lost, file):
     assert os.listdir(file.parent) == [file.name]
 
 
-def test_a_file_of_before_there_were_perturbations_is_read(lost, file):
+def test_a_file_of_before_it_held_the_whole_design_is_read(lost, file):
     values = json.loads(file.read_text("utf-8"))
-    del values["perturbation"]
+    for name in ("perturbation", "horizon", "control_period"):
+        del values[name]
     file.write_text(json.dumps(values), encoding="utf-8")
-    kind = GATES["cpg"]
-    found, then = (lost_episodes.loss_for(kind, one) for one in (read(file), lost))
-    assert found == then
+    found, then = (lost_episodes.loss_for(GATES["cpg"], one) for one in (read(file), lost))
+    assert found == replace(then, design=replace(then.design, horizon=0, control_period=0.0))
 
 
 def test_another_kind_is_named_in_its_file(lost, tmp_path):
@@ -155,7 +155,7 @@ def test_a_file_that_is_none_says_what_is_wrong_and_what_to_do(text, wrong, tmp_
     ("changed", "wrong"),
     [
         ({"gate": 1}, "gate is 1, and has to be text"),
-        ({"budget": 0}, "need a budget of at least 1, got 0"),
+        ({"budget": 0}, "need a budget of at least 1 step, got 0"),
         ({"budget": True}, "budget is True, and has to be a whole number"),
         ({"seed": -1}, "need a seed of at least 0, got -1"),
         ({"starts": ["fixed"]}, "starts is ['fixed'], and has to be one of 'sampled', 'fixed'"),

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode
+from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.stats import Verdict
 
 if TYPE_CHECKING:
     from pytest_cpg.episodes.arm import Arm
     from pytest_cpg.gates.planning_gap.result import GateResult
 
-# In the repr of a planner that has none of its own: where it lay in memory.
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _OUTCOMES = re.compile("[01]+")
 # What is written for who reads a diff, and follows from the rest.
 _DERIVED = ("design_hash", "gap", "oracle_successes", "learned_successes")
@@ -28,78 +25,12 @@ _MOST_SIGNS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DesignKey:
-    """What two results must share to be compared: with one seed, episode ``i`` then has one start.
-
-    Not in it is what decides only how many episodes are run, and how they are judged.
-
-    Attributes
-    ----------
-    task, planner, starts, metric : str
-        As in `GateResult`. A planner without a repr of its own is known by its class alone.
-    budget, horizon : int
-        Steps of an episode and of a plan.
-    control_period : float
-        Seconds of simulated time per step.
-    versions : mapping
-        Package name to version, of what simulates.
-    perturbation : str
-        As in `GateResult`.
-    """
-
-    task: str
-    planner: str
-    starts: str
-    metric: str
-    budget: int
-    horizon: int
-    control_period: float
-    versions: Mapping[str, str]
-    perturbation: str = ""
-
-    @classmethod
-    def of(cls, result: GateResult) -> DesignKey:
-        """Return the key of a result."""
-        values = {known.name: getattr(result, known.name) for known in fields(cls)}
-        values["planner"] = _ADDRESS.sub("", result.planner)
-        values["versions"] = dict(result.versions)
-        return cls(**values)
-
-    @property
-    def short_hash(self) -> str:
-        """Twelve hexadecimal digits that tell designs apart."""
-        text = json.dumps(encode(self), sort_keys=True, allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-    def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON form; a perturbation is in it only if there is one."""
-        if not self.perturbation:
-            del values["perturbation"]
-        return values
-
-    def changes(self, now: DesignKey) -> list[str]:
-        """Return one clause, ``"what old -> new"``, for each difference."""
-        old, new = asdict(self), asdict(now)
-        before, after = old.pop("versions"), new.pop("versions")
-        pairs = [(name.replace("_", " "), old[name], new[name]) for name in old]
-        pairs += [
-            (package, before.get(package, "none"), after.get(package, "none"))
-            for package in sorted({*before, *after})
-        ]
-        return [
-            f"{name} {then or 'none'} -> {today or 'none'}"
-            for name, then, today in pairs
-            if then != today
-        ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineGate:
     """The last accepted result of one gate.
 
     Attributes
     ----------
-    design : DesignKey
+    design : DesignRecord
     seed : int
     oracle, learned : str
         Outcome of each episode, ``"1"`` for a success. The oracle arm may have run more.
@@ -120,7 +51,7 @@ class BaselineGate:
         Library to the kernels it chose there.
     """
 
-    design: DesignKey
+    design: DesignRecord
     seed: int
     oracle: str
     learned: str
@@ -156,9 +87,9 @@ class BaselineGate:
     @classmethod
     def of(cls, result: GateResult, *, commit: str = "", model: str = "") -> BaselineGate:
         """Return what is kept of a gate's result."""
-        returns = result.learned.returns if result.metric == "return" else ()
+        returns = result.learned.returns if result.design.metric == "return" else ()
         return cls(
-            design=DesignKey.of(result),
+            design=result.design,
             seed=result.seed,
             oracle=_outcomes(result.oracle),
             learned=_outcomes(result.learned),
@@ -216,6 +147,7 @@ class BaselineGate:
             del values["processor"], values["kernels"]
         return {
             **values,
+            "design": self.design.key,
             "design_hash": self.design.short_hash,
             "gap": self.gap,
             "oracle_successes": "{}/{}".format(*self.oracle_arm),

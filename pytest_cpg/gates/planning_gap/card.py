@@ -47,9 +47,9 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         verdict=label(result),
         mark=_WEAK * result.is_weak,
         cells={
-            "oracle": _cell(result.oracle, result.metric),
-            "learned": _cell(result.learned, result.metric),
-            "gap": number(result.interval.estimate, result.metric),
+            "oracle": _cell(result.oracle, result.design.metric),
+            "learned": _cell(result.learned, result.design.metric),
+            "gap": number(result.interval.estimate, result.design.metric),
             f"{percentage(result.interval.level)} CI": bracket(result),
             "n": str(result.learned.episodes),
         },
@@ -101,7 +101,7 @@ def _below(result: GateResult) -> list[tuple[str, str]]:
     judged, beside = result.interval, result.paired_interval
     agresti_caffo = gap_interval("agresti-caffo", result.oracle, result.learned, level=beside.level)
     percent = percentage(judged.level)
-    if result.metric == "return":
+    if result.design.metric == "return":
         return [
             ("gap", f"{result.gap:+.2f}  in success (paired {percent}: {_ends(beside)})"),
             (
@@ -128,7 +128,7 @@ def _method(interval: Interval) -> str:
 
 def _remarks(result: GateResult, accepts: Verdict) -> list[Remark]:
     """Return what is said below a gate's line."""
-    said = [f"perturbation {recovery_text(result)}"] * bool(result.perturbation)
+    said = [f"perturbation {recovery_text(result)}"] * bool(result.design.perturbation)
     said += [f"note: {note}" for note in result.notes]
     said += ["A/A check: the oracle in both arms, and no model judged"] * result.is_aa
     said += filter(None, [loss_split(result)])
@@ -163,7 +163,7 @@ def _rerun(result: GateResult) -> dict[str, str | float]:
         options[limit] = result.max_episodes or result.learned.episodes
     if result.stop != "fixed":
         options["stop"] = result.stop
-    elif result.metric == "success" and (result.method != "agresti-caffo" or result.margin):
+    elif result.design.metric == "success" and (result.method != "agresti-caffo" or result.margin):
         options["interval"] = result.method
     # A gate that stops early has more of its own accord, and refuses to be told of them.
     if result.stop == "fixed" and result.oracle.episodes > result.learned.episodes:
@@ -183,7 +183,7 @@ def _measured(result: GateResult) -> dict[str, str | float]:
         "low": result.interval.low,
         "high": result.interval.high,
         "level": result.interval.level,
-        "metric": result.metric,
+        "metric": result.design.metric,
         "oracle_rate": result.oracle.success_rate,
         "learned_rate": result.learned.success_rate,
         "chance_rate": result.chance.success_rate,
@@ -192,8 +192,8 @@ def _measured(result: GateResult) -> dict[str, str | float]:
         "episodes": result.learned.episodes,
         "stop": result.stop,
         "seed": result.seed,
-        "task": result.task,
-        "planner": result.planner,
-        "perturbation": result.perturbation or None,
+        "task": result.design.task,
+        "planner": result.design.planner,
+        "perturbation": result.design.perturbation or None,
     }
     return {name: value for name, value in numbers.items() if value is not None}

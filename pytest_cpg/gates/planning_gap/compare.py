@@ -112,7 +112,7 @@ def _moved_starts(then: BaselineGate, now: BaselineGate) -> int | None:
 
     With the same starts, noise and dynamics, whatever changed it changed both arms.
     """
-    if then.seed != now.seed or then.design != now.design:
+    if then.seed != now.seed or then.design.short_hash != now.design.short_hash:
         return None
     moved: int = sum(map(operator.ne, then.oracle, now.oracle))
     return moved

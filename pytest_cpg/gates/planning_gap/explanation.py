@@ -49,21 +49,21 @@ def loss_split(result: GateResult) -> str:
     own = [part for part in result.swapped if part not in ("dynamics", "planner")]
     others = [part for part in result.swapped if part not in own]
     parts = (
-        f"{number(loss.estimate, result.metric)} [{number(loss.low, result.metric)},"
-        f"{number(loss.high, result.metric)}] is lost by its {' and '.join(names)}"
+        f"{number(loss.estimate, result.design.metric)} [{number(loss.low, result.design.metric)},"
+        f"{number(loss.high, result.design.metric)}] is lost by its {' and '.join(names)}"
         for loss, names in ((scoring, own), (dynamics, others))
     )
-    rate = "" if result.metric == "return" else f" {arm.success_rate:.2f}"
+    rate = "" if result.design.metric == "return" else f" {arm.success_rate:.2f}"
     return (
-        f"{arm_name(arm)} {reached(arm, result.metric)}{rate}: with the true dynamics, and plans "
-        f"rated as the model rates them. Of the gap, {', '.join(parts)} "
+        f"{arm_name(arm)} {reached(arm, result.design.metric)}{rate}: with the true dynamics, and "
+        f"plans rated as the model rates them. Of the gap, {', '.join(parts)} "
         f"({re.sub(r' [0-9]{4}', '', scoring.method)} {percentage(scoring.level)})."
     )
 
 
 def _meaning_of_blindness(result: GateResult) -> str:
     """Say what random actions did, and what would make a gate that fails them."""
-    what = _BLIND_RETURNS if result.metric == "return" else _BLIND
+    what = _BLIND_RETURNS if result.design.metric == "return" else _BLIND
     mend = _MEND_TASK if is_strong(result) else _MEND
     needed = episodes_to_see(result)
     if needed is not None:
@@ -79,7 +79,7 @@ def _how_to_accept(accepts: Verdict) -> str:
 
 
 def _meaning(result: GateResult) -> str:
-    if result.metric == "return":
+    if result.design.metric == "return":
         return _MEANING_OF_RETURNS.get(result.verdict, _MEANING[result.verdict])
     if result.margin is not None and result.verdict in _MEANING_WITH_MARGIN:
         if result.verdict is Verdict.INCONCLUSIVE and result.interval.high < result.margin:
@@ -98,12 +98,12 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "learned_return": f"{learned.returns.mean():.4g}",
         "chance_return": f"{chance.returns.mean():.4g}",
         "lost": str(result.pairs.oracle_only),
-        "horizon": str(result.horizon),
+        "horizon": str(result.design.horizon),
         "bound": f"{oracle.interval.high:.3f}",
         "least": f"{oracle.interval.low:.2f}",
         "wanted": f"{result.min_oracle:g}" if result.min_oracle is not None else "",
         "margin": f"{result.margin:g}" if result.margin is not None else "",
-        "high": number(result.interval.high, result.metric),
+        "high": number(result.interval.high, result.design.metric),
         "same": _same_in_both(result),
         "advice": _advice(result),
     }
@@ -115,7 +115,7 @@ def _advice(result: GateResult) -> str:
         return _ADVICE_ON_READING
     if _loses_by_score(result):
         return f"What loses is how it rates plans. {advice_on_score(result.swapped)}"
-    return _ADVICE[result.metric]
+    return _ADVICE[result.design.metric]
 
 
 def _loses_by_score(result: GateResult) -> bool:

@@ -41,7 +41,7 @@ def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]
         ("confidence", _confidence(result.learned)),
         ("lost", _lost(result.lost_episodes)),
         ("task", _task(result)),
-        ("planner", result.planner),
+        ("planner", result.design.planner),
         ("swapped", (", ".join(result.swapped) or "nothing") + (f" ({model})" if model else "")),
         ("weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"),
         ("device", result.device),
@@ -49,7 +49,7 @@ def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]
         ("family", f"{result.family_size} gates" if result.family_size > 1 else ""),
         ("stored arms", "; ".join(one for one in result.reuse if one not in result.notes)),
         ("cost", _cost(result)),
-        ("versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())),
+        ("versions", ", ".join(map(" ".join, result.design.versions.items()))),
     )
     return tuple((name, text) for name, text in facts if text)
 
@@ -57,7 +57,7 @@ def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]
 def _margin(result: GateResult) -> str:
     if result.margin is None:
         return ""
-    return f"{result.margin:g}{' in mean return' * (result.metric == 'return')}"
+    return f"{result.margin:g}{' in mean return' * (result.design.metric == 'return')}"
 
 
 def _looks(result: GateResult) -> str:
@@ -91,7 +91,7 @@ def _returns(result: GateResult) -> str:
     text = (
         f"mean: {means}; gap {interval.estimate:+.4g} [{interval.low:+.4g}, {interval.high:+.4g}]"
     )
-    normalised = result.normalised_return_interval if result.metric == "return" else None
+    normalised = result.normalised_return_interval if result.design.metric == "return" else None
     if normalised is None:
         return text
     return (
@@ -101,7 +101,7 @@ def _returns(result: GateResult) -> str:
 
 
 def _normalised(result: GateResult) -> str:
-    if result.normalised_gap is None or result.metric == "return":
+    if result.normalised_gap is None or result.design.metric == "return":
         return ""
     return f"gap / (oracle - chance) = {result.normalised_gap:+.2f}"
 
@@ -110,7 +110,7 @@ def _power(result: GateResult) -> str:
     """Say what a gate of this size could have found, and how surely."""
     oracle, episodes = result.oracle, result.learned.episodes
     of, level = f"{oracle.success_count}/{oracle.episodes}", level_of_last_look(result)
-    if result.metric == "return" or result.stop != "fixed":
+    if result.design.metric == "return" or result.stop != "fixed":
         return ""
     drop = smallest_detectable_gap(
         oracle.success_count,
@@ -154,9 +154,10 @@ def _lost(episodes: Sequence[int]) -> str:
 def _task(result: GateResult) -> str:
     skipped = result.starts_skipped
     replaced = f"; {skipped} solved already, replaced" if skipped else ""
+    design = result.design
     return (
-        f"{result.task}, {result.budget} steps of {result.control_period:g} s, "
-        f"starts {result.starts}, seed {result.seed}{replaced}"
+        f"{design.task}, {design.budget} steps of {design.control_period:g} s, "
+        f"starts {design.starts}, seed {result.seed}{replaced}"
     )
 
 

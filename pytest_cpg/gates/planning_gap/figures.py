@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.card import Bound, Effect, Figure, Trend
 from pytest_cpg.gates.diagnosis import Profile
-from pytest_cpg.gates.planning_gap.accepted import DesignKey
 from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Interval
@@ -24,7 +23,7 @@ _PAIRS: Mapping[tuple[bool, bool], str] = {
 def effect(result: GateResult) -> Effect:
     """Return the gap that was judged, as what the model loses."""
     interval = result.interval
-    is_share = result.metric == "success"
+    is_share = result.design.metric == "success"
     return Effect(
         estimate=interval.estimate,
         low=interval.low,
@@ -54,7 +53,7 @@ def trends(result: GateResult) -> tuple[Trend, ...]:
 
 def design(result: GateResult) -> str:
     """Return the key of everything that two results share if they may be compared."""
-    return DesignKey.of(result).short_hash
+    return result.design.short_hash
 
 
 def figures(result: GateResult) -> tuple[Figure, ...]:
@@ -64,7 +63,7 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
         title="Share of episodes solved within so many steps",
         reading="",
         axes=("steps", ""),
-        series={arm_name(arm): tuple(_solved_by(arm, result.budget)) for arm in result.arms},
+        series={arm_name(arm): tuple(_solved_by(arm, result.design.budget)) for arm in result.arms},
         scale=(0.0, 1.0),
     )
     starts = Figure(

@@ -126,7 +126,8 @@ def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None
         The worst verdict that the gate accepts. Where INCONCLUSIVE is too bad, raw rates that are
         not near 1, or a gap of the margin, fail it as well.
     """
-    if result.metric == "return" or result.is_smoke or max_verdict is Verdict.MODEL_BOTTLENECK:
+    by_return = result.design.metric == "return"
+    if by_return or result.is_smoke or max_verdict is Verdict.MODEL_BOTTLENECK:
         return None
     rate = result.oracle.success_rate
     if max_verdict.severity < Verdict.INCONCLUSIVE.severity:

@@ -268,8 +268,8 @@ class PlanningGap:
             design = replace(
                 design,
                 seed=then.seed,
-                starts=then.starts,
-                metric=then.metric,
+                starts=then.design.starts,
+                metric=then.design.metric,
                 episodes=most,
                 oracle_episodes=None,
             )

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_cpg.contracts.codec import decode
-from pytest_cpg.episodes.arm import Metric
-from pytest_cpg.episodes.design import StartMode
+from pytest_cpg.contracts.codec import BESIDE, decode
+from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.world_models import weights_digest
 
 if TYPE_CHECKING:
     from pytest_cpg.episodes.traces import Replay
     from pytest_cpg.gates.planning_gap.result import GateResult
+
+# Of a design: what a replay's own may differ in.
+_SHARED = ("planner", "task", "budget", "perturbation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,40 +25,23 @@ class Loss:
 
     Attributes
     ----------
-    task, planner : str
-        The task's name, and the planner with all its settings.
-    budget : int
-        Steps an episode may take.
+    design : DesignRecord
     seed : int
         Of starts and planner noise.
-    starts : "sampled" or "fixed"
-    metric : "success" or "return"
     oracle_steps : tuple of int
         Steps in which the oracle solved each of them.
     weights : str
         SHA-256 of the learned model's torch weights; empty where it has none.
-    versions : mapping
-        Package name to version.
-    perturbation : str
-        The name of what went wrong in real steps; empty for nothing.
     """
 
-    task: str
-    planner: str
-    budget: int
+    design: DesignRecord = field(metadata=BESIDE)
     seed: int
-    starts: StartMode
-    metric: Metric
     oracle_steps: tuple[int, ...]
     weights: str
-    versions: Mapping[str, str]
-    perturbation: str = ""
 
     def __post_init__(self) -> None:
-        least = {"budget": 1, "seed": 0}
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise ValueError(f"need a {name} of at least {lowest}, got {getattr(self, name)}")
+        if self.seed < 0:
+            raise ValueError(f"need a seed of at least 0, got {self.seed}")
         if min(self.oracle_steps, default=1) < 1:
             steps = reprlib.repr(self.oracle_steps)
             raise ValueError(f"need oracle_steps of at least 1, got {steps}")
@@ -66,17 +51,16 @@ class Loss:
         """Return how a result lost its episodes; there may be none."""
         solved_at = dict(zip(result.oracle.indices, result.oracle.steps, strict=True))
         return cls(
-            task=result.task,
-            planner=result.planner,
-            budget=result.budget,
-            seed=int(result.seed),
-            starts="fixed" if result.starts == "fixed" else "sampled",
-            metric=result.metric,
+            design=result.design,
+            seed=result.seed,
             oracle_steps=tuple(int(solved_at[episode]) for episode in result.lost_episodes),
             weights=result.weights,
-            versions=dict(result.versions),
-            perturbation=result.perturbation,
         )
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a loss in its JSON form; of an earlier pytest-cpg it lacks two."""
+        return {"horizon": 0, "control_period": 0.0, **values}
 
     @classmethod
     def read(cls, values: Mapping[str, Any], *, episodes: Sequence[int]) -> Loss:
@@ -97,19 +81,16 @@ class Loss:
 
     def changes(self, found: Replay, learned: Any) -> tuple[str, ...]:
         """Say what is not as it was when the episodes were lost."""
-        now = found.design
+        then, now = self.design, found.design
         pairs = [
-            ("planner", self.planner, now.planner),
-            ("task", self.task, now.task),
-            ("budget", self.budget, now.budget),
-            ("perturbation", self.perturbation, now.perturbation),
-            ("versions", _joined(self.versions), _joined(now.versions)),
+            *((name, getattr(then, name), getattr(now, name)) for name in _SHARED),
+            ("versions", _joined(then.versions), _joined(now.versions)),
             ("weights", self.weights[:12], weights_digest(learned)[:12]),
         ]
         return tuple(
-            f"{what}: {then or 'none'} when these episodes were lost, now {today or 'none'}"
-            for what, then, today in pairs
-            if (then or None) != (today or None)
+            f"{what}: {old or 'none'} when these episodes were lost, now {new or 'none'}"
+            for what, old, new in pairs
+            if (old or None) != (new or None)
         )
 
 

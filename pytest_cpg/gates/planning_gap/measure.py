@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -224,7 +224,8 @@ def gate_result(
         learned=learned,
         chance=chance,
         rescored=rescored,
-        **asdict(design.record),
+        design=design.record,
+        seed=int(design.seed),
         level=design.level,
         tolerance=criteria.tolerance,
         min_oracle=criteria.min_oracle,

@@ -17,12 +17,12 @@ _SHORT = {
 
 def gap_text(result: GateResult) -> str:
     """Return the judged gap and its interval, as they are printed everywhere."""
-    return f"{number(result.interval.estimate, result.metric)} {bracket(result)}"
+    return f"{number(result.interval.estimate, result.design.metric)} {bracket(result)}"
 
 
 def bracket(result: GateResult) -> str:
     """Return the interval of the judged gap."""
-    interval, metric = result.interval, result.metric
+    interval, metric = result.interval, result.design.metric
     return f"[{number(interval.low, metric)},{number(interval.high, metric)}]"
 
 
@@ -50,9 +50,9 @@ def reached(arm: Arm, metric: str) -> str:
 
 def recovery_text(result: GateResult) -> str:
     """Return what went wrong and how each arm recovered from it; empty where nothing did."""
-    if not result.perturbation:
+    if not result.design.perturbation:
         return ""
-    return f"{result.perturbation}: recovered {', '.join(map(_recovered, result.arms))}"
+    return f"{result.design.perturbation}: recovered {', '.join(map(_recovered, result.arms))}"
 
 
 def _recovered(arm: Arm) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_cpg.gates.finding import Compared, Finding
-from pytest_cpg.gates.planning_gap.accepted import DesignKey
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import (
     Interval,
@@ -43,7 +42,7 @@ def differences(members: Mapping[str, GateResult]) -> list[str]:
     first, *others = members.values()
     found: dict[str, None] = {}
     for other in others:
-        changed = DesignKey.of(first).changes(DesignKey.of(other))
+        changed = first.design.changes(other.design)
         found.update(dict.fromkeys(changed))
         for name in ("margin", "tolerance"):
             then, now = getattr(first, name), getattr(other, name)
@@ -69,7 +68,7 @@ def judge_recipe(members: Mapping[str, GateResult]) -> Recipe:
     first = results[0]
     level = first.interval.level
     same_starts = len({result.seed for result in results}) < len(results)
-    if first.metric == "return":
+    if first.design.metric == "return":
         interval = cluster_return_interval(
             [result.oracle.returns[: result.learned.episodes] for result in results],
             [result.learned.returns for result in results],
@@ -91,7 +90,7 @@ def judge_recipe(members: Mapping[str, GateResult]) -> Recipe:
 def _weighed(result: GateResult, interval: Interval) -> Weighed:
     """Weigh one checkpoint's arms by the interval of the whole recipe."""
     oracle, learned, margin = result.oracle, result.learned, result.margin
-    if result.metric == "return":
+    if result.design.metric == "return":
         return weigh_returns(interval, margin=margin)
     return weigh_gap(
         interval,
@@ -139,7 +138,7 @@ def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Find
             f"{lead}one checkpoint ({checkpoints}) says nothing about the recipe; gate more of "
             f"them with the same group="
         )
-    judged, metric = judge_recipe(results), members[0].result.metric
+    judged, metric = judge_recipe(results), members[0].result.design.metric
     interval, form = judged.interval, "+.2f" if metric == "success" else "+.3g"
     strictest = _accepted(members)
     is_worse = _is_worse(judged.verdict, strictest)
@@ -176,7 +175,7 @@ def _is_worse(verdict: Verdict, accepted: Verdict) -> bool:
 def _arms(result: GateResult) -> str:
     """Return what a checkpoint reached against the oracle."""
     oracle, learned = result.oracle, result.learned
-    if result.metric == "return":
+    if result.design.metric == "return":
         return f"{learned.returns.mean():.4g} against {oracle.returns.mean():.4g}"
     return (
         f"{learned.success_count}/{learned.episodes} against "

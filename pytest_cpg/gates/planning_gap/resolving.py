@@ -35,13 +35,13 @@ def resolve_hint(result: GateResult) -> str:
             "resolve: even the true dynamics are not told from random actions; mend the gate "
             "before it is given more episodes"
         )
-    if result.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
+    if result.design.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
         return (
             f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
             f"alike -> --cpg-{option}=50"
         )
     wanted = "prove the margin" if result.margin is not None else "tell them apart"
-    of_success = result.metric == "success"
+    of_success = result.design.metric == "success"
     if result.margin is None and (result.gap if of_success else result.interval.estimate) == 0:
         equal, unit = ("rates", "0.1") if of_success else ("mean returns", "5, in units of return")
         return (
@@ -64,7 +64,7 @@ def resolve_hint(result: GateResult) -> str:
 def is_strong(result: GateResult) -> bool:
     """Say whether the oracle solves half of the starts; of returns nobody knows what is much."""
     oracle = result.oracle
-    return result.metric == "success" and 2 * oracle.success_count >= oracle.episodes
+    return result.design.metric == "success" and 2 * oracle.success_count >= oracle.episodes
 
 
 def episodes_to_see(result: GateResult) -> int | None:
@@ -88,7 +88,7 @@ def episodes_to_see(result: GateResult) -> int | None:
 def _episodes_needed(result: GateResult) -> int | None:
     """Return the episodes per arm at which what was observed would be enough."""
     level, margin = result.interval.level, result.margin
-    if result.metric == "return":
+    if result.design.metric == "return":
         return _starts_needed(result)
     if margin is not None and result.gap >= margin:
         margin = None
@@ -127,7 +127,7 @@ def _episodes_to_bound_oracle(result: GateResult) -> int | None:
     None where its rate does not; 0 where nothing hangs on it.
     """
     oracle, margin = result.oracle, result.margin
-    if margin is None or result.metric == "return" or result.gap >= margin:
+    if margin is None or result.design.metric == "return" or result.gap >= margin:
         return 0
     return wilson_episodes_above(margin, rate=oracle.success_rate, level=result.interval.level)
 

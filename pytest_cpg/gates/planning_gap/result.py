@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import IntArray
-from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
-from pytest_cpg.episodes.arm import Arm, Metric
+from pytest_cpg.contracts.codec import BESIDE, UNWRITTEN, decode, encode, loads
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.diagnosis import Diagnosis
 from pytest_cpg.stats import (
     Interval,
@@ -98,20 +99,14 @@ class GateResult:
     rescored : Arm or None
         The true dynamics, with plans rated as the learned model rates them; None where it is the
         task that rates them, and in results of schema 1.
-    task, planner, starts : str
-        What was run: the task's name, the planner with all its settings, "sampled" or "fixed".
-    budget, horizon : int
-        Steps an episode may take, and steps a plan looks ahead.
-    control_period : float
-        Seconds of simulated time per step.
+    design : DesignRecord
+        What was run; in the JSON form its parts stand beside the others.
     level, tolerance : float
         Coverage of the intervals in (0, 1); how near to 0 or 1 a rate counts as such, [0, 0.5].
     min_oracle : float or None
         Oracle success rate below which the verdict is PLANNER BOTTLENECK, once it is sure.
     margin : float or None
         The largest gap that is no loss; with it a verdict has to be proven.
-    metric : str
-        ``"success"`` or ``"return"``: which gap was judged.
     stop : str
         ``"fixed"``, ``"sequential"`` or ``"anytime"``.
     max_episodes : int or None
@@ -124,8 +119,6 @@ class GateResult:
         Gates that share one error rate.
     group : str
         The recipe that this model is one checkpoint of; empty for none.
-    perturbation : str
-        The name of what went wrong in real steps; empty for nothing.
     is_aa : bool
         Whether this was the A/A check, whose verdict is INCONCLUSIVE: no model was judged.
     is_smoke : bool
@@ -147,8 +140,6 @@ class GateResult:
         The processor that the gate ran on; empty in results from before it was recorded.
     kernels : mapping
         Library to the kernels it chose there, of numpy, OpenBLAS and torch.
-    versions : mapping
-        Package name to version.
     notes : tuple of str
         What a reader must know before trusting the verdict.
     faults : tuple of str
@@ -163,12 +154,7 @@ class GateResult:
     oracle: Arm
     learned: Arm
     chance: Arm
-    task: str
-    planner: str
-    starts: str
-    budget: int
-    horizon: int
-    control_period: float
+    design: DesignRecord = field(metadata=BESIDE)
     level: float
     tolerance: float
     min_oracle: float | None
@@ -176,21 +162,18 @@ class GateResult:
     starts_skipped: int
     start_seeds: tuple[int, ...]
     swapped: tuple[str, ...]
-    versions: Mapping[str, str]
     notes: tuple[str, ...]
     faults: tuple[str, ...]
     evidence: str = ""
     is_weak: bool = False
     chance_verdict: Verdict | None = None
     margin: float | None = None
-    metric: Metric = "success"
     stop: str = "fixed"
     max_episodes: int | None = None
     method: str = "agresti-caffo"
     looks: tuple[Look, ...] = ()
     family_size: int = 1
     group: str = ""
-    perturbation: str = ""
     is_aa: bool = False
     is_smoke: bool = False
     weights: str = ""
@@ -202,8 +185,6 @@ class GateResult:
     diagnosis: Diagnosis | None = None
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ValueError(f"need a budget of at least 1 step, got {self.budget!r}")
         Pairs.of(self.oracle, self.learned)
         # Chance runs on where a gate stops early before it is known to see.
         Pairs.of(self.oracle, self.chance.first(min(self.oracle.episodes, self.chance.episodes)))
@@ -298,7 +279,7 @@ class GateResult:
     def _loss(self, better: Arm | None, worse: Arm | None) -> Interval | None:
         if better is None or worse is None:
             return None
-        if self.metric == "return":
+        if self.design.metric == "return":
             return return_gap(better, worse, level=self.level) if worse.episodes > 1 else None
         return agresti_caffo_interval(
             better.success_count,
@@ -349,7 +330,7 @@ def without_effect(results: Sequence[GateResult]) -> dict[str, str]:
         "episodes": (all(stops_early), "every gate may stop early, up to its max_episodes"),
         "max_episodes": (not any(stops_early), "no gate may stop early; --cpg-stop makes them"),
         "interval": (
-            all(result.stop != "fixed" or result.metric == "return" for result in results),
+            all(result.stop != "fixed" or result.design.metric == "return" for result in results),
             "no gate judges successes after a fixed number of episodes",
         ),
         "oracle_episodes": (

@@ -121,9 +121,10 @@ def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
         chance is Verdict.MODEL_BOTTLENECK or chance.severity > max_verdict.severity
     ):
         return None
+    metric = result.design.metric
     return (
         f"blind gate: acting at random would have passed this gate (chance "
-        f"{reached(result.chance, result.metric)}, oracle {reached(result.oracle, result.metric)})"
+        f"{reached(result.chance, metric)}, oracle {reached(result.oracle, metric)})"
     )
 
 

@@ -188,7 +188,7 @@ def gap_p_value_of(result: GateResult) -> float:
     """
     oracle, learned = result.oracle, result.learned
     pairs = asdict(Pairs.of(oracle, learned))
-    if result.metric == "return":
+    if result.design.metric == "return":
         return paired_mean_p_value(oracle.returns[: learned.episodes], learned.returns)
     if result.stop == "anytime":
         # Never won is a p-value of 1, and what a bet on the model won is no evidence against it.
