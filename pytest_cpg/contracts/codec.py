@@ -87,6 +87,8 @@ def encode(value: Any) -> Any:
 def decode(kind: type[T], value: Any, *, at: str = "") -> T:
     """Return the value of a type that `encode` has made plain, with all its parts checked.
 
+    Raises CodecError, naming the place of the first value that does not fit.
+
     >>> decode(tuple[int, ...], [1, "2"], at="steps")
     Traceback (most recent call last):
     ...
@@ -96,11 +98,6 @@ def decode(kind: type[T], value: Any, *, at: str = "") -> T:
     ----------
     at : str
         Where the value stands in what was read, such as ``"gates[2].result"``; empty for all of it.
-
-    Raises
-    ------
-    CodecError
-        Naming the place of the first value that does not fit.
     """
     found: T = _decoded(kind, value, at)
     return found
@@ -109,10 +106,7 @@ def decode(kind: type[T], value: Any, *, at: str = "") -> T:
 def loads(text: str) -> Any:
     """Return plain values from JSON, which has neither NaN nor infinity.
 
-    Raises
-    ------
-    ValueError
-        Saying what is no JSON, and where.
+    Raises ValueError, saying what is no JSON, and where.
     """
     try:
         return json.loads(text, parse_constant=_no_constant)

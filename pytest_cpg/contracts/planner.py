@@ -108,7 +108,6 @@ class Planner(Protocol):
 
         Parameters
         ----------
-        world_model : PlanningModel
         latents : array [N, Z]
             Where each episode is.
         rngs : N generators

@@ -103,10 +103,8 @@ class ArmRun:
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until``, and return the arm so far.
 
-        Raises
-        ------
-        WorldModelError, TaskError
-            Naming the episode and step: predictions that are not finite, a diverged simulator.
+        Raises WorldModelError or TaskError, naming the episode and step: predictions that are not
+        finite, a diverged simulator.
         """
         begun = time.perf_counter()
         active = np.arange(self._done, until)

@@ -71,10 +71,7 @@ class Workload(NamedTuple):
     ) -> Workload:
         """Return a model with what it answers to a probe in this process, where it is bound.
 
-        Raises
-        ------
-        ComponentError
-            When it cannot be sent.
+        Raises ComponentError when it cannot be sent.
         """
         learned = learned_of(model)
         names = f"the task {design.task.name!r}", describe(learned)
@@ -121,17 +118,14 @@ class Block:
 def run_block(keys: tuple[str, ...], parcels: tuple[Parcel, ...], block: Block) -> StoredArm | None:
     """Run a block of episodes in a worker; None if it needs more of what ``keys`` stand for.
 
+    Raises what `ArmRun.advance` does, in a form that survives being sent.
+
     Parameters
     ----------
     keys : tuple of str
         As of `Workload`.
     parcels : tuple of Parcel
         Some of theirs.
-
-    Raises
-    ------
-    Exception
-        As `ArmRun.advance`, in a form that survives being sent.
     """
     try:
         # One at a time: dask has several threads in a process, and torch one state for all.

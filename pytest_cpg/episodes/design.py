@@ -146,10 +146,7 @@ class Design:
 def replaced(kind: str, component: T, name: str, value: Any) -> T:
     """Return a component with one field changed, when there is a change to make.
 
-    Raises
-    ------
-    ValueError
-        When it cannot be changed.
+    Raises ValueError when it cannot be changed.
     """
     if value is None or getattr(component, name, None) == value:
         return component

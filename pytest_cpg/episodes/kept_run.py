@@ -63,13 +63,10 @@ class KeptRun:
 
     Parameters
     ----------
-    name : str
     begin : callable
         Gives a run of this arm from some starts; it may be told of progress.
     repeat : callable
         Runs the episodes with these starts, whose indices only have to rise.
-    starts : Starts
-    cache : ArmCache
     key : str
         From `arm_key`, for exactly this arm.
     level : float
@@ -124,10 +121,7 @@ class KeptRun:
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until`` that are not stored, and return the arm so far.
 
-        Raises
-        ------
-        WorldModelError, TaskError
-            As `ArmRun.advance`.
+        Raises WorldModelError or TaskError as `ArmRun.advance` does.
         """
         if until > self._known:
             self._is_advancing = True

@@ -191,15 +191,12 @@ _NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})(?:-([a-z]+)-({_NUMBER}))?")
 def parse_perturbation(given: Any) -> Perturbation | None:
     """Return the perturbation of a name, or the perturbation itself; None for ``"none"``.
 
+    Raises ValueError, naming the value and what to type instead.
+
     >>> parse_perturbation("drop-next-5-at-20")
     DropActions(count=5, at=20, every=None, probability=None)
     >>> parse_perturbation("mass-1.2,gravity-0.9").name
     'mass-1.2,gravity-0.9'
-
-    Raises
-    ------
-    ValueError
-        Naming the value and what to type instead.
     """
     if given is None or isinstance(given, Perturbation):
         return given

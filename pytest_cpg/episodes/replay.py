@@ -38,19 +38,15 @@ def replay(
 ) -> Replay:
     """Run the oracle and learned arms on some episodes of a gate, as `measure_gap` did.
 
+    Raises CpgError when there are no episodes, or one that the gate does not have. Raises
+    WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
+
     Parameters
     ----------
     episodes : sequence of int
         Indices; each episode ends as it does among all others.
     oracle, learned, progress
         As of `measure_gap`.
-
-    Raises
-    ------
-    CpgError
-        When there are no episodes, or one that the gate does not have.
-    WorldModelError
-        When a model breaks its contract; what a model raises itself goes on unchanged.
     """
     with inference(oracle, learned):
         starts = starts_of(design)

@@ -42,7 +42,6 @@ class SpreadRun:
     ----------
     name, starts, progress
         As of `ArmRun`.
-    workload : Workload
     level : float
         Coverage of the arm's interval, in (0, 1).
     """
@@ -80,10 +79,8 @@ class SpreadRun:
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until``, and return the arm so far.
 
-        Raises
-        ------
-        WorldModelError, TaskError
-            As `ArmRun.advance`, and for a model that ends its process.
+        Raises WorldModelError or TaskError as `ArmRun.advance` does, and for a model that ends its
+        process.
         """
         begun, done = time.perf_counter(), self._done
         share = -(-(until - done) // (_BLOCKS_PER_WORKER * workers_of(self._executor)))

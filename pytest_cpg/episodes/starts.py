@@ -52,9 +52,10 @@ class Starts:
 def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) -> Starts:
     """Return one start per episode, none of which is solved already.
 
-    A start counts as solved when one idle step from it succeeds: planning had no part in that.
-    Such a start is replaced by the next one of the same episode's stream, and counted. Where
-    returns are the goal none is.
+    A start counts as solved when one idle step from it succeeds: planning had no part in that. Such
+    a start is replaced by the next one of the same episode's stream, and counted. Where returns are
+    the goal none is. Raises TaskError when an episode finds no unsolved start in 100 tries, or the
+    goal of returns is no number.
 
     Parameters
     ----------
@@ -62,11 +63,6 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
         Together with an episode's index it decides that episode's start.
     fixed : bool
         Start every episode from the task's start number 0 instead.
-
-    Raises
-    ------
-    TaskError
-        When an episode finds no unsolved start in 100 tries, or the goal of returns is no number.
     """
     try:
         check_least_return(task.least_return if has(task, LeastReturn) else None)

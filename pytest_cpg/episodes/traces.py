@@ -29,7 +29,6 @@ class EpisodeTrace:
 
     Attributes
     ----------
-    success : bool
     steps : int
         To success, or the whole budget. It is below ``T`` where an episode goes on after that.
     states : array [T+1, S]
@@ -91,7 +90,6 @@ class Replay:
 
     Attributes
     ----------
-    design : DesignRecord
     seed : int
         Of starts and planner noise.
     swapped : tuple of str
@@ -118,13 +116,8 @@ class Replay:
 
         Names are ``schema``, ``episodes`` [N], ``swapped``, those of the design but ``versions``,
         ``seed``, and for each episode and arm those of `EpisodeTrace`, such as
-        ``episode_0007/learned/predicted``.
-        Whoever reads the file meanwhile finds the old one or the new one.
-
-        Raises
-        ------
-        CpgError
-            Naming the path and what the system says.
+        ``episode_0007/learned/predicted``. Whoever reads the file meanwhile finds the old one or
+        the new one. Raises CpgError, naming the path and what the system says.
         """
         file = io.BytesIO()
         # The stub takes every name for allow_pickle.
@@ -158,7 +151,6 @@ class EpisodeOptimism:
 
     Attributes
     ----------
-    episode : int
     optimism : float
         Mean of the learned arm's `EpisodeTrace.optimism` over its rounds.
     worst_round : int

@@ -18,7 +18,6 @@ class WarmStarts:
 
     Parameters
     ----------
-    planner : Planner
     count : int
         Episodes of the arm, ``N``.
 

@@ -20,7 +20,6 @@ class Argument:
 
     Parameters
     ----------
-    name : str
     parse : callable or None
         Returns the value that is meant, or raises ValueError or ArgumentTypeError with what to
         write instead; None for the parser and the default of the option.

@@ -99,7 +99,6 @@ class Row:
 
     Attributes
     ----------
-    name : str
     cells : tuple of str
         One for each column of the table.
     bound : Bound or None
@@ -141,7 +140,6 @@ class Effect:
 
     Attributes
     ----------
-    estimate, low, high : float
     level : float
         Coverage of the interval, in (0, 1).
     unit : str
@@ -171,7 +169,6 @@ class Trend:
         Sessions whose cards have trends of the same names make one history.
     text : str
         As a table has it.
-    bound : Bound
     axis : (low, high) or None
         The scale it is drawn on; None for one around zero that the numbers decide.
     """
@@ -195,7 +192,6 @@ class Figure:
         "curves" are lines through points, "steps" are stairs that turn at each point, a "histogram"
         is stairs as well, and a "scatter" is dots. "cells" are at most four sets of places, in this
         order: as it should be, worse, better, and neither. A "list" is lines of text.
-    title : str
     reading : str
         How to read it, in a sentence; empty where that is plain.
     axes : (str, str)
@@ -281,7 +277,6 @@ class Remark:
 
     Attributes
     ----------
-    text : str
     detail : int
         pytest's verbosity from which on it is shown: -1 always, 0 unless quiet, 1 under -v.
     """
@@ -303,7 +298,6 @@ class Card:
     cells : mapping
         Column to text, of the gate's line in summary and comment; names are shared by all gates
         of a kind.
-    table : Table
     verdict : str
         The ruling's label in at most 19 columns, for tables; empty for the label as it is.
     mark : str
@@ -314,8 +308,6 @@ class Card:
         What the ruling says of the model, and what to do.
     paragraphs : tuple of str
         What else to know before trusting it.
-    cause : Cause or None
-    effect : Effect or None
     figures : tuple of Figure
     trends : tuple of Trend
     design : str

@@ -26,7 +26,6 @@ class Comparison:
 
     Attributes
     ----------
-    label : Label
     text : str
         What changed, in one line.
     commit : str

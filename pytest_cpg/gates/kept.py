@@ -46,10 +46,7 @@ class KeptResult:
     def read(cls, gate: str, values: Mapping[str, Any]) -> KeptResult:
         """Rebuild it from a gate's id and JSON form; its kind reads the values.
 
-        Raises
-        ------
-        ValueError
-            When a value is missing or unknown.
+        Raises ValueError when a value is missing or unknown.
         """
         if "kind" not in values:
             own = {name: value for name, value in values.items() if name != "commit"}
@@ -61,10 +58,7 @@ class KeptResult:
 def entry_for(kind: Any, kept: KeptResult | None) -> Any:
     """Return what a kind is to compare with; None where nothing of this kind is kept.
 
-    Raises
-    ------
-    ValueError
-        When the kind cannot read it.
+    Raises ValueError when the kind cannot read it.
     """
     if kept is None or kept.kind != kind.marker:
         return None

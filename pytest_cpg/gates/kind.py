@@ -38,7 +38,6 @@ class TaskChoice:
 
     Attributes
     ----------
-    name : str
     make : callable
         Builds it, called with the options.
     options : tuple of (name, value)
@@ -103,10 +102,7 @@ class Asked:
     def task(self, given: str) -> TaskChoice:
         """Return the task of this name.
 
-        Raises
-        ------
-        ComponentError
-            When there is none, with the nearest one that there is.
+        Raises ComponentError when there is none, with the nearest one that there is.
         """
         from pytest_cpg.tasks.families import named_task
 
@@ -275,13 +271,8 @@ class GateKind(Protocol[Spec, Result]):
 def accepted_of(given: Any, labels: Mapping[str, Severity]) -> Accepted:
     """Return what ``max_verdict`` accepts: a label of the kind in any case, or a severity's name.
 
-    Raises
-    ------
-    ValueError
-        When there is no such word; the message names the nearest one.
+    Raises ValueError when there is no such word; the message names the nearest one.
 
-    Examples
-    --------
     >>> accepted_of("inaccurate", {"ACCURATE": Severity.GOOD, "INACCURATE": Severity.BAD})
     Accepted(label='INACCURATE', severity=<Severity.BAD: 3>)
     """

@@ -71,15 +71,13 @@ class ModelRanking:
     ) -> Interval:
         """Return the rank correlation of an offline metric with planning success.
 
+        Raises ValueError when a model has no number, or when there are too few models or nothing to
+        order.
+
         Parameters
         ----------
         metric : mapping
             One number for each model, by name, such as its validation error.
-
-        Raises
-        ------
-        ValueError
-            When a model has no number, or when there are too few models or nothing to order.
         """
         if set(metric) != set(self.arms):
             raise ValueError(
@@ -98,19 +96,15 @@ def rank_on_starts(
 ) -> ModelRanking:
     """Run every model's arm on the same starts and rank them.
 
+    Raises CpgError when there are fewer than two models. Raises WorldModelError when a model breaks
+    its contract; what a model raises itself goes on unchanged.
+
     Parameters
     ----------
     models : mapping
         What `measure_gap` takes as the learned model, by name; at least two.
     progress : callable, optional
         Told a model's name, the episodes done and their number.
-
-    Raises
-    ------
-    CpgError
-        When there are fewer than two models.
-    WorldModelError
-        When a model breaks its contract; what a model raises itself goes on unchanged.
     """
     if len(models) < 2:
         raise CpgError(

@@ -71,10 +71,7 @@ class Cluster(Executor):
 def connect(address: str) -> Cluster:
     """Return the workers of the dask cluster whose scheduler is at ``address``.
 
-    Raises
-    ------
-    ComponentError
-        When dask is not installed, or there is nobody to work.
+    Raises ComponentError when dask is not installed, or there is nobody to work.
     """
     try:
         distributed: Any = importlib.import_module("distributed")

@@ -54,17 +54,13 @@ def run_all(
 ) -> Iterator[tuple[int, Any]]:
     """Make every call, and give its place and result as soon as it is there.
 
-    A worker that lacks what a call needs returns None, and the call is made again with it.
+    A worker that lacks what a call needs returns None, and the call is made again with it. Raises
+    WorldModelError when a call ends its worker again and again.
 
     Parameters
     ----------
     tick : callable
         Told the number of finished calls, several times a second; what it raises ends all.
-
-    Raises
-    ------
-    WorldModelError
-        When a call ends its worker again and again.
     """
     lost = Counter[int]()
     done, equipped = 0, workers_of(executor)

@@ -86,17 +86,13 @@ class FileKind:
 def write_text(path: Path, text: str, *, what: str) -> None:
     """Write a file as a whole; parent folders are made.
 
-    Whoever reads the file meanwhile finds the old one or the new one.
+    Whoever reads the file meanwhile finds the old one or the new one. Raises FileError, naming the
+    path and what the system says. A file that was there is left as it was.
 
     Parameters
     ----------
     what : str
         What the file is, for the message: ``"the report"``.
-
-    Raises
-    ------
-    FileError
-        Naming the path and what the system says. A file that was there is left as it was.
     """
     # A link stays one; that to a pipe, such as /dev/fd/3, leads to no name.
     target = path if is_special(path) else Path(os.path.realpath(path))
@@ -115,12 +111,8 @@ def write_text(path: Path, text: str, *, what: str) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file as a whole: whoever reads it meanwhile finds the old one or the new one.
 
-    What is there and no regular file, as a device or a pipe, stays and is written to.
-
-    Raises
-    ------
-    OSError
-        What the system says; a file that was there is left as it was.
+    What is there and no regular file, as a device or a pipe, stays and is written to. Raises
+    OSError; a file that was there is left as it was.
     """
     if is_special(path):
         path.write_bytes(content)
@@ -169,10 +161,7 @@ def check_unpacked_size(source: str | os.PathLike[str] | bytes) -> None:
 def digests_in(text: str) -> tuple[str, ...]:
     """Return digests of files that are separated by commas, as they are printed.
 
-    Raises
-    ------
-    ValueError
-        When something else is among them, or nothing is there.
+    Raises ValueError when something else is among them, or nothing is there.
     """
     found = tuple(part.strip().lower() for part in text.split(","))
     if not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in found):

@@ -38,7 +38,8 @@ class Parcel(NamedTuple):
 def dump(value: object, what: str, known: Sequence[tuple[object, Parcel]] = ()) -> Parcel:
     """Pickle what a worker is to have.
 
-    Functions that no module knows are sent as they are where cloudpickle is installed.
+    Functions that no module knows are sent as they are where cloudpickle is installed. Raises
+    ComponentError, saying what cannot be sent, and what to do.
 
     Parameters
     ----------
@@ -46,11 +47,6 @@ def dump(value: object, what: str, known: Sequence[tuple[object, Parcel]] = ()) 
         What it is called in errors.
     known : sequence of (object, Parcel)
         What is sent by itself, and referred to where it is met.
-
-    Raises
-    ------
-    ComponentError
-        Saying what cannot be sent, and what to do.
     """
     buffer = io.BytesIO()
     pickler: Any = pickle.Pickler
@@ -84,12 +80,8 @@ def dump(value: object, what: str, known: Sequence[tuple[object, Parcel]] = ()) 
 def load(parcel: Parcel, known: Sequence[object] = ()) -> Any:
     """Return the value that `dump` was given; modules are looked for where it did, too.
 
-    ``known`` are what was sent by itself, in the same order.
-
-    Raises
-    ------
-    ComponentError
-        When a module that it needs is not found here, or is another one.
+    ``known`` are what was sent by itself, in the same order. Raises ComponentError when a module
+    that it needs is not found here, or is another one.
     """
     sys.path.extend(path for path in parcel.paths if path not in sys.path)
     try:

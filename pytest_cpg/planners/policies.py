@@ -203,17 +203,14 @@ def checked_actions(
 ) -> FloatArray:
     """Return what a policy does on observations [B, O]: possible actions [B, A] of float64.
 
+    Raises CpgError when it gives anything else, with the first observation that it does so for.
+
     Parameters
     ----------
     name : str
         What the policy is called, for the message.
     space : ActionSpace or None
         None where nobody knows what is possible.
-
-    Raises
-    ------
-    CpgError
-        When it gives anything else, with the first observation that it does so for.
     """
     answer: Any = policy.act(np.array(observations))
     try:

@@ -48,10 +48,7 @@ class Kinds:
     def add(self, plugin: object) -> None:
         """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything.
 
-        Raises
-        ------
-        pytest.UsageError
-            When it is no kind, or there is one of that marker.
+        Raises pytest.UsageError when it is no kind, or there is one of that marker.
         """
         contribute = getattr(plugin, "pytest_cpg_gates", None)
         found = None if contribute is None else contribute()

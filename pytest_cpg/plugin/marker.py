@@ -49,12 +49,10 @@ class Gate:
 
     Attributes
     ----------
-    kind : GateKind
     spec : object
         What the kind is asked for.
     id : str
         The name the gate is counted and reported under.
-    accepted : Accepted
     drift : "off", "warn" or "fail"
     timeout : float
         Seconds that a measurement may take; 0 for no limit.
@@ -99,15 +97,12 @@ def gate_of(
 ) -> Gate:
     """Merge a test's markers, closest first, with the settings, and have the kind check all of it.
 
+    Raises ValueError or ComponentError, naming the value and what to type instead.
+
     Parameters
     ----------
     family_size : int
         Gates that share one error rate, this one included.
-
-    Raises
-    ------
-    ValueError, ComponentError
-        Naming the value and what to type instead.
     """
     from pytest_cpg.world_models.checkpoints.source import factory_of
 

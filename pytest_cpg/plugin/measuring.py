@@ -65,10 +65,7 @@ class SessionRuns:
     def executor(self) -> Executor | None:
         """Who runs blocks of episodes by the options, until the session ends; None for nobody.
 
-        Raises
-        ------
-        ComponentError
-            When there is no such cluster.
+        Raises ComponentError when there is no such cluster.
         """
         address, workers = (self._settings.of_session(name) for name in ("cluster", "workers"))
         if self._executor is None and (address or workers > 1):

@@ -82,10 +82,7 @@ class SessionOutputs:
     def check(self) -> None:
         """Refuse what cannot be written before anything is run.
 
-        Raises
-        ------
-        pytest.UsageError
-            Saying what to install or to type instead.
+        Raises pytest.UsageError, saying what to install or to type instead.
         """
         if self._path("html") and find_spec("jinja2") is None:
             raise pytest.UsageError(

@@ -112,7 +112,6 @@ class SessionReplay:
     ----------
     target : str
         ``FILE``, or ``FILE::7,9`` for some of its episodes.
-    is_filmed : bool
 
     Attributes
     ----------

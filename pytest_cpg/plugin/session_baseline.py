@@ -37,10 +37,7 @@ class SessionBaseline:
     def accepted(self) -> Baseline | None:
         """The last accepted results; None when there are none.
 
-        Raises
-        ------
-        FileError
-            When the file cannot be used.
+        Raises FileError when the file cannot be used.
         """
         if not self._is_read:
             if self.path.exists():

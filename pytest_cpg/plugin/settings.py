@@ -94,10 +94,7 @@ def add_options(parser: pytest.Parser) -> None:
 def read_settings(config: pytest.Config) -> Settings:
     """Read command line, environment and ini file.
 
-    Raises
-    ------
-    pytest.UsageError
-        Naming the place, the value and what is needed.
+    Raises pytest.UsageError, naming the place, the value and what is needed.
     """
     _check_variables()
     typed, project = {}, {}

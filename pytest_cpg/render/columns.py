@@ -8,17 +8,15 @@ from collections.abc import Mapping, Sequence
 def padded(rows: Sequence[Sequence[str]], between: str, *, least: int = 0) -> list[str]:
     """Return each row as one line of one width: numbers stand right, intervals in the middle.
 
+    >>> padded([("rate", "95% CI"), ("1", "[0.93, 1.00]")], " ")
+    ['rate    95% CI   ', '   1 [0.93, 1.00]']
+
     Parameters
     ----------
     rows : sequence of sequence of str
         All of one length, the headings first.
     least : int
         The narrowest column.
-
-    Examples
-    --------
-    >>> padded([("rate", "95% CI"), ("1", "[0.93, 1.00]")], " ")
-    ['rate    95% CI   ', '   1 [0.93, 1.00]']
     """
     columns = [_padded(column, least) for column in zip(*rows, strict=True)]
     return [between.join(cells) for cells in zip(*columns, strict=True)] or [""] * len(rows)
@@ -29,8 +27,6 @@ def aligned(
 ) -> tuple[list[str], dict[tuple[str, ...], str]]:
     """Return each row, column to cell, as a line, and a heading for each set of columns.
 
-    Examples
-    --------
     >>> aligned([{"a": "1"}, {"b": "22"}, {"a": "333"}], least=1)
     (['  1', '22', '333'], {('a',): '  a', ('b',): ' b'})
     """

@@ -64,7 +64,6 @@ class _Episode:
 
     Attributes
     ----------
-    caption : str
     shots : mapping
         Images by step.
     filmed, picked : list of int
@@ -98,7 +97,8 @@ def write_films(
 ) -> Films:
     """Write ``name.gif`` and ``name.png`` into a folder, which is made if need be.
 
-    The same arguments give the same bytes on one machine.
+    The same arguments give the same bytes on one machine. Raises ComponentError when the task has
+    no frames, or there is nothing to draw them with. Raises CpgError when a file cannot be written.
 
     Parameters
     ----------
@@ -106,13 +106,6 @@ def write_films(
         Every state of the two arms' episodes, from the start on.
     captions : two of str
         Shown above the oracle arm's episode, on the left, and above the learned arm's; cut to fit.
-
-    Raises
-    ------
-    ComponentError
-        When the task has no frames, or there is nothing to draw them with.
-    CpgError
-        When a file cannot be written.
     """
     check_can_render()
     arms = (oracle_states, learned_states)

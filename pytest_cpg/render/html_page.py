@@ -35,7 +35,8 @@ def html_page(
 ) -> str:
     """Return the page of the last session, with the history of its gates over all of them.
 
-    The same documents give the same text.
+    The same documents give the same text. Raises ValueError when there is no document, or a result
+    in one was written by a newer pytest-cpg.
 
     Parameters
     ----------
@@ -46,11 +47,6 @@ def html_page(
         slash at its end.
     shown_of : callable
         Reads one comparison of a document.
-
-    Raises
-    ------
-    ValueError
-        When there is no document, or a result in one was written by a newer pytest-cpg.
     """
     if not documents:
         raise ValueError("need the document of at least one session, got none")

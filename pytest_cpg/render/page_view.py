@@ -159,15 +159,12 @@ class PageView:
 def page_view(documents: Sequence[Mapping[str, Any]], shown_of: ShownOf) -> PageView:
     """Return what is shown of the last of these sessions, with its history over all of them.
 
+    Raises ValueError when a result was written by a newer pytest-cpg.
+
     Parameters
     ----------
     shown_of : callable
         Reads one comparison of a document.
-
-    Raises
-    ------
-    ValueError
-        When a result was written by a newer pytest-cpg.
     """
     found = {one["name"]: shown_of(one) for one in _comparisons(documents[-1])}
     histories = _histories(documents, found, shown_of)

@@ -105,12 +105,8 @@ def missing(
 def load(path: Path, kinds: Kinds) -> Baseline | None:
     """Read a baseline file; None when there is none.
 
-    Every kind of gate that there is checks what is kept of its results.
-
-    Raises
-    ------
-    FileError
-        Naming the file, what is wrong with it and the next step.
+    Every kind of gate that there is checks what is kept of its results. Raises FileError, naming
+    the file, what is wrong with it and the next step.
     """
     text = _FILE.text_in(path)
     return None if text is None else _parsed(path, text, kinds)
@@ -120,12 +116,8 @@ def update(path: Path, change: Callable[[Baseline], Baseline], kinds: Kinds) -> 
     """Replace a baseline file by what ``change`` makes of it, and return that.
 
     Whoever updates it at the same time waits, so that no gate is lost; whoever reads it meanwhile
-    finds the old file or the new one.
-
-    Raises
-    ------
-    FileError
-        As `load`, or when the file cannot be written. It is left as it was.
+    finds the old file or the new one. Raises FileError as `load` does, or when the file cannot be
+    written. It is left as it was.
     """
     # A link stays one.
     target = path.resolve()

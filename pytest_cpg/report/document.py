@@ -128,10 +128,7 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
 def read(path: Path, kinds: Kinds) -> dict[str, Any]:
     """Return the document that `write` has put into a file, with every result in it readable.
 
-    Raises
-    ------
-    FileError
-        Naming the file, what is wrong with it and the next step.
+    Raises FileError, naming the file, what is wrong with it and the next step.
     """
     text = _FILE.text_in(path)
     if text is None:

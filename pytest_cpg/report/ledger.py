@@ -65,7 +65,6 @@ class Judgement:
         What the gate asks; only its marker is written.
     result : object
         Of the kind's own type.
-    ruling : Ruling
     accepted : Accepted
         The worst ruling that the test accepts.
     reason : str or None

@@ -85,10 +85,7 @@ class LostEpisodes:
     def chosen(self, episodes: tuple[int, ...] | None) -> tuple[int, ...]:
         """Return these of the lost episodes; all of them for None.
 
-        Raises
-        ------
-        FileError
-            When one of them was not lost, with those that were.
+        Raises FileError when one of them was not lost, with those that were.
         """
         for episode in episodes or ():
             if episode not in self.episodes:
@@ -114,12 +111,8 @@ def file_name(gate: str) -> str:
 def write(lost: LostEpisodes, folder: Path) -> Path:
     """Write the file of a comparison into a folder, which is made, and return its path.
 
-    Whoever reads the file meanwhile finds the old one or the new one.
-
-    Raises
-    ------
-    FileError
-        Naming the path and what the system says.
+    Whoever reads the file meanwhile finds the old one or the new one. Raises FileError, naming the
+    path and what the system says.
     """
     values = {"schema": SCHEMA, **encode(lost)}
     lines = (
@@ -134,10 +127,7 @@ def write(lost: LostEpisodes, folder: Path) -> Path:
 def read(path: Path, kinds: Kinds) -> LostEpisodes:
     """Return the lost episodes in a file, at least one; their kind checks its values.
 
-    Raises
-    ------
-    FileError
-        Naming the file, what is wrong with it and the next step.
+    Raises FileError, naming the file, what is wrong with it and the next step.
     """
     text = _FILE.text_in(path)
     if text is None:
@@ -164,10 +154,7 @@ def read(path: Path, kinds: Kinds) -> LostEpisodes:
 def loss_for(kind: Any, lost: LostEpisodes) -> Any:
     """Return what a kind knows of how episodes were lost.
 
-    Raises
-    ------
-    ValueError
-        When the kind cannot read it.
+    Raises ValueError when the kind cannot read it.
     """
     return kind.read_lost(lost.values, episodes=lost.episodes)
 
@@ -176,14 +163,10 @@ def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:
     """Split ``FILE``, ``FILE::7`` or ``FILE::7,9`` into a path and episodes; None for all.
 
     Only whole numbers behind the last ``::`` are episodes, so that a path may hold any character.
+    Raises FileError when something else stands behind the name of a file that there is.
 
     >>> parse_target("lost.json::9,7")[1]
     (7, 9)
-
-    Raises
-    ------
-    FileError
-        When something else stands behind the name of a file that there is.
     """
     match = _TARGET.fullmatch(target)
     if match:

@@ -1,6 +1,7 @@
 """Statistics: intervals, verdicts, stopping rules and power of counts and returns.
 
-Pure functions: no input, output, clock or model.
+Pure functions: no input, output, clock or model. ``level`` is the coverage of an interval, in
+(0, 1), and ``limit`` the most episodes worth answering. An impossible argument raises ValueError.
 """
 
 from __future__ import annotations

@@ -44,13 +44,6 @@ def agresti_caffo_interval(
     The arms may differ in size. Where nearly all of one arm and nearly none of the other succeed,
     the formula leaves [-1, 1]; such a bound is set to -1 or 1, which no difference can pass.
 
-    Raises
-    ------
-    ValueError
-        When the counts or the level are impossible.
-
-    Examples
-    --------
     >>> ci = agresti_caffo_interval(40, 150, 0, 150)
     >>> f"{ci.estimate:+.3f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '+0.267 [+0.191, +0.335]'
@@ -98,8 +91,6 @@ def agresti_caffo_above(
 
     Counts broadcast, are trusted and need not be whole.
 
-    Examples
-    --------
     >>> agresti_caffo_above(47, 50, [40, 41], 50, z=1.96).tolist()
     [True, False]
     """
@@ -118,13 +109,6 @@ def agresti_caffo_p_value(
     The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0. It is below
     0.5 where the oracle arm did better, and with swapped arms it is 1 minus this.
 
-    Raises
-    ------
-    ValueError
-        When the counts are impossible.
-
-    Examples
-    --------
     >>> round(agresti_caffo_p_value(47, 50, 37, 50), 4)
     0.0037
     """
@@ -151,13 +135,6 @@ def smallest_decisive_episodes(*, level: float) -> int:
     From there on an oracle that always succeeds beside a model that never does gives an interval
     above 0; with fewer episodes no outcome does.
 
-    Raises
-    ------
-    ValueError
-        When the level is impossible.
-
-    Examples
-    --------
     >>> smallest_decisive_episodes(level=0.95)
     3
     """
@@ -185,27 +162,13 @@ def episodes_to_resolve(
     of the runs of this size. It is the total per arm, not what is missing, and at most the present
     size when the interval of two equally large arms excludes 0 already.
 
-    Parameters
-    ----------
-    level : float
-        Coverage of the interval, in (0, 1).
-    limit : int
-        The most episodes per arm worth answering.
+    >>> episodes_to_resolve(3, 10, 0, 10)
+    14
 
     Returns
     -------
     int or None
         None when the rates are equal, or when more than ``limit`` episodes would be needed.
-
-    Raises
-    ------
-    ValueError
-        When the counts, the level or the limit are impossible.
-
-    Examples
-    --------
-    >>> episodes_to_resolve(3, 10, 0, 10)
-    14
     """
     oracle = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
     learned = check_arm(learned_successes, learned_episodes, prefix="learned_")
@@ -234,30 +197,19 @@ def episodes_to_prove_margin(
     The interval ends below the margin at this size and at every larger one. As in
     `episodes_to_resolve` the rates are taken as observed, and the number is the total per arm.
 
+    >>> episodes_to_prove_margin(50, 50, 50, 50, margin=0.1)
+    26
+
     Parameters
     ----------
     margin : float
         The gap to rule out, in (0, 1).
-    level : float
-        Coverage of the interval, in (0, 1).
-    limit : int
-        The most episodes per arm worth answering.
 
     Returns
     -------
     int or None
         None when the observed gap is not below the margin, or when more than ``limit`` episodes
         would be needed.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> episodes_to_prove_margin(50, 50, 50, 50, margin=0.1)
-    26
     """
     s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
     t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")

@@ -26,20 +26,13 @@ def betting_wealth(*, wins: int, losses: int) -> float:
     Ville's inequality it ever reaches ``1 / alpha`` with chance at most ``alpha`` (Waudby-Smith and
     Ramdas, JRSS B 86:1-27, 2024). Pairs on which the arms agree change nothing.
 
+    >>> round(betting_wealth(wins=8, losses=0), 1)
+    56.8
+
     Parameters
     ----------
     wins, losses : int
         Starts that only the oracle, or only the learned arm solved.
-
-    Raises
-    ------
-    ValueError
-        When a count is impossible.
-
-    Examples
-    --------
-    >>> round(betting_wealth(wins=8, losses=0), 1)
-    56.8
     """
     w = check_count("wins", wins)
     n = w + check_count("losses", losses)
@@ -55,15 +48,9 @@ def anytime_look_sizes(max_episodes: int, *, level: float = 0.95) -> tuple[int, 
     """Return the numbers of complete pairs at which a bet is looked at.
 
     The first is the smallest at which it can be won. The bet may be looked at as often as one
-    likes: the steps only keep batches from becoming small.
+    likes: the steps only keep batches from becoming small. Raises ValueError when there are fewer
+    pairs than the first look takes, or the level is impossible.
 
-    Raises
-    ------
-    ValueError
-        When there are fewer pairs than the first look takes, or the level is impossible.
-
-    Examples
-    --------
     >>> anytime_look_sizes(40)
     (8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, \
 32, 34, 36, 38, 40)
@@ -93,13 +80,6 @@ def anytime_interval(
     where the bet is averaged as in `betting_wealth`, over all that cannot be ruined (Waudby-Smith
     and Ramdas, JRSS B 86:1-27, 2024). It excludes 0 exactly where that bet has been won.
 
-    Raises
-    ------
-    ValueError
-        When the counts or the level are impossible.
-
-    Examples
-    --------
     >>> ci = anytime_interval(both=1, oracle_only=9, learned_only=0, neither=0)
     >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
     '+0.90 [+0.11, +1.00]'
@@ -120,15 +100,13 @@ def betting_characteristics(
 ) -> Characteristics:
     """Return what betting does where each start is solved by one arm alone so often.
 
+    Raises ValueError when an argument is impossible, or there are fewer pairs than the first look
+    takes.
+
     Parameters
     ----------
     oracle_only, learned_only : float
         Chances that only the oracle, or only the learned arm solves a start; at most 1 together.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible, or there are fewer pairs than the first look takes.
     """
     import numpy as np
 
@@ -155,30 +133,19 @@ def anytime_episodes_to_resolve(
     As `agresti_caffo.episodes_to_resolve`: shares as observed, and the total. Wins and losses are
     rounded to whole numbers, so that the next sizes may fall back by one start.
 
+    >>> anytime_episodes_to_resolve(oracle_only=6, learned_only=2, episodes=40)
+    184
+
     Parameters
     ----------
     oracle_only, learned_only, episodes : int
         Starts that one arm alone solved, and all starts.
-    level : float
-        Coverage of the interval of the bet, in (0, 1).
-    limit : int
-        The most starts worth answering.
 
     Returns
     -------
     int or None
         None when each arm alone solved equally many, or when more than ``limit`` starts would be
         needed.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> anytime_episodes_to_resolve(oracle_only=6, learned_only=2, episodes=40)
-    184
     """
     size = check_count("episodes", episodes, least=1)
     more, fewer = (

@@ -40,27 +40,17 @@ def cluster_interval(
     Of a recipe whose checkpoints either work or fail, ``G`` checkpoints are all of one kind in 1 of
     ``2**G`` runs even if both kinds are equally likely: only six or more make that rare.
 
-    Parameters
-    ----------
-    oracle, learned : sequence of G (successes, episodes)
-        Of each checkpoint, at least two.
-    level : float
-        Coverage of the interval, in (0, 1).
-    same_starts : bool
-        Whether the checkpoints were run from the same starts, or some of them; the wider interval.
-
-    Raises
-    ------
-    ValueError
-        When there are fewer than two checkpoints, when an arm is missing, or when the counts or
-        the level are impossible.
-
-    Examples
-    --------
     >>> oracle, learned = [(6, 10), (4, 10), (4, 10)], [(10, 10), (2, 10), (10, 10)]
     >>> ci = cluster_interval(oracle, learned, same_starts=False)
     >>> f"{ci.estimate:+.3f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '-0.267 [-1.000, +0.768]'
+
+    Parameters
+    ----------
+    oracle, learned : sequence of G (successes, episodes)
+        Of each checkpoint, at least two.
+    same_starts : bool
+        Whether the checkpoints were run from the same starts, or some of them; the wider interval.
     """
     _check_arms(len(oracle), len(learned))
     gaps, variances = [], []
@@ -93,6 +83,11 @@ def cluster_return_interval(
     As `cluster_interval`, with the mean returns of each checkpoint instead of its rates. The
     variance within a checkpoint is that of the mean difference over its starts.
 
+    >>> oracle, learned = [[3, 5, 4], [3, 5, 4]], [[2, 5, 3], [1, 2, 1]]
+    >>> ci = cluster_return_interval(oracle, learned, same_starts=False)
+    >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
+    '+1.67 [-11.04, +14.37]'
+
     Parameters
     ----------
     oracle, learned : sequence of G arrays [N]
@@ -100,19 +95,6 @@ def cluster_return_interval(
         checkpoints of at least two starts. ``N`` may differ between checkpoints.
     level, same_starts
         As in `cluster_interval`.
-
-    Raises
-    ------
-    ValueError
-        When there are fewer than two checkpoints, when an arm is missing, when the arms of a
-        checkpoint differ in length, when a return is not finite, or when the level is impossible.
-
-    Examples
-    --------
-    >>> oracle, learned = [[3, 5, 4], [3, 5, 4]], [[2, 5, 3], [1, 2, 1]]
-    >>> ci = cluster_return_interval(oracle, learned, same_starts=False)
-    >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
-    '+1.67 [-11.04, +14.37]'
     """
     _check_arms(len(oracle), len(learned))
     means = [paired_mean(*arms) for arms in zip(oracle, learned, strict=True)]

@@ -23,28 +23,18 @@ def spearman_interval(metric: ArrayLike, success: ArrayLike, *, level: float = 0
     simulated runs of 5 to 20 models, where bootstraps over the models, percentile and BCa, fell to
     64 % at five: strongly correlated, those resample to little else than perfect order.
 
-    Parameters
-    ----------
-    metric : array [M]
-        One finite number per model, such as its validation error. Of an error, where less is
-        better, a useful one correlates negatively.
-    success : array [M]
-        Success rate of each model. The correlation is that with the rate as measured: few episodes
-        pull it towards 0.
-    level : float
-        Coverage of the interval, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        When there are fewer than five models, when all share one metric or one success, or when
-        a number is not finite.
-
-    Examples
-    --------
     >>> ci = spearman_interval([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.9, 0.7, 0.8, 0.4, 0.5, 0.1])
     >>> f"{ci.estimate:+.3f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '-0.886 [-0.992, -0.066]'
+
+    Parameters
+    ----------
+    metric : array [M]
+        One finite number for each of five models or more, such as its validation error. Of an
+        error, where less is better, a useful one correlates negatively.
+    success : array [M]
+        Success rate of each model. The correlation is that with the rate as measured: few episodes
+        pull it towards 0.
     """
     from scipy.stats import spearmanr
 
@@ -69,18 +59,6 @@ def kendall_interval(metric: ArrayLike, success: ArrayLike, *, level: float = 0.
     held the true correlation in 90 to 100 % of the simulated runs of 5 to 20 models, least often
     where it was 0.8.
 
-    Parameters
-    ----------
-    metric, success, level
-        As in `spearman_interval`.
-
-    Raises
-    ------
-    ValueError
-        As in `spearman_interval`.
-
-    Examples
-    --------
     >>> ci = kendall_interval([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.9, 0.7, 0.8, 0.4, 0.5, 0.1])
     >>> f"{ci.estimate:+.3f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '-0.733 [-0.952, -0.020]'

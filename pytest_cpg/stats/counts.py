@@ -13,10 +13,7 @@ from typing import SupportsIndex
 def check_count(name: str, value: SupportsIndex, *, least: int = 0) -> int:
     """Return ``value`` as an int; a bool or a float is no count.
 
-    Raises
-    ------
-    ValueError
-        When it is not a whole number of at least ``least``.
+    Raises ValueError when it is not a whole number of at least ``least``.
     """
     try:
         count = operator.index(value)
@@ -32,15 +29,12 @@ def check_arm(
 ) -> tuple[int, int]:
     """Return an arm's successes and episodes as ints, ``0 <= successes <= episodes``.
 
+    Raises ValueError when there is no episode, or when there are more successes than episodes.
+
     Parameters
     ----------
     prefix : str
         Put before both names in the message, such as ``"oracle_"``.
-
-    Raises
-    ------
-    ValueError
-        When there is no episode, or when there are more successes than episodes.
     """
     n = check_count(f"{prefix}episodes", episodes, least=1)
     s = check_count(f"{prefix}successes", successes)
@@ -57,10 +51,7 @@ def check_table(
 ) -> tuple[int, int, int, int]:
     """Return the four counts of a paired table as ints.
 
-    Raises
-    ------
-    ValueError
-        When one is no count, or when there is no episode.
+    Raises ValueError when one is no count, or when there is no episode.
     """
     table = (
         check_count("both", both),
@@ -84,17 +75,14 @@ def real_or_nan(value: object) -> float:
 def check_fraction(what: str, value: object, *, such_as: float) -> float:
     """Return a number between 0 and 1 as a float.
 
+    Raises ValueError when it is no number, or not in (0, 1).
+
     Parameters
     ----------
     what : str
         With its article: ``"a level"``.
     such_as : float
         What the message proposes.
-
-    Raises
-    ------
-    ValueError
-        When it is no number, or not in (0, 1).
     """
     share = real_or_nan(value)
     if not 0 < share < 1:
@@ -105,10 +93,7 @@ def check_fraction(what: str, value: object, *, such_as: float) -> float:
 def check_margin(margin: object) -> float:
     """Return the largest gap that is no loss, in (0, 1).
 
-    Raises
-    ------
-    ValueError
-        When it is no such number.
+    Raises ValueError when it is no such number.
     """
     return check_fraction("a margin", margin, such_as=0.1)
 
@@ -129,10 +114,7 @@ def smallest_from(least: int, holds: Callable[[int], bool], *, step: int) -> int
 def smallest_up_to(holds: Callable[[int], bool], limit: int) -> int | None:
     """Return what `smallest` does, and None where ``limit`` does not hold.
 
-    Raises
-    ------
-    ValueError
-        When the limit is no count.
+    Raises ValueError when the limit is no count.
     """
     most = check_count("limit", limit, least=1)
     return smallest(holds, most=most) if holds(most) else None

@@ -20,6 +20,9 @@ def holm(p_values: Mapping[str, float], *, alpha: float, family_size: int) -> tu
     rejections: a gate whose p-value is at most ``alpha / family_size`` is rejected whatever the
     others say, and only such a verdict does not depend on which gates were run.
 
+    >>> holm({"walker": 0.011, "hopper": 0.004, "reacher": 0.4}, alpha=0.025, family_size=3)
+    ('hopper', 'walker')
+
     Parameters
     ----------
     p_values : mapping
@@ -28,16 +31,6 @@ def holm(p_values: Mapping[str, float], *, alpha: float, family_size: int) -> tu
         Error rate of the family, in (0, 1); one-sided, ``(1 - level) / 2``.
     family_size : int
         Gates of the family, observed or not.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible, or when the family is smaller than what was observed.
-
-    Examples
-    --------
-    >>> holm({"walker": 0.011, "hopper": 0.004, "reacher": 0.4}, alpha=0.025, family_size=3)
-    ('hopper', 'walker')
     """
     most = check_fraction("an alpha", alpha, such_as=0.025)
     adjusted = holm_adjusted(p_values, family_size=family_size)
@@ -47,18 +40,6 @@ def holm(p_values: Mapping[str, float], *, alpha: float, family_size: int) -> tu
 def holm_adjusted(p_values: Mapping[str, float], *, family_size: int) -> dict[str, float]:
     """Return for each gate the smallest ``alpha`` at which `holm` rejects it, smallest first.
 
-    Parameters
-    ----------
-    p_values, family_size
-        As in `holm`.
-
-    Raises
-    ------
-    ValueError
-        As in `holm`.
-
-    Examples
-    --------
     >>> holm_adjusted({"walker": 0.25, "hopper": 0.125}, family_size=3)
     {'hopper': 0.375, 'walker': 0.5}
     """

@@ -23,11 +23,6 @@ class GradedAnswers:
     groups : array [N], optional
         Which answers are about the same thing, such as one initial state, and so are drawn
         together. Each is on its own where nothing is given.
-
-    Raises
-    ------
-    ValueError
-        When there is no answer, or when an array has another shape or an impossible number.
     """
 
     __slots__ = ("confidences", "groups", "stakes", "wrong")

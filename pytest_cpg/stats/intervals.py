@@ -26,8 +26,6 @@ class Interval:
     low, high : float
         Bounds, in the range of ``estimate`` but not centred on it. A difference may lie outside
         them when ``level`` is far below 0.9.
-    level : float
-        Nominal coverage in (0, 1).
     method : str
         As printed in every report: ``"Agresti-Caffo 2000"``.
     """
@@ -42,10 +40,7 @@ class Interval:
 def critical_value(level: float) -> float:
     """Return the two-sided standard normal quantile ``z`` of a coverage level.
 
-    Raises
-    ------
-    ValueError
-        When ``level`` is not in (0, 1).
+    Raises ValueError when ``level`` is not in (0, 1).
     """
     coverage = check_fraction("a level", level, such_as=0.95)
     # statistics brings random, decimal and fractions; a session without a gate needs none of them.

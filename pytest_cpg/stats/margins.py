@@ -31,24 +31,15 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
     above 0 no more often without a gap: by exact enumeration, as `wang_tsiatis_boundary` does for
     several looks.
 
+    >>> round(margin_level(50, margin=0.2), 4)
+    0.9576
+
     Parameters
     ----------
     episodes : int
         Starts that both arms share.
     margin : float
         The largest gap that is no loss, in (0, 1).
-    level : float
-        Coverage wanted, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> round(margin_level(50, margin=0.2), 4)
-    0.9576
     """
     from statistics import NormalDist
 
@@ -81,13 +72,6 @@ def margin_interval(
 
     Tango's interval at `margin_level`.
 
-    Raises
-    ------
-    ValueError
-        When the counts, the margin or the level are impossible.
-
-    Examples
-    --------
     >>> ci = margin_interval(both=50, oracle_only=0, learned_only=0, neither=0, margin=0.1)
     >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '+0.00 [-0.075, +0.075]'
@@ -108,13 +92,6 @@ def exact_tango_p_value(*, both: int, oracle_only: int, learned_only: int, neith
 
     The chance of this statistic or more without a gap, however often the arms disagree.
 
-    Raises
-    ------
-    ValueError
-        When the counts are impossible.
-
-    Examples
-    --------
     >>> round(exact_tango_p_value(both=35, oracle_only=12, learned_only=2, neither=1), 5)
     0.00375
     """

@@ -16,20 +16,13 @@ def exact_mcnemar_p_value(*, lost: int, gained: int) -> float:
     did (McNemar, Psychometrika 12:153-157, 1947; exact by Fay, R Journal 2:53-58, 2010). All ways
     to define a two-sided exact p-value agree at one half. It is 1 when no start changed.
 
+    >>> round(exact_mcnemar_p_value(lost=8, gained=1), 3)
+    0.039
+
     Parameters
     ----------
     lost, gained : int
         Starts solved only before, and only now.
-
-    Raises
-    ------
-    ValueError
-        When a count is impossible.
-
-    Examples
-    --------
-    >>> round(exact_mcnemar_p_value(lost=8, gained=1), 3)
-    0.039
     """
     fewer, more = sorted((check_count("lost", lost), check_count("gained", gained)))
     if fewer == more:
@@ -48,13 +41,6 @@ def fewest_significant_losses(*, level: float) -> int:
 
     By `exact_mcnemar_p_value`: an arm with fewer successes can lose all of them unnoticed.
 
-    Parameters
-    ----------
-    level : float
-        Coverage of the intervals beside it, in (0, 1).
-
-    Examples
-    --------
     >>> fewest_significant_losses(level=0.95), fewest_significant_losses(level=0.99)
     (6, 8)
     """

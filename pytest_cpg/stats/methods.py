@@ -9,13 +9,7 @@ METHODS = ("agresti-caffo", *PAIRED_METHODS)
 
 
 def paired_method(name: str) -> PairedMethod:
-    """Return the paired method of this name.
-
-    Raises
-    ------
-    ValueError
-        When there is none; the message names all methods.
-    """
+    """Return the paired method of this name."""
     if name not in PAIRED_METHODS:
         raise ValueError(f"need a method among {', '.join(METHODS)}, got {name!r}")
     return PAIRED_METHODS[name]

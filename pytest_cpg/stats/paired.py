@@ -50,12 +50,8 @@ class PairedMethod:
 
     Attributes
     ----------
-    name : str
-        As printed in every report.
-    bounds : PairedBounds
     statistic : callable
         From wins, losses and pairs, the standard normal ``z`` of no gap.
-    above : PairedRegion
     """
 
     name: str
@@ -72,13 +68,7 @@ class PairedMethod:
         neither: int,
         level: float = 0.95,
     ) -> Interval:
-        """Bound the gap.
-
-        Raises
-        ------
-        ValueError
-            When the counts or the level are impossible.
-        """
+        """Bound the gap."""
         table = check_table(both, oracle_only, learned_only, neither)
         _, wins, losses, _ = table
         low, high = self.bounds(wins, losses, sum(table), z=critical_value(level))
@@ -94,11 +84,6 @@ class PairedMethod:
         """Return the one-sided p-value that goes with the interval, in (0, 1].
 
         The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0.
-
-        Raises
-        ------
-        ValueError
-            When the counts are impossible.
         """
         table = check_table(both, oracle_only, learned_only, neither)
         return upper_tail(self.statistic(table[1], table[2], sum(table)))
@@ -121,11 +106,6 @@ class PairedMethod:
         fewer starts than this that share is above ``(1 - level) / 2``, and an interval that calls
         it a gap does not keep its level. Bonett and Price's does so with 4 starts at 0.95, in
         6.25 % of runs.
-
-        Raises
-        ------
-        ValueError
-            When the level is impossible.
         """
         z = critical_value(level)
         # Powers of two are exact, their logarithm of a level as typed is not.
@@ -151,11 +131,6 @@ class PairedMethod:
         shares, it excludes 0 at every larger size too, and if the shares were true it would do so
         in about half of the runs of this size. It is the total, not what is missing. None when each
         arm alone solved equally many, or when more than ``limit`` starts would be needed.
-
-        Raises
-        ------
-        ValueError
-            When an argument is impossible.
         """
         table = check_table(both, oracle_only, learned_only, neither)
         win, loss = table[1] / sum(table), table[2] / sum(table)
@@ -182,11 +157,6 @@ class PairedMethod:
 
         As `episodes_to_resolve`, for a margin in (0, 1): None when the observed gap is not below
         it, or when more than ``limit`` starts would be needed.
-
-        Raises
-        ------
-        ValueError
-            When an argument is impossible.
         """
         table = check_table(both, oracle_only, learned_only, neither)
         win, loss = table[1] / sum(table), table[2] / sum(table)

@@ -39,23 +39,16 @@ def pair_rates(oracle_rate: float, learned_rate: float, *, share: float) -> Pair
     On those the arms solve as many together as their rates allow; on the others they are
     independent. Arms of one rate then correlate by the share.
 
+    >>> rates = pair_rates(0.5, 0.25, share=0.5)
+    >>> rates.both, rates.oracle_only, rates.learned_only, rates.neither
+    (0.1875, 0.3125, 0.0625, 0.4375)
+
     Parameters
     ----------
     oracle_rate, learned_rate : float
         True success rates, in [0, 1].
     share : float
         Share of the starts that decide for both arms at once, in [0, 1]; 0 is independence.
-
-    Raises
-    ------
-    ValueError
-        When an argument is not in [0, 1].
-
-    Examples
-    --------
-    >>> rates = pair_rates(0.5, 0.25, share=0.5)
-    >>> rates.both, rates.oracle_only, rates.learned_only, rates.neither
-    (0.1875, 0.3125, 0.0625, 0.4375)
     """
     p = _check_share("oracle_rate", oracle_rate)
     q = _check_share("learned_rate", learned_rate)

@@ -23,10 +23,7 @@ _ROWS = 128
 def pair_chances(win: float, loss: float) -> tuple[float, float, float]:
     """Return the chances of a win, a loss and a tie in one pair.
 
-    Raises
-    ------
-    ValueError
-        When one is below 0, or both are more than 1 together.
+    Raises ValueError when one is below 0, or both are more than 1 together.
     """
     p, q = real_or_nan(win), real_or_nan(loss)
     # Chances that were added up elsewhere may pass 1 by their rounding.

@@ -31,6 +31,11 @@ def gap_power(
     The chance that the interval lies above 0, by exact enumeration. With equal rates it is the
     false-alarm rate.
 
+    >>> round(gap_power(0.9, 0.8, episodes=150), 3)
+    0.681
+    >>> round(gap_power(0.9, 0.8, episodes=150, method="tango", share=0.5), 3)
+    0.86
+
     Parameters
     ----------
     oracle_rate, learned_rate : float
@@ -42,25 +47,11 @@ def gap_power(
         so that more of them change nothing.
     method : str
         The interval that judges, one of `METHODS`.
-    level : float
-        Its coverage, in (0, 1).
     share : float
         Share of the starts that decide for both arms at once, in [0, 1]; see `pair_rates`. Arms on
         the same starts have some, but how much is seldom known before a run. The default of 0,
         independence, is the cautious choice: a gate with a power of 3/4 or more has no less of it
         at any other share (docs/statistics.md).
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> round(gap_power(0.9, 0.8, episodes=150), 3)
-    0.681
-    >>> round(gap_power(0.9, 0.8, episodes=150, method="tango", share=0.5), 3)
-    0.86
     """
     rates = pair_rates(oracle_rate, learned_rate, share=share)
     n = check_count("episodes", episodes, least=1)
@@ -86,6 +77,9 @@ def detectable_gap(
     Rounded up to thousandths; larger gaps are found more often. None when even a model without any
     success is not found so often.
 
+    >>> detectable_gap(0.9, 150)
+    0.118
+
     Parameters
     ----------
     oracle_rate : float
@@ -94,16 +88,6 @@ def detectable_gap(
         As in `gap_power`.
     power : float
         The chance wanted, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> detectable_gap(0.9, 150)
-    0.118
     """
     wanted = check_fraction("a power", power, such_as=0.8)
     oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
@@ -157,6 +141,9 @@ def episodes_for_gap(
     after it was first reached (docs/statistics.md). Sizes above 1000 take seconds where both
     successes and pairing count: with Agresti and Caffo's interval at a share.
 
+    >>> episodes_for_gap(0.9, 0.1)
+    199
+
     Parameters
     ----------
     oracle_rate : float
@@ -170,24 +157,12 @@ def episodes_for_gap(
         more.
     method, level, share
         As in `gap_power`.
-    limit : int
-        The most episodes per arm worth answering.
 
     Returns
     -------
     int or None
         None when the gap is larger than the oracle's rate, or when more than ``limit`` episodes
         would be needed.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> episodes_for_gap(0.9, 0.1)
-    199
     """
     wanted = check_fraction("a power", power, such_as=0.8)
     if not 0 < real_or_nan(gap) <= 1:

@@ -32,12 +32,6 @@ class Ranking:
         From 1; models with as many successes share the better rank: 1, 1, 3.
     rank_intervals : tuple of M (int, int)
         Lowest and highest rank of each model, which hold its own rank.
-    level : float
-        Nominal coverage of each rank interval, in (0, 1).
-    resamples : int
-        Number of bootstrap resamples.
-    method : str
-        As printed in every report.
     """
 
     names: tuple[str, ...]
@@ -69,6 +63,12 @@ def rank_models(
     89 %. Intervals without a common rank were found between two equal models in 5 %, and somewhere
     among ten equal ones in 8 % (simulated; see docs/statistics.md).
 
+    >>> import numpy as np
+    >>> outcomes = np.arange(20) < np.array([[8], [19], [8]])
+    >>> ranking = rank_models(["a", "b", "c"], outcomes, rng=np.random.default_rng(0))
+    >>> ranking.names, ranking.ranks, ranking.rank_intervals
+    (('b', 'a', 'c'), (1, 2, 2), ((1, 1), (2, 3), (2, 3)))
+
     Parameters
     ----------
     names : sequence of M str
@@ -77,23 +77,8 @@ def rank_models(
         Whether each model succeeded from each start.
     rng : numpy.random.Generator
         Draws the resamples.
-    level : float
-        Coverage of each rank interval, in (0, 1).
     resamples : int
         Enough for at least one in each tail: 40 at level 0.95.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible, or when there are fewer than three starts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> outcomes = np.arange(20) < np.array([[8], [19], [8]])
-    >>> ranking = rank_models(["a", "b", "c"], outcomes, rng=np.random.default_rng(0))
-    >>> ranking.names, ranking.ranks, ranking.rank_intervals
-    (('b', 'a', 'c'), (1, 2, 2), ((1, 1), (2, 3), (2, 3)))
     """
     import numpy as np
 

@@ -21,23 +21,17 @@ def fieller_interval(
     """Bound the ratio of two means by Fieller's theorem (JRSS B 16:175-185, 1954).
 
     It holds each ratio for which Student's interval on the mean of numerator minus ratio times
-    denominator holds zero.
+    denominator holds zero. Raises ValueError when Student's interval on the mean denominator is not
+    above zero: no ratio is excluded.
+
+    >>> ratio = fieller_interval(np.array([1.0, 2.0, 4.0]), np.array([2.0, 3.0, 4.0]), level=0.8)
+    >>> round(ratio.estimate, 3), round(ratio.low, 3), round(ratio.high, 3)
+    (0.778, 0.346, 0.99)
 
     Parameters
     ----------
     numerators, denominators : array [N]
         Pairs, at least two.
-
-    Raises
-    ------
-    ValueError
-        When Student's interval on the mean denominator is not above zero: no ratio is excluded.
-
-    Examples
-    --------
-    >>> ratio = fieller_interval(np.array([1.0, 2.0, 4.0]), np.array([2.0, 3.0, 4.0]), level=0.8)
-    >>> round(ratio.estimate, 3), round(ratio.low, 3), round(ratio.high, 3)
-    (0.778, 0.346, 0.99)
     """
     count = len(numerators)
     if count < 2 or len(denominators) != count:

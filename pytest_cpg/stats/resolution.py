@@ -22,29 +22,20 @@ def smallest_detectable_gap(
     it finds with some probability. A paired interval is taken at its best, where the model solves
     no start that the oracle does not. None when even a model without any success is not flagged.
 
+    >>> smallest_detectable_gap(47, 50, level=0.95)
+    0.14
+    >>> smallest_detectable_gap(47, 50, level=0.95, method="tango")
+    0.08
+
     Parameters
     ----------
     oracle_successes, episodes : int
         The oracle arm.
-    level : float
-        Coverage of the interval, in (0, 1).
     learned_episodes : int, optional
         Episodes of the learned arm where they are fewer. Paired methods see the common starts, on
         which the oracle is taken to succeed as often.
     method : str
         The interval that judges: "agresti-caffo" or a paired one.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> smallest_detectable_gap(47, 50, level=0.95)
-    0.14
-    >>> smallest_detectable_gap(47, 50, level=0.95, method="tango")
-    0.08
     """
     s, m = check_arm(oracle_successes, episodes, prefix="oracle_")
     n = (

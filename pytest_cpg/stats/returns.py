@@ -28,24 +28,14 @@ def paired_mean_interval(oracle: ArrayLike, learned: ArrayLike, *, level: float 
     (docs/statistics.md). With two starts that can only end in 0 or 1 it lies above 0 without a gap
     in up to 6 % of runs, with three or more in at most 2.8 % (exact enumeration).
 
+    >>> ci = paired_mean_interval([310, 420, 390, 505], [250, 400, 310, 415])
+    >>> f"{ci.estimate:+.1f} [{ci.low:+.1f}, {ci.high:+.1f}]"
+    '+62.5 [+13.2, +111.8]'
+
     Parameters
     ----------
     oracle, learned : array [N]
         Return of each episode, from the same starts in the same order; at least two.
-    level : float
-        Coverage of the interval, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        When there are fewer than two starts, when the arms differ in length, when a return is not
-        finite or above 1e100 in size, or when the level is impossible.
-
-    Examples
-    --------
-    >>> ci = paired_mean_interval([310, 420, 390, 505], [250, 400, 310, 415])
-    >>> f"{ci.estimate:+.1f} [{ci.low:+.1f}, {ci.high:+.1f}]"
-    '+62.5 [+13.2, +111.8]'
     """
     mean, error, n = paired_mean(oracle, learned)
     half = student_critical_value(level, freedom=n - 1) * error
@@ -63,20 +53,13 @@ def paired_mean_p_value(oracle: ArrayLike, learned: ArrayLike) -> float:
 
     The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0.
 
+    >>> round(paired_mean_p_value([310, 420, 390, 505], [250, 400, 310, 415]), 4)
+    0.0137
+
     Parameters
     ----------
     oracle, learned
         As in `paired_mean_interval`.
-
-    Raises
-    ------
-    ValueError
-        As in `paired_mean_interval`.
-
-    Examples
-    --------
-    >>> round(paired_mean_p_value([310, 420, 390, 505], [250, 400, 310, 415]), 4)
-    0.0137
     """
     from scipy.special import stdtr
 
@@ -99,31 +82,21 @@ def fieller_return_interval(
     returns are skewed: 0.91 at 20 starts with exponential returns, where this covers 0.95
     (docs/statistics.md).
 
+    >>> oracle, chance = [310, 420, 390, 505, 450], [10, 90, 40, 30, 55]
+    >>> ci = fieller_return_interval(oracle, [250, 400, 310, 415, 445], chance)
+    >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
+    '+0.14 [+0.01, +0.26]'
+
     Parameters
     ----------
     oracle, learned, chance : array [N]
         Return of each episode, from the same starts in the same order.
-    level : float
-        Coverage of the interval, in (0, 1).
 
     Returns
     -------
     Interval or None
         None where these ratios have no end, which is where Student's interval does not show that
         the oracle adds anything to chance, as with a single start.
-
-    Raises
-    ------
-    ValueError
-        When there is no start, when the arms differ in length, when a return is not finite or
-        above 1e100 in size, or when the level is impossible.
-
-    Examples
-    --------
-    >>> oracle, chance = [310, 420, 390, 505, 450], [10, 90, 40, 30, 55]
-    >>> ci = fieller_return_interval(oracle, [250, 400, 310, 415, 445], chance)
-    >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
-    '+0.14 [+0.01, +0.26]'
     """
     import numpy as np
 

@@ -70,8 +70,6 @@ def answer_metrics(
 ) -> AnswerMetrics:
     """Return all metrics of some answers.
 
-    Examples
-    --------
     >>> right_first = GradedAnswers(
     ...     wrong=[False, False, True, True], confidences=[0.9, 0.8, 0.2, 0.1]
     ... )

@@ -28,10 +28,6 @@ class SelectiveRisk:
     excess : float or None
         ``aurc`` between ``ideal``, 0, and ``base_rate``, 1; more where failures are surer. None
         where all episodes succeeded, or all failed.
-    episodes : int
-        Number of episodes.
-    method : str
-        As printed in every report.
     """
 
     aurc: float
@@ -49,23 +45,16 @@ def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:
     El-Yaniv, ICLR 2019). Episodes of equal confidence have no order, so that the mean over all
     their orders is taken, exactly; a constant confidence gives the base rate.
 
+    >>> risk = aurc([0.9, 0.9, 0.5, 0.1], [False, True, True, True])
+    >>> round(risk.aurc, 4), round(risk.ideal, 4), risk.base_rate
+    (0.6042, 0.4792, 0.75)
+
     Parameters
     ----------
     confidences : array [N]
         One finite number per episode, higher when surer of success; only their order matters.
     failures : array [N], bool
         Whether each episode failed.
-
-    Raises
-    ------
-    ValueError
-        When there is no episode, or when a confidence is not finite.
-
-    Examples
-    --------
-    >>> risk = aurc([0.9, 0.9, 0.5, 0.1], [False, True, True, True])
-    >>> round(risk.aurc, 4), round(risk.ideal, 4), risk.base_rate
-    (0.6042, 0.4792, 0.75)
     """
     sizes, failed = _by_confidence(confidences, failures)
     area, ideal, excess = (float(value[0]) for value in Curves(sizes[None], failed[None]).aurc())

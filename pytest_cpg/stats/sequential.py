@@ -94,15 +94,9 @@ class Characteristics(NamedTuple):
 def look_sizes(max_episodes: int) -> tuple[int, ...]:
     """Return the numbers of complete pairs at which a gate may stop: 10, 25, 50, and so on.
 
-    Steps are of 25 pairs, or of a multiple of 25 where more than 12 of them would be needed.
+    Steps are of 25 pairs, or of a multiple of 25 where more than 12 of them would be needed. Raises
+    ValueError when there are fewer pairs than the first look takes.
 
-    Raises
-    ------
-    ValueError
-        When there are fewer pairs than the first look takes.
-
-    Examples
-    --------
     >>> look_sizes(100)
     (10, 25, 50, 75, 100)
     """
@@ -128,23 +122,16 @@ def wang_tsiatis_boundary(
     enumeration of all paths. With a margin it also holds the error of proving it where the gap is
     the margin.
 
+    >>> boundary = wang_tsiatis_boundary(100)
+    >>> boundary.looks, [round(z, 2) for z in boundary.critical_values]
+    ((10, 25, 50, 75, 100), [3.98, 3.17, 2.66, 2.41, 2.24])
+
     Parameters
     ----------
     level : float
         Coverage over all looks, in (0, 1).
     margin : float, optional
         The largest gap that is no loss, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
-    >>> boundary = wang_tsiatis_boundary(100)
-    >>> boundary.looks, [round(z, 2) for z in boundary.critical_values]
-    ((10, 25, 50, 75, 100), [3.98, 3.17, 2.66, 2.41, 2.24])
     """
     sizes = look_sizes(max_episodes)
     z = critical_value(level)
@@ -175,11 +162,6 @@ def repeated_interval(
     ----------
     look : int
         Number of the look, from 0.
-
-    Raises
-    ------
-    ValueError
-        When the counts are impossible, or are not those of this look.
     """
     agreed, wins, losses, failed = check_table(both, oracle_only, learned_only, neither)
     pairs = agreed + wins + losses + failed
@@ -201,8 +183,6 @@ def paired_statistic(*, wins: int, losses: int, pairs: int, margin: float | None
 
     Bonett and Price's, or McNemar's where a margin makes the intervals Tango's.
 
-    Examples
-    --------
     >>> round(paired_statistic(wins=9, losses=0, pairs=10), 2)
     4.37
     """
@@ -214,23 +194,17 @@ def boundary_p_value(
 ) -> float:
     """Return the one-sided p-value of a sequential gate, in (0, 1].
 
-    The chance of what was found at the looks or more without a gap, at the worst share of starts
-    on which the arms disagree; more is what reaches a boundary of a larger constant.
+    The chance of what was found at the looks or more without a gap, at the worst share of starts on
+    which the arms disagree; more is what reaches a boundary of a larger constant. Raises ValueError
+    when no look was taken, or there are fewer pairs than the first look takes.
+
+    >>> boundary_p_value(10, {10: paired_statistic(wins=10, losses=0, pairs=10)}) == 2**-10
+    True
 
     Parameters
     ----------
     statistics : mapping
         `paired_statistic` by the number of pairs, for every look that was taken.
-
-    Raises
-    ------
-    ValueError
-        When no look was taken, or there are fewer pairs than the first look takes.
-
-    Examples
-    --------
-    >>> boundary_p_value(10, {10: paired_statistic(wins=10, losses=0, pairs=10)}) == 2**-10
-    True
     """
     sizes = look_sizes(max_episodes)
     if not statistics:
@@ -252,11 +226,6 @@ def operating_characteristics(
     ----------
     oracle_only, learned_only : float
         Chances that only the oracle, or only the learned arm solves a start; at most 1 together.
-
-    Raises
-    ------
-    ValueError
-        When a chance is impossible.
     """
     chances = pair_chances(oracle_only, learned_only)
     above = below = used = 0.0
@@ -274,8 +243,6 @@ def operating_characteristics(
 def final_critical_value(critical: float, pairs: int, max_episodes: int) -> float:
     """Return the critical value of a boundary's last look from that of a look at ``pairs``.
 
-    Examples
-    --------
     >>> round(final_critical_value(3.98, 10, 100), 2)
     2.24
     """

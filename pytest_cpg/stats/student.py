@@ -9,22 +9,13 @@ from pytest_cpg.stats.intervals import critical_value
 def student_critical_value(level: float, *, freedom: int) -> float:
     """Return the two-sided quantile ``t`` of a coverage level (Student, Biometrika 6:1-25, 1908).
 
-    Parameters
-    ----------
-    level : float
-        Coverage, in (0, 1).
-    freedom : int
-        Degrees of freedom, from 1.
-
-    Raises
-    ------
-    ValueError
-        When an argument is impossible.
-
-    Examples
-    --------
     >>> round(student_critical_value(0.95, freedom=2), 3)
     4.303
+
+    Parameters
+    ----------
+    freedom : int
+        Degrees of freedom, from 1.
     """
     # scipy.stats has the same number, and takes a second to import.
     from scipy.special import stdtrit

@@ -46,7 +46,6 @@ class Weighed(NamedTuple):
 
     Attributes
     ----------
-    verdict : Verdict
     evidence : str
         One clause that fits behind "judged by".
     is_weak : bool
@@ -70,22 +69,13 @@ def judge_gap(
 ) -> Verdict:
     """Return the verdict on two arms by the Agresti-Caffo interval; see `weigh_gap`.
 
-    Parameters
-    ----------
-    level : float
-        Coverage of the interval, in (0, 1).
-    tolerance : float
-        How near to 0 or 1 a rate counts as such, in [0, 0.5]; at 0.05, 19 of 20 is near enough.
-
-    Raises
-    ------
-    ValueError
-        When the counts, the level or the tolerance are impossible.
-
-    Examples
-    --------
     >>> print(judge_gap(40, 150, 0, 150), "|", judge_gap(3, 10, 0, 10))
     MODEL BOTTLENECK | INCONCLUSIVE
+
+    Parameters
+    ----------
+    tolerance : float
+        How near to 0 or 1 a rate counts as such, in [0, 0.5]; at 0.05, 19 of 20 is near enough.
     """
     arms = oracle_successes, oracle_episodes, learned_successes, learned_episodes
     interval = agresti_caffo_interval(*arms, level=level)
@@ -132,11 +122,6 @@ def weigh_gap(
         How near to 0 or 1 a rate counts as such, in [0, 0.5].
     margin : float, optional
         The largest gap that is no loss, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        When the counts, the tolerance or the margin are impossible.
     """
     oracle, learned = check_arm(*oracle, prefix="oracle_"), check_arm(*learned, prefix="learned_")
     edge = real_or_nan(tolerance)
@@ -186,11 +171,6 @@ def weigh_returns(interval: Interval, *, margin: float | None = None) -> Weighed
         Of the oracle's mean return minus the learned arm's.
     margin : float, optional
         The largest gap that is no loss, above 0, in units of return.
-
-    Raises
-    ------
-    ValueError
-        When the margin is not above 0.
     """
     if margin is not None and not real_or_nan(margin) > 0:
         raise ValueError(f"need a margin above 0, in units of return, got {margin!r}")

@@ -11,13 +11,6 @@ from pytest_cpg.stats.intervals import Interval, critical_value
 def wilson_interval(successes: int, episodes: int, *, level: float = 0.95) -> Interval:
     """Bound a success rate by Wilson's score interval (JASA 22:209-212, 1927).
 
-    Raises
-    ------
-    ValueError
-        When the counts or the level are impossible.
-
-    Examples
-    --------
     >>> ci = wilson_interval(7, 50)
     >>> f"{ci.low:.4f} {ci.high:.4f}"
     '0.0695 0.2619'

@@ -51,10 +51,7 @@ _LIKE: Mapping[str, re.Pattern[str]] = MappingProxyType(
 def named_task(name: str, tasks: Mapping[str, TaskFactory]) -> TaskFactory:
     """Return what makes the task of a name, which is among ``tasks`` or in a family.
 
-    Raises
-    ------
-    ComponentError
-        When there is none, with what to type instead.
+    Raises ComponentError when there is none, with what to type instead.
     """
     if name in tasks:
         return tasks[name]
@@ -64,10 +61,7 @@ def named_task(name: str, tasks: Mapping[str, TaskFactory]) -> TaskFactory:
 def _family_member(name: str) -> TaskFactory | None:
     """Return what makes the task of a name with a prefix; None for a name of no family.
 
-    Raises
-    ------
-    ComponentError
-        When the family has no such task, or what it needs is not installed.
+    Raises ComponentError when the family has no such task, or what it needs is not installed.
     """
     prefix, colon, rest = name.partition(":")
     family = FAMILIES.get(prefix + colon)

@@ -54,7 +54,6 @@ class GridTask:
 
     Attributes
     ----------
-    name : str
     layout : str
         The map: a rectangle enclosed by walls ``#``, with one goal ``G``, cells ``.`` where
         episodes start and cells ``:`` where none does.

@@ -36,10 +36,7 @@ _PATIENCE = 120.0
 def draw_control(model: Any, states: FloatArray) -> Frames:
     """Draw states [B, S] of one of the suite's models as its first camera sees them: [B, H, W, 3].
 
-    Raises
-    ------
-    ComponentError
-        Where there is no OpenGL.
+    Raises ComponentError where there is no OpenGL.
     """
     # Imported here, as grids are drawn without MuJoCo.
     import mujoco

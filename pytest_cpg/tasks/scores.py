@@ -28,15 +28,12 @@ def rated(
 ) -> FloatArray:
     """Rate observations [..., O] by the score that a user has given a task: [...].
 
+    Raises WorldModelError when there is none.
+
     Parameters
     ----------
     name, written : str
         The task's, and how it is passed with a score.
-
-    Raises
-    ------
-    WorldModelError
-        When there is none.
     """
     if score is None:
         raise WorldModelError(

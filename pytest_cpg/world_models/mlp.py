@@ -53,7 +53,6 @@ class MLP:
     ----------
     weights, biases : tensors [out, in], tensors [out]
         One pair a layer, float32; ``in`` of the first is ``O + A``, ``out`` of the last ``O``.
-    scaling : Scaling
     variant : "normalised-delta" or "plain"
         Whether the target is the change of the observation, or the next observation itself.
     validation_error : float
@@ -125,10 +124,7 @@ class MLP:
     def load(cls, path: str | os.PathLike[str]) -> MLP:
         """Read a model that `save` has written; nothing else in the file is ever executed.
 
-        Raises
-        ------
-        WorldModelError
-            When there is no such file, or it holds something else.
+        Raises WorldModelError when there is no such file, or it holds something else.
         """
         content = _read(path)
         try:

@@ -19,10 +19,6 @@ class OracleDynamics:
 
     Its latents are full simulator states, so that nothing has to be reconstructed from
     observations and every imagined step is bit for bit what the environment would do.
-
-    Attributes
-    ----------
-    task : Task
     """
 
     task: Task

@@ -82,6 +82,7 @@ def collect_transitions(
 
     Episodes are not cut at success: what lies behind the goal is part of the world. The rows of an
     episode are neighbours, in order, and the first rows are the same for every larger ``count``.
+    Raises TaskError when the simulator diverges.
 
     Parameters
     ----------
@@ -96,11 +97,6 @@ def collect_transitions(
         that a planner will visit and actions drawn anew at every step seldom do.
     with_rewards : bool
         Keep the task's rewards, too.
-
-    Raises
-    ------
-    TaskError
-        When the simulator diverges.
     """
     if min(count, episode_steps, hold) < 1:
         raise ValueError(

@@ -20,12 +20,7 @@ Memory: TypeAlias = Literal["none", "decoded", "opaque"]
 
 
 class Headroom(NamedTuple):
-    """Episodes that the oracle arm failed, run again with four times the search.
-
-    Attributes
-    ----------
-    solved, tried : int
-    """
+    """Episodes that the oracle arm failed, run again with four times the search."""
 
     solved: int
     tried: int

@@ -29,7 +29,6 @@ class Measure:
 
     Attributes
     ----------
-    name : str
     estimate, low, high : float or None
         The mean over episodes and Student's 95 % interval; None where it could not be measured.
     text : str
@@ -117,7 +116,6 @@ class Diagnosis:
     summary, recommendation : str
         What was found, with its numbers, and what to do about it.
     measures : tuple of Measure
-    profile : Profile
     episodes : tuple of int
         Which were asked about.
     decisions : int

@@ -70,7 +70,6 @@ def diagnose(
     ----------
     oracle, learned, progress
         As of `measure_gap`.
-    result : GateResult
     training_data : array [T, O], path or None
         Observations that the model was trained on.
     """
@@ -183,7 +182,6 @@ class _Steps(NamedTuple):
 
     Attributes
     ----------
-    episode, arm : int
     states : array [T, S]
         Before each step.
     actions : array [T, A]

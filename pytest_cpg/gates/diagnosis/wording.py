@@ -83,7 +83,6 @@ def diagnosis_of(
         None where no decision was taken again.
     oracle_rate : Interval
         Of the oracle's success rate.
-    scoring_loss : Interval or None
     swapped : tuple of str
         As of `GateResult`.
     headroom : Headroom or None

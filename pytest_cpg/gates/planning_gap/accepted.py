@@ -30,8 +30,6 @@ class BaselineGate:
 
     Attributes
     ----------
-    design : DesignRecord
-    seed : int
     oracle, learned : str
         Outcome of each episode, ``"1"`` for a success. The oracle arm may have run more.
     oracle_mean_return, learned_mean_return : float
@@ -40,7 +38,6 @@ class BaselineGate:
         Return of each episode, to six digits; only of gates judged by returns.
     level : float
         Coverage of the intervals, in (0, 1).
-    verdict : Verdict
     commit : str
         Where it was accepted; empty when not known. The file keeps it beside every kind's values.
     model : str
@@ -158,10 +155,8 @@ class BaselineGate:
     def read(cls, values: Mapping[str, Any], *, commit: str) -> BaselineGate:
         """Rebuild a gate from its JSON form.
 
-        Raises
-        ------
-        ValueError
-            When a value is missing, unknown or impossible, or does not fit the others.
+        Raises ValueError when a value is missing, unknown or impossible, or does not fit the
+        others.
         """
         kept = {name: value for name, value in values.items() if name not in _DERIVED}
         read = replace(decode(cls, kept), commit=commit)

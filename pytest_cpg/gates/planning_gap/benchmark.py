@@ -25,7 +25,6 @@ class Benchmark:
 
     Attributes
     ----------
-    design : Design
     criteria : Criteria
         What is run, and what the gap is judged by, from the marker and the options.
     measuring : Measuring

@@ -25,7 +25,6 @@ class Loss:
 
     Attributes
     ----------
-    design : DesignRecord
     seed : int
         Of starts and planner noise.
     oracle_steps : tuple of int
@@ -66,10 +65,7 @@ class Loss:
     def read(cls, values: Mapping[str, Any], *, episodes: Sequence[int]) -> Loss:
         """Rebuild it from its JSON form and the episodes that were lost.
 
-        Raises
-        ------
-        ValueError
-            When a value is missing, unknown or impossible.
+        Raises ValueError when a value is missing, unknown or impossible.
         """
         found = decode(cls, dict(values))
         if len(found.oracle_steps) != len(episodes):

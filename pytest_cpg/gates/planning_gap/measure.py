@@ -61,7 +61,8 @@ def measure_gap(
 ) -> GateResult:
     """Run the oracle, learned and chance arms on the same starts and judge the gap.
 
-    Where the model brings a score of its own, the true dynamics are run with that as well.
+    Where the model brings a score of its own, the true dynamics are run with that as well. Raises
+    WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
 
     Parameters
     ----------
@@ -72,11 +73,6 @@ def measure_gap(
         every planning round.
     execution : Execution, optional
         Where the arms are run and kept; by default in this process, and nowhere.
-
-    Raises
-    ------
-    WorldModelError
-        When a model breaks its contract; what a model raises itself goes on unchanged.
     """
     _check_roles(oracle, learned, is_aa=criteria.is_aa)
     with inference(oracle, learned):

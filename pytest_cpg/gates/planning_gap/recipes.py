@@ -24,7 +24,6 @@ class Recipe:
 
     Attributes
     ----------
-    verdict : Verdict
     interval : Interval
         Of the recipe's gap, with checkpoints as clusters; in the units of the gates' metric.
     """

@@ -40,10 +40,7 @@ class Pairs:
     def of(cls, oracle: Arm, learned: Arm) -> Pairs:
         """Count the episodes that both arms ran; the oracle arm may have run more.
 
-        Raises
-        ------
-        ValueError
-            When episodes of one place in the arms did not begin at the same start.
+        Raises ValueError when episodes of one place in the arms did not begin at the same start.
         """
         shared = oracle.indices[: learned.episodes]
         if not np.array_equal(shared, learned.indices):
@@ -83,7 +80,6 @@ class GateResult:
 
     Attributes
     ----------
-    verdict : Verdict
     evidence : str
         What the verdict was judged by, in one clause.
     is_weak : bool
@@ -315,10 +311,8 @@ class GateResult:
     def from_json(cls, text: str) -> GateResult:
         """Rebuild a result from `to_json`.
 
-        Raises
-        ------
-        ValueError
-            Naming the first value that is wrong, or when a newer pytest-cpg wrote the text.
+        Raises ValueError, naming the first value that is wrong, or when a newer pytest-cpg wrote
+        the text.
         """
         return decode(cls, loads(text))
 

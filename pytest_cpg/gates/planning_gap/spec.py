@@ -45,10 +45,8 @@ class Spec:
 
     Attributes
     ----------
-    task : TaskChoice
     design : callable
         Returns what all arms share, of the task once it is built.
-    criteria : Criteria
     diagnosed : "auto", "always" or "never"
         Which results are asked why: those of MODEL or PLANNER BOTTLENECK, all, or none.
     """
@@ -68,10 +66,7 @@ class Spec:
 def spec_of(asked: Asked) -> Spec:
     """Return what a test asks for.
 
-    Raises
-    ------
-    ValueError, ComponentError
-        Naming the value and what to type instead.
+    Raises ValueError or ComponentError, naming the value and what to type instead.
     """
     values = completed(dict(asked.values))
     task = _task(values, asked.components.tasks)

@@ -136,10 +136,7 @@ def stopping_rule(
 ) -> StoppingRule:
     """Return the rule of this name for gates of at most so many episodes per arm.
 
-    Raises
-    ------
-    ValueError
-        When there are fewer episodes than the first look takes.
+    Raises ValueError when there are fewer episodes than the first look takes.
     """
     if stop == "sequential":
         return GroupSequential(wang_tsiatis_boundary(episodes, level=level, margin=margin))

@@ -92,6 +92,8 @@ class Sweep:
     def effective_horizon(self, arm: str, *, tolerance: float = _TOLERANCE) -> int | None:
         """Return the smallest horizon of the sweep whose success rate is as good as the best.
 
+        Raises ValueError when the sweep is not over horizons, or there is no such arm or tolerance.
+
         Parameters
         ----------
         arm : str
@@ -103,11 +105,6 @@ class Sweep:
         -------
         int or None
             None where no episode succeeded.
-
-        Raises
-        ------
-        ValueError
-            When the sweep is not over horizons, or there is no such arm or tolerance.
         """
         if self.over != "horizon":
             raise ValueError(

@@ -37,6 +37,9 @@ def sweep_settings(
 ) -> Sweep:
     """Run the three arms under each setting, all episodes of the design, on the same starts.
 
+    Raises CpgError when there is nothing to sweep over, or a setting is impossible. Raises
+    WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
+
     Parameters
     ----------
     oracle, learned, execution
@@ -46,13 +49,6 @@ def sweep_settings(
         any.
     progress : callable, optional
         Told setting and arm, the episodes done and their number.
-
-    Raises
-    ------
-    CpgError
-        When there is nothing to sweep over, or a setting is impossible.
-    WorldModelError
-        When a model breaks its contract; what a model raises itself goes on unchanged.
     """
     over, asked = _asked(settings)
     if design.metric == "return":

@@ -41,7 +41,13 @@ def compared(values_a: ArrayLike, values_b: ArrayLike, method: str = "pci") -> C
     - ``"u-pci"``: the largest level at which the intervals of the two means do not overlap.
 
     Where members do not differ at all, the last two are 1, or 0 if the sides are equal. Swapped
-    sides have the opposite answers, ties aside, and the same confidences, to the last bit.
+    sides have the opposite answers, ties aside, and the same confidences, to the last bit. Raises
+    ValueError when there are fewer than two members, when shapes differ, when a return is not
+    finite, or when there is no such method.
+
+    >>> a, b = [[10], [11], [12], [9], [8]], [[12], [10], [15], [11], [9]]
+    >>> [round(float(compared(a, b, method).confidences[0]), 4) for method in CONFIDENCES]
+    [0.6, 0.8921, 0.5346]
 
     Parameters
     ----------
@@ -49,18 +55,6 @@ def compared(values_a: ArrayLike, values_b: ArrayLike, method: str = "pci") -> C
         Return of each side, as each member imagines it.
     method : str
         One of `CONFIDENCES`.
-
-    Raises
-    ------
-    ValueError
-        When there are fewer than two members, when shapes differ, when a return is not finite, or
-        when there is no such method.
-
-    Examples
-    --------
-    >>> a, b = [[10], [11], [12], [9], [8]], [[12], [10], [15], [11], [9]]
-    >>> [round(float(compared(a, b, method).confidences[0]), 4) for method in CONFIDENCES]
-    [0.6, 0.8921, 0.5346]
     """
     if method not in _METHODS:
         raise ValueError(f"no confidence named {method!r}. Known: {', '.join(CONFIDENCES)}.")

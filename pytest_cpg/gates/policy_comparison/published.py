@@ -31,6 +31,9 @@ _FILE = re.compile(r"queries_(\w+)\.npz")
 def published_queries(name: str, folder: str | os.PathLike[str] | None = None) -> PolicyQueries:
     """Return the published queries of an environment, with states and first actions.
 
+    Raises ComponentError when the name is unknown, or not shipped and there is no folder. Raises
+    FileError when a file is missing or holds something else.
+
     Parameters
     ----------
     name : str
@@ -38,13 +41,6 @@ def published_queries(name: str, folder: str | os.PathLike[str] | None = None) -
     folder : path, optional
         Where ``queries_<name>.npz`` and ``policies_<name>.npz`` are, a maze's named maze2d_<name>.
         None for what comes with the package.
-
-    Raises
-    ------
-    ComponentError
-        When the name is unknown, or not shipped and there is no folder.
-    FileError
-        When a file is missing or holds something else.
     """
     world = environment(name)
     if folder is None and name not in SHIPPED:
@@ -72,12 +68,7 @@ def published_queries(name: str, folder: str | os.PathLike[str] | None = None) -
 def queries_at(given: str | os.PathLike[str] | PolicyQueries) -> PolicyQueries:
     """Return the queries that a published name or the path of a file stands for.
 
-    Raises
-    ------
-    ComponentError
-        When it is neither.
-    FileError
-        When the file cannot be read.
+    Raises ComponentError when it is neither. Raises FileError when the file cannot be read.
     """
     if isinstance(given, PolicyQueries):
         return given

@@ -204,10 +204,7 @@ class PolicyQueries:
     def act(self, policy: int, observations: FloatArray) -> FloatArray:
         """Return the actions [B, A] of a policy, by its index, on observations [B, O].
 
-        Raises
-        ------
-        CpgError
-            When it leaves the action space, or gives no actions of that shape.
+        Raises CpgError when it leaves the action space, or gives no actions of that shape.
         """
         return checked_actions(
             self.policies[policy], f"policy {policy}", observations, self.action_space

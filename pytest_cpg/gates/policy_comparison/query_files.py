@@ -63,10 +63,7 @@ class StoredArrays:
 def opened(path: str | os.PathLike[str]) -> Iterator[StoredArrays]:
     """Open an .npz, from which no pickle is read.
 
-    Raises
-    ------
-    FileError
-        When it is missing, no .npz, or would swell; and from what is then asked of it.
+    Raises FileError when it is missing, no .npz, or would swell; and from what is then asked of it.
     """
     source = Path(path)
     try:
@@ -98,12 +95,7 @@ def save_queries(queries: PolicyQueries, path: str | os.PathLike[str]) -> None:
     """Write queries as a compressed .npz, as a whole or not at all.
 
     A `TanhNetwork` is written with them. Of any other policy only a few actions are, by which it is
-    known when it is given again.
-
-    Raises
-    ------
-    FileError
-        When the file cannot be written.
+    known when it is given again. Raises FileError when the file cannot be written.
     """
     content: dict[str, npt.ArrayLike] = {
         "format": _FORMAT,
@@ -140,16 +132,13 @@ def load_queries(
 ) -> PolicyQueries:
     """Read queries that `save_queries` wrote.
 
+    Raises FileError when the file is missing, damaged or from something else; when policies are
+    needed that it does not hold, or those given act otherwise than those that the returns are of.
+
     Parameters
     ----------
     policies : sequence of Policy, optional
         All of them, in the order of old; None where all are networks, which are in the file.
-
-    Raises
-    ------
-    FileError
-        When the file is missing, damaged or from something else; when policies are needed that it
-        does not hold, or those given act otherwise than those that the returns are of.
     """
     with opened(path) as stored:
         try:

@@ -25,6 +25,8 @@ def dmc(
 ) -> Task:
     """Return a task of the DeepMind Control suite by its name there: ``"cheetah-run"``.
 
+    Raises ComponentError when there is no such task, or dm_control is not installed.
+
     Parameters
     ----------
     actions : str
@@ -35,11 +37,6 @@ def dmc(
         As of `Task`.
     score : callable, optional
         Rates observations [..., O], lower is better, for a task without formulas of ours.
-
-    Raises
-    ------
-    ComponentError
-        When there is no such task, or dm_control is not installed.
     """
     domain, task = suite_parts(name)
     title, full = titled(domain, task), f"dmc:{domain}-{task}"

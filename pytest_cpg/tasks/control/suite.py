@@ -91,10 +91,7 @@ class Suite:
 def suite_parts(name: str) -> tuple[str, str]:
     """Return domain and task of a name, whichever of ``-`` and ``_`` its words are joined by.
 
-    Raises
-    ------
-    ComponentError
-        When the suite has no such task, or is not installed.
+    Raises ComponentError when the suite has no such task, or is not installed.
     """
     with _named_errors():
         _import_without_display()

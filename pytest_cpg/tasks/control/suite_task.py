@@ -138,10 +138,7 @@ class SuiteTask:
     def score(self, observations: FloatArray) -> FloatArray:
         """Rate observations [..., O] by the user's score; lower is better.
 
-        Raises
-        ------
-        WorldModelError
-            When the user has given none.
+        Raises WorldModelError when the user has given none.
         """
         return rated(
             self.score_of,

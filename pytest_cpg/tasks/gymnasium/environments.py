@@ -39,10 +39,7 @@ def spec_of(name: str) -> Any:
 def made(make: str | Callable[[], Any]) -> Any:
     """Return the environment of an id, without its time limit, or the one a function makes.
 
-    Raises
-    ------
-    ComponentError
-        When it needs a package that is not installed, or none is made.
+    Raises ComponentError when it needs a package that is not installed, or none is made.
     """
     if not isinstance(make, str):
         return _made_by(make)

@@ -22,16 +22,11 @@ class GymnasiumTask:
 
     Attributes
     ----------
-    world : World
-    name : str
-    actions : ActionSpace
-    observation_size : int
     budget, action_repeat, threshold, least_return
         See `TaskOptions`. With a threshold of None no step succeeds, and returns are what can be
         compared.
     score_of : callable or None
         The user's score of observations [..., O]; None rates states by the reward.
-    versions : mapping
     """
 
     world: World = field(repr=False)
@@ -87,10 +82,7 @@ class GymnasiumTask:
     def score(self, observations: FloatArray) -> FloatArray:
         """Rate observations [..., O] by the user's score; lower is better.
 
-        Raises
-        ------
-        WorldModelError
-            When the user has given none.
+        Raises WorldModelError when the user has given none.
         """
         return rated(
             self.score_of,
@@ -130,6 +122,9 @@ def gym_task(
 ) -> GymnasiumTask:
     """Return an environment as a task.
 
+    Raises ComponentError when it is unknown, has spaces that are no flat boxes or lists, or cannot
+    be put back.
+
     Parameters
     ----------
     make : str or callable
@@ -140,11 +135,6 @@ def gym_task(
         Steps of an episode; by default the id's ``max_episode_steps``, or 500.
 
     The others are those of `GymnasiumTask`.
-
-    Raises
-    ------
-    ComponentError
-        When it is unknown, has spaces that are no flat boxes or lists, or cannot be put back.
     """
     from pytest_cpg.tasks.gymnasium.environments import check_id
     from pytest_cpg.tasks.gymnasium.world import world_of

@@ -51,6 +51,9 @@ def bind(
 ) -> BoundModel:
     """Return a world model as the episode loop uses it, checked on a few rows.
 
+    Raises WorldModelError when it is none of these, or breaks its contract. Predictions that are
+    not finite pass: the episode loop can say where they occur.
+
     Parameters
     ----------
     learned : OracleDynamics, world model, torch module or callable
@@ -60,12 +63,6 @@ def bind(
         numpy arrays and torch tensors are both accepted.
     probe_states, probe_actions : array [P, S], array [P, A]
         Rows to check with; the more they differ, the more a check can find.
-
-    Raises
-    ------
-    WorldModelError
-        When it is none of these, or breaks its contract. Predictions that are not finite pass: the
-        episode loop can say where they occur.
     """
     if isinstance(learned, OracleDynamics):
         if learned.task.name != task.name:

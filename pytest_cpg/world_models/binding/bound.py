@@ -29,7 +29,6 @@ class LatentModel:
         to latents [B, Z].
     rollout : callable
         Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
-    rating : Rating
     observe : callable or None
         Maps the planner's latents [..., Z] to observations [..., O].
     journey : callable or None
@@ -63,7 +62,6 @@ class BoundModel:
 
     Attributes
     ----------
-    actions : ActionSpace
     swapped : tuple of str
         What differs from the oracle arm: ``"dynamics"``, then ``"decoder"``, ``"score"`` or
         ``"reward"`` and ``"value"``, then ``"planner"``.

@@ -75,6 +75,8 @@ def adapt(
 ) -> ArrayFunction:
     """Return a batched user function as one from float64 arrays to float64 arrays.
 
+    Raises WorldModelError when it fails on the probe; chained from the function's own exceptions.
+
     Parameters
     ----------
     *probe : arrays
@@ -83,11 +85,6 @@ def adapt(
         Maps the arguments to the shape that must come back; checked on every call.
     promise : str
         What the function should be, for the message of a refusal.
-
-    Raises
-    ------
-    WorldModelError
-        When it fails on the probe; chained from the function's own exceptions.
     """
     failures = []
     for convention in conventions(function):
@@ -125,15 +122,12 @@ def adapt_dynamics(
 ) -> BatchedDynamics:
     """Return a user's dynamics as a batched one; see the table at the top of this module.
 
+    Raises WorldModelError when it works in no form, or its form cannot be told.
+
     Parameters
     ----------
     observations, actions : array [P, O], array [P, A]
         Rows to verify with, as different from each other as they can be.
-
-    Raises
-    ------
-    WorldModelError
-        When it works in no form, or its form cannot be told.
     """
     needed = max(_ROWS, observations.shape[1] + 1, actions.shape[1] + 1)
     cycle = np.arange(needed) % len(observations)

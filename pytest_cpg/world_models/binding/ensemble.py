@@ -22,6 +22,8 @@ Combine: TypeAlias = Literal["mean", "sampled"]
 class Ensemble:
     """Several dynamics of one world, as one world model.
 
+    Raises ValueError when members are no sequence or none, or the way to combine them is unknown.
+
     Parameters
     ----------
     members : sequence
@@ -34,11 +36,6 @@ class Ensemble:
         Called ``reward(observations [B, O], actions [B, A], next_observations [B, O]) -> [B]``, by
         gates that ask for returns, in place of the members' own rewards. The planning gap rates
         by the task.
-
-    Raises
-    ------
-    ValueError
-        When members are no sequence or none, or the way to combine them is unknown.
     """
 
     def __init__(
@@ -73,15 +70,12 @@ def ensemble_rollout(
 ) -> tuple[ArrayFunction, float | None]:
     """Return the rollout of an ensemble, and what a row costs where members take one at a time.
 
+    Raises WorldModelError, naming the member that is not usable.
+
     Parameters
     ----------
     observations, actions : array [P, O], array [P, A]
         Rows to verify each member with.
-
-    Raises
-    ------
-    WorldModelError
-        Naming the member that is not usable.
     """
     members = [
         _member(number, member, observations, actions)

@@ -25,12 +25,8 @@ def fingerprint(*values: object) -> str:
     Equal digits: equal values in every attribute, closure, class attribute and global name that
     their functions read, and the same source files, those that they import included. What packages
     contribute is known by name. What is read when a model is called (files, the clock) is not known
-    at all, nor what an object leaves out when it is pickled.
-
-    Raises
-    ------
-    ValueError
-        When they hold something whose content cannot be read, saying what.
+    at all, nor what an object leaves out when it is pickled. Raises ValueError when they hold
+    something whose content cannot be read, saying what.
     """
     return hashlib.sha256(_content(values, {})).hexdigest()
 

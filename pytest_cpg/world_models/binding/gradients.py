@@ -39,7 +39,6 @@ class PlanGradient:
     ----------
     learned : object
         As given by the user.
-    task : Task
     rate : callable
         Maps latents [B, Z] and actions [B, H, A] to the scores of the arm [B, H].
     swapped : tuple of str

@@ -63,13 +63,9 @@ class _Leaf(NamedTuple):
 def flattened(learned: Any, observations: FloatArray) -> Any:
     """Return a model with flat latents: ``learned`` itself, unless its ``encode`` gives a nest.
 
-    A nest is a dict or tuple, whatever is nested in it, whose arrays or tensors have a row for
-    each observation.
-
-    Raises
-    ------
-    WorldModelError
-        When something else is in the nest, naming its place, or nothing rates its states.
+    A nest is a dict or tuple, whatever is nested in it, whose arrays or tensors have a row for each
+    observation. Raises WorldModelError when something else is in the nest, naming its place, or
+    nothing rates its states.
     """
     if not has(learned, Encoder):
         return learned

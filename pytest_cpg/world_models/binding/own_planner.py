@@ -42,22 +42,17 @@ class OwnPlanner:
     """A learned model's own ``plan``, as `Planner` has it.
 
     It is asked for one episode at a time: among others an episode could be planned otherwise.
+    Raises WorldModelError when it cannot be called so, or plans otherwise when it is called again.
 
     Parameters
     ----------
     learned : object
         Has ``plan(latents [N, Z], rngs, remaining [N])``, which gives `Plans`, or actions
         [N, H, A] and lengths [N]. It may have ``is_warm_started``, as `Planner` says.
-    task : Task
     latents : array [P, Z]
         The model's own, to find its horizon with, and whether it repeats itself.
     own : callable
         Takes the model's own latents out of those that planners see.
-
-    Raises
-    ------
-    WorldModelError
-        When it cannot be called so, or plans otherwise when it is called again.
     """
 
     def __init__(

@@ -113,15 +113,13 @@ def rating_of(
 ) -> Rating:
     """Return how a model's plans are rated, checked on what it imagines.
 
+    Raises WorldModelError when one of its functions breaks its contract, or there is nothing to
+    rate latents by.
+
     Parameters
     ----------
     latents, plans, imagined : array [P, Z], array [P, H, A], array [P, H, Z]
         Rows to check with.
-
-    Raises
-    ------
-    WorldModelError
-        When one of its functions breaks its contract, or there is nothing to rate latents by.
     """
     if has(learned, Score):
         own = method_of(

@@ -20,12 +20,7 @@ __tracebackhide__ = True
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """Stands for the true dynamics, rated as a learned model rates: `bind` makes them of it.
-
-    Attributes
-    ----------
-    learned : world model
-    """
+    """Stands for the true dynamics, rated as a learned model rates: `bind` makes them of it."""
 
     learned: Any
 

@@ -81,10 +81,8 @@ def method_of(
 ) -> ArrayFunction:
     """Return a model's method from arrays to an array, in tiles, checked on these rows.
 
-    Raises
-    ------
-    WorldModelError
-        When it breaks its promise, or a row's result depends on the rows around it; see `adapt`.
+    Raises WorldModelError when it breaks its promise, or a row's result depends on the rows around
+    it; see `adapt`.
     """
     method = adapt(getattr(learned, name), *probe, shape=shape, promise=promise)
     checked = tiled_for(learned, method)

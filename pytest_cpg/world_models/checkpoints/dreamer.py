@@ -147,10 +147,8 @@ class DreamerV3(torch.nn.Module):
     def load(cls, path: str | os.PathLike[str], **settings: Any) -> DreamerV3:
         """Read a checkpoint of the port; ``action_repeat`` and ``discount`` must be given.
 
-        Raises
-        ------
-        WorldModelError
-            Naming missing settings, and keys and shapes that are not the port's.
+        Raises WorldModelError, naming missing settings, and keys and shapes that are not the
+        port's.
         """
         return cls.of(read_weights(path), **settings)
 
@@ -163,10 +161,7 @@ class DreamerV3(torch.nn.Module):
     def for_task(self, task: Task) -> DreamerV3:
         """Return this model, reading the task's observations in its own order.
 
-        Raises
-        ------
-        WorldModelError
-            When it was trained on something else than this task offers.
+        Raises WorldModelError when it was trained on something else than this task offers.
         """
         sizes = (self.sizes.observation, self.sizes.action)
         order = self.conditions.order(task, model="DreamerV3", sizes=sizes)

@@ -83,11 +83,8 @@ class Program(torch.nn.Module):
     def load(cls, path: str | os.PathLike[str], *, trusted: str = "") -> Program:
         """Read what `torch.jit.save` or `torch.export.save` wrote.
 
-        Raises
-        ------
-        WorldModelError
-            When it is neither, when this version of torch cannot read it, or when it could run code
-            and is not trusted.
+        Raises WorldModelError when it is neither, when this version of torch cannot read it, or
+        when it could run code and is not trusted.
         """
         content = Path(path).read_bytes() if os.path.isfile(path) else b""
         return cls(content, repr(os.fspath(path)), trusted=trusted)

@@ -23,10 +23,7 @@ _OF_MODELS = ("rollout", "state_dict")
 def named(text: str, *, what: str = "factory") -> Any:
     """Return what ``module:name`` stands for, with modules of the working directory in reach.
 
-    Raises
-    ------
-    ComponentError
-        When there is no such module, or it has no such name.
+    Raises ComponentError when there is no such module, or it has no such name.
     """
     module_name, _, name = text.partition(":")
     # What begins with a dot would be a part of some other module.
@@ -112,10 +109,7 @@ def made(factory: Callable[..., Any], task: Any) -> Any:
 def made_without_task(text: str, factory: Callable[..., Any]) -> Any:
     """Return what a factory makes for a gate without a task.
 
-    Raises
-    ------
-    ComponentError
-        When it cannot be made without one.
+    Raises ComponentError when it cannot be made without one.
     """
     try:
         parameters = inspect.signature(factory).parameters.values()

@@ -43,19 +43,15 @@ def load(
 ) -> Any:
     """Return the world model in a file, checked against a task where one is given.
 
+    Raises WorldModelError when the file cannot be read, or does not say what must be known. Raises
+    ComponentError when a library is not installed that it takes.
+
     Parameters
     ----------
     trusted : str
         Digests of files that may run code of their own, as in ``--cpg-trust``.
     **settings
         Win over those of the side file.
-
-    Raises
-    ------
-    WorldModelError
-        When the file cannot be read, or does not say what must be known.
-    ComponentError
-        When a library is not installed that it takes.
     """
     file = Path(path)
     if not file.is_file():

@@ -90,10 +90,7 @@ class OnnxDynamics:
     def load(cls, path: str | os.PathLike[str]) -> OnnxDynamics:
         """Read an .onnx file.
 
-        Raises
-        ------
-        WorldModelError
-            When there is no such file, or ONNX Runtime cannot read it.
+        Raises WorldModelError when there is no such file, or ONNX Runtime cannot read it.
         """
         if not os.path.isfile(path):
             raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
@@ -148,10 +145,7 @@ def _check_shape(name: str, which: str, shape: list[int | str | None]) -> None:
 def _data_beside(file: Path, content: bytes) -> dict[str, bytes]:
     """Return the files that a model keeps weights in, by location.
 
-    Raises
-    ------
-    WorldModelError
-        When one is not there, or not in the model's folder.
+    Raises WorldModelError when one is not there, or not in the model's folder.
     """
     found = {}
     for location in _locations(content):

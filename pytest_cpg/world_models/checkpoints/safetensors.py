@@ -21,10 +21,7 @@ except ModuleNotFoundError as error:
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Return the tensors of a .safetensors file by name.
 
-    Raises
-    ------
-    WorldModelError
-        When there is no such file, or it holds something else.
+    Raises WorldModelError when there is no such file, or it holds something else.
     """
     opened: Any
     try:

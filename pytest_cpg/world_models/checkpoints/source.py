@@ -22,15 +22,12 @@ def factory_of(
 ) -> WorldModelFactory:
     """Return what makes the model of this name for a task.
 
+    Raises ComponentError when there is no such model, saying what to type instead.
+
     Parameters
     ----------
     trusted : str
         Digests of files that may run code of their own, as in ``--cpg-trust``.
-
-    Raises
-    ------
-    ComponentError
-        When there is no such model, saying what to type instead.
     """
     if text in registered:
         return registered[text]

@@ -91,10 +91,7 @@ class TDMPC2(torch.nn.Module):
     def load(cls, path: str | os.PathLike[str], **settings: Any) -> TDMPC2:
         """Read an official checkpoint; settings as for `of`.
 
-        Raises
-        ------
-        WorldModelError
-            Naming missing settings, and keys and shapes that are not TD-MPC2's.
+        Raises WorldModelError, naming missing settings, and keys and shapes that are not TD-MPC2's.
         """
         return cls.of(read_weights(path), **settings)
 
@@ -128,10 +125,7 @@ class TDMPC2(torch.nn.Module):
     def for_task(self, task: Task) -> TDMPC2:
         """Return this model, reading the task's observations in its own order.
 
-        Raises
-        ------
-        WorldModelError
-            When it was trained on something else than this task offers.
+        Raises WorldModelError when it was trained on something else than this task offers.
         """
         sizes = (self.sizes.observation, self.sizes.action)
         order = self.conditions.order(task, model="TDMPC2", sizes=sizes)

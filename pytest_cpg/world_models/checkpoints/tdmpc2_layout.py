@@ -51,10 +51,7 @@ class Sizes:
 def canonical(weights: Weights) -> tuple[Weights, Sizes]:
     """Return the weights in use, named as in the current layout, and the sizes they imply.
 
-    Raises
-    ------
-    WorldModelError
-        Naming the keys and shapes that are not as they should be.
+    Raises WorldModelError, naming the keys and shapes that are not as they should be.
     """
     _check_supported(weights)
     version = _version(weights)

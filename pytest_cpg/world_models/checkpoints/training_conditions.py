@@ -57,15 +57,12 @@ class Conditions:
     def order(self, task: Task, *, model: str, sizes: tuple[int, int]) -> tuple[int, ...]:
         """Return which column of the task's observations each of the network's inputs is, [O].
 
+        Raises WorldModelError when the model was trained on something else than this task offers.
+
         Parameters
         ----------
         sizes : (int, int)
             Numbers in one observation and in one action of the network.
-
-        Raises
-        ------
-        WorldModelError
-            When the model was trained on something else than this task offers.
         """
         own = (task.observation_size, task.actions.size)
         if own != sizes:

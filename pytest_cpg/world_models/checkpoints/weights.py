@@ -39,19 +39,14 @@ _SHOWN = 12
 def load_plain(source: str | os.PathLike[str] | bytes) -> Any:
     """Return what `torch.save` wrote, tensors and plain containers only; all is unpickled here.
 
+    Raises ComponentError when this torch would run code of the file. Raises ValueError when the
+    file would unpack to far more than it is. Raises Exception, of any kind, when it is not such a
+    file.
+
     Parameters
     ----------
     source : path or bytes
         Of the file, or what is in it.
-
-    Raises
-    ------
-    ComponentError
-        When this torch would run code of the file.
-    ValueError
-        When the file would unpack to far more than it is.
-    Exception
-        Of any kind, when it is not such a file.
     """
     check_torch()
     check_unpacked_size(source)
@@ -72,10 +67,8 @@ def check_torch() -> None:
 def read_content(path: str | os.PathLike[str]) -> Any:
     """Return what `torch.save` wrote, tensors and plain containers only.
 
-    Raises
-    ------
-    WorldModelError
-        When there is no such file, or it can only be read by running what is in it.
+    Raises WorldModelError when there is no such file, or it can only be read by running what is in
+    it.
     """
     if not os.path.isfile(path):
         raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")

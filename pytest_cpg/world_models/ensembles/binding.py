@@ -79,10 +79,8 @@ class BoundEnsemble:
     def rollout(self, observations: FloatArray, act: Act, horizon: int) -> Imagined:
         """Return what is imagined in ``horizon`` steps from observations [E, B, O].
 
-        Raises
-        ------
-        WorldModelError
-            When a prediction is not finite, or has another shape than was promised.
+        Raises WorldModelError when a prediction is not finite, or has another shape than was
+        promised.
         """
         with inference(self._model):
             return self._imagine(observations, act, horizon)
@@ -98,6 +96,8 @@ def bind_ensemble(
 ) -> BoundEnsemble:
     """Return the rollouts of an ensemble, checked on a few rows.
 
+    Raises WorldModelError, saying what the model lacks, or how it breaks its promise.
+
     Parameters
     ----------
     model : object or Ensemble
@@ -110,11 +110,6 @@ def bind_ensemble(
         model says.
     seed : int
         Of the noise of a model that draws; every rollout draws the same.
-
-    Raises
-    ------
-    WorldModelError
-        Saying what the model lacks, or how it breaks its promise.
     """
     given = no_model(model) if model is None or isinstance(model, type) else ""
     if given:

@@ -103,7 +103,8 @@ def imagine(
     """Return what every member imagines from observations [E, B, O].
 
     A row that has ended stays where it did, and earns nothing more; the reward of the step that
-    ended it counts, as in a simulator.
+    ended it counts, as in a simulator. Raises WorldModelError when a member predicts what is not
+    finite, naming member, row and step.
 
     Parameters
     ----------
@@ -115,11 +116,6 @@ def imagine(
         Kept to before anything else sees a prediction.
     draw : callable, optional
         Gives the noise [E, B, noise_size] of one step.
-
-    Raises
-    ------
-    WorldModelError
-        When a member predicts what is not finite, naming member, row and step.
     """
     current = np.array(observations)
     shape = (*current.shape[:2], horizon)
@@ -146,10 +142,7 @@ def imagine(
 def latched(imagined: Imagined, terminated: Terminated | None) -> Imagined:
     """Return what a model imagined on its own, with episodes ended where they have to.
 
-    Raises
-    ------
-    WorldModelError
-        When a number is not finite before the end of its episode.
+    Raises WorldModelError when a number is not finite before the end of its episode.
     """
     rewards, observations, ended = imagined
     if terminated is not None:
