@@ -14,7 +14,7 @@ from pytest_cpg.planners.mppi import MPPI
 from pytest_cpg.planners.objective import rate
 from pytest_cpg.planners.policy_guided import PolicyGuided
 from pytest_cpg.planners.random_shooting import RandomShooting
-from pytest_cpg.planners.tree import BeamSearch, Exhaustive, Greedy
+from pytest_cpg.planners.tree import BeamSearch, Greedy
 
 __all__ = [
     "CEM",
@@ -23,7 +23,6 @@ __all__ = [
     "PLANNERS",
     "BeamSearch",
     "Chance",
-    "Exhaustive",
     "GradientMPC",
     "Greedy",
     "PolicyGuided",
@@ -44,7 +43,6 @@ PLANNERS: Mapping[str, PlannerFactory] = MappingProxyType(
             ICEM,
             MPPI,
             BeamSearch,
-            Exhaustive,
             Greedy,
             GradientMPC,
         )

@@ -1,4 +1,4 @@
-"""Tree searches over a finite action set: exhaustive, beam, and greedy.
+"""Tree searches: beam over a finite action set, and greedy.
 
 None of them draws a random number where the set is finite. A plan is always imagined from where
 the episode is, never from an imagined latent: only then is the oracle exact (see `Task.rollout`).
@@ -29,57 +29,8 @@ __tracebackhide__ = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exhaustive:
-    """Every plan there is, the first of the best ones executed.
-
-    Attributes
-    ----------
-    horizon : int
-        Steps per plan, ``H``: there are ``M**H`` plans.
-    most : int
-        Plans that may be imagined per decision; more are refused.
-    objective, execute, ties
-        See `rate`.
-    """
-
-    horizon: int = 4
-    most: int = 10_000
-    objective: Objective = "best"
-    execute: int | None = None
-    ties: Ties = "earliest"
-    name: ClassVar[str] = "exhaustive"
-
-    def __post_init__(self) -> None:
-        check_counts(most=self.most)
-        Choice.of(self).check(self.horizon)
-
-    def plan(
-        self,
-        world_model: PlanningModel,
-        latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
-        remaining: IntArray,
-    ) -> Plans:
-        """Plan for ``N`` episodes; see `Planner.plan`."""
-        del rngs
-        values = _values(self.name, world_model.actions)
-        choices, horizon = len(values), self.horizon
-        if choices**horizon > self.most:
-            fitting = max([h for h in range(1, horizon) if choices**h <= self.most], default=None)
-            shorter = f"horizon={fitting} ({choices**fitting} plans), " if fitting else ""
-            raise ComponentError(
-                f"exhaustive search over {choices} actions and {horizon} steps would imagine "
-                f"{choices**horizon} plans for each decision, and may {self.most}. Write {shorter}"
-                f'planner="beam", or Exhaustive(most={choices**horizon}).'
-            )
-        codes = np.indices((choices,) * horizon).reshape(horizon, -1).T
-        plans = np.broadcast_to(values[codes], (len(latents), *codes.shape, values.shape[1]))
-        return _best_of(self, world_model, latents, plans, remaining)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BeamSearch:
-    """Plans grown step by step, the best of them kept; exhaustive where the beam holds all.
+    """Plans grown step by step, the best of them kept; all there are with ``M**(H - 1)`` of them.
 
     A decision imagines up to ``width * M * H * (H + 1) / 2`` steps.
 
@@ -113,7 +64,7 @@ class BeamSearch:
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         del rngs
-        values = _values(self.name, world_model.actions)
+        values = _values(world_model.actions)
         episodes = len(latents)
         beam = np.empty((episodes, 1, 0, values.shape[1]))
         for step in range(1, self.horizon + 1):
@@ -131,7 +82,10 @@ class BeamSearch:
             best = np.lexsort((last, costs), axis=1)[:, : self.width]
             # In the order in which all plans would be: of equal ones, a search takes the first.
             beam = np.take_along_axis(beam, np.sort(best, axis=1)[..., None, None], axis=1)
-        return _best_of(self, world_model, latents, beam, remaining)
+        scores = score_plans(world_model, latents, beam)
+        costs, lengths = Choice.of(self).rate(scores, remaining)
+        rows, best = np.arange(episodes), costs.argmin(axis=1)
+        return Plans(beam[rows, best], lengths[rows, best])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +109,7 @@ class Greedy:
         if self.horizon != 1:
             raise ValueError(
                 f"a greedy planner looks 1 step ahead, got horizon={self.horizon!r}. To look "
-                f'farther, write planner="beam", or "exhaustive" for a few steps.'
+                f'farther, write planner="beam".'
             )
 
     def plan(
@@ -182,25 +136,12 @@ class Greedy:
         return Plans(plans[np.arange(episodes), best], np.ones(episodes, dtype=np.intp))
 
 
-def _values(name: str, actions: ActionSpace) -> FloatArray:
+def _values(actions: ActionSpace) -> FloatArray:
     """Return the actions of a finite set, or raise ComponentError."""
     if isinstance(actions, FiniteActions):
         return actions.values
     raise ComponentError(
-        f'planner "{name}" searches a finite set of actions, and those of this task lie between '
+        'planner "beam" searches a finite set of actions, and those of this task lie between '
         f'bounds: {actions.low} to {actions.high}. Write planner="icem" or "mppi", or give the '
         f"task a FiniteActions."
     )
-
-
-def _best_of(
-    planner: Exhaustive | BeamSearch,
-    world_model: PlanningModel,
-    latents: FloatArray,
-    plans: FloatArray,
-    remaining: IntArray,
-) -> Plans:
-    """Return the first of the best of whole plans [N, K, H, A]."""
-    costs, lengths = Choice.of(planner).rate(score_plans(world_model, latents, plans), remaining)
-    episodes, best = np.arange(len(latents)), costs.argmin(axis=1)
-    return Plans(plans[episodes, best], lengths[episodes, best])

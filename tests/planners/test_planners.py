@@ -14,7 +14,6 @@ from pytest_cpg.planners import (
     MPPI,
     BeamSearch,
     Chance,
-    Exhaustive,
     GradientMPC,
     Greedy,
     PolicyGuided,
@@ -150,7 +149,6 @@ def test_categorical_cem_concentrates_on_the_best_action():
         (MPPI(), 2 * 50 * 15),
         # The mean itself has to be imagined to be cut.
         (MPPI(execute=None), (2 * 50 + 1) * 15),
-        (Exhaustive(horizon=3), 3**3 * 3),
         # 3 and 9 plans are looked at only once they outnumber the beam.
         (BeamSearch(width=4, horizon=4), 9 * 2 + 12 * 3 + 12 * 4),
         (Greedy(), 3),
@@ -245,7 +243,7 @@ def test_a_wider_search_is_the_same_one_with_more_plans():
     assert widened(BeamSearch(width=2), 4) == BeamSearch(width=8)
     assert widened(GradientMPC(candidates=1), 4) == GradientMPC(candidates=4)
     # Nothing to widen.
-    assert widened(Exhaustive(), 4) is None
+    assert widened(Chance(), 4) is None
     assert widened(object(), 4) is None
 
 

@@ -76,7 +76,7 @@ def test_arms_of_an_aa_check_end_alike_by_every_task_stop_and_metric(
 @pytest.mark.parametrize(
     ("extra", "task", "planners"),
     [
-        (None, {"task": "maze"}, ("random-shooting", "beam", "exhaustive", "greedy")),
+        (None, {"task": "maze"}, ("random-shooting", "beam", "greedy")),
         (
             "dm_control",
             {"task": "pendulum-swingup", "actions": "box"},
