@@ -10,10 +10,11 @@ from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kind import Components
 from pytest_cpg.gates.presets import PRESETS, preset_planner
-from pytest_cpg.planners import PLANNERS, rollout_steps_per_plan
+from pytest_cpg.planners import PLANNERS
 from pytest_cpg.plugin.marker import gate_of
 from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.stats import wilson_interval
 from pytest_cpg.tasks import TASKS
 
 
@@ -33,8 +34,7 @@ def test_every_built_in_task_has_a_preset_that_it_understands():
     assert set(PRESETS) == set(TASKS)
     for name, preset in PRESETS.items():
         signature(TASKS[name]).bind(**preset.options)
-        assert preset.oracle.low >= 0.9, name
-        assert "\n" not in preset.description
+        assert wilson_interval(preset.solved, 100).low >= 0.9, name
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -84,13 +84,3 @@ def test_a_preset_is_a_value():
         preset.solved = 0
     with pytest.raises(TypeError):
         preset.options["budget"] = 1
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_cost_of_a_decision_is_what_its_planner_imagines(name):
-    if name not in ("maze", "two-room"):
-        pytest.importorskip("dm_control")
-    preset = PRESETS[name]
-    task = TASKS[name](**preset.options)
-    steps = rollout_steps_per_plan(preset_planner(name), task.actions, budget=task.budget)
-    assert steps == preset.rollout_steps

@@ -67,11 +67,5 @@ PRESET = Preset(
         "warm_start": True,
     },
     options={"budget": 250, "action_repeat": 4, "actions": "box"},
-    description=(
-        "CEM with correlated noise and actions held for 0.04 s: plans of 1.6 s, chosen for how "
-        "high they come and how high they end."
-    ),
     solved=100,
-    rollout_steps=7680,
-    cpu_ms=159.5,
 )

@@ -62,8 +62,5 @@ PRESET = Preset(
         "warm_start": True,
     },
     options={"budget": 125, "action_repeat": 4, "actions": "box"},
-    description="One round of CEM, warm started; plans of 1.2 s, actions held for 0.08 s.",
     solved=100,
-    rollout_steps=360,
-    cpu_ms=71.1,
 )

@@ -56,8 +56,5 @@ PRESET = Preset(
         "warm_start": True,
     },
     options={"budget": 300, "actions": "box"},
-    description="CEM for the height of the pole over 0.3 s, planned anew after 5 steps.",
     solved=100,
-    rollout_steps=1920,
-    cpu_ms=10.7,
 )

@@ -80,8 +80,5 @@ PRESET = Preset(
     planner="icem",
     settings={"iterations": 2, "samples": 32, "elites": 5, "horizon": 20, "execute": 2},
     options={"budget": 250, "action_repeat": 2},
-    description="iCEM for the speed over 0.4 s, actions held for 0.02 s.",
     solved=99,
-    rollout_steps=1140,
-    cpu_ms=22.6,
 )

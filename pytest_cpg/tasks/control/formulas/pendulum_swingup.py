@@ -52,8 +52,5 @@ PRESET = Preset(
         "warm_start": True,
     },
     options={"budget": 125, "action_repeat": 4, "actions": "box"},
-    description="CEM for the height of the pole over 1.6 s, actions held for 0.08 s.",
     solved=100,
-    rollout_steps=1280,
-    cpu_ms=6.1,
 )

@@ -52,8 +52,5 @@ PRESET = Preset(
     planner="random-shooting",
     settings={"candidates": 30, "horizon": 10},
     options={"budget": 200},
-    description="Random shooting, as published but for fewer and shorter plans.",
     solved=100,
-    rollout_steps=300,
-    cpu_ms=0.9,
 )
