@@ -79,8 +79,7 @@ def add_options(parser: pytest.Parser) -> None:
         help_text = f"default of {option.flag}: {option.help}"
         parser.addini(f"cpg_{option.name}", help_text, type=option.kind, default=option.default)
     for name, help_text in SWITCHES.items():
-        flag = f"--cpg-{name.replace('_', '-')}"
-        group.addoption(flag, dest=f"cpg_{name}", action="store_true", help=help_text)
+        group.addoption(_flag(name), dest=f"cpg_{name}", action="store_true", help=help_text)
     parser.addini(
         "cpg_allow_reruns",
         "let plugins that repeat failed tests repeat gates; a gate that is repeated until it "
@@ -110,12 +109,11 @@ def read_settings(config: pytest.Config) -> Settings:
             typed[option.name] = _parsed(option, text, option.variable)
         project[option.name] = _ini_value(config, option)
     switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
-    _check_switches(switches, typed)
-    _check_overruled({*switches, *typed}, config.invocation_params.args)
+    _check_clashes(switches, typed, config.invocation_params.args)
     _check_baseline(config, typed, switches)
     for switch in ("quick", "plan", "skip"):
         if switch in switches:
-            check_is_typed(config, f"--cpg-{switch}", require=(project | typed)["require"])
+            check_is_typed(config, _flag(switch), require=(project | typed)["require"])
     if _from_ini(config, "cpg_strict", "Give true or false"):
         switches.add("strict")
     allow_reruns = bool(_from_ini(config, "cpg_allow_reruns", "Give true or false"))
@@ -141,7 +139,7 @@ def _check_variables() -> None:
     name = unknown[0]
     # Those of one run have no variable.
     asked_of = {*SWITCHES, *(option.name for option in OPTIONS if option.is_for_one_run)}
-    flags = {PREFIX + one.upper(): f"--cpg-{one.replace('_', '-')}" for one in asked_of}
+    flags = {PREFIX + one.upper(): _flag(one) for one in asked_of}
     (close,) = get_close_matches(name.upper(), [*sorted(known), *sorted(flags)], n=1) or [""]
     if close in flags:
         raise pytest.UsageError(f"{name} in the environment has no effect. Type {flags[close]}.")
@@ -150,77 +148,53 @@ def _check_variables() -> None:
     )
 
 
-# What decides some options itself, why, and which.
-_OVERRULED = {
-    "quick": ("a smoke test runs two episodes of every arm", _SIZES),
-    "plan": ("a plan has no results to write", ("json", "md", "html")),
-    "replay": ("a replay is of the episodes that were lost", ("seed", *_SIZES)),
-}
-
-
-def _check_overruled(asked: Set[str], words: Iterable[object]) -> None:
-    """Refuse what is typed beside something that overrules it.
-
-    Not what is set for more than this run, in addopts or the environment.
-    """
-    typed = {str(word).partition("=")[0] for word in words}
-    for switch, (why, names) in _OVERRULED.items():
-        for option in OPTIONS:
-            if switch in asked and option.name in names and option.flag in typed:
-                raise pytest.UsageError(
-                    f"--cpg-{switch} and {option.flag}: {why}. Leave one of them out."
-                )
-
-
-# Pairs of which one leaves nothing to the other, and what to do.
+# What leaves other options no meaning, which ones, and why. These are refused where they are typed;
+# set for more than this run, in addopts or the environment, they are overruled.
+_OVERRULED = (
+    ("quick", _SIZES, "a smoke test runs two episodes of every arm"),
+    ("plan", ("json", "md", "html"), "a plan has no results to write"),
+    ("replay", ("seed", *_SIZES), "a replay is of the episodes that were lost"),
+)
+# These are refused wherever they are set.
 _CLASHES = (
-    ("plan", "update_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
-    ("plan", "prune_baseline", "--cpg-plan runs nothing, and there is nothing to write"),
-    ("quick", "update_baseline", "a smoke test is no result to accept"),
-    ("plan", "render", "--cpg-plan runs nothing, and there is nothing to film"),
-    ("quick", "plan", "--cpg-plan runs nothing, quick or not"),
-    ("resume", "no_cache", "what is resumed is in the cache"),
-    ("resume", "quick", "a smoke test is never resumed"),
-    ("only", "skip", "no test is a gate and none"),
-    ("skip", "plan", "there is no gate to plan"),
+    ("plan", ("update_baseline", "prune_baseline"), "there is nothing to write"),
+    ("plan", ("render",), "there is nothing to film"),
+    ("quick", ("plan",), "--cpg-plan runs nothing, quick or not"),
+    ("quick", ("update_baseline",), "a smoke test is no result to accept"),
+    ("quick", ("require",), "a smoke test judges no gate"),
+    ("skip", ("require",), "what is left out cannot be required"),
+    ("resume", ("no_cache",), "what is resumed is in the cache"),
+    ("resume", ("quick",), "a smoke test is never resumed"),
+    (
+        "replay",
+        ("quick", "plan", "update_baseline", "prune_baseline", "skip", "resume"),
+        "a replay compares nothing",
+    ),
+    ("replay", ("json", "md", "html"), "a replay has no results to write"),
 )
 
 
-def _check_switches(switches: set[str], typed: Mapping[str, Any]) -> None:
-    for first, second, why in _CLASHES:
-        if {first, second} <= switches:
-            flags = " and ".join(f"--cpg-{name.replace('_', '-')}" for name in (first, second))
-            raise pytest.UsageError(f"{flags}: {why}. Leave one of them out.")
+def _check_clashes(switches: Set[str], typed: Mapping[str, Any], words: Iterable[object]) -> None:
+    """Refuse what leaves another option no meaning, and what has none alone."""
+    asked = {*switches, *(name for name, value in typed.items() if value not in ("", "0"))}
+    flags = {str(word).partition("=")[0] for word in words}
+    here = {option.name for option in OPTIONS if option.flag in flags}
+    for rules, refused in ((_OVERRULED, here), (_CLASHES, asked)):
+        for first, others, why in rules:
+            for other in others:
+                if first in asked and other in refused:
+                    raise pytest.UsageError(
+                        f"{_flag(first)} and {_flag(other)}: {why}. Leave one of them out."
+                    )
     if "force" in switches and not switches & {"update_baseline", "prune_baseline"}:
         raise pytest.UsageError(
             "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
             "--cpg-prune-baseline"
         )
-    for switch in ("quick", "plan", "update_baseline", "prune_baseline", "skip", "resume"):
-        if switch in switches and "replay" in typed:
-            raise pytest.UsageError(
-                f"--cpg-replay and --cpg-{switch.replace('_', '-')}: a replay compares nothing. "
-                f"Leave one of them out."
-            )
-    for name in ("json", "md", "html"):
-        if "replay" in typed and typed.get(name):
-            raise pytest.UsageError(
-                f"--cpg-replay and --cpg-{name}: a replay has no results to write. Leave one of "
-                f"them out."
-            )
-    if "skip" in switches and typed.get("last"):
-        raise pytest.UsageError(
-            "--cpg-skip and --cpg-last: gates are left out and wanted. Leave one of them out."
-        )
-    if "skip" in switches and typed.get("require"):
-        raise pytest.UsageError(
-            "--cpg-skip and --cpg-require: what is left out cannot be required. Leave one of them "
-            "out."
-        )
-    if "quick" in switches and typed.get("require", "0") not in ("", "0"):
-        raise pytest.UsageError(
-            "--cpg-quick and --cpg-require: a smoke test judges no gate. Leave one of them out."
-        )
+
+
+def _flag(name: str) -> str:
+    return f"--cpg-{name.replace('_', '-')}"
 
 
 def is_in_ci() -> bool:

@@ -362,8 +362,6 @@ def test_what_is_remembered_wrongly_is_not_known(project, name, option, wrong):
 @pytest.mark.parametrize(
     "options",
     [
-        ("--cpg-only", "--cpg-skip"),
-        ("--cpg-last=bottleneck", "--cpg-skip"),
         ("--cpg-quick", "--cpg-update-baseline"),
         ("--cpg-quick", "--cpg-plan"),
         ("--cpg-plan", "--cpg-update-baseline"),
@@ -371,7 +369,6 @@ def test_what_is_remembered_wrongly_is_not_known(project, name, option, wrong):
         ("--cpg-plan", "--cpg-json=out.json"),
         ("--cpg-plan", "--cpg-md=out.md"),
         ("--cpg-plan", "--cpg-html=out.html"),
-        ("--cpg-skip", "--cpg-plan"),
         ("--cpg-skip", "--cpg-require=all"),
         ("--cpg-quick", "--cpg-require=all"),
         ("--cpg-quick", "--cpg-require=1"),
