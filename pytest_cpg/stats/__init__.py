@@ -20,6 +20,13 @@ from pytest_cpg.stats.betting import (
     betting_characteristics,
     betting_wealth,
 )
+from pytest_cpg.stats.bootstrap import (
+    metric_differences,
+    metric_intervals,
+    sampled_differences,
+    sampled_metrics,
+)
+from pytest_cpg.stats.calibration import Reliability, ReliabilityBin, reliability
 from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
 from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
 from pytest_cpg.stats.coverage_curves import OperatingPoints
@@ -47,6 +54,7 @@ from pytest_cpg.stats.risk_coverage import (
     published_cr,
     risk_coverage,
 )
+from pytest_cpg.stats.sampled import Sampled
 from pytest_cpg.stats.selective import SelectiveRisk, aurc
 from pytest_cpg.stats.sequential import (
     Boundary,
@@ -81,7 +89,10 @@ __all__ = [
     "OperatingPoints",
     "PairRates",
     "Ranking",
+    "Reliability",
+    "ReliabilityBin",
     "RiskCoverage",
+    "Sampled",
     "SelectiveRisk",
     "Verdict",
     "Weighed",
@@ -114,6 +125,8 @@ __all__ = [
     "look_sizes",
     "margin_interval",
     "margin_level",
+    "metric_differences",
+    "metric_intervals",
     "metrics_by",
     "operating_characteristics",
     "pair_rates",
@@ -122,8 +135,11 @@ __all__ = [
     "paired_statistic",
     "published_cr",
     "rank_models",
+    "reliability",
     "repeated_interval",
     "risk_coverage",
+    "sampled_differences",
+    "sampled_metrics",
     "smallest_decisive_episodes",
     "smallest_detectable_gap",
     "spearman_interval",

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# A share of whole numbers may exceed the same share, written in decimals, by its last bit.
+# Closer confidences differ by rounding alone.
+_SAME_CONFIDENCE = 1e-9
+# What differs by less is equal: shares of whole numbers beside decimals, sums in other orders.
 _ROUNDING = 1e-12
 
 
@@ -42,6 +44,17 @@ class OperatingPoints:
 
 
 DEFAULT_POINTS = OperatingPoints()
+
+
+def levels(confidences: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return which threshold [N] lets each answer in first: 0 is the surest."""
+    import numpy as np
+
+    order = np.argsort(-confidences, kind="stable")
+    steps = -np.diff(confidences[order]) >= _SAME_CONFIDENCE
+    level = np.empty(len(order), dtype=np.intp)
+    level[order] = np.concatenate([[0], steps.cumsum()])
+    return level
 
 
 class Curves:
@@ -93,7 +106,7 @@ class Curves:
         area = loss + (rest * np.diff(passed, axis=1)).sum(axis=1) / self.total
         right = self.total - self.wrong
         ideal = loss - right * (harmonic[self.total] - harmonic[right]) / self.total
-        beyond = np.maximum(area - ideal, 0)
+        beyond = np.where(area - ideal > _ROUNDING, area - ideal, 0.0)
         excess = np.where(self._is_mixed, _share(beyond, loss - ideal), np.nan)
         return area, ideal, excess
 

@@ -6,15 +6,12 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, Curves, OperatingPoints
+from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, Curves, OperatingPoints, levels
 from pytest_cpg.stats.graded_answers import GradedAnswers
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
-
-# Closer confidences differ by rounding alone.
-_SAME_CONFIDENCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +118,7 @@ def risk_coverage(answers: GradedAnswers) -> RiskCoverage:
     """Return the curve whose area is ``aurcc``."""
     import numpy as np
 
-    level = _levels(answers.confidences)
+    level = levels(answers.confidences)
     counted = np.bincount(level).cumsum()
     lost = np.bincount(level, weights=answers.wrong).cumsum()
     least = np.full(len(counted), np.inf)
@@ -146,24 +143,13 @@ def published_cr(answers: GradedAnswers, *, bins: int = 10) -> float:
     return len(held) / len(edges)
 
 
-def _levels(confidences: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return which threshold [N] lets each answer in first: 0 is the surest."""
-    import numpy as np
-
-    order = np.argsort(-confidences, kind="stable")
-    steps = -np.diff(confidences[order]) >= _SAME_CONFIDENCE
-    level = np.empty(len(order), dtype=np.intp)
-    level[order] = np.concatenate([[0], steps.cumsum()])
-    return level
-
-
 def measured(
     answers: GradedAnswers, times: NDArray[np.int64], *, points: OperatingPoints = DEFAULT_POINTS
 ) -> dict[str, NDArray[np.float64]]:
     """Return each metric [R] of answers that are counted ``times`` [R, N]; NaN where undefined."""
     import numpy as np
 
-    level = _levels(answers.confidences)
+    level = levels(answers.confidences)
     order = np.argsort(level, kind="stable")
     starts = np.flatnonzero(np.diff(level[order], prepend=-1))
     counted = times[:, order]

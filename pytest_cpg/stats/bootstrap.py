@@ -1,0 +1,274 @@
+"""Bootstrap: how sure the metrics of graded answers are, and their changes between two models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_cpg.stats.counts import check_count
+from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, OperatingPoints
+from pytest_cpg.stats.intervals import Interval
+from pytest_cpg.stats.risk_coverage import measured
+from pytest_cpg.stats.sampled import Adjusted, Percentile, Sampled, Scaled, Share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_cpg.stats.graded_answers import GradedAnswers
+
+# Resamples that are measured together: their counts fit into a cache.
+_AT_ONCE = 64
+_FEWEST_RESAMPLES = 100
+# Metrics that jump, and have no standard error to speak of.
+_JUMPING = ("cr", "coverage_at_risk")
+
+
+def sampled_metrics(
+    answers: GradedAnswers,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 1000,
+    points: OperatingPoints = DEFAULT_POINTS,
+) -> dict[str, Sampled]:
+    """Return every metric that is defined, with its uncertainty, by a bootstrap over groups.
+
+    Whole groups are drawn with replacement. Their resamples give the standard errors; plain
+    percentiles are kept for the metrics that jump only. With few wrong answers they are far too
+    narrow: at level 0.95 they held the true AUROC of 0.88 in 76 % of samples of 200 answers with 10
+    wrong ones or more (docs/statistics.md).
+
+    - ``loss`` and ``risk_at_coverage``: Wilson's interval at the effective number of answers.
+    - ``auroc``: Student's on the logit scale, with one degree of freedom less than groups that hold
+      a wrong answer, or than those that hold a right one. Where resamples do not differ: Wilson's.
+    - ``aurc``, ``excess``, ``aurcc``, ``rpp``, ``regret``: Student's on the log scale, likewise.
+
+    Absent are metrics that are undefined, those of the last two lines with fewer than two such
+    groups, and of the last where resamples do not differ.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Draws the resamples.
+    resamples : int
+        From 100.
+
+    Raises
+    ------
+    ValueError
+        When there are too few resamples, or fewer than two groups.
+    """
+    import numpy as np
+
+    drawn = _resampled([answers], rng=rng, resamples=resamples, points=points)[0]
+    once = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
+    size = _Sizes(answers)
+    found = {
+        name: _sampled(name, float(once[name][0]), drawn[name], size=size, points=points)
+        for name in once
+    }
+    return {name: sampled for name, sampled in found.items() if sampled is not None}
+
+
+def sampled_differences(
+    now: GradedAnswers,
+    before: GradedAnswers,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 1000,
+    points: OperatingPoints = DEFAULT_POINTS,
+) -> dict[str, Sampled]:
+    """Return how every metric changed, ``now - before``, with its uncertainty.
+
+    Both are answers to the same queries in the same order, and resampled together. The change of
+    the loss is bounded as by Bonett and Price (J. Educ. Behav. Stat. 37:479-488, 2012), at the
+    effective number of answers; those of metrics that jump by percentiles, others by Student's t.
+
+    Raises
+    ------
+    ValueError
+        As `sampled_metrics`, and when the answers are not to as many queries in the same groups.
+    """
+    import numpy as np
+
+    if not np.array_equal(now.groups, before.groups):
+        raise ValueError(
+            f"need answers to the same queries in the same groups, got {len(now)} and {len(before)}"
+        )
+    pair = [now, before]
+    drawn, earlier = _resampled(pair, rng=rng, resamples=resamples, points=points)
+    ones = np.ones((1, len(now)), dtype=np.int64)
+    once, first = (measured(answers, ones, points=points) for answers in pair)
+    sizes = [_Sizes(answers) for answers in pair]
+    found = {
+        name: _difference(
+            name,
+            float(once[name][0] - first[name][0]),
+            drawn[name] - earlier[name],
+            freedom=min(size.contrasted for size in sizes) - 1,
+        )
+        for name in once
+    }
+    found["loss"] = _change_of_loss(now, before, drawn["loss"] - earlier["loss"])
+    return {name: sampled for name, sampled in found.items() if sampled is not None}
+
+
+def metric_intervals(
+    answers: GradedAnswers,
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    resamples: int = 1000,
+    points: OperatingPoints = DEFAULT_POINTS,
+) -> dict[str, Interval]:
+    """Return the interval of every metric of `sampled_metrics`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pytest_cpg.stats.graded_answers import GradedAnswers
+    >>> answers = GradedAnswers(wrong=np.arange(200) < 20, confidences=np.arange(200) % 150)
+    >>> found = metric_intervals(answers, rng=np.random.default_rng(0))
+    >>> f"{found['loss'].estimate:.3f} [{found['loss'].low:.3f}, {found['loss'].high:.3f}]"
+    '0.100 [0.066, 0.149]'
+    """
+    sampled = sampled_metrics(answers, rng=rng, resamples=resamples, points=points)
+    return {name: one.interval(level) for name, one in sampled.items()}
+
+
+def metric_differences(
+    now: GradedAnswers,
+    before: GradedAnswers,
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    resamples: int = 1000,
+    points: OperatingPoints = DEFAULT_POINTS,
+) -> dict[str, Interval]:
+    """Return the interval of every change of `sampled_differences`."""
+    sampled = sampled_differences(now, before, rng=rng, resamples=resamples, points=points)
+    return {name: one.interval(level) for name, one in sampled.items()}
+
+
+class _Sizes:
+    """How much there is to learn from: answers, groups, and groups with right and wrong ones."""
+
+    def __init__(self, answers: GradedAnswers) -> None:
+        import numpy as np
+
+        self.answers = len(answers)
+        self.groups = int(answers.groups.max()) + 1
+        self.contrasted = min(
+            len(np.unique(answers.groups[answers.wrong])),
+            len(np.unique(answers.groups[~answers.wrong])),
+        )
+        self.wrong = len(np.unique(answers.groups[answers.wrong]))
+
+    def effective(self, share: float, error: float, *, coverage: float = 1.0) -> float:
+        """Return how many independent answers would vary as much as the surest of these do."""
+        if self.groups == self.answers and coverage == 1:
+            return float(self.answers)
+        if error == 0 or not 0 < share < 1:
+            return coverage * self.groups
+        return min(coverage * self.answers, share * (1 - share) / error**2)
+
+
+def _resampled(
+    tables: Sequence[GradedAnswers],
+    *,
+    rng: np.random.Generator,
+    resamples: int,
+    points: OperatingPoints,
+) -> list[dict[str, NDArray[np.float64]]]:
+    """Return each metric [R] of each table, in the same resamples of groups."""
+    import numpy as np
+
+    wanted = check_count("resamples", resamples, least=_FEWEST_RESAMPLES)
+    groups = tables[0].groups
+    many = int(groups.max()) + 1
+    if many < 2:
+        raise ValueError(f"need two groups or more to resample, got {many}")
+    parts: list[list[dict[str, NDArray[np.float64]]]] = [[] for _ in tables]
+    for start in range(0, wanted, _AT_ONCE):
+        rows = min(_AT_ONCE, wanted - start)
+        drawn = rng.integers(many, size=(rows, many)) + many * np.arange(rows)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=rows * many).reshape(rows, many)
+        for table, found in zip(tables, parts, strict=True):
+            found.append(measured(table, times[:, groups], points=points))
+    return [
+        {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+        for found in parts
+    ]
+
+
+def _sampled(
+    name: str,
+    estimate: float,
+    drawn: NDArray[np.float64],
+    *,
+    size: _Sizes,
+    points: OperatingPoints,
+) -> Sampled | None:
+    import numpy as np
+
+    if np.isnan(estimate):
+        return None
+    if name in _JUMPING:
+        return Percentile(estimate=estimate, resamples=drawn)
+    error = float(np.nanstd(drawn))
+    if name in ("loss", "risk_at_coverage"):
+        coverage = 1.0 if name == "loss" else points.coverage
+        size_of_share = size.effective(estimate, error, coverage=coverage)
+        return Share(estimate=estimate, size=size_of_share)
+    groups = size.contrasted if name == "auroc" else size.wrong
+    if groups < 2 or (error == 0 and name != "auroc"):
+        return None
+    if error == 0:
+        return Share(estimate=estimate, size=groups)
+    scale = "logit" if name == "auroc" else "log"
+    high = np.inf if name in ("excess", "regret") else 1.0
+    return Scaled(
+        estimate=estimate, error=error, freedom=groups - 1, scale=scale, low=0.0, high=high
+    )
+
+
+def _difference(
+    name: str, change: float, drawn: NDArray[np.float64], *, freedom: int
+) -> Sampled | None:
+    import numpy as np
+
+    if np.isnan(change):
+        return None
+    if name in _JUMPING:
+        return Percentile(estimate=change, resamples=drawn)
+    if freedom < 1:
+        return None
+    reach = np.inf if name in ("excess", "regret") else 1.0
+    return Scaled(
+        estimate=change,
+        error=float(np.nanstd(drawn)),
+        freedom=freedom,
+        scale="plain",
+        low=-reach,
+        high=reach,
+    )
+
+
+def _change_of_loss(
+    now: GradedAnswers, before: GradedAnswers, drawn: NDArray[np.float64]
+) -> Sampled:
+    """Return the change of the share of wrong answers, by Bonett and Price."""
+    import numpy as np
+
+    n = len(now)
+    more, fewer = int((now.wrong & ~before.wrong).sum()), int((before.wrong & ~now.wrong).sum())
+    change, moved = (more - fewer) / n, (more + fewer) / n
+    size, error, naive = _Sizes(now), float(drawn.std()), (moved - change**2) / n
+    # Answers of one group change together: as many fewer of them are independent.
+    inflation = 1.0 if size.groups == n else n / size.groups
+    if size.groups < n and naive > 0 and error > 0:
+        inflation = max(1.0, error**2 / naive)
+    p, q, m = (more / inflation + 1), (fewer / inflation + 1), n / inflation + 2
+    spread = np.sqrt(((p + q) / m - ((p - q) / m) ** 2) / m)
+    return Adjusted(estimate=change, centre=(p - q) / m, error=float(spread))

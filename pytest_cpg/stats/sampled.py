@@ -1,0 +1,239 @@
+"""Sampled quantities: an estimate with its uncertainty, read as an interval or as a p-value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_cpg.stats.counts import check_fraction
+from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Sampled(Protocol):
+    """A quantity that was estimated from a sample."""
+
+    @property
+    def estimate(self) -> float:
+        """The value in the sample."""
+        ...
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return the interval at a level in (0, 1)."""
+        ...
+
+    def p_above(self, bound: float) -> float:
+        """Return the one-sided p-value against the claim that the quantity is at most ``bound``.
+
+        It is below ``(1 - level) / 2`` where the interval of that level lies above the bound.
+        """
+        ...
+
+    def p_below(self, bound: float) -> float:
+        """Return the one-sided p-value against the claim that the quantity is at least it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share by Wilson's score interval (JASA 22:209-212, 1927).
+
+    Attributes
+    ----------
+    estimate : float
+        In [0, 1].
+    size : float
+        Effective sample size, above 0: of that many independent ones, it would vary as much.
+    """
+
+    estimate: float
+    size: float
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return Wilson's interval."""
+        z, p, n = critical_value(level), self.estimate, self.size
+        centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z * math.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2) / (1 + z**2 / n)
+        return Interval(
+            estimate=p,
+            # As in `wilson_interval`, which rounds the edges no better.
+            low=0.0 if p == 0 else max(0.0, centre - half),
+            high=1.0 if p == 1 else min(1.0, centre + half),
+            level=float(level),
+            method="Wilson 1927, effective size",
+        )
+
+    def p_above(self, bound: float) -> float:
+        """Return that of the score test, which Wilson's interval holds the other side of."""
+        return self._p(self.estimate - bound, bound)
+
+    def p_below(self, bound: float) -> float:
+        """Return that of the score test."""
+        return self._p(bound - self.estimate, bound)
+
+    def _p(self, lead: float, bound: float) -> float:
+        spread = math.sqrt(max(0.0, bound * (1 - bound)) / self.size)
+        return upper_tail(_ratio(lead, spread))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """A quantity that is about Student's on some scale, by its standard error.
+
+    Attributes
+    ----------
+    estimate : float
+    error : float
+        Standard error of the estimate, from 0.
+    freedom : int
+        Degrees of freedom, from 1.
+    scale : str
+        ``"plain"``; ``"log"``, of quantities above 0; or ``"logit"``, of those in (0, 1).
+    low, high : float
+        What the quantity cannot exceed.
+    """
+
+    estimate: float
+    error: float
+    freedom: int
+    scale: str
+    low: float = -math.inf
+    high: float = math.inf
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return Student's interval on the scale, taken back."""
+        # scipy.stats has the same number, and takes a second to import.
+        from scipy.special import stdtrit
+
+        tail = (1 - check_fraction("a level", level, such_as=0.95)) / 2
+        half = abs(float(stdtrit(self.freedom, tail))) * self._scaled_error
+        centre = self._to(self.estimate)
+        return Interval(
+            estimate=self.estimate,
+            low=max(self.low, self._back(centre - half)),
+            high=min(self.high, self._back(centre + half)),
+            level=float(level),
+            method=f"bootstrap error, Student's t on the {self.scale} scale",
+        )
+
+    def p_above(self, bound: float) -> float:
+        """Return Student's p-value on the scale."""
+        return self._p(self._to(self.estimate) - self._to(bound))
+
+    def p_below(self, bound: float) -> float:
+        """Return Student's p-value on the scale."""
+        return self._p(self._to(bound) - self._to(self.estimate))
+
+    def _p(self, lead: float) -> float:
+        from scipy.special import stdtr
+
+        return float(stdtr(self.freedom, -_ratio(lead, self._scaled_error)))
+
+    @property
+    def _scaled_error(self) -> float:
+        x = self.estimate
+        slope = {"plain": 1.0, "log": x, "logit": x * (1 - x)}[self.scale]
+        return self.error / slope
+
+    def _to(self, x: float) -> float:
+        if self.scale == "plain":
+            return x
+        odds = x if self.scale == "log" else x / (1 - x) if x < 1 else math.inf
+        return math.log(odds) if odds > 0 else -math.inf
+
+    def _back(self, y: float) -> float:
+        if self.scale == "plain":
+            return y
+        if self.scale == "log":
+            return math.exp(min(y, 700.0))
+        return 1 / (1 + math.exp(min(-y, 700.0)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjusted:
+    """A change of a share by an adjusted Wald interval, in [-1, 1].
+
+    Attributes
+    ----------
+    estimate : float
+        As counted.
+    centre : float
+        Where the interval is centred, nearer to 0.
+    error : float
+        Standard error, above 0.
+    """
+
+    estimate: float
+    centre: float
+    error: float
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return the interval about the centre."""
+        half = critical_value(level) * self.error
+        return Interval(
+            estimate=self.estimate,
+            low=max(-1.0, self.centre - half),
+            high=min(1.0, self.centre + half),
+            level=float(level),
+            method="Bonett-Price 2012, effective size",
+        )
+
+    def p_above(self, bound: float) -> float:
+        """Return the normal p-value."""
+        return upper_tail((self.centre - bound) / self.error)
+
+    def p_below(self, bound: float) -> float:
+        """Return the normal p-value."""
+        return upper_tail((bound - self.centre) / self.error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Percentile:
+    """A quantity by the percentiles of its resamples (Efron and Tibshirani 1993, chapter 13).
+
+    Attributes
+    ----------
+    estimate : float
+    resamples : array [R]
+        Its value in each.
+    """
+
+    estimate: float
+    resamples: NDArray[np.float64]
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return the percentile interval."""
+        import numpy as np
+
+        tail = (1 - check_fraction("a level", level, such_as=0.95)) / 2
+        low, high = np.quantile(self.resamples, [tail, 1 - tail])
+        return Interval(
+            estimate=self.estimate,
+            # A statistic that is at its largest in the sample is smaller in most resamples.
+            low=min(float(low), self.estimate),
+            high=max(float(high), self.estimate),
+            level=float(level),
+            method="percentile bootstrap",
+        )
+
+    def p_above(self, bound: float) -> float:
+        """Return the share of resamples, the sample among them, that are not above."""
+        return self._share(self.resamples <= bound)
+
+    def p_below(self, bound: float) -> float:
+        """Return the share of resamples, the sample among them, that are not below."""
+        return self._share(self.resamples >= bound)
+
+    def _share(self, contrary: NDArray[np.bool_]) -> float:
+        return (1 + int(contrary.sum())) / (1 + len(contrary))
+
+
+def _ratio(lead: float, error: float) -> float:
+    """Return ``lead / error``, and 0 where there is neither."""
+    if error > 0:
+        return lead / error
+    return math.copysign(math.inf, lead) if lead else 0.0
