@@ -58,7 +58,9 @@ def test_the_others_are_read_from_a_folder(name):
 
 
 def test_queries_that_are_not_there_say_what_to_name_instead(tmp_path):
-    with pytest.raises(ComponentError, match=r"only .* maze-umaze do\. .*/queries_hopper\.npz"):
+    with pytest.raises(
+        ComponentError, match=r"only .* maze-umaze do\. .*convert\(clone, 'hopper'\)"
+    ):
         queries_at("hopper")
     with pytest.raises(ComponentError, match=r"named 'maze-umaz'\. Did you mean 'maze-umaze'"):
         queries_at("maze-umaz")

@@ -46,8 +46,8 @@ def published_queries(name: str, folder: str | os.PathLike[str] | None = None) -
     if folder is None and name not in SHIPPED:
         raise ComponentError(
             f"the queries of {name!r} do not come with the package, only those of "
-            f"{' and '.join(SHIPPED)} do. Name their file: "
-            f'queries="<folder>/queries_{_in_files(name)}.npz".'
+            f"{' and '.join(SHIPPED)} do. Make a file of them from a clone of the benchmark, "
+            f"convert(clone, {name!r}).save(path), and name its path (docs/policy-queries.md)."
         )
     own = _DATA if folder is None else Path(folder)
     with opened(own / f"queries_{_in_files(name)}.npz") as stored:
