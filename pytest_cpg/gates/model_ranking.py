@@ -22,13 +22,9 @@ from pytest_cpg.episodes.probe import (
     starts_of,
 )
 from pytest_cpg.episodes.streams import Stream
-from pytest_cpg.stats import (
-    Interval,
-    Ranking,
-    kendall_interval,
-    rank_models,
-    spearman_interval,
-)
+from pytest_cpg.stats import Interval
+from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
+from pytest_cpg.stats.rankings import Ranking, rank_models
 from pytest_cpg.world_models import inference
 
 __tracebackhide__ = True

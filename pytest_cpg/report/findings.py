@@ -14,7 +14,7 @@ from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.report.ledger import Ledger, Reported
-from pytest_cpg.stats import holm
+from pytest_cpg.stats.families import holm
 
 
 def findings(

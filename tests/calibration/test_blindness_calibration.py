@@ -5,14 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from pytest_cpg.stats import (
-    Verdict,
-    agresti_caffo_interval,
-    margin_interval,
-    weigh_gap,
-)
+from pytest_cpg.stats import Verdict, agresti_caffo_interval
 from pytest_cpg.stats.enumeration import multinomial_chance
+from pytest_cpg.stats.margins import margin_interval
 from pytest_cpg.stats.power import gap_power
+from pytest_cpg.stats.verdicts import weigh_gap
 
 pytestmark = pytest.mark.slow
 

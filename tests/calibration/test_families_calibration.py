@@ -5,7 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pytest_cpg.stats import PAIRED_METHODS, agresti_caffo_p_value, holm
+from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value
+from pytest_cpg.stats.families import holm
+from pytest_cpg.stats.methods import PAIRED_METHODS
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.stats import agresti_caffo_interval, episodes_to_resolve
+from pytest_cpg.stats import agresti_caffo_interval
+from pytest_cpg.stats.agresti_caffo import episodes_to_resolve
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
 
 pytestmark = pytest.mark.slow

@@ -5,9 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pytest_cpg.stats import Verdict, exact_mcnemar_p_value, wilson_interval
+from pytest_cpg.stats import Verdict, wilson_interval
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_above, agresti_caffo_interval
 from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value
 from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.verdicts import weigh_gap
 

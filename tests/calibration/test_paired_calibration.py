@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pytest_cpg.stats import PAIRED_METHODS, agresti_caffo_interval
+from pytest_cpg.stats import agresti_caffo_interval
+from pytest_cpg.stats.methods import PAIRED_METHODS
 
 pytestmark = pytest.mark.slow
 

@@ -5,21 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from pytest_cpg.stats import (
-    agresti_caffo_interval,
+from pytest_cpg.stats import agresti_caffo_interval, sequential
+from pytest_cpg.stats.betting import (
+    _log_wealth,
     anytime_look_sizes,
     betting_characteristics,
     betting_wealth,
-    gap_power,
-    look_sizes,
-    operating_characteristics,
-    pair_rates,
-    sequential,
-    wang_tsiatis_boundary,
 )
-from pytest_cpg.stats.betting import _log_wealth
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
+from pytest_cpg.stats.pairing import pair_rates
 from pytest_cpg.stats.paths import paired_paths
+from pytest_cpg.stats.power import gap_power
+from pytest_cpg.stats.sequential import look_sizes, operating_characteristics, wang_tsiatis_boundary
 from pytest_cpg.stats.tango import TANGO
 
 pytestmark = pytest.mark.slow

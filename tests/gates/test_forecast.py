@@ -9,14 +9,11 @@ from fakes import first, result_of
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.stopping import stopping_rule
-from pytest_cpg.stats import (
-    Verdict,
-    betting_characteristics,
-    operating_characteristics,
-    pair_rates,
-    wang_tsiatis_boundary,
-    weigh_gap,
-)
+from pytest_cpg.stats import Verdict
+from pytest_cpg.stats.betting import betting_characteristics
+from pytest_cpg.stats.pairing import pair_rates
+from pytest_cpg.stats.sequential import operating_characteristics, wang_tsiatis_boundary
+from pytest_cpg.stats.verdicts import weigh_gap
 
 scipy_stats = pytest.importorskip("scipy.stats")
 STRICT, USUAL = Verdict.MODEL_AS_GOOD_AS_ORACLE, Verdict.INCONCLUSIVE

@@ -9,7 +9,7 @@ from pytest_cpg import Verdict
 from pytest_cpg.gates.planning_gap.recipes import differences, judge_recipe
 from pytest_cpg.report.findings import findings
 from pytest_cpg.report.ledger import Entry, Ledger
-from pytest_cpg.stats import cluster_interval
+from pytest_cpg.stats.clusters import cluster_interval
 
 SOLVED = first(20, 20)
 

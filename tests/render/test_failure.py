@@ -28,7 +28,7 @@ from pytest_cpg.report.ledger import Entry, Ledger, dump, load
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.report.shown import shown_of
-from pytest_cpg.stats import paired_statistic
+from pytest_cpg.stats.sequential import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
 OPEN = result_of(first(47, 50), first(43, 50))

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.paired import fewest_wins
 from pytest_cpg.stats.tango import TANGO
 

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats import (
-    Interval,
-    Verdict,
-    agresti_caffo_interval,
-    judge_gap,
-    weigh_gap,
-    weigh_returns,
-)
+from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval, judge_gap
+from pytest_cpg.stats.verdicts import weigh_gap, weigh_returns
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)

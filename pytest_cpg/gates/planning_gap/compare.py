@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_cpg.gates.comparison import Comparison, Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.stats import (
-    Interval,
-    agresti_caffo_interval,
-    exact_mcnemar_p_value,
-    fewest_significant_losses,
-    paired_mean_interval,
-)
+from pytest_cpg.stats import Interval, agresti_caffo_interval
+from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value, fewest_significant_losses
+from pytest_cpg.stats.returns import paired_mean_interval
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.result import GateResult

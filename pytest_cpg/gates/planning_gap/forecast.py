@@ -15,15 +15,11 @@ from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look, level_of_size
-from pytest_cpg.stats import (
-    Verdict,
-    betting_characteristics,
-    detectable_gap,
-    episodes_for_gap,
-    operating_characteristics,
-    pair_rates,
-    wang_tsiatis_boundary,
-)
+from pytest_cpg.stats import Verdict
+from pytest_cpg.stats.betting import betting_characteristics
+from pytest_cpg.stats.pairing import pair_rates
+from pytest_cpg.stats.power import detectable_gap, episodes_for_gap
+from pytest_cpg.stats.sequential import operating_characteristics, wang_tsiatis_boundary
 
 # The usual convention for a planned study (Cohen, Statistical Power Analysis, 1988, section 2.4).
 POWER = 0.8

@@ -30,7 +30,9 @@ from pytest_cpg.gates.planning_gap.ruling import WeighedArm, is_settled, weigh_a
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.machine.processors import kernels, processor_name
 from pytest_cpg.planners import rollout_steps_per_plan
-from pytest_cpg.stats import PAIRED_METHODS, Verdict, Weighed
+from pytest_cpg.stats import Verdict
+from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.verdicts import Weighed
 from pytest_cpg.world_models import (
     BoundModel,
     OracleDynamics,

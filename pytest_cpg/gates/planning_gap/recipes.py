@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.stats import (
-    Interval,
-    Verdict,
-    Weighed,
-    cluster_interval,
-    cluster_return_interval,
-    weigh_gap,
-    weigh_returns,
-)
+from pytest_cpg.stats import Interval, Verdict
+from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
+from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,12 @@ from dataclasses import asdict, replace
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.sizes import MOST_SEQUENTIAL
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
-from pytest_cpg.stats import (
-    FEWEST_EPISODES_TO_CALL_ALIKE,
-    PAIRED_METHODS,
-    Verdict,
-    anytime_episodes_to_resolve,
-    episodes_to_prove_margin,
-    episodes_to_resolve,
-    wilson_episodes_above,
-)
+from pytest_cpg.stats import Verdict
+from pytest_cpg.stats.agresti_caffo import episodes_to_prove_margin, episodes_to_resolve
+from pytest_cpg.stats.betting import anytime_episodes_to_resolve
+from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
+from pytest_cpg.stats.wilson import wilson_episodes_above
 
 # Nobody runs more.
 _MOST_EPISODES = 10_000

@@ -14,13 +14,8 @@ from pytest_cpg.contracts.codec import BESIDE, UNWRITTEN, decode, encode, loads
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.diagnosis import Diagnosis
-from pytest_cpg.stats import (
-    Interval,
-    Verdict,
-    agresti_caffo_interval,
-    fieller_return_interval,
-    paired_mean_interval,
-)
+from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
+from pytest_cpg.stats.returns import fieller_return_interval, paired_mean_interval
 
 SCHEMA = 2
 # Schema 1 had one interval, one stopping rule and one metric: the defaults of what came after.

@@ -10,13 +10,8 @@ from pytest_cpg.gates.card import AA_CHECK, Ruling, Severity
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notation import reached, short_name
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
-from pytest_cpg.stats import (
-    Interval,
-    Verdict,
-    Weighed,
-    weigh_gap,
-    weigh_returns,
-)
+from pytest_cpg.stats import Interval, Verdict
+from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True

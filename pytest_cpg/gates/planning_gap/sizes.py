@@ -125,12 +125,8 @@ def _check_oracle_episodes(asked: Asked, interval: str, *, has_margin: bool) -> 
 
 
 def _check_first_look(stop: StopMode, most: int, level: float) -> None:
-    from pytest_cpg.stats import (
-        anytime_look_sizes,
-        look_sizes,
-        paired_statistic,
-        wang_tsiatis_boundary,
-    )
+    from pytest_cpg.stats.betting import anytime_look_sizes
+    from pytest_cpg.stats.sequential import look_sizes, paired_statistic, wang_tsiatis_boundary
 
     try:
         if stop == "anytime":
@@ -154,7 +150,8 @@ def _check_first_look(stop: StopMode, most: int, level: float) -> None:
 
 
 def _check_can_fail(episodes: int, level: float, interval: str) -> None:
-    from pytest_cpg.stats import PAIRED_METHODS, smallest_decisive_episodes
+    from pytest_cpg.stats.agresti_caffo import smallest_decisive_episodes
+    from pytest_cpg.stats.methods import PAIRED_METHODS
 
     if interval != "agresti-caffo":
         least = PAIRED_METHODS[interval].smallest_decisive_pairs(level=level)

@@ -12,21 +12,16 @@ from typing import Literal, Protocol, TypeAlias
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, Pairs
-from pytest_cpg.stats import (
-    PAIRED_METHODS,
+from pytest_cpg.stats import Interval, agresti_caffo_interval
+from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value
+from pytest_cpg.stats.betting import anytime_interval, anytime_look_sizes, betting_wealth
+from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
+from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.returns import paired_mean_p_value
+from pytest_cpg.stats.sequential import (
     Boundary,
-    Interval,
-    agresti_caffo_interval,
-    agresti_caffo_p_value,
-    anytime_interval,
-    anytime_look_sizes,
-    betting_wealth,
     boundary_p_value,
-    exact_tango_p_value,
     final_critical_value,
-    margin_interval,
-    margin_level,
-    paired_mean_p_value,
     paired_statistic,
     repeated_interval,
     wang_tsiatis_boundary,
