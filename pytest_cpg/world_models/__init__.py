@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pytest_cpg.world_models.checkpoints.stable_worldmodel import StableWorldModel
     from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
     from pytest_cpg.world_models.checkpoints.torchrl import TorchRLModel
+    from pytest_cpg.world_models.ensembles.binding import bind_ensemble
+    from pytest_cpg.world_models.ensembles.model import EnsembleNetwork
+    from pytest_cpg.world_models.ensembles.rollout import ClipBounds
+    from pytest_cpg.world_models.ensembles.training import show_progress, train_ensemble
     from pytest_cpg.world_models.mlp import MLP
     from pytest_cpg.world_models.training import train_mlp
 
@@ -34,9 +38,11 @@ __all__ = [
     "TDMPC2",
     "WORLD_MODELS",
     "BoundModel",
+    "ClipBounds",
     "Decoded",
     "DreamerV3",
     "Ensemble",
+    "EnsembleNetwork",
     "OnnxDynamics",
     "OracleDynamics",
     "Program",
@@ -45,11 +51,14 @@ __all__ = [
     "TorchRLModel",
     "Transitions",
     "bind",
+    "bind_ensemble",
     "collect_transitions",
     "devices",
     "fit_decoder",
     "inference",
     "learned_of",
+    "show_progress",
+    "train_ensemble",
     "train_mlp",
     "weights_digest",
 ]
@@ -81,8 +90,13 @@ WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
 )
 
 
-# What needs an extra, and the module it is in.
+# What needs an extra, or few ask for, and the module it is in.
 _OPTIONAL = {
+    "ClipBounds": "ensembles.rollout",
+    "EnsembleNetwork": "ensembles.model",
+    "bind_ensemble": "ensembles.binding",
+    "show_progress": "ensembles.training",
+    "train_ensemble": "ensembles.training",
     "MLP": "mlp",
     "TDMPC2": "checkpoints.tdmpc2",
     "Decoded": "binding.decoded",

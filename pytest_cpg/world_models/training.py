@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 from pytest_cpg.world_models.binding.torch_state import one_torch_thread
 from pytest_cpg.world_models.mlp import MLP, Activation, Scaling, Variant, float32, forward
@@ -168,31 +168,58 @@ def _prepare(
     order = torch.randperm(len(inputs), generator=generator).numpy()
     held = max(1, min(len(inputs) - 1, round(validation_share * len(inputs))))
     held_out, training = order[:held], order[held:]
-    input_mean, input_spread = _moments(inputs[training], variant)
-    target_mean, target_scale = _moments(targets[training], variant)
-    # A constant input must not be blown up when it changes after all; a constant target keeps its
-    # scale of zero and is predicted exactly, or the error of a fit would add up over a rollout.
-    input_scale = np.where(input_spread > 0, input_spread, 1.0)
-    read = (inputs - input_mean) / input_scale
-    predicted = (targets - target_mean) / np.where(target_scale > 0, target_scale, 1.0)
+    is_normalised = variant == "normalised-delta"
+    read, predicted, scaling = scaled(
+        inputs,
+        targets,
+        of=training,
+        normalise_inputs=is_normalised,
+        normalise_targets=is_normalised,
+    )
     rows = _Rows(
         inputs=float32(read[training]),
         targets=float32(predicted[training]),
         held_inputs=float32(read[held_out]),
         held_targets=float32(targets[held_out]),
     )
+    return rows, scaling
+
+
+def scaled(
+    inputs: FloatArray,
+    targets: FloatArray,
+    *,
+    of: IntArray | slice,
+    normalise_inputs: bool,
+    normalise_targets: bool,
+) -> tuple[FloatArray, FloatArray, Scaling]:
+    """Return inputs [T, I] and targets [T, D] as a network reads and predicts them, and how.
+
+    Parameters
+    ----------
+    of : rows
+        Which of them decide.
+    normalise_inputs, normalise_targets : bool
+        Whether each is normalised at all.
+    """
+    input_mean, input_spread = _moments(inputs[of], is_normalised=normalise_inputs)
+    target_mean, target_scale = _moments(targets[of], is_normalised=normalise_targets)
+    # A constant input must not be blown up when it changes after all; a constant target keeps its
+    # scale of zero and is predicted exactly, or the error of a fit would add up over a rollout.
+    input_scale = np.where(input_spread > 0, input_spread, 1.0)
     scaling = Scaling(
         input_mean=float32(input_mean),
         input_scale=float32(input_scale),
         target_mean=float32(target_mean),
         target_scale=float32(target_scale),
     )
-    return rows, scaling
+    read = (inputs - input_mean) / input_scale
+    return read, (targets - target_mean) / np.where(target_scale > 0, target_scale, 1.0), scaling
 
 
-def _moments(values: FloatArray, variant: Variant) -> tuple[FloatArray, FloatArray]:
+def _moments(values: FloatArray, *, is_normalised: bool) -> tuple[FloatArray, FloatArray]:
     """Return each column's mean and deviation, the latter 0 where the column is constant."""
-    if variant == "plain":
+    if not is_normalised:
         return np.zeros(values.shape[1]), np.ones(values.shape[1])
     mean, deviation = values.mean(axis=0), values.std(axis=0)
     is_constant = deviation <= _CONSTANT * np.maximum(1.0, np.abs(mean))

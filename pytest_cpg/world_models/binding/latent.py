@@ -154,14 +154,20 @@ def observed(task: Task, states: FloatArray) -> FloatArray:
 
 def noise_size_of(learned: Any) -> int:
     """Return how many normal numbers a model draws in each step; 0 for a deterministic one."""
+    given = stated_noise_size(learned)
+    if not given:
+        _check_reads_no_noise(learned)
+    return given
+
+
+def stated_noise_size(learned: Any) -> int:
+    """Return the noise_size that a model says it has, 0 where it says none."""
     given = learned.noise_size if has(learned, Noise) else 0
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
         raise WorldModelError(
             f"{describe(learned)} has the noise_size {given!r}; give the whole number of normal "
             f"numbers that it draws in each step, or leave it out."
         )
-    if not given:
-        _check_reads_no_noise(learned)
     return int(given)
 
 

@@ -107,6 +107,11 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
     from pytest_cpg.world_models.mlp import FORMAT, MLP
 
     if file.suffix == ".safetensors":
+        from pytest_cpg.world_models.ensembles.model import EnsembleNetwork, is_ensemble
+
+        if is_ensemble(file):
+            _refuse(file, settings)
+            return EnsembleNetwork.load(file)
         weights = read_weights(file)
     else:
         content = read_content(file)

@@ -12,11 +12,9 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.contracts.ensemble import Act, EnsembleRollout, Imagined
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.world_model import Reward
 from pytest_cpg.world_models.binding.binding import no_model
-from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
+from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import (
-    ArrayFunction,
     Failure,
     Sender,
     attempt,
@@ -27,9 +25,9 @@ from pytest_cpg.world_models.binding.conventions import (
     shapes,
 )
 from pytest_cpg.world_models.binding.ensemble import Ensemble
-from pytest_cpg.world_models.binding.latent import noise_size_of
-from pytest_cpg.world_models.binding.rating import reads_both_ends
+from pytest_cpg.world_models.binding.latent import stated_noise_size
 from pytest_cpg.world_models.binding.torch_state import inference
+from pytest_cpg.world_models.ensembles.members import dynamics_step
 from pytest_cpg.world_models.ensembles.rollout import (
     ClipBounds,
     Step,
@@ -116,13 +114,13 @@ def bind_ensemble(
         raise WorldModelError(f"the world model is {given}. {_HOW}")
     with inference(model):
         if isinstance(model, Ensemble):
-            members, step = len(model.members), _dynamics_step(model, observations, actions)
+            members, step = len(model.members), dynamics_step(model, observations, actions)
         else:
             members = _members_of(model)
             start = (_each(observations, members), _each(actions, members))
             if has(model, EnsembleRollout):
                 return _bind_rollout(model, members, start, terminated)
-            step = _model_step(model, start, noise_size_of(model))
+            step = _model_step(model, start, stated_noise_size(model))
     if members < 2:
         raise WorldModelError(_too_few(model, members))
     return BoundEnsemble(
@@ -134,7 +132,7 @@ def bind_ensemble(
 
 
 def _stepping(model: Any, step: Step, terminated: Terminated | None, seed: int) -> _Rollout:
-    noise_size = 0 if isinstance(model, Ensemble) else noise_size_of(model)
+    noise_size = 0 if isinstance(model, Ensemble) else stated_noise_size(model)
     clip_bounds = getattr(model, "clip_bounds", None)
 
     def rollout(observations: FloatArray, act: Act, horizon: int) -> Imagined:
@@ -294,52 +292,6 @@ def _check_step(model: Any, step: Step, found: Stepped, probe: Sequence[FloatArr
                 f"{describe(model)}: step gives another result for a row alone than for the same "
                 f"row among others. Put a batch norm into eval mode, and normalise by constants."
             )
-
-
-def _dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatArray) -> Step:
-    """Return the step of several dynamics, each for its own rows, and their rewards."""
-    steps, rewards = [], []
-    for number, member in enumerate(ensemble.members):
-        try:
-            dynamics = adapt_dynamics(member, observations, actions)
-            rewards.append(_reward_of(ensemble, number, dynamics.step, observations, actions))
-        except WorldModelError as error:
-            raise WorldModelError(f"member {number} of the Ensemble: {error}") from error.__cause__
-        steps.append(dynamics.step)
-
-    def step(before: FloatArray, taken: FloatArray) -> Stepped:
-        after = np.stack([one(*row) for one, *row in zip(steps, before, taken, strict=True)])
-        rows = zip(rewards, before, taken, after, strict=True)
-        return Stepped(after, np.stack([reward(*row) for reward, *row in rows]))
-
-    return step
-
-
-def _reward_of(
-    ensemble: Ensemble,
-    number: int,
-    step: ArrayFunction,
-    observations: FloatArray,
-    actions: FloatArray,
-) -> ArrayFunction:
-    """Return the rewards of a member's steps: the ensemble's function, or its own."""
-    member = ensemble.members[number]
-    if ensemble.reward is None and not has(member, Reward):
-        raise WorldModelError(
-            f"{describe(member)} predicts no rewards, and returns are sums of rewards. Write "
-            f"Ensemble([...], reward=function), called with observations [B, O], actions [B, A] "
-            f"and next observations [B, O], or give each member a reward."
-        )
-    own: Callable[..., Any] = member.reward if ensemble.reward is None else ensemble.reward
-    takes_all = reads_both_ends(own)
-    probe = (observations, actions, step(observations, actions))
-    head = adapt(
-        own,
-        *probe[: 3 if takes_all else 2],
-        shape=lambda before, *_: before.shape[:1],
-        promise="reward(observations [B, O], actions [B, A], next observations [B, O]) -> [B]",
-    )
-    return head if takes_all else lambda before, taken, _: head(before, taken)
 
 
 def _bind_rollout(

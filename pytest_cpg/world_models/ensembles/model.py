@@ -1,0 +1,319 @@
+"""Model: an ensemble of networks as a world model, and its file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts.codec import CodecError, decode, encode, loads
+from pytest_cpg.world_models.binding.tensors import Tensor, torch
+from pytest_cpg.world_models.checkpoints.safetensors import (
+    read_metadata,
+    read_safetensors,
+    write_safetensors,
+)
+from pytest_cpg.world_models.checkpoints.weights import check
+from pytest_cpg.world_models.ensembles.networks import (
+    Architecture,
+    Heads,
+    Layers,
+    Predicted,
+    predicted,
+)
+from pytest_cpg.world_models.ensembles.rollout import ClipBounds
+from pytest_cpg.world_models.mlp import Scaling, float32
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+FORMAT = "pytest-cpg ensemble 1"
+# Of a file that training can go on from; a model needs none of it.
+TRAINING = "training."
+# Numbers in a layer of all members; 16 MB.
+_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _About:
+    """What a file says beside its tensors."""
+
+    architecture: Architecture
+    updates: int
+    draws: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EnsembleNetwork:
+    """Several networks that predict change and reward, each trained on data of its own.
+
+    It can be called as dynamics, too, with the mean of its members: the planning gap then gates
+    the same file.
+
+    Attributes
+    ----------
+    architecture : Architecture
+    heads : Heads
+    scaling : Scaling
+        Of inputs [O + A] and targets [O + 1], the reward last.
+    clip_bounds : ClipBounds or None
+        What imagined observations and rewards are kept to.
+    updates : int
+        Gradient steps that it was trained for.
+    draws : bool
+        Draw from the predicted variance in every step, in place of taking the mean.
+    """
+
+    architecture: Architecture
+    heads: Heads
+    scaling: Scaling
+    clip_bounds: ClipBounds | None = None
+    updates: int = 0
+    draws: bool = False
+
+    def __post_init__(self) -> None:
+        if self.draws and self.heads.log_variances is None:
+            raise ValueError("draws=True needs output='gaussian', which predicts a variance")
+
+    def __repr__(self) -> str:
+        a = self.architecture
+        hidden = "x".join([str(a.hidden)] * a.layers)
+        return (
+            f"EnsembleNetwork({a.members} members, {a.kind}, {a.output}, {hidden}, "
+            f"{self.updates} updates)"
+        )
+
+    @property
+    def members(self) -> int:
+        """How many members it has, ``E``."""
+        return self.architecture.members
+
+    @property
+    def noise_size(self) -> int:
+        """Normal numbers that `step` reads: one a target where it draws, else none."""
+        return self.architecture.targets if self.draws else 0
+
+    def step(self, observations: Any, actions: Any, noise: Any = None) -> tuple[Any, Any]:
+        """Map observations [E, B, O], actions [E, B, A] to next ones [E, B, O], rewards [E, B].
+
+        Tensors give tensors, anything else numpy arrays; both float32. Noise [E, B, O + 1] makes
+        the prediction of a Gaussian a sample.
+        """
+        means = self._predicted(observations, actions, noise).means
+        targets = means * self.scaling.target_scale + self.scaling.target_mean
+        found = float32(observations) + targets[..., :-1], targets[..., -1]
+        if isinstance(observations, Tensor):
+            return found
+        return found[0].numpy(), found[1].numpy()
+
+    def variance(self, observations: Any, actions: Any) -> tuple[Any, Any]:
+        """Return the predicted variances of next observations [E, B, O] and rewards [E, B].
+
+        Raises
+        ------
+        WorldModelError
+            For deterministic networks, which predict none.
+        """
+        logs = self._predicted(observations, actions, None).log_variances
+        if logs is None:
+            raise WorldModelError(
+                f"{self!r} predicts no variance. Train it with output='gaussian'."
+            )
+        found = torch.exp(logs) * self.scaling.target_scale**2
+        parts = found[..., :-1], found[..., -1]
+        return parts if isinstance(observations, Tensor) else (parts[0].numpy(), parts[1].numpy())
+
+    def __call__(self, observations: Any, actions: Any) -> Any:
+        """Map observations [B, O] and actions [B, A] to the members' mean next ones [B, O]."""
+        shape = (self.members, -1, -1)
+        before, taken = (float32(values).expand(shape) for values in (observations, actions))
+        after = self.step(before, taken)[0].mean(dim=0)
+        return after if isinstance(observations, Tensor) else after.numpy()
+
+    def _predicted(self, observations: Any, actions: Any, noise: Any) -> Predicted:
+        self._check_sizes(observations, actions)
+        with torch.no_grad():
+            inputs = torch.cat([float32(observations), float32(actions)], dim=-1)
+            inputs = (inputs - self.scaling.input_mean) / self.scaling.input_scale
+            drawn = None if noise is None else float32(noise)
+            rows = max(1, _AT_ONCE // (self.members * self.architecture.hidden))
+            parts = [
+                predicted(
+                    self.architecture,
+                    self.heads,
+                    inputs[:, first : first + rows],
+                    None if drawn is None else drawn[:, first : first + rows],
+                )
+                for first in range(0, inputs.shape[1], rows)
+            ]
+        logs = [part.log_variances for part in parts if part.log_variances is not None]
+        return Predicted(
+            torch.cat([part.means for part in parts], dim=1),
+            torch.cat(logs, dim=1) if logs else None,
+        )
+
+    def _check_sizes(self, observations: Any, actions: Any) -> None:
+        a = self.architecture
+        known = (a.observation_size, a.action_size)
+        given = (np.shape(observations)[-1], np.shape(actions)[-1])
+        if given != known:
+            raise WorldModelError(
+                f"this ensemble was trained on observations of size {known[0]} and actions of size "
+                f"{known[1]}, and was given sizes {given[0]} and {given[1]}. Train it on "
+                f"transitions of what it is asked about."
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything that the model needs to one .safetensors file."""
+        self.save_with(path, {})
+
+    def save_with(self, path: str | os.PathLike[str], training: Mapping[str, Tensor]) -> None:
+        """Write the model with what its training needs to go on, by names after `TRAINING`."""
+        about = _About(architecture=self.architecture, updates=self.updates, draws=self.draws)
+        parts = {TRAINING + name: value for name, value in training.items()}
+        write_safetensors(
+            path,
+            {**self._tensors(), **parts},
+            {"format": FORMAT, "about": json.dumps(encode(about))},
+        )
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return all that is no plain number, by its name in a file."""
+        found: dict[str, Tensor] = {}
+        for name, layers in (("trained", self.heads.trained), ("prior", self.heads.prior)):
+            if layers is not None:
+                found |= {f"{name}.weights.{n}": value for n, value in enumerate(layers.weights)}
+                found |= {f"{name}.biases.{n}": value for n, value in enumerate(layers.biases)}
+        if self.heads.log_variances is not None:
+            found["log_variances"] = self.heads.log_variances
+        found |= {
+            f"scaling.{part.name}": getattr(self.scaling, part.name)
+            for part in dataclasses.fields(Scaling)
+        }
+        if self.clip_bounds is not None:
+            bounds = self.clip_bounds
+            rewards = np.array([bounds.lowest_reward, bounds.highest_reward])
+            for name, values in (("low", bounds.low), ("high", bounds.high), ("rewards", rewards)):
+                found[f"clip_bounds.{name}"] = torch.tensor(values)
+        return {name: value.detach() for name, value in found.items()}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> EnsembleNetwork:
+        """Read a model that `save` has written; nothing in the file is ever executed.
+
+        Raises
+        ------
+        WorldModelError
+            When there is no such file, or it holds something else.
+        """
+        return cls.load_with(path)[0]
+
+    @classmethod
+    def load_with(cls, path: str | os.PathLike[str]) -> tuple[EnsembleNetwork, dict[str, Tensor]]:
+        """Return a model, and what its file has for its training."""
+        if not Path(path).is_file():
+            raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
+        about = _about_in(path)
+        tensors = read_safetensors(path)
+        _check_tensors(tensors, about.architecture, path)
+        training = {
+            name.removeprefix(TRAINING): value
+            for name, value in tensors.items()
+            if name.startswith(TRAINING)
+        }
+        try:
+            return _of(tensors, about), training
+        except ValueError as error:
+            raise _foreign(path, str(error)) from None
+
+
+def is_ensemble(path: str | os.PathLike[str]) -> bool:
+    """Say whether a .safetensors file holds an ensemble of ours."""
+    return read_metadata(path).get("format", "").startswith(FORMAT.rpartition(" ")[0])
+
+
+def _about_in(path: str | os.PathLike[str]) -> _About:
+    metadata = read_metadata(path)
+    if metadata.get("format") != FORMAT:
+        raise _foreign(path, f"its format is {metadata.get('format')!r}, expected {FORMAT!r}")
+    try:
+        return decode(_About, loads(metadata.get("about", "")), at="about")
+    except (CodecError, ValueError) as error:
+        raise _foreign(path, str(error)) from None
+
+
+def _check_tensors(
+    tensors: Mapping[str, Tensor], architecture: Architecture, path: str | os.PathLike[str]
+) -> None:
+    """Raise WorldModelError unless all tensors are there, in the shapes of an architecture."""
+    a = architecture
+    size = {"low": (a.observation_size,), "high": (a.observation_size,), "rewards": (2,)}
+    layout: dict[str, tuple[int, ...]] = {}
+    for name in ("trained", "prior") if a.prior_scale else ("trained",):
+        means_only = name == "prior" and a.output == "gaussian"
+        sizes = (*a.sizes[:-1], a.sizes[-1] // (2 if means_only else 1))
+        for n, (rows, columns) in enumerate(pairwise(sizes)):
+            layout[f"{name}.weights.{n}"] = (a.members, rows, columns)
+            layout[f"{name}.biases.{n}"] = (a.members, 1, columns)
+    if a.output == "gaussian":
+        layout["log_variances"] = (2, a.members, 1, a.targets)
+    for part in dataclasses.fields(Scaling):
+        is_input = part.name.startswith("input")
+        layout[f"scaling.{part.name}"] = (a.inputs if is_input else a.targets,)
+    if "clip_bounds.low" in tensors:
+        layout |= {f"clip_bounds.{name}": shape for name, shape in size.items()}
+    check(
+        dict(tensors),
+        layout,
+        model=f"the ensemble that {os.fspath(path)!r} says it is",
+        version="a file that something else wrote to",
+        ignored=(TRAINING,),
+    )
+
+
+def _of(tensors: Mapping[str, Tensor], about: _About) -> EnsembleNetwork:
+    def layers(name: str) -> Layers:
+        count = len(about.architecture.sizes) - 1
+        return Layers(
+            [tensors[f"{name}.weights.{n}"] for n in range(count)],
+            [tensors[f"{name}.biases.{n}"] for n in range(count)],
+        )
+
+    bounds = None
+    if "clip_bounds.low" in tensors:
+        lowest, highest = tensors["clip_bounds.rewards"].tolist()
+        bounds = ClipBounds(
+            low=tensors["clip_bounds.low"].numpy(),
+            high=tensors["clip_bounds.high"].numpy(),
+            lowest_reward=lowest,
+            highest_reward=highest,
+        )
+    return EnsembleNetwork(
+        architecture=about.architecture,
+        heads=Heads(
+            layers("trained"),
+            layers("prior") if about.architecture.prior_scale else None,
+            tensors.get("log_variances"),
+        ),
+        scaling=Scaling(
+            **{part.name: tensors[f"scaling.{part.name}"] for part in dataclasses.fields(Scaling)}
+        ),
+        clip_bounds=bounds,
+        updates=about.updates,
+        draws=about.draws,
+    )
+
+
+def _foreign(path: str | os.PathLike[str], why: str) -> WorldModelError:
+    return WorldModelError(
+        f"{os.fspath(path)!r} is no ensemble saved by EnsembleNetwork.save: {why}. Train it again "
+        f"and save it."
+    )
