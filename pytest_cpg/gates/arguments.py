@@ -1,4 +1,4 @@
-"""Arguments: what a marker may say, as data, and how one value is read.
+"""Arguments: what a marker and the command line may say, as data, and how one value is read.
 
 Loaded in every session, with gates or without, and so as small as can be.
 """
@@ -7,14 +7,62 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 REQUIRED: Final = object()
 """Default of an argument that a marker has to give."""
+# Of every variable of the environment that is an option.
+PREFIX = "PYTEST_CPG_"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-# A plain class: making a dataclass takes up to a millisecond of every session.
+# Plain classes here: making a dataclass takes up to a millisecond of every session.
+class Option:
+    """One option, which may be given on the command line, in the environment and the ini file.
+
+    Parameters
+    ----------
+    kind : str
+        Type of the ini value, as pytest names it.
+    is_for_one_gate : bool
+        Whether a marker may give it, too.
+    is_for_one_run : bool
+        Whether it is given on the command line only.
+    overruled : mapping
+        What leaves it without a part, such as ``"quick"``, and why.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parse: Callable[[Any], Any],
+        kind: Literal["int", "float", "string"],
+        default: Any,
+        metavar: str,
+        help: str,  # noqa: A002  # as argparse calls it
+        *,
+        is_for_one_gate: bool = True,
+        is_for_one_run: bool = False,
+        overruled: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        self.name, self.parse, self.kind, self.default = name, parse, kind, default
+        self.metavar, self.help = metavar, help
+        self.is_for_one_gate, self.is_for_one_run = is_for_one_gate, is_for_one_run
+        self.overruled = overruled
+
+    @property
+    def flag(self) -> str:
+        """As typed on the command line."""
+        return f"--cpg-{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """As set in the environment."""
+        return f"{PREFIX}{self.name.upper()}"
+
+
 class Argument:
     """One argument of a kind's marker.
 

@@ -12,9 +12,22 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.traces import Replay
+    from pytest_cpg.gates.arguments import Option
     from pytest_cpg.gates.comparison import Comparison
     from pytest_cpg.gates.finding import Compared, Finding
     from pytest_cpg.gates.kind import Accepted, Alarm, Forecast, Lost, Measuring, Run
+
+
+class Options(Protocol):
+    """A kind with options of its own, on the command line, in the environment and the ini file.
+
+    A kind from a conftest below the root directory comes too late for them.
+    """
+
+    @property
+    def options(self) -> Sequence[Option]:
+        """Of names that no other option has; ``of_option`` makes a marker's argument of one."""
+        ...
 
 
 class Example(Protocol):

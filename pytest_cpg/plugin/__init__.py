@@ -13,7 +13,7 @@ import pytest
 
 from pytest_cpg.plugin import hookspecs
 from pytest_cpg.plugin.hooks import HOOKS, SessionHooks
-from pytest_cpg.plugin.settings import add_options, read_settings
+from pytest_cpg.plugin.settings import DECLARED, DeclaredOptions, read_settings
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -34,9 +34,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options."""
-    add_options(parser)
+    pluginmanager.register(DeclaredOptions(parser), DECLARED)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -118,7 +118,7 @@ class Closing:
                 family_size=family_size,
                 is_cut=bool(getattr(self._config.option, "lf", False)),
             )
-            found += without_effect(ledger, self._settings.typed)
+            found += without_effect(ledger, self._settings.of_some_gates)
         if not scope.has_run:
             return tuple(found)
         found += accounting_findings(

@@ -27,6 +27,24 @@ COMMON = (
 """Arguments of every kind."""
 
 
+def contributed(plugin: object) -> Mapping[str, Any]:
+    """Return the kinds of gate that a plugin contributes, by their markers.
+
+    Raises
+    ------
+    pytest.UsageError
+        When it returns something else.
+    """
+    contribute = getattr(plugin, "pytest_cpg_gates", None)
+    found = {} if contribute is None else contribute() or {}
+    if not isinstance(found, Mapping):
+        raise pytest.UsageError(
+            f"a pytest_cpg_gates hook returned {found!r}. Return a dict from markers to kinds "
+            f"of gate."
+        )
+    return found
+
+
 class Kinds:
     """The kinds of gate that plugins and conftest files have contributed.
 
@@ -50,16 +68,7 @@ class Kinds:
 
         Raises pytest.UsageError when it is no kind, or there is one of that marker.
         """
-        contribute = getattr(plugin, "pytest_cpg_gates", None)
-        found = None if contribute is None else contribute()
-        if found is None:
-            return
-        if not isinstance(found, Mapping):
-            raise pytest.UsageError(
-                f"a pytest_cpg_gates hook returned {found!r}. Return a dict from markers to kinds "
-                f"of gate."
-            )
-        for marker, kind in found.items():
+        for marker, kind in contributed(plugin).items():
             self._check(marker, kind)
             self.table[marker] = kind
             self._config.addinivalue_line("markers", _line(kind))

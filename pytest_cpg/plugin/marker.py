@@ -22,7 +22,6 @@ from pytest_cpg.gates.kind import (
 )
 from pytest_cpg.gates.parts import Accepts, Example
 from pytest_cpg.plugin.kinds import COMMON
-from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -81,9 +80,6 @@ class Gate:
     def task(self) -> TaskChoice | None:
         """The task on which the model is judged; None for a kind that needs none."""
         return self.spec.task if has(self.spec, OfTask) else None
-
-
-_OPTIONS = {option.name: option for option in OPTIONS}
 
 
 def gate_of(
@@ -153,7 +149,7 @@ def _asked(
         accepted=None if given is None else accepted_of(given, kind.labels),
         options={
             option.name: settings.of_session(option.name)
-            for option in OPTIONS
+            for option in settings.options.values()
             if not option.is_for_one_gate
         },
         family_size=family_size,
@@ -197,7 +193,7 @@ def _read(
     argument: Argument, marked: Mapping[str, Any], settings: Settings, kind: GateKind[Any, Any]
 ) -> tuple[Any, str]:
     """Return the value of one argument, and where it is from."""
-    name, option = argument.name, _OPTIONS.get(argument.option)
+    name, option = argument.name, settings.options.get(argument.option)
     parse = argument.parse or (option.parse if option else None)
     if option is not None and option.name in settings.typed:
         value = settings.typed[option.name]

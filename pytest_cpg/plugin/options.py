@@ -1,11 +1,9 @@
-"""Options: what may be asked on the command line, in the environment and in the ini file."""
+"""Options: what may be asked of any session, whatever kinds of gate it has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
-
 from pytest_cpg.gates.arguments import (
+    Option,
     all_or_whole,
     between,
     digests,
@@ -17,56 +15,17 @@ from pytest_cpg.gates.arguments import (
     whole,
 )
 
-# Of every variable of the environment that is an option.
-PREFIX = "PYTEST_CPG_"
-_MOST_EPISODES = 1_000_000
-
-
-# Plain classes here: making a dataclass or a named tuple takes up to a millisecond of every
-# session, with gates or without.
-class Option:
-    """One option, which may be given on the command line, in the environment and the ini file.
-
-    Parameters
-    ----------
-    kind : str
-        Type of the ini value, as pytest names it.
-    is_for_one_gate : bool
-        Whether a marker may give it, too.
-    is_for_one_run : bool
-        Whether it is given on the command line only.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        parse: Callable[[Any], Any],
-        kind: Literal["int", "float", "string"],
-        default: Any,
-        metavar: str,
-        help: str,  # noqa: A002  # as argparse calls it
-        *,
-        is_for_one_gate: bool = True,
-        is_for_one_run: bool = False,
-    ) -> None:
-        self.name, self.parse, self.kind, self.default = name, parse, kind, default
-        self.metavar, self.help = metavar, help
-        self.is_for_one_gate, self.is_for_one_run = is_for_one_gate, is_for_one_run
-
-    @property
-    def flag(self) -> str:
-        """As typed on the command line."""
-        return f"--cpg-{self.name.replace('_', '-')}"
-
-    @property
-    def variable(self) -> str:
-        """As set in the environment."""
-        return f"{PREFIX}{self.name.upper()}"
-
-
+_NO_RESULTS = {"plan": "a plan has no results to write"}
 OPTIONS = (
-    Option("episodes", whole(1, _MOST_EPISODES), "int", 50, "N", "episodes per arm (default 50)"),
-    Option("seed", whole(0), "int", 0, "SEED", "seed of starts and planner noise (default 0)"),
+    Option(
+        "seed",
+        whole(0),
+        "int",
+        0,
+        "SEED",
+        "seed of starts and planner noise (default 0)",
+        overruled={"replay": "a replay is of the episodes that were lost"},
+    ),
     Option(
         "confidence",
         between(0, 1),
@@ -74,48 +33,6 @@ OPTIONS = (
         0.95,
         "LEVEL",
         "level of every interval, in (0, 1) (default 0.95)",
-    ),
-    Option(
-        "tolerance",
-        between(0, 0.5),
-        "float",
-        0.05,
-        "RATE",
-        "how near to 0 or 1 a success rate counts as such, in (0, 0.5) (default 0.05)",
-    ),
-    Option(
-        "interval",
-        one_of("auto", "agresti-caffo", "bonett-price", "tango"),
-        "string",
-        "auto",
-        "METHOD",
-        "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price or tango "
-        "(default auto: agresti-caffo, and tango with a margin or a correction)",
-    ),
-    Option(
-        "stop",
-        one_of("fixed", "sequential", "anytime"),
-        "string",
-        "fixed",
-        "RULE",
-        "run all episodes (fixed, default), or stop as soon as the verdict is settled: at a few "
-        "looks with an exact boundary (sequential), or nearly anywhere (anytime)",
-    ),
-    Option(
-        "max_episodes",
-        whole(1, _MOST_EPISODES),
-        "int",
-        150,
-        "N",
-        "the most episodes per arm of a gate that may stop early (default 150)",
-    ),
-    Option(
-        "oracle_episodes",
-        whole(0, _MOST_EPISODES),
-        "int",
-        0,
-        "N",
-        "episodes of the oracle arm when it is to have more than the others (default: as many)",
     ),
     Option(
         "timeout",
@@ -190,6 +107,7 @@ OPTIONS = (
         "write what every gate found, with every episode, as JSON; "
         "pytest_cpg/report/report.schema.json describes it",
         is_for_one_gate=False,
+        overruled=_NO_RESULTS,
     ),
     Option(
         "md",
@@ -199,6 +117,7 @@ OPTIONS = (
         "PATH",
         "write a comment for a pull request, as Markdown",
         is_for_one_gate=False,
+        overruled=_NO_RESULTS,
     ),
     Option(
         "html",
@@ -208,6 +127,7 @@ OPTIONS = (
         "PATH",
         "write one page with figures of every gate, which asks nothing of a network (extra html)",
         is_for_one_gate=False,
+        overruled=_NO_RESULTS,
     ),
     Option(
         "history",
@@ -227,16 +147,6 @@ OPTIONS = (
         "MODE",
         "in GitHub Actions annotate failing gates and add to the summary of the job (auto, "
         "default), or not (off)",
-        is_for_one_gate=False,
-    ),
-    Option(
-        "diagnose",
-        one_of("auto", "always", "never"),
-        "string",
-        "auto",
-        "WHEN",
-        "say why a gap is there, from some episodes that are run again: of every MODEL or PLANNER "
-        "BOTTLENECK (auto, default), of every gate (always), or never; docs/diagnosis.md says how",
         is_for_one_gate=False,
     ),
     Option(

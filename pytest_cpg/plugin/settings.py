@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.plugin.options import OPTIONS, PREFIX, SWITCHES, Option
+from pytest_cpg.gates.arguments import PREFIX, Option
+from pytest_cpg.plugin.kinds import COMMON, contributed
+from pytest_cpg.plugin.options import OPTIONS, SWITCHES
 
+DECLARED = "cpg-options"
 # What decides a gate, and is asked of all of them alike.
 _OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
-_SIZES = ("episodes", "max_episodes", "stop", "oracle_episodes")
 
 
 class Settings:
@@ -26,6 +28,8 @@ class Settings:
 
     Parameters
     ----------
+    options : mapping
+        Those of every session and of its kinds of gate, by name.
     typed : mapping
         Option name to value, from the command line or the environment; these win over markers.
     project : mapping
@@ -38,12 +42,14 @@ class Settings:
 
     def __init__(
         self,
+        options: Mapping[str, Option],
         typed: Mapping[str, Any],
         project: Mapping[str, Any],
         switches: frozenset[str],
         *,
         allow_reruns: bool,
     ) -> None:
+        self.options = options
         self.typed, self.project, self.switches = typed, project, switches
         self.allow_reruns = allow_reruns
 
@@ -52,19 +58,81 @@ class Settings:
         return (self.typed if name in self.typed else self.project)[name]
 
     @property
+    def of_some_gates(self) -> Set[str]:
+        """Names of typed options that some kinds of gate heed, and others may not."""
+        of_all = {option.name for option in OPTIONS if not option.is_for_one_gate}
+        return self.typed.keys() - of_all - {argument.option for argument in COMMON}
+
+    @property
     def deciding(self) -> Mapping[str, Any]:
         """What was typed and has a part in how a gate ends; outputs and selections have none."""
-        names = {option.name for option in OPTIONS if option.is_for_one_gate} | _OF_ALL_GATES
-        if "quick" in self.switches:
-            names -= {*_SIZES}
-        return {name: value for name, value in self.typed.items() if name in names}
+        return {
+            name: value
+            for name, value in self.typed.items()
+            if name in _OF_ALL_GATES or self._decides_one(self.options[name])
+        }
+
+    def _decides_one(self, option: Option) -> bool:
+        return option.is_for_one_gate and not option.overruled.keys() & self.switches
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Declare every option on the command line and in the ini file."""
-    group = parser.getgroup("cpg", "gate on the planning gap of a learned world model")
-    for option in OPTIONS:
-        group.addoption(
+class DeclaredOptions:
+    """Declares the options of every session, and those of kinds of gate as plugins contribute them.
+
+    Attributes
+    ----------
+    options : dict
+        By name.
+    """
+
+    def __init__(self, parser: pytest.Parser) -> None:
+        self._parser = parser
+        self._group = parser.getgroup("cpg", "gates on learned world models")
+        self._is_over = False
+        self.options: dict[str, Option] = {}
+        for option in OPTIONS:
+            self._add(option)
+        for name, help_text in SWITCHES.items():
+            self._group.addoption(
+                _flag(name), dest=f"cpg_{name}", action="store_true", help=help_text
+            )
+        parser.addini(
+            "cpg_allow_reruns",
+            "let plugins that repeat failed tests repeat gates; a gate that is repeated until it "
+            "passes says nothing (default false)",
+            type="bool",
+            default=False,
+        )
+        parser.addini("cpg_strict", f"default of --cpg-strict: {SWITCHES['strict']}", type="bool")
+
+    def pytest_plugin_registered(self, plugin: object) -> None:
+        """Declare the options of the kinds of gate that a plugin or a conftest file contributes."""
+        for marker, kind in contributed(plugin).items():
+            # What else is wrong with a kind is said once the session is configured.
+            for option in () if isinstance(kind, type) else getattr(kind, "options", ()):
+                self._check(marker, option)
+                self._add(option)
+
+    def pytest_configure(self) -> None:
+        """Take no more: the command line is read."""
+        self._is_over = True
+
+    def _check(self, marker: str, option: Option) -> None:
+        if self._is_over:
+            raise pytest.UsageError(
+                f"the kind of gate {marker!r} has the option {option.flag}, and was contributed "
+                f"when the command line had been read. Contribute it from a plugin, or from the "
+                f"conftest.py beside the ini file."
+            )
+        if option.name in {*self.options, *SWITCHES, "allow_reruns"}:
+            raise pytest.UsageError(
+                f"the kind of gate {marker!r} has the option {option.flag}, and there is one of "
+                f"that name. Rename it."
+            )
+
+    def _add(self, option: Option) -> None:
+        self.options[option.name] = option
+        self._group.addoption(
             option.flag,
             dest=f"cpg_{option.name}",
             type=option.parse,
@@ -74,20 +142,10 @@ def add_options(parser: pytest.Parser) -> None:
             if option.is_for_one_run
             else f"{option.help}; also {option.variable} and cpg_{option.name} in the ini file",
         )
-        if option.is_for_one_run:
-            continue
-        help_text = f"default of {option.flag}: {option.help}"
-        parser.addini(f"cpg_{option.name}", help_text, type=option.kind, default=option.default)
-    for name, help_text in SWITCHES.items():
-        group.addoption(_flag(name), dest=f"cpg_{name}", action="store_true", help=help_text)
-    parser.addini(
-        "cpg_allow_reruns",
-        "let plugins that repeat failed tests repeat gates; a gate that is repeated until it "
-        "passes says nothing (default false)",
-        type="bool",
-        default=False,
-    )
-    parser.addini("cpg_strict", f"default of --cpg-strict: {SWITCHES['strict']}", type="bool")
+        if not option.is_for_one_run:
+            help_text = f"default of {option.flag}: {option.help}"
+            name = f"cpg_{option.name}"
+            self._parser.addini(name, help_text, type=option.kind, default=option.default)
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -95,9 +153,11 @@ def read_settings(config: pytest.Config) -> Settings:
 
     Raises pytest.UsageError, naming the place, the value and what is needed.
     """
-    _check_variables()
+    declared: Any = config.pluginmanager.get_plugin(DECLARED)
+    options: Mapping[str, Option] = declared.options
+    _check_variables(options)
     typed, project = {}, {}
-    for option in OPTIONS:
+    for option in options.values():
         given = config.getoption(f"cpg_{option.name}")
         if given is not None:
             typed[option.name] = given
@@ -109,7 +169,7 @@ def read_settings(config: pytest.Config) -> Settings:
             typed[option.name] = _parsed(option, text, option.variable)
         project[option.name] = _ini_value(config, option)
     switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
-    _check_clashes(switches, typed, config.invocation_params.args)
+    _check_clashes(options, switches, typed, config.invocation_params.args)
     _check_baseline(config, typed, switches)
     for switch in ("quick", "plan", "skip"):
         if switch in switches:
@@ -117,17 +177,17 @@ def read_settings(config: pytest.Config) -> Settings:
     if _from_ini(config, "cpg_strict", "Give true or false"):
         switches.add("strict")
     allow_reruns = bool(_from_ini(config, "cpg_allow_reruns", "Give true or false"))
-    return Settings(typed, project, frozenset(switches), allow_reruns=allow_reruns)
+    return Settings(options, typed, project, frozenset(switches), allow_reruns=allow_reruns)
 
 
-def _check_variables() -> None:
+def _check_variables(options: Mapping[str, Option]) -> None:
     """Refuse a variable of the environment that bears our prefix and means nothing."""
     asked = sorted(name for name in os.environ if name.startswith(PREFIX))
     if not asked:
         return
     from pytest_cpg.machine.processors import SHARERS
 
-    known = {option.variable for option in OPTIONS if not option.is_for_one_run}
+    known = {option.variable for option in options.values() if not option.is_for_one_run}
     # The one is set for worker processes, which may start a session of their own.
     unknown = [name for name in asked if name not in (*known, SHARERS)]
     if not unknown:
@@ -138,7 +198,7 @@ def _check_variables() -> None:
 
     name = unknown[0]
     # Those of one run have no variable.
-    asked_of = {*SWITCHES, *(option.name for option in OPTIONS if option.is_for_one_run)}
+    asked_of = {*SWITCHES, *(one.name for one in options.values() if one.is_for_one_run)}
     flags = {PREFIX + one.upper(): _flag(one) for one in asked_of}
     (close,) = get_close_matches(name.upper(), [*sorted(known), *sorted(flags)], n=1) or [""]
     if close in flags:
@@ -148,14 +208,7 @@ def _check_variables() -> None:
     )
 
 
-# What leaves other options no meaning, which ones, and why. These are refused where they are typed;
-# set for more than this run, in addopts or the environment, they are overruled.
-_OVERRULED = (
-    ("quick", _SIZES, "a smoke test runs two episodes of every arm"),
-    ("plan", ("json", "md", "html"), "a plan has no results to write"),
-    ("replay", ("seed", *_SIZES), "a replay is of the episodes that were lost"),
-)
-# These are refused wherever they are set.
+# What leaves other options no meaning, which ones, and why: refused wherever they are set.
 _CLASHES = (
     ("plan", ("update_baseline", "prune_baseline"), "there is nothing to write"),
     ("plan", ("render",), "there is nothing to film"),
@@ -174,12 +227,25 @@ _CLASHES = (
 )
 
 
-def _check_clashes(switches: Set[str], typed: Mapping[str, Any], words: Iterable[object]) -> None:
-    """Refuse what leaves another option no meaning, and what has none alone."""
+def _check_clashes(
+    options: Mapping[str, Option],
+    switches: Set[str],
+    typed: Mapping[str, Any],
+    words: Iterable[object],
+) -> None:
+    """Refuse what leaves another option no meaning, and what has none alone.
+
+    What is set for more than this run, in addopts or the environment, may be overruled.
+    """
     asked = {*switches, *(name for name, value in typed.items() if value not in ("", "0"))}
     flags = {str(word).partition("=")[0] for word in words}
-    here = {option.name for option in OPTIONS if option.flag in flags}
-    for rules, refused in ((_OVERRULED, here), (_CLASHES, asked)):
+    here = {option.name for option in options.values() if option.flag in flags}
+    overruled = [
+        (first, (option.name,), why)
+        for option in options.values()
+        for first, why in option.overruled.items()
+    ]
+    for rules, refused in ((overruled, here), (_CLASHES, asked)):
         for first, others, why in rules:
             for other in others:
                 if first in asked and other in refused:

@@ -10,9 +10,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kind import Alarm
+from pytest_cpg.gates.parts import Options, WithoutEffect
 from pytest_cpg.report.ledger import Ledger, Reported
 from pytest_cpg.stats.families import holm
 
@@ -63,21 +65,27 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
     Parameters
     ----------
     asked : collection of str
-        Names of options, as in `Settings`.
+        Names of options that some kinds of gate heed, and others may not.
     """
     results: dict[Any, list[Any]] = {}
     for one in ledger.reported:
         results.setdefault(one.judgement.kind, []).append(one.judgement.result)
     # An option that decided something for one kind was not given in vain.
-    said = [
-        kind.without_effect(of_kind) if hasattr(kind, "without_effect") else {}
-        for kind, of_kind in results.items()
-    ]
+    in_vain = [_in_vain(kind, of_kind, asked) for kind, of_kind in results.items()]
     return [
         Finding(f"--cpg-{name.replace('_', '-')} was given, and {why}")
-        for name, why in (said[0] if said else {}).items()
-        if name in asked and all(name in other for other in said)
+        for name, why in (in_vain[0] if in_vain else {}).items()
+        if all(name in other for other in in_vain)
     ]
+
+
+def _in_vain(kind: Any, results: list[Any], asked: Collection[str]) -> dict[str, str]:
+    """Return which options decided nothing in the results of one kind, and why."""
+    heeded = {argument.option for argument in kind.arguments}
+    heeded |= {option.name for option in kind.options} if has(kind, Options) else set()
+    why = kind.without_effect(results) if has(kind, WithoutEffect) else {}
+    unheeded = f"no gate marked {kind.marker} has such an option"
+    return {name: why.get(name, unheeded) for name in asked if name in why or name not in heeded}
 
 
 def _family_findings(

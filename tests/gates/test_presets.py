@@ -5,6 +5,7 @@ from inspect import signature
 from types import SimpleNamespace
 
 import pytest
+from usual_settings import usual_settings
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates import GATES
@@ -12,22 +13,17 @@ from pytest_cpg.gates.kind import Components
 from pytest_cpg.gates.presets import PRESETS, preset_planner
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.plugin.marker import gate_of
-from pytest_cpg.plugin.options import OPTIONS
-from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.stats import wilson_interval
 from pytest_cpg.tasks import TASKS
 
 
 def spec_of(*markers):
     """The gate of markers, the closest first."""
-    settings = Settings(
-        {}, {option.name: option.default for option in OPTIONS}, frozenset(), allow_reruns=False
-    )
     components = Components(
         tasks={**TASKS, "own": TASKS["maze"]}, planners=PLANNERS, world_models={}
     )
     marks = [SimpleNamespace(args=(), kwargs=marked) for marked in markers]
-    return gate_of(marks, GATES["cpg"], settings, components, nodeid="gate").spec
+    return gate_of(marks, GATES["cpg"], usual_settings(), components, nodeid="gate").spec
 
 
 def test_every_built_in_task_has_a_preset_that_it_understands():

@@ -303,3 +303,62 @@ def test_half_a_part_is_refused_before_anything_is_run(custom, change, said):
     result = custom()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: the kind of gate 'one_step_error' *{said}*"])
+
+
+_WITH_OPTION = """
+from pytest_cpg.gates.arguments import Option
+
+OneStepError.options = (
+    Option("transitions", whole(10), "int", 500, "N", "random steps that are predicted"),
+)
+OneStepError.arguments = (
+    *(one for one in OneStepError.arguments if one.name != "transitions"), of_option("transitions")
+)
+"""
+
+
+def test_a_kind_brings_options_of_its_own(custom, monkeypatch):
+    conftest = custom.pytester.path / "conftest.py"
+    conftest.write_text(conftest.read_text() + _WITH_OPTION)
+    custom("--help").stdout.fnmatch_lines(["*--cpg-transitions=N*", "*cpg_transitions (int):*"])
+    custom("--cpg-transitions=60").stdout.fnmatch_lines(["INACCURATE *n=60"])
+    custom("--cpg-transitions=60", "-n1").stdout.fnmatch_lines(["*INACCURATE *n=60*"])
+    custom("--cpg-transitions=6").stderr.fnmatch_lines(["*a whole number of at least 10, got '6'"])
+    monkeypatch.setenv("PYTEST_CPG_TRANSITIONS", "70")
+    custom().stdout.fnmatch_lines(["INACCURATE *n=70"])
+
+
+def test_an_option_that_there_is_cannot_be_brought(custom):
+    conftest = custom.pytester.path / "conftest.py"
+    conftest.write_text(
+        conftest.read_text()
+        + _WITH_OPTION.replace(
+            'Option("tr', 'Option("seed", whole(1), "int", 1, "N", ""), Option("tr'
+        )
+    )
+    result = custom()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*has the option --cpg-seed, and there is one of that name.*"])
+
+
+def test_a_kind_that_comes_too_late_for_its_options_is_told_where_to_stand(custom):
+    conftest = custom.pytester.path / "conftest.py"
+    below = custom.pytester.mkdir("below")
+    (below / "conftest.py").write_text(conftest.read_text() + _WITH_OPTION)
+    (below / "test_below.py").write_text("def test_below(): pass")
+    conftest.unlink()
+    result = custom.pytester.runpytest()
+    assert result.ret != 0
+    assert "was contributed when the command line had been read" in (
+        result.stdout.str() + result.stderr.str()
+    )
+
+
+def test_an_option_that_means_nothing_to_its_kind_is_named(custom):
+    result = custom("--cpg-episodes=30", "--cpg-seed=1", "--cpg-timeout=90", limit=0.5)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["*--cpg-episodes was given, and no gate marked one_step_error has such an option*"]
+    )
+    assert "--cpg-seed was" not in result.stdout.str()
+    assert "--cpg-timeout was" not in result.stdout.str()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes import first, judged, result_of
+from usual_settings import usual_settings
 
 from pytest_cpg import Verdict
 from pytest_cpg.episodes.perturbations import DropActions
@@ -16,7 +17,6 @@ from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
-from pytest_cpg.plugin.options import OPTIONS
 from pytest_cpg.render.failure import failure_text, headline, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.markdown import rows_of
@@ -75,7 +75,7 @@ def test_the_headline_fits_eighty_columns_for_every_pair_of_verdicts(verdict, ma
 
 
 def test_the_command_leaves_out_what_is_the_default_and_only_that():
-    defaults = {option.name: option.default for option in OPTIONS}
+    defaults = usual_settings().project
     assert (defaults["confidence"], defaults["tolerance"]) == (USUAL_LEVEL, USUAL_TOLERANCE)
     strict = result_of(first(20, 20), first(0, 20), level=0.99, tolerance=0.1)
     assert "--cpg-confidence=0.99 --cpg-tolerance=0.1" in text_of(strict)

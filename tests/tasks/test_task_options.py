@@ -8,14 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from usual_settings import usual_settings
 
 from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kind import Components
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.plugin.marker import gate_of
-from pytest_cpg.plugin.options import OPTIONS
-from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.tasks import TASKS
 
 
@@ -49,12 +48,9 @@ class Wordy(Own):
 
 
 def spec_of(**marked):
-    settings = Settings(
-        {}, {option.name: option.default for option in OPTIONS}, frozenset(), allow_reruns=False
-    )
     components = Components(tasks=TASKS, planners=PLANNERS, world_models={})
     marker = SimpleNamespace(args=(), kwargs=marked)
-    return gate_of([marker], GATES["cpg"], settings, components, nodeid="gate").spec
+    return gate_of([marker], GATES["cpg"], usual_settings(), components, nodeid="gate").spec
 
 
 def made(**marked):

@@ -1,0 +1,13 @@
+"""Settings of a session of which nothing was asked."""
+
+from pytest_cpg.gates import GATES
+from pytest_cpg.plugin.options import OPTIONS
+from pytest_cpg.plugin.settings import Settings
+
+
+def usual_settings():
+    """What a session has whose command line, environment and ini file say nothing."""
+    own = [option for kind in GATES.values() for option in getattr(kind, "options", ())]
+    options = {option.name: option for option in (*OPTIONS, *own)}
+    project = {name: option.default for name, option in options.items()}
+    return Settings(options, {}, project, frozenset(), allow_reruns=False)
