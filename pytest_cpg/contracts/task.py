@@ -12,9 +12,6 @@ from pytest_cpg.contracts.actions import ActionSpace
 from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.parts import has
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @runtime_checkable
 class Task(Protocol):

@@ -27,9 +27,6 @@ from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.world_models import BoundModel
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Attributes of a run that change from round to round, or tell it from others; "done" is no array.
 _SNAPSHOT = (
     "episodes",

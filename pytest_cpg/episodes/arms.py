@@ -19,9 +19,6 @@ from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.planners import Chance
 from pytest_cpg.world_models import BoundModel
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 ArmProgress: TypeAlias = Callable[[str, int, int], None]
 
 ARMS = ("oracle", "learned", "chance", "rescored")

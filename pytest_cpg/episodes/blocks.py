@@ -27,9 +27,6 @@ from pytest_cpg.world_models import BoundModel, bind, inference, learned_of
 from pytest_cpg.world_models.binding.conventions import describe
 from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 T = TypeVar("T")
 
 # Tasks and models that a worker keeps, and arms: those of a gate, and some of the one before.

@@ -10,9 +10,6 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.episodes.streams import Purpose, Stream
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 class Decision(NamedTuple):
     """A place where a plan is chosen.

@@ -32,9 +32,6 @@ from pytest_cpg.episodes.perturbations import (
 )
 from pytest_cpg.episodes.streams import Stream
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # A loss of actions without a time of its own comes within this share of the budget.
 _EARLY = 10
 

@@ -15,10 +15,6 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.world_models import BoundModel
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
-
 # What is asked of real states, and not of those some steps ahead.
 _NOW = ("encode", "update")
 

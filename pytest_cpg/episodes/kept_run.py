@@ -18,9 +18,6 @@ from pytest_cpg.episodes.spread_run import SpreadRun
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, spot_check
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Of a key, enough to tell what a reader may have to compare.
 _DIGITS = 12
 # Of one that is kept for Ctrl-C, and of one that is written for worse.

@@ -17,9 +17,6 @@ from pytest_cpg.episodes.streams import Stream, set_words, words_of
 from pytest_cpg.episodes.warm_starts import WarmStarts
 from pytest_cpg.world_models import BoundModel
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # The states [B, S] of some rows [B], as the planner sees them.
 Sight: TypeAlias = Callable[[IntArray], FloatArray]
 

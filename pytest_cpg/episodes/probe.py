@@ -24,9 +24,6 @@ from pytest_cpg.episodes.starts import Starts, sample_starts
 from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.world_models import BoundModel, bind
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # States at which a model is checked before it is trusted.
 _PROBES = 8
 # Distinct actions that a model must tell apart, and for how many steps they are held.

@@ -24,9 +24,6 @@ from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace, Replay, has_own_score
 from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 def replay(
     design: Design,

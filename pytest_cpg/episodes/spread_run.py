@@ -22,9 +22,6 @@ from pytest_cpg.episodes.stored_arm import StoredArm
 from pytest_cpg.machine.executors import Call, run_all, sharers_of, workers_of
 from pytest_cpg.machine.pool import WorkerPool
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Smaller blocks leave most of a learned model's tile empty, larger ones leave workers idle.
 _FEWEST_EPISODES = 10
 _BLOCKS_PER_WORKER = 4

@@ -12,9 +12,6 @@ from pytest_cpg.contracts.task import LeastReturn, RewardThreshold
 from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.tasks.options import check_least_return
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # A task whose starts are solved this often in a row is not one that needs planning.
 _MOST_SKIPS = 100
 

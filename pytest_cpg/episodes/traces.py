@@ -15,9 +15,6 @@ from pytest_cpg.contracts import CpgError, FloatArray, IntArray
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.machine.files import replace_file
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 SCHEMA = 1
 
 

@@ -9,9 +9,6 @@ import numpy as np
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Planner
 from pytest_cpg.contracts.planner import is_warm_started
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 class WarmStarts:
     """The memories of an arm's episodes, for a planner that is warm started; see `Planner`.

@@ -27,8 +27,6 @@ from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
 from pytest_cpg.stats.rankings import Ranking, rank_models
 from pytest_cpg.world_models import inference
 
-__tracebackhide__ = True
-
 # The usual number; a stricter level needs more for its tails to hold any.
 _RESAMPLES = 1000
 

@@ -11,9 +11,6 @@ from typing import Any, TypeVar
 
 from pytest_cpg.contracts import ComponentError
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 T = TypeVar("T")
 
 _CLUSTER_RETRIES = 3

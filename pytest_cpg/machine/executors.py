@@ -25,9 +25,6 @@ from pytest_cpg.contracts import ComponentError, CpgError, IncompleteError, Worl
 from pytest_cpg.machine.cluster import Cluster
 from pytest_cpg.machine.pool import WorkerPool
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # A call that is lost with its worker as often as this is what kills the workers.
 _MOST_ATTEMPTS = 3
 # Between two looks at the clock while nothing is finished.

@@ -45,7 +45,6 @@ def refuse_success(
     codes: list[int] = []
 
     def refuse(call: str) -> None:
-        __tracebackhide__ = True
         if codes or os.getpid() != process or not applies():
             return
         if threading.current_thread() is threading.main_thread():
@@ -54,7 +53,6 @@ def refuse_success(
         end(1)
 
     def exit_unless_success(status: int) -> NoReturn:
-        __tracebackhide__ = True
         # Whoever waits sees eight bits of it.
         if not status & 0xFF:
             refuse("os._exit(0)")
@@ -62,12 +60,10 @@ def refuse_success(
         end(status)
 
     def execv(path: str, arguments: list[str]) -> NoReturn:
-        __tracebackhide__ = True
         refuse("os.execv")
         before["execv"](path, arguments)
 
     def execve(path: str, arguments: list[str], environment: dict[str, str]) -> NoReturn:
-        __tracebackhide__ = True
         refuse("os.execve")
         before["execve"](path, arguments, environment)
 

@@ -13,9 +13,6 @@ from typing import Any, NamedTuple
 
 from pytest_cpg.contracts import ComponentError
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 class Parcel(NamedTuple):
     """What a worker is to have.

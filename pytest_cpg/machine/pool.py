@@ -14,9 +14,6 @@ from typing import Any, TypeVar
 
 from pytest_cpg.machine.processors import SHARERS
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 T = TypeVar("T")
 
 # For a pool to end by itself, before its processes are killed.

@@ -9,9 +9,6 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 Ties: TypeAlias = Literal["earliest", "published"]
 
 

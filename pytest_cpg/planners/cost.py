@@ -11,9 +11,6 @@ from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import RolloutSteps, is_warm_started
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Fields that say how many plans a planner looks at.
 _WIDTHS = ("candidates", "samples", "width")
 

@@ -12,9 +12,6 @@ from pytest_cpg.contracts import ActionSpace, BoxActions, FiniteActions, FloatAr
 from pytest_cpg.planners.candidates import is_number
 from pytest_cpg.planners.noise import draw_noise
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Of the uniform distribution, in a warm start over a finite set: as a box's deviation begins anew,
 # half of the draws do.
 _FRESH = 0.5

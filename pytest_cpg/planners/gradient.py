@@ -24,9 +24,6 @@ from pytest_cpg.planners.distributions import shift
 from pytest_cpg.planners.noise import check_noise, draw_noise
 from pytest_cpg.planners.objective import Choice, Objective, step_weights
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 Gradients: TypeAlias = Literal["auto", "finite-differences"]
 Slopes: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 

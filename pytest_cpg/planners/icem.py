@@ -14,9 +14,6 @@ from pytest_cpg.planners.distributions import Spread, check_spread, plan_distrib
 from pytest_cpg.planners.noise import check_noise
 from pytest_cpg.planners.objective import Choice, Objective
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ICEM:

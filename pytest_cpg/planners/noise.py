@@ -9,9 +9,6 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.planners.candidates import is_number
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 def draw_noise(
     rngs: Sequence[np.random.Generator],

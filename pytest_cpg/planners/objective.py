@@ -10,9 +10,6 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.planners.candidates import Ties, check_counts, check_ties, cut_at_best
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
 
 # Of "peak-and-tail": the weight of the mean of the plan's last quarter. A plan that swings up and

@@ -22,9 +22,6 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.policy import Policy
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TanhNetwork:

@@ -25,9 +25,6 @@ from pytest_cpg.planners.distributions import check_spread
 from pytest_cpg.planners.noise import check_noise, draw_noise
 from pytest_cpg.planners.objective import Choice, Objective
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Relative, and of actions near 0: what the order of a sum may change.
 _ROUNDING = 1e-5
 

@@ -12,9 +12,6 @@ from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.planners.candidates import Ties, check_counts, score_plans
 from pytest_cpg.planners.objective import Choice
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomShooting:

@@ -24,9 +24,6 @@ from pytest_cpg.contracts import (
 from pytest_cpg.planners.candidates import Ties, check_counts, score_plans
 from pytest_cpg.planners.objective import Choice, Objective
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeamSearch:

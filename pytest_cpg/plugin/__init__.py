@@ -89,7 +89,6 @@ def _follow(config: pytest.Config) -> None:
 
 def _measured(request: pytest.FixtureRequest, kind: GateKind[Any, Any], **given: Any) -> Any:
     """Return what the fixture of a kind gives."""
-    __tracebackhide__ = True
     from pytest_cpg.plugin.fixtures import measured
 
     return measured(request, kind, **given)

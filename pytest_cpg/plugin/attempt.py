@@ -136,7 +136,6 @@ def attempted(
     may_leave : bool
         Whether the measurement may leave the test by a skip, as a replay does.
     """
-    __tracebackhide__ = True
     if _is_past(item, attempt):
         late[gate_id(item)] = None
         _fail_late(item)

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.session import GateSession
     from pytest_cpg.world_models import OracleDynamics
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _NO_MODEL = """\
 this gate has no learned world model. Write the fixture, for example in conftest.py:
 

@@ -7,9 +7,11 @@ without gates does not need is imported when the first gate is met.
 from __future__ import annotations
 
 import os
+import sys
 import time
 import unittest
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 # What may make a session without gates fail, or write something.
 _ASKED_OF_ANY = ("require", "json", "md", "html")
 _CHANNEL = "pytest_cpg_channel"
+# Tests that users run their components through, and where a failure without a traceback is raised.
+_SHOWN = ("pytest_cpg.conformance", "pytest_cpg.plugin.item")
 # What leaves a test without failing it.
 _EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
@@ -127,7 +131,6 @@ class SessionHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
         """Check markers that were not seen while collecting; show our own errors without frames."""
-        __tracebackhide__ = True
         # Some plugins run a test in a process of its own.
         self._process = os.getpid()
         if not self._is_gate(item):
@@ -147,7 +150,6 @@ class SessionHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Apply the gate to what the test measured, once its body has passed."""
-        __tracebackhide__ = True
         if not self._is_gate(item):
             return (yield)
         from pytest_cpg.plugin.item import clean_errors, fail
@@ -182,16 +184,18 @@ class SessionHooks:
         if self._collected and os.getpid() != self._process:
             # Forked by a test or its model: it would report all again, over its parent's files.
             os._exit(1)
-        report = yield
-        if self._is_gate(item):
-            from pytest_cpg.plugin.item_report import put_on_report
-            from pytest_cpg.plugin.judging import sections
+        if not self._is_gate(item):
+            return (yield)
+        with _own_frames_hidden():
+            report = yield
+        from pytest_cpg.plugin.item_report import put_on_report
+        from pytest_cpg.plugin.judging import sections
 
-            def whole() -> str:
-                gate = self.gates.gate(item)
-                return "\n\n".join(sections(item, gate, self._settings, is_failing=True))
+        def whole() -> str:
+            gate = self.gates.gate(item)
+            return "\n\n".join(sections(item, gate, self._settings, is_failing=True))
 
-            put_on_report(item, call, report, whole)
+        put_on_report(item, call, report, whole)
         return report
 
     def pytest_plugin_registered(self, plugin: object) -> None:
@@ -304,3 +308,20 @@ class SessionHooks:
 
 
 HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()
+
+
+@contextmanager
+def _own_frames_hidden() -> Iterator[None]:
+    """Leave the frames of this package out of what pytest shows of errors in a user's code."""
+    own = [vars(module) for name, module in sys.modules.items() if _is_own(name)]
+    for names in own:
+        names["__tracebackhide__"] = True
+    try:
+        yield
+    finally:
+        for names in own:
+            names.pop("__tracebackhide__", None)
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith("pytest_cpg.") and not name.startswith(_SHOWN)

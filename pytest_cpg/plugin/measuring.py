@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.report.ledger import Ledger
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Thousands of arms.
 _MOST_ARM_BYTES = 100 * 2**20
 

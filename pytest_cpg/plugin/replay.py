@@ -25,9 +25,6 @@ from pytest_cpg.report.lost_episodes import LostEpisodes
 if TYPE_CHECKING:
     from pytest_cpg.plugin.marker import Gate
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Of every gate that fails: enough to see what goes wrong, in a few seconds each.
 _MOST_FILMED = 3
 _IGNORED = "# Written anew by every gate that fails.\n*\n"

@@ -25,9 +25,6 @@ from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, Frames
 if TYPE_CHECKING:
     from PIL import Image
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # A film has at most one frame more.
 _INTERVALS = 100
 # Seconds that a frame is shown. Viewers slow a GIF down whose frames are shorter; where a step

@@ -9,9 +9,6 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.task import score_states
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True)
 class OracleDynamics:

@@ -12,9 +12,6 @@ from pytest_cpg.gates.diagnosis.questions import objective_of
 from pytest_cpg.gates.diagnosis.true_steps import Step
 from pytest_cpg.planners.objective import rate
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Random plans of each state that are chosen from.
 _PLANS = 16
 

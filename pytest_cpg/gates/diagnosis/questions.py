@@ -26,9 +26,6 @@ from pytest_cpg.gates.diagnosis.evidence import CHOSEN, FIRST_RANDOM, LEARNED, W
 from pytest_cpg.planners.objective import Objective
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Random plans of each decision; Kendall's tau of one decision then has a deviation of 0.15.
 _CANDIDATES = 24
 # In one array of imagined or true states, of which there are a handful at a time: 32 MiB.

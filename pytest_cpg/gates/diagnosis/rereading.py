@@ -27,9 +27,6 @@ from pytest_cpg.gates.diagnosis.misreadings import reading_of, worded
 from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps
 from pytest_cpg.world_models import BoundModel
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Decisions whose states are asked about: half of them check what is found on the others.
 _STATES = 64
 # Of a few states some convention fits noise by chance: tests/gates/test_misreadings.py.

@@ -35,9 +35,6 @@ from pytest_cpg.planners import widened
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import BoundModel, inference
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # One episode in ten is asked about, within these bounds: 5 are the fewest whose interval is narrow
 # enough to name anything, and more than 10 make it little narrower.
 _SHARE, _FEWEST, _MOST = 0.1, 5, 10

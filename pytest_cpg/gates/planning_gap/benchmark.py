@@ -16,8 +16,6 @@ from pytest_cpg.gates.planning_gap.sweep import Sweep
 from pytest_cpg.gates.planning_gap.sweeping import sweep_settings
 from pytest_cpg.world_models import OracleDynamics
 
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:

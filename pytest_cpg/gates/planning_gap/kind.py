@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.result import GateResult
     from pytest_cpg.gates.planning_gap.spec import Spec
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 def _perturbation(value: Any) -> Any:
     from pytest_cpg.episodes.perturbations import parse_perturbation

@@ -42,9 +42,6 @@ from pytest_cpg.world_models import (
     weights_digest,
 )
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _USUAL = Criteria()
 
 

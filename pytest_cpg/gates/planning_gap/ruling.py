@@ -13,9 +13,6 @@ from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.stats import Interval, Verdict
 from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 class WeighedArm(NamedTuple):
     """A verdict on one arm beside the oracle, and the interval of the gap that it rests on."""

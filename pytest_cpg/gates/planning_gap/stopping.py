@@ -27,9 +27,6 @@ from pytest_cpg.stats.sequential import (
     wang_tsiatis_boundary,
 )
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 StopMode: TypeAlias = Literal["fixed", "sequential", "anytime"]
 
 

@@ -11,9 +11,6 @@ from numbers import Real
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.stats import Interval
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _WIDTH = 80
 # A success rate that is this near to the best one is as good.
 _TOLERANCE = 0.05

@@ -21,9 +21,6 @@ from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.gates.planning_gap.sweep import Sweep, SweepRow, name_of
 from pytest_cpg.world_models import inference
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 def sweep_settings(
     design: Design,

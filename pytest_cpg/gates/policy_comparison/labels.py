@@ -10,9 +10,6 @@ from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.simulators import Simulator, simulator_of, true_returns
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabelAgreement:

@@ -15,9 +15,6 @@ from pytest_cpg.contracts.policy import Policy
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.planners.policies import check_policy, check_possible, checked_actions
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Observations that every policy is asked about before anything is measured.
 _TRIALS = 8
 

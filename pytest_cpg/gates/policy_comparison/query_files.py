@@ -20,9 +20,6 @@ from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
 from pytest_cpg.machine.files import FileError, check_unpacked_size, replace_file
 from pytest_cpg.planners.policies import TanhNetwork
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _FORMAT = 1
 _NEEDED = tuple(
     field.name for field in fields(PolicyQueries) if field.default is MISSING and field.init

@@ -20,9 +20,6 @@ from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS, Enviro
 from pytest_cpg.gates.policy_comparison.point_maze import PointMaze
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 class Simulator(Protocol):
     """A world that can be put into states [B, S] and stepped.

@@ -32,9 +32,6 @@ from pytest_cpg.world_models.oracle import OracleDynamics
 
 __all__ = ["TILE", "BoundModel", "bind", "tiled"]
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Steps imagined to see whether two ways to roll out agree.
 _HORIZON = 3
 

@@ -12,9 +12,6 @@ from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.rating import Rating, behind
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentModel:

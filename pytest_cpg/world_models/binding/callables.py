@@ -44,9 +44,6 @@ from pytest_cpg.world_models.binding.conventions import (
     shapes,
 )
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Rows compared in a verification, and calls in the measurement of a loop.
 _ROWS, _CALLS = 8, 32
 # Rows tried of a function that refuses others: some ensembles want multiples of their members.

@@ -21,9 +21,6 @@ import numpy as np
 
 from pytest_cpg.contracts import CpgError, FloatArray, WorldModelError
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 R = TypeVar("R")
 
 ArrayFunction: TypeAlias = Callable[..., FloatArray]

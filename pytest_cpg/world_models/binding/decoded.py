@@ -14,9 +14,6 @@ from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
 from pytest_cpg.world_models.binding.tiling import is_thread_safe
 from pytest_cpg.world_models.binding.torch_state import one_torch_thread
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _ROWS, _RATE = 256, 2e-3
 
 

@@ -13,9 +13,6 @@ from pytest_cpg.world_models.binding.callables import BatchedDynamics, adapt_dyn
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.tiling import tiled
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 Combine: TypeAlias = Literal["mean", "sampled"]
 
 

@@ -18,9 +18,6 @@ from pytest_cpg.world_models.binding.rating import behind, discount_of, reads_bo
 from pytest_cpg.world_models.binding.tiling import tiled
 from pytest_cpg.world_models.binding.torch_state import inference
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Steps imagined to find out whether a model can be differentiated.
 _HORIZON = 3
 # Of a task's score, which is numpy: relative to a coordinate, and absolute below 1.

@@ -31,9 +31,6 @@ from pytest_cpg.world_models.binding.rescoring import witness
 from pytest_cpg.world_models.binding.tiling import method_of, tile_of, tiled
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # "decoder" and "rewards" are as near to a method's name as this.
 _LIKENESS = 0.85
 # Steps imagined to check a model; enough to tell the horizon's axis from the others.

@@ -39,9 +39,6 @@ from pytest_cpg.world_models.binding.conventions import (
 )
 from pytest_cpg.world_models.binding.rating import reads_both_ends
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _LARGEST_WHOLE = 2**53
 # What takes states and nothing else; leading axes of the states that are given.
 _OF_STATES = ("score", "decode", "terminal_value")

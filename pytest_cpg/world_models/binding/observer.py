@@ -12,9 +12,6 @@ from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.rating import Rating
 from pytest_cpg.world_models.binding.tiling import tiled
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 def observer_of(
     learned: Any, task: Task, rating: Rating, imagined: FloatArray

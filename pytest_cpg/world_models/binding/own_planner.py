@@ -27,9 +27,6 @@ from pytest_cpg.world_models.binding.conventions import (
     senders,
 )
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _PROMISE = (
     "plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N]), all noise "
     "drawn from the rngs"

@@ -15,9 +15,6 @@ from pytest_cpg.contracts.world_model import Decoder, Discount, Reward, Score, T
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.tiling import method_of, tiled
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 class Rating(NamedTuple):
     """How latents are rated: by `score`, or by the rewards on the way there.

@@ -14,9 +14,6 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True)
 class Rescored:

@@ -24,9 +24,6 @@ except ModuleNotFoundError as error:
 
 Tensor: TypeAlias = torch.Tensor
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
     """Return a module's method on tensors [B, ...] as one that takes numpy arrays as well.

@@ -22,9 +22,6 @@ from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, ShapeRule, describe
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere, same_mode
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Rows per call of a learned model. On the default MLP, 2500 rows in such tiles cost a quarter more
 # CPU time than in one piece; in tiles of 50 rows they cost 2.7 times as much.
 TILE = 512

@@ -21,9 +21,6 @@ from pytest_cpg.world_models.binding.tensors import torch
 from pytest_cpg.world_models.checkpoints.trust import how_to_trust
 from pytest_cpg.world_models.checkpoints.weights import load_plain
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # What the layout before torch 2.8 unpickles under these names, whatever they end in.
 _PICKLED = re.compile(r".*\.pt|serialized_(state_dict|constants|example_inputs)\.json")
 _TENSOR = re.compile(r"(weight|tensor)_\d+")

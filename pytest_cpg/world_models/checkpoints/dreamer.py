@@ -35,9 +35,6 @@ from pytest_cpg.world_models.checkpoints.weights import (
     size,
 )
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _MODEL = "a DreamerV3 on state observations"
 _VERSION = "NM512/dreamerv3-torch"
 # Of every layer norm in the port.

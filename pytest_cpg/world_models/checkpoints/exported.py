@@ -21,9 +21,6 @@ from pytest_cpg.world_models.checkpoints.archive import checked_archive
 from pytest_cpg.world_models.checkpoints.trust import digest_of, how_to_trust, is_trusted
 from pytest_cpg.world_models.checkpoints.weights import check_torch
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 Kind = Literal["torchscript", "export"]
 
 

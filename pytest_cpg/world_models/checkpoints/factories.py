@@ -11,9 +11,6 @@ from typing import Any
 
 from pytest_cpg.contracts import ComponentError
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # By one of these an object is known to be a model, and nothing that makes one.

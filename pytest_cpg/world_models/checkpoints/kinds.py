@@ -21,9 +21,6 @@ from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Decoder, Encoder
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Observations that a decoder is fitted on.
 _SEEN = 4000
 SUFFIXES = (".pt", ".pth", ".ckpt", ".pt2", ".onnx", ".safetensors")

@@ -22,9 +22,6 @@ except ModuleNotFoundError as error:
         'reading .onnx needs ONNX Runtime: pip install "pytest-cpg[onnx]"'
     ) from error
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 # An entry of a tensor's external data, its field 13, in protobuf's wire format: field 1 is the key,
 # field 2 the value, each a tag, a length and text. A length of 128 bytes and more has two bytes.

@@ -14,9 +14,6 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 # Maps observations [B, O] to what the model reads of them, [B, ...] each.
 Info: TypeAlias = Callable[[Tensor], Mapping[str, Tensor]]
 

@@ -16,9 +16,6 @@ from pytest_cpg.world_models.checkpoints.tdmpc2_layout import canonical
 from pytest_cpg.world_models.checkpoints.training_conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.checkpoints.weights import Weights, in_one_type, part, read_weights
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 NEEDED = {
     "obs_keys": '["orientations", "velocity"]  # in the order of training',
     "action_repeat": "2  # control steps per action; official training on DeepMind Control: 2",

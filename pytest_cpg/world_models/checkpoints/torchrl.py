@@ -17,9 +17,6 @@ except ModuleNotFoundError as error:
         'models of TorchRL need tensordict: pip install "pytest-cpg[torchrl]"'
     ) from error
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 class TorchRLModel(torch.nn.Module):
     """A `WorldModel` or `WorldModelWrapper` of TorchRL, or an environment around one.

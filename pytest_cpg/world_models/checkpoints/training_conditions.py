@@ -18,9 +18,6 @@ from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys
 if TYPE_CHECKING:
     from pytest_cpg.world_models.binding.tensors import Tensor
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:

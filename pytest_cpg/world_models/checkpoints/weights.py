@@ -15,9 +15,6 @@ from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.machine.files import HARMLESS_BYTES, MOST_SWELLING, check_unpacked_size
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 Weights: TypeAlias = dict[str, Tensor]
 Shape: TypeAlias = tuple[int, ...]
 

@@ -37,9 +37,6 @@ from pytest_cpg.world_models.ensembles.rollout import (
     latched,
 )
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 _HOW = """\
 Return several models at once, as one of
     an object with members = E and step(observations [E, B, O], actions [E, B, A])

@@ -12,9 +12,6 @@ from pytest_cpg.contracts import BoolArray, FloatArray, WorldModelError
 from pytest_cpg.contracts.ensemble import Act, Imagined
 from pytest_cpg.world_models.transitions import Transitions
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 Terminated: TypeAlias = Callable[[FloatArray], BoolArray]
 
 
