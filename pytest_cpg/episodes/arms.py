@@ -33,8 +33,6 @@ class Execution(NamedTuple):
     ----------
     cache : ArmCache or None
         Where finished arms are kept from session to session.
-    executor : Executor or None
-        Who runs blocks of episodes; None for this process alone.
     resumes : bool
         Whether to go on with what an interrupted session has kept of arms, the learned one
         included.

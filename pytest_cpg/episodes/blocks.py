@@ -116,13 +116,6 @@ def run_block(keys: tuple[str, ...], parcels: tuple[Parcel, ...], block: Block) 
     """Run a block of episodes in a worker; None if it needs more of what ``keys`` stand for.
 
     Raises what `ArmRun.advance` does, in a form that survives being sent.
-
-    Parameters
-    ----------
-    keys : tuple of str
-        As of `Workload`.
-    parcels : tuple of Parcel
-        Some of theirs.
     """
     try:
         # One at a time: dask has several threads in a process, and torch one state for all.

@@ -96,10 +96,6 @@ class Design:
 
     Attributes
     ----------
-    episodes : int
-        Episodes per arm.
-    seed : int
-        Decides starts and planner noise.
     starts : "sampled" or "fixed"
         From the task's own distribution, or all from one state.
     level : float

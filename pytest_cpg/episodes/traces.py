@@ -152,8 +152,6 @@ class EpisodeOptimism:
         Mean of the learned arm's `EpisodeTrace.optimism` over its rounds.
     worst_round : int
         The round whose optimism is largest in size, the first of them.
-    worst_optimism : float
-        Its optimism.
     oracle_score, learned_score : float
         The task's score of the last real state of each arm.
     """

@@ -118,8 +118,6 @@ class Table:
     ----------
     name : str
         Heading of the first column.
-    columns : tuple of str
-        Headings of the others.
     rows : tuple of Row
     axis : (low, high)
         The scale that bounds are drawn on.

@@ -20,12 +20,8 @@ class KeptResult:
     ----------
     id : str
         The gate, or one of its comparisons.
-    kind : str
-        The kind's marker.
     commit : str
         Where it was accepted; empty when not known.
-    values : mapping
-        The kind's entry, as plain values.
     """
 
     id: str

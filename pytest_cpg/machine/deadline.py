@@ -30,8 +30,6 @@ class Deadline:
     ----------
     seconds : float
         From now on; infinite for no limit, not above 0 when there is none left.
-    reason : str
-        What set the limit, for the message.
     give_up : callable
         Ends the process in another thread, and says why, where a model cannot be interrupted.
     """

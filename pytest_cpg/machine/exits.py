@@ -25,13 +25,6 @@ def refuse_success(
     wrong. In a thread that is not the main one, the process ends, with status 1. Native code that
     ends the process is not seen here, nor is a function that was taken from `os` before.
 
-    Parameters
-    ----------
-    applies : callable
-        Says whether there is anything to hide.
-    show : callable
-        Prints why the process ends.
-
     Returns
     -------
     callable

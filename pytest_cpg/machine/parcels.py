@@ -21,8 +21,6 @@ class Parcel(NamedTuple):
     ----------
     paths : tuple of str
         Where the sender finds modules.
-    content : bytes
-        The value, pickled.
     key : str
         Tells contents apart, with those of the parcels that they refer to.
     """
@@ -40,8 +38,6 @@ def dump(value: object, what: str, known: Sequence[tuple[object, Parcel]] = ()) 
 
     Parameters
     ----------
-    what : str
-        What it is called in errors.
     known : sequence of (object, Parcel)
         What is sent by itself, and referred to where it is met.
     """

@@ -29,8 +29,6 @@ class CEM:
     ----------
     iterations, samples, elites : int
         Rounds of sampling, plans per round ``K``, and how many of them the next round is fitted to.
-    horizon : int
-        Steps per plan, ``H``.
     smoothing : float
         Weight in [0, 1) that keeps the fit from collapsing: of the uniform distribution for a
         finite set, of the previous mean and deviation for a box.

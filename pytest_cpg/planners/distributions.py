@@ -23,8 +23,6 @@ class Spread:
 
     Attributes
     ----------
-    horizon : int
-        Steps per plan, ``H``.
     smoothing : float
         Weight in [0, 1) of the uniform distribution for a finite set, of the previous mean and
         deviation for a box.

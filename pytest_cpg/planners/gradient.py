@@ -43,8 +43,6 @@ class GradientMPC:
     ----------
     iterations, candidates : int
         Steps of Adam, and plans that take them.
-    horizon : int
-        Steps per plan, ``H``.
     learning_rate : float
         Above 0, in halves of the box's width, as are the next two.
     deviation : float

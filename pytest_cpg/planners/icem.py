@@ -27,8 +27,6 @@ class ICEM:
     ----------
     iterations, samples, elites : int
         Rounds, plans in the first of them, and plans that each next one is fitted to.
-    horizon : int
-        Steps per plan, ``H``.
     decay : float
         At least 1: a round has the samples of the last one divided by it, and twice the elites at
         least.

@@ -27,8 +27,6 @@ class MPPI:
     ----------
     iterations, samples : int
         Rounds, and plans in each of them.
-    horizon : int
-        Steps per plan, ``H``.
     temperature : float
         Above 0, in standard deviations of the candidates' costs: no task has to be known to choose
         it. Small ones follow the best plan, large ones the mean of all.

@@ -45,8 +45,6 @@ class PolicyGuided:
         action nearest to its answer is taken.
     candidates : int
         Plans that are rated, the policy's own among them.
-    horizon : int
-        Steps per plan, ``H``.
     noise : float
         Of a box: deviation around the policy's actions in halves of the box's width. Of a finite
         set: share of the actions that are drawn anew.

@@ -23,8 +23,6 @@ class RandomShooting:
     ----------
     candidates : int
         Plans imagined per decision, ``K``.
-    horizon : int
-        Steps per plan, ``H``.
     ties : "earliest" or "published"
         See `cut_at_best`.
     """

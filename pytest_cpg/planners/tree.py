@@ -35,8 +35,6 @@ class BeamSearch:
     ----------
     width : int
         Plans that are kept at each step. Of equal ones those that end better, then the first.
-    horizon : int
-        Steps per plan, ``H``.
     objective, execute, ties
         See `rate`; the objective also chooses among unfinished plans.
     """

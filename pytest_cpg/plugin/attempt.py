@@ -62,8 +62,6 @@ class Attempt:
         Measurements that have begun and not ended.
     is_over : bool
         Whether the gate has been applied, so that whatever is measured now comes too late.
-    process : int
-        Where the test runs.
     forked : mmap
         Where a process that it forks writes that it measured, as memory is shared.
     is_refused : bool

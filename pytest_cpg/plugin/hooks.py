@@ -36,15 +36,8 @@ _EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 class SessionHooks:
     """Follows one pytest session, in the controller or in one xdist worker.
 
-    Parameters
-    ----------
-    measured : callable
-        As of `Kinds`.
-
     Attributes
     ----------
-    replay : SessionReplay or None
-        What to do in place of comparing.
     kinds : Kinds
         Which kinds of gate there are.
     """

@@ -135,12 +135,8 @@ class ItemMeasuring:
     ----------
     given : mapping
         Values of the fixtures that the kind names.
-    judge : callable
-        Told every result.
     ledger : Ledger
         Told what the gate is doing, and of measurements that come too late.
-    replay : SessionReplay or None
-        What to do in place of measuring.
     """
 
     def __init__(

@@ -55,8 +55,6 @@ class GateSession:
         When the session began, by `time.monotonic`.
     uncollected : set of str
         Filled with why something was not collected, as in `SessionScope`.
-    replay : SessionReplay or None
-        What to do in place of comparing.
     """
 
     def __init__(

@@ -15,8 +15,6 @@ def padded(rows: Sequence[Sequence[str]], between: str, *, least: int = 0) -> li
     ----------
     rows : sequence of sequence of str
         All of one length, the headings first.
-    least : int
-        The narrowest column.
     """
     columns = [_padded(column, least) for column in zip(*rows, strict=True)]
     return [between.join(cells) for cells in zip(*columns, strict=True)] or [""] * len(rows)

@@ -92,16 +92,8 @@ def failure_text(
 
     Parameters
     ----------
-    reason : str or None
-        As in `headline`.
-    drift : Drift, optional
-        With the baseline.
     not_kept : str
         Why lost episodes cannot be replayed; may be empty.
-    films : sequence of str
-        Where some of them can be seen.
-    film_problem : str, optional
-        Why there are no more.
     """
     parts = [headline(card, ruling, reason=reason, drift=drift), "", *_table(card.table), ""]
     parts += _facts(facts(card, drift))
@@ -127,8 +119,6 @@ def rerun_command(
 
     Parameters
     ----------
-    node : str
-        The test, as it is typed.
     typed : mapping
         Option name to value, of what was asked of the session and decides the gate: it may have
         overruled a marker.

@@ -90,10 +90,6 @@ class Grid:
     ----------
     width, height : int
         In pixels.
-    columns : int
-        Cells in a row.
-    what : str
-        What a cell is.
     sets : tuple of (mark, name, count, places, path)
     """
 
@@ -114,8 +110,6 @@ class Listing:
     Attributes
     ----------
     lines : tuple of (name, text)
-    more : int
-        Lines that are left out.
     """
 
     kind: str = "list"

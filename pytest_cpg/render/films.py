@@ -57,15 +57,7 @@ class Films:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Episode:
-    """What is shown of one episode.
-
-    Attributes
-    ----------
-    shots : mapping
-        Images by step.
-    filmed, picked : list of int
-        Steps in the animation and in the strip.
-    """
+    """What is shown of one episode."""
 
     caption: str
     shots: Mapping[int, Image.Image]

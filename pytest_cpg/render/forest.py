@@ -19,8 +19,6 @@ class Bar:
 
     Attributes
     ----------
-    at : float
-        The estimate's pixel.
     span, point, margin : str
         Paths; the margin's is empty where there is none.
     """

@@ -37,16 +37,12 @@ def annotations(
 
     Parameters
     ----------
-    document : mapping
-        From `pytest_cpg.report.document.document` or `pytest_cpg.report.document.read`.
     locations : mapping, optional
         By gate id. A gate without one is annotated on the run as a whole.
     tests_are_annotated : bool
         Whether something else annotates failing tests, as the plugin
         pytest-github-actions-annotate-failures does. What no failing test says is left then: gates
         that did not report, and findings.
-    shown_of : callable
-        Reads one comparison of a document.
     """
     commands = []
     for gate in document["gates"]:

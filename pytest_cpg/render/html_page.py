@@ -45,8 +45,6 @@ def html_page(
     root : str
         The way from the page's folder to the root directory, for links to films: empty or with a
         slash at its end.
-    shown_of : callable
-        Reads one comparison of a document.
     """
     if not documents:
         raise ValueError("need the document of at least one session, got none")

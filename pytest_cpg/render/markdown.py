@@ -43,12 +43,8 @@ class Row(NamedTuple):
 
     Attributes
     ----------
-    gate : mapping
-        As in the document.
     name, status : str
         The status is the outcome of the comparison, or of the gate that made none.
-    reason : str or None
-        Why the comparison is not accepted.
     """
 
     gate: Mapping[str, Any]
@@ -73,13 +69,6 @@ def markdown(document: Mapping[str, Any], *, shown_of: ShownOf = shown_of) -> st
     """Return the report in GitHub's Markdown, no longer than a comment may be.
 
     Failing gates come first; what does not fit is counted.
-
-    Parameters
-    ----------
-    document : mapping
-        From `pytest_cpg.report.document.document` or `pytest_cpg.report.document.read`.
-    shown_of : callable
-        Reads one comparison of a document.
     """
     gates = sorted(document["gates"], key=lambda gate: gate["outcome"] not in FAILING)
     tables = [rows_of(gate, shown_of) for gate in gates]

@@ -69,8 +69,6 @@ class ComparisonView:
         Its id in two parts: where the test is, and what it is called.
     state : str
         One of `STATES`; its test may have failed for another comparison.
-    label : str
-        Of its ruling.
     reason : str or None
         Why the test fails, where the comparison with the baseline does not say so already.
     effect : str
@@ -79,8 +77,6 @@ class ComparisonView:
         The effect on the axis of the page.
     facts : tuple of (str, str)
         What has to be known to judge or repeat it.
-    figures, causes : tuple
-        Drawn figures of the card, and of its cause.
     films : tuple of (str, str)
         Name and address of films.
     history : History or None
@@ -111,12 +107,6 @@ class GateView:
 
     Attributes
     ----------
-    anchor : str
-        What links to it.
-    path, name : str
-        Its id in two parts.
-    state : str
-        One of `STATES`.
     detail : str
         What went wrong where nothing was measured.
     earlier : tuple of str
@@ -160,11 +150,6 @@ def page_view(documents: Sequence[Mapping[str, Any]], shown_of: ShownOf) -> Page
     """Return what is shown of the last of these sessions, with its history over all of them.
 
     Raises ValueError when a result was written by a newer pytest-cpg.
-
-    Parameters
-    ----------
-    shown_of : callable
-        Reads one comparison of a document.
     """
     found = {one["name"]: shown_of(one) for one in _comparisons(documents[-1])}
     histories = _histories(documents, found, shown_of)

@@ -53,8 +53,6 @@ def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path
 
     Parameters
     ----------
-    document : mapping
-        From `pytest_cpg.report.document.document`.
     folder : Path
         Where the reader is: paths below it are shown from there.
     """

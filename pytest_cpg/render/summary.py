@@ -117,13 +117,7 @@ def _drop(card: Card) -> str:
 
 
 class _Row(NamedTuple):
-    """One comparison of a gate, and how it ended.
-
-    Attributes
-    ----------
-    cells : str
-        What its line says before the verdict.
-    """
+    """One comparison of a gate, and how it ended."""
 
     gate: str
     judgement: Judgement

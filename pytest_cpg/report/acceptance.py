@@ -33,14 +33,8 @@ def baseline_findings(
 
     Parameters
     ----------
-    path : Path
-        The baseline file.
     switches : frozenset of str
         ``"update_baseline"``, ``"prune_baseline"``, ``"force"``.
-    kinds : mapping
-        The session's kinds of gate, by their markers.
-    root : Path
-        The project's folder.
     in_ci : bool
         Whether this runs unattended, where accepting is refused.
     asked : collection of Path or None

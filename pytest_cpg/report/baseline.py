@@ -45,8 +45,6 @@ class Baseline:
 
     Attributes
     ----------
-    gates : mapping
-        By id.
     declared_family_size : int or None
         Gates that are to share one error rate; None for those that are in it.
     """

@@ -63,8 +63,6 @@ class Judgement:
     ----------
     kind : GateKind
         What the gate asks; only its marker is written.
-    result : object
-        Of the kind's own type.
     accepted : Accepted
         The worst ruling that the test accepts.
     reason : str or None

@@ -54,8 +54,6 @@ def comparison_outcome(
 
     Parameters
     ----------
-    outcome : str
-        Of the test.
     reason, reasons : str or None
         Why the test fails for this comparison, and for each of its comparisons.
     severity : Severity
@@ -80,13 +78,7 @@ def gate_outcome(outcome: str, severities: Iterable[Severity]) -> str:
 def session_outcome(
     exit_code: int, gates: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]]
 ) -> str:
-    """Return how a session ended: "passed" only where pytest says so and a gate measured something.
-
-    Parameters
-    ----------
-    gates, findings : iterable of mapping
-        As in the document.
-    """
+    """Return how a session ended: "passed" only where pytest says so and a gate measured."""
     gates = list(gates)
     if exit_code in _STOPPED:
         return _STOPPED[exit_code]

@@ -26,10 +26,6 @@ class Provenance:
         The commit of the project, shortened to 12 hexadecimal digits; None outside git.
     dirty : bool or None
         Whether tracked files differ from that commit; None outside git.
-    python : str
-        Version of the interpreter.
-    platform : str
-        Operating system and processor type.
     processor : str
         Its name, or what kind it is where that is all the system says.
     processors : int

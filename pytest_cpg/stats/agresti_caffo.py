@@ -156,19 +156,15 @@ def episodes_to_resolve(
 ) -> int | None:
     """Return the fewest episodes per arm at which these two rates give an interval without 0.
 
-    The interval is taken at exactly the observed rates, so at counts that need not
-    be whole; it excludes 0 at every larger size too. This is no promise about a new run: the
-    observed rates are estimates, and if they were true, the interval would exclude 0 in about half
-    of the runs of this size. It is the total per arm, not what is missing, and at most the present
-    size when the interval of two equally large arms excludes 0 already.
+    The interval is taken at exactly the observed rates, so at counts that need not be whole; it
+    excludes 0 at every larger size too. This is no promise about a new run: the observed rates are
+    estimates, and if they were true, the interval would exclude 0 in about half of the runs of this
+    size. It is the total per arm, not what is missing, and at most the present size when the
+    interval of two equally large arms excludes 0 already. None when the rates are equal, or when
+    more than ``limit`` episodes would be needed.
 
     >>> episodes_to_resolve(3, 10, 0, 10)
     14
-
-    Returns
-    -------
-    int or None
-        None when the rates are equal, or when more than ``limit`` episodes would be needed.
     """
     oracle = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
     learned = check_arm(learned_successes, learned_episodes, prefix="learned_")
@@ -195,7 +191,9 @@ def episodes_to_prove_margin(
     """Return the episodes per arm from which on these two rates prove a gap below ``margin``.
 
     The interval ends below the margin at this size and at every larger one. As in
-    `episodes_to_resolve` the rates are taken as observed, and the number is the total per arm.
+    `episodes_to_resolve` the rates are taken as observed, and the number is the total per arm. None
+    when the observed gap is not below the margin, or when more than ``limit`` episodes would be
+    needed.
 
     >>> episodes_to_prove_margin(50, 50, 50, 50, margin=0.1)
     26
@@ -204,12 +202,6 @@ def episodes_to_prove_margin(
     ----------
     margin : float
         The gap to rule out, in (0, 1).
-
-    Returns
-    -------
-    int or None
-        None when the observed gap is not below the margin, or when more than ``limit`` episodes
-        would be needed.
     """
     s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
     t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")

@@ -131,7 +131,8 @@ def anytime_episodes_to_resolve(
     """Return about how many starts win a bet at these shares of outcomes, as `betting_wealth`.
 
     As `agresti_caffo.episodes_to_resolve`: shares as observed, and the total. Wins and losses are
-    rounded to whole numbers, so that the next sizes may fall back by one start.
+    rounded to whole numbers, so that the next sizes may fall back by one start. None when each arm
+    alone solved equally many, or when more than ``limit`` starts would be needed.
 
     >>> anytime_episodes_to_resolve(oracle_only=6, learned_only=2, episodes=40)
     184
@@ -140,12 +141,6 @@ def anytime_episodes_to_resolve(
     ----------
     oracle_only, learned_only, episodes : int
         Starts that one arm alone solved, and all starts.
-
-    Returns
-    -------
-    int or None
-        None when each arm alone solved equally many, or when more than ``limit`` starts would be
-        needed.
     """
     size = check_count("episodes", episodes, least=1)
     more, fewer = (

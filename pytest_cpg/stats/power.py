@@ -136,10 +136,11 @@ def episodes_for_gap(
     """Return the fewest episodes from which on a gate of fixed size finds a gap with this power.
 
     Counts are whole, so that power rises with the episodes in a sawtooth and may fall back below
-    what is wanted. The size returned has the power, the one before it has not, and the next
-    ``20 + 4 sqrt(size)`` have it; power was never seen to fall back later than ``4 sqrt(size)``
-    after it was first reached (docs/statistics.md). Sizes above 1000 take seconds where both
-    successes and pairing count: with Agresti and Caffo's interval at a share.
+    what is wanted. The size returned has the power, the one before it has not, and the next ``20 +
+    4 sqrt(size)`` have it; power was never seen to fall back later than ``4 sqrt(size)`` after it
+    was first reached (docs/statistics.md). Sizes above 1000 take seconds where both successes and
+    pairing count: with Agresti and Caffo's interval at a share. None when the gap is larger than
+    the oracle's rate, or when more than ``limit`` episodes would be needed.
 
     >>> episodes_for_gap(0.9, 0.1)
     199
@@ -157,12 +158,6 @@ def episodes_for_gap(
         more.
     method, level, share
         As in `gap_power`.
-
-    Returns
-    -------
-    int or None
-        None when the gap is larger than the oracle's rate, or when more than ``limit`` episodes
-        would be needed.
     """
     wanted = check_fraction("a power", power, such_as=0.8)
     if not 0 < real_or_nan(gap) <= 1:

@@ -80,7 +80,8 @@ def fieller_return_interval(
     holds the ratios that Student's test on ``oracle - learned - ratio * (oracle - chance)`` does
     not reject (Fieller, JRSS B 16:175-185, 1954). The BCa bootstrap covers less often, even where
     returns are skewed: 0.91 at 20 starts with exponential returns, where this covers 0.95
-    (docs/statistics.md).
+    (docs/statistics.md). None where these ratios have no end, which is where Student's interval
+    does not show that the oracle adds anything to chance, as with a single start.
 
     >>> oracle, chance = [310, 420, 390, 505, 450], [10, 90, 40, 30, 55]
     >>> ci = fieller_return_interval(oracle, [250, 400, 310, 415, 445], chance)
@@ -91,12 +92,6 @@ def fieller_return_interval(
     ----------
     oracle, learned, chance : array [N]
         Return of each episode, from the same starts in the same order.
-
-    Returns
-    -------
-    Interval or None
-        None where these ratios have no end, which is where Student's interval does not show that
-        the oracle adds anything to chance, as with a single start.
     """
     import numpy as np
 

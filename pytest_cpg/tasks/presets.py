@@ -14,8 +14,6 @@ class Preset:
 
     Attributes
     ----------
-    planner : str
-        Its name.
     settings : mapping
         Fields of the planner that are not as it has them by itself.
     options : mapping

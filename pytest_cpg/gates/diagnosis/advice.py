@@ -34,17 +34,7 @@ _ON_DECODER = (
 
 
 def advice_on(cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_data: bool) -> str:
-    """Return what to do about a cause; empty for NONE.
-
-    Parameters
-    ----------
-    swapped : sequence of str
-        As of `GateResult`.
-    has_memory : bool
-        Whether the model has an ``update``.
-    knows_data : bool
-        Whether its training data is known.
-    """
+    """Return what to do about a cause; empty for NONE."""
     if cause == Cause.SCORE_HEAD:
         return advice_on_score(swapped)
     text = _ADVICE.get(cause, "")

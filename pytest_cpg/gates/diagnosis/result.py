@@ -116,8 +116,6 @@ class Diagnosis:
     summary, recommendation : str
         What was found, with its numbers, and what to do about it.
     measures : tuple of Measure
-    episodes : tuple of int
-        Which were asked about.
     decisions : int
         Taken from those, with both worlds at hand.
     seconds : float

@@ -40,8 +40,6 @@ def causes_of(
     ----------
     scoring_loss : Interval or None
         What the oracle's success rate loses by the model's rating; None where that was not run.
-    memory : "none", "decoded" or "opaque"
-        As of `Evidence`.
     by_task : Measures or None
         The same if the task's score rated what a model with another decodes.
     """

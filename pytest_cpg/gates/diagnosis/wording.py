@@ -83,12 +83,8 @@ def diagnosis_of(
         None where no decision was taken again.
     oracle_rate : Interval
         Of the oracle's success rate.
-    swapped : tuple of str
-        As of `GateResult`.
     headroom : Headroom or None
         None where it was not asked for.
-    episodes : tuple of int
-        Which were asked about.
     """
     causes: tuple[Cause, ...] = ()
     if rules.has_headroom(headroom, oracle_rate.high):

@@ -37,8 +37,6 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
     ----------
     accepts : Verdict
         The worst verdict that its test accepts.
-    model : str
-        What the learned arm was; may be empty.
     """
     raw = f"{_WEAK} by raw rates: a difference of twice the tolerance is not ruled out"
     return Card(

@@ -17,13 +17,7 @@ _MOST_LOST = 40
 
 
 def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]:
-    """Return names and texts, none of them empty.
-
-    Parameters
-    ----------
-    model : str
-        What the learned arm was; may be empty.
-    """
+    """Return names and texts, none of them empty."""
     pairs = result.pairs
     facts = (
         (

@@ -76,15 +76,7 @@ def forecast(
     cost: Mapping[str, Any] | None,
     accepted: BaselineGate | None,
 ) -> Forecast:
-    """Return what a gate of this design could find, judged by these criteria.
-
-    Parameters
-    ----------
-    cost : mapping or None
-        From `cost_of`, of the last run.
-    accepted : BaselineGate or None
-        The last accepted result.
-    """
+    """Return what a gate of this design could find, judged by these criteria."""
     # Another version may have written something else, or somebody's editor.
     cost = cost if _is_cost(cost) else None
     rate, source = _oracle_rate(cost, accepted)

@@ -90,6 +90,7 @@ class Sweep:
         """Return the smallest horizon of the sweep whose success rate is as good as the best.
 
         Raises ValueError when the sweep is not over horizons, or there is no such arm or tolerance.
+        None where no episode succeeded.
 
         Parameters
         ----------
@@ -97,11 +98,6 @@ class Sweep:
             One of a row's arms.
         tolerance : float
             How far below the best rate is as good, in [0, 1].
-
-        Returns
-        -------
-        int or None
-            None where no episode succeeded.
         """
         if self.over != "horizon":
             raise ValueError(

@@ -46,8 +46,6 @@ class ControlTask:
 
     Attributes
     ----------
-    simulator : Simulator
-        The true dynamics.
     suite : Suite
         Where starts come from.
     formulas : Formulas

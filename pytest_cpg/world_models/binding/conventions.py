@@ -118,8 +118,6 @@ class Sender(NamedTuple):
         What the function is given, as printed in errors.
     send : callable
         Maps a float64 array to it; the function may write to what it is given.
-    tolerance : float
-        As of `Convention`.
     """
 
     label: str

@@ -34,8 +34,6 @@ class PlanGradient:
 
     Parameters
     ----------
-    learned : object
-        As given by the user.
     rate : callable
         Maps latents [B, Z] and actions [B, H, A] to the scores of the arm [B, H].
     swapped : tuple of str

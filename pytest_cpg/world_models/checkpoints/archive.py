@@ -74,8 +74,6 @@ def checked_archive(content: bytes, name: str, *, trusted: str) -> bytes:
 
     Parameters
     ----------
-    content : bytes
-        Of the file.
     name : str
         What the message calls it.
     trusted : str
