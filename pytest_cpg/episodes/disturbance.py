@@ -41,11 +41,6 @@ class Disturbance:
 
     What is drawn depends on the seed, an episode's index and its step alone: it is the same in
     every arm, batch and order, and the planner's own stream is left alone.
-
-    Parameters
-    ----------
-    episodes : array [N], int
-        Indices. Methods take their rows.
     """
 
     def __init__(

@@ -134,13 +134,7 @@ class _ToldApartError(Exception):
 
 
 class Responses:
-    """Asks a model and its task whether different actions lead to different states.
-
-    Attributes
-    ----------
-    differ_truly : bool
-        Whether they did where the model was asked and said no.
-    """
+    """Asks a model and its task whether different actions lead to different states."""
 
     def __init__(self, model: BoundModel, task: Task) -> None:
         self._model, self._task = model, task

@@ -88,11 +88,6 @@ def write_text(path: Path, text: str, *, what: str) -> None:
 
     Whoever reads the file meanwhile finds the old one or the new one. Raises FileError, naming the
     path and what the system says. A file that was there is left as it was.
-
-    Parameters
-    ----------
-    what : str
-        What the file is, for the message: ``"the report"``.
     """
     # A link stays one; that to a pipe, such as /dev/fd/3, leads to no name.
     target = path if is_special(path) else Path(os.path.realpath(path))

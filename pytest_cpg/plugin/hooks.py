@@ -34,13 +34,7 @@ _EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
 
 class SessionHooks:
-    """Follows one pytest session, in the controller or in one xdist worker.
-
-    Attributes
-    ----------
-    kinds : Kinds
-        Which kinds of gate there are.
-    """
+    """Follows one pytest session, in the controller or in one xdist worker."""
 
     def __init__(
         self, config: pytest.Config, settings: Settings, measured: Callable[..., Any]

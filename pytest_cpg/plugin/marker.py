@@ -94,11 +94,6 @@ def gate_of(
     """Merge a test's markers, closest first, with the settings, and have the kind check all of it.
 
     Raises ValueError or ComponentError, naming the value and what to type instead.
-
-    Parameters
-    ----------
-    family_size : int
-        Gates that share one error rate, this one included.
     """
     from pytest_cpg.world_models.checkpoints.source import factory_of
 

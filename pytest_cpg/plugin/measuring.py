@@ -35,13 +35,7 @@ _MOST_ARM_BYTES = 100 * 2**20
 
 
 class SessionRuns:
-    """What the measurements of one session are made with.
-
-    Parameters
-    ----------
-    begun : float
-        When the session began, by `time.monotonic`.
-    """
+    """What the measurements of one session are made with."""
 
     def __init__(self, config: pytest.Config, settings: Settings, *, begun: float) -> None:
         self._config, self._settings, self._begun = config, settings, begun

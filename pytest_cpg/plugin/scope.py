@@ -107,13 +107,7 @@ class SessionScope:
         return bool(is_asked and cache.get("cache/lastfailed", {}))
 
     def owes_gates(self, *, had_gates: bool) -> bool:
-        """Say whether a session without any gate may have to have some.
-
-        Parameters
-        ----------
-        had_gates : bool
-            Whether an earlier session had some.
-        """
+        """Say whether a session without any gate may have to have some."""
         if not self.has_run:
             return False
         if "silent" in self.uncollected:

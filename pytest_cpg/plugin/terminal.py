@@ -13,13 +13,7 @@ from pytest_cpg.render.progress import LiveLine, LogLines, Watch
 
 
 def watch_on(config: pytest.Config, note: Callable[[str], None]) -> Watch:
-    """Return what shows a running gate: live on a terminal, line by line in a verbose log.
-
-    Parameters
-    ----------
-    note : callable
-        Told what is running, for the summary of an interrupted session.
-    """
+    """Return what shows a running gate: live on a terminal, line by line in a verbose log."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     show: LiveLine | LogLines | None = None
     if reporter is not None and reporter.isatty and config.get_verbosity() >= 0:

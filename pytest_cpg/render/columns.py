@@ -10,11 +10,6 @@ def padded(rows: Sequence[Sequence[str]], between: str, *, least: int = 0) -> li
 
     >>> padded([("rate", "95% CI"), ("1", "[0.93, 1.00]")], " ")
     ['rate    95% CI   ', '   1 [0.93, 1.00]']
-
-    Parameters
-    ----------
-    rows : sequence of sequence of str
-        All of one length, the headings first.
     """
     columns = [_padded(column, least) for column in zip(*rows, strict=True)]
     return [between.join(cells) for cells in zip(*columns, strict=True)] or [""] * len(rows)

@@ -33,14 +33,7 @@ _DRIFT = {
 
 
 def headline(card: Card, ruling: Ruling, *, reason: str | None, drift: Drift | None = None) -> str:
-    """Return the first line: verdict, what was found, why it fails and n, within 80 columns.
-
-    Parameters
-    ----------
-    reason : str or None
-        Why the test fails: the ruling's, its doubt, or the text of ``drift``; None where it does
-        not.
-    """
+    """Return the first line: verdict, what was found, why it fails and n, within 80 columns."""
     if is_drifted(drift, reason):
         lead = f"{drift.label} from baseline  {card.verdict or ruling.label} {card.headline}"
         line = f"{lead}  {card.size}"
@@ -88,13 +81,7 @@ def failure_text(
     films: Sequence[str] = (),
     film_problem: str | None = None,
 ) -> str:
-    """Return the whole section that a failing test prints.
-
-    Parameters
-    ----------
-    not_kept : str
-        Why lost episodes cannot be replayed; may be empty.
-    """
+    """Return the whole section that a failing test prints."""
     parts = [headline(card, ruling, reason=reason, drift=drift), "", *_table(card.table), ""]
     parts += _facts(facts(card, drift))
     if reason is not None:

@@ -241,13 +241,7 @@ def _written(value: float) -> str:
 
 
 def trend(trends: Sequence[Trend], *, is_hollow: Sequence[bool]) -> Plot:
-    """Draw a number over several sessions, from left to right.
-
-    Parameters
-    ----------
-    is_hollow : sequence of bool
-        Of each, whether it does not quite belong to the others.
-    """
+    """Draw a number over several sessions, from left to right."""
     first, bounds = trends[0], [one.bound for one in trends]
     if first.axis is None:
         ends = chain.from_iterable((one.low, one.estimate, one.high) for one in bounds)

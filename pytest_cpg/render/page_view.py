@@ -37,13 +37,7 @@ _MOST_SESSIONS, _MOST_OPEN = 30, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What a comparison found in one session.
-
-    Attributes
-    ----------
-    is_other_design : bool
-        Whether it was measured under another design than the one shown.
-    """
+    """What a comparison found in one session."""
 
     revision: str
     label: str

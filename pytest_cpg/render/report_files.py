@@ -49,13 +49,7 @@ class ReportFiles:
 
 
 def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path) -> list[Finding]:
-    """Write what was asked for, and say where it is; what cannot be written fails the session.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the reader is: paths below it are shown from there.
-    """
+    """Write what was asked for, and say where it is; what cannot be written fails the session."""
     found = []
     for path, make in _writers(files):
         try:

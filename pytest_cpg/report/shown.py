@@ -16,13 +16,7 @@ from pytest_cpg.report.ledger import Kinds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A ruling and its card.
-
-    Attributes
-    ----------
-    drift : Drift or None
-        How the result stands to the baseline, if that was asked.
-    """
+    """A ruling and its card."""
 
     ruling: Ruling
     card: Card

@@ -30,11 +30,6 @@ def check_arm(
     """Return an arm's successes and episodes as ints, ``0 <= successes <= episodes``.
 
     Raises ValueError when there is no episode, or when there are more successes than episodes.
-
-    Parameters
-    ----------
-    prefix : str
-        Put before both names in the message, such as ``"oracle_"``.
     """
     n = check_count(f"{prefix}episodes", episodes, least=1)
     s = check_count(f"{prefix}successes", successes)

@@ -39,11 +39,6 @@ def paired_paths(
 
     Whoever receives them sets the mass that ends there to 0. One pair is added at a time, and only
     positive numbers are added, so that small masses keep their digits.
-
-    Parameters
-    ----------
-    chances : three floats
-        Of a win, a loss and a tie in one pair, or weights in their place.
     """
     import numpy as np
 

@@ -55,11 +55,6 @@ def paired_mean_p_value(oracle: ArrayLike, learned: ArrayLike) -> float:
 
     >>> round(paired_mean_p_value([310, 420, 390, 505], [250, 400, 310, 415]), 4)
     0.0137
-
-    Parameters
-    ----------
-    oracle, learned
-        As in `paired_mean_interval`.
     """
     from scipy.special import stdtr
 

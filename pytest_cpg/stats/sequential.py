@@ -157,11 +157,6 @@ def repeated_interval(
     A repeated confidence interval (Jennison and Turnbull, JRSS B 51:305-361, 1989): the paired
     interval with the critical value of the look. It excludes 0 exactly where the boundary is
     crossed.
-
-    Parameters
-    ----------
-    look : int
-        Number of the look, from 0.
     """
     agreed, wins, losses, failed = check_table(both, oracle_only, learned_only, neither)
     pairs = agreed + wins + losses + failed

@@ -11,11 +11,6 @@ def student_critical_value(level: float, *, freedom: int) -> float:
 
     >>> round(student_critical_value(0.95, freedom=2), 3)
     4.303
-
-    Parameters
-    ----------
-    freedom : int
-        Degrees of freedom, from 1.
     """
     # scipy.stats has the same number, and takes a second to import.
     from scipy.special import stdtrit

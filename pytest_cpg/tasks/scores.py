@@ -29,11 +29,6 @@ def rated(
     """Rate observations [..., O] by the score that a user has given a task: [...].
 
     Raises WorldModelError when there is none.
-
-    Parameters
-    ----------
-    name, written : str
-        The task's, and how it is passed with a score.
     """
     if score is None:
         raise WorldModelError(

@@ -31,13 +31,7 @@ _WEAK = "~"
 
 
 def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
-    """Return the card of a result.
-
-    Parameters
-    ----------
-    accepts : Verdict
-        The worst verdict that its test accepts.
-    """
+    """Return the card of a result."""
     raw = f"{_WEAK} by raw rates: a difference of twice the tolerance is not ruled out"
     return Card(
         headline=f"gap {gap_text(result)}",

@@ -14,13 +14,7 @@ from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What several checkpoints say about the way they were trained.
-
-    Attributes
-    ----------
-    interval : Interval
-        Of the recipe's gap, with checkpoints as clusters; in the units of the gates' metric.
-    """
+    """What several checkpoints say about the way they were trained."""
 
     verdict: Verdict
     interval: Interval
@@ -95,13 +89,7 @@ def _weighed(result: GateResult, interval: Interval) -> Weighed:
 
 
 def recipe_findings(compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
-    """Return a statement about every recipe of which a checkpoint was measured.
-
-    Parameters
-    ----------
-    groups : mapping
-        The recipe of every gate that there is, measured or not, by gate.
-    """
+    """Return a statement about every recipe of which a checkpoint was measured."""
     found = []
     for group in dict.fromkeys(one.result.group for one in compared if one.result.group):
         members = [one for one in compared if one.result.group == group]

@@ -25,13 +25,7 @@ _LOWEST = np.finfo(np.float64).min
 
 
 class World:
-    """One environment of this process, and what restores it.
-
-    Parameters
-    ----------
-    make : str or callable
-        An id of gymnasium's, or what makes an environment.
-    """
+    """One environment of this process, and what restores it."""
 
     def __init__(self, make: str | Callable[[], Any]) -> None:
         self.make = make

@@ -68,11 +68,6 @@ def ensemble_rollout(
     """Return the rollout of an ensemble, and what a row costs where members take one at a time.
 
     Raises WorldModelError, naming the member that is not usable.
-
-    Parameters
-    ----------
-    observations, actions : array [P, O], array [P, A]
-        Rows to verify each member with.
     """
     members = [
         _member(number, member, observations, actions)

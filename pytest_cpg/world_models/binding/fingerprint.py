@@ -48,13 +48,7 @@ def _content(value: object, seen: dict[int, Any]) -> bytes:
 
 
 class _Digester(pickle.Pickler):
-    """Writes what is only hashed: arrays and tensors by their bits, code by its instructions.
-
-    Parameters
-    ----------
-    seen : dict
-        Functions and classes that are written already, by id; kept, so that no other gets the id.
-    """
+    """Writes what is only hashed: arrays and tensors by their bits, code by its instructions."""
 
     def __init__(self, buffer: io.BytesIO, seen: dict[int, Any]) -> None:
         super().__init__(buffer, protocol=5)

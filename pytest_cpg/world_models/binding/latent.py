@@ -38,13 +38,7 @@ _HORIZON = 3
 
 
 def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:
-    """Bind an object with a rollout, and with all else that it has.
-
-    Parameters
-    ----------
-    states, actions : array [P, S], array [P, A]
-        Rows to check with.
-    """
+    """Bind an object with a rollout, and with all else that it has."""
     _check_methods(learned)
     noise_size = noise_size_of(learned)
     observations = observed(task, states)

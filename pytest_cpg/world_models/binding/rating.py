@@ -112,11 +112,6 @@ def rating_of(
 
     Raises WorldModelError when one of its functions breaks its contract, or there is nothing to
     rate latents by.
-
-    Parameters
-    ----------
-    latents, plans, imagined : array [P, Z], array [P, H, A], array [P, H, Z]
-        Rows to check with.
     """
     if has(learned, Score):
         own = method_of(

@@ -51,13 +51,7 @@ def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
 
 
 def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
-    """Return the rollout of a torch module that stays on its device from step to step.
-
-    Parameters
-    ----------
-    otherwise : callable
-        The rollout of what is no module with weights of its own.
-    """
+    """Return the rollout of a torch module that stays on its device from step to step."""
     weights = dynamics.parameters() if isinstance(dynamics, torch.nn.Module) else ()
     own = next((value for value in weights if value.is_floating_point()), None)
     if own is None:

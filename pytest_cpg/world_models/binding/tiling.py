@@ -36,13 +36,7 @@ def tile_of(learned: object) -> int:
 
 
 def tiled(function: ArrayFunction, *, rows: int = TILE, threads: int = 1) -> ArrayFunction:
-    """Return a batched function that is only ever called with so many rows.
-
-    Parameters
-    ----------
-    threads : int
-        How many calls may be under way at once.
-    """
+    """Return a batched function that is only ever called with so many rows."""
 
     def call(*arrays: FloatArray) -> FloatArray:
         count = len(arrays[0])

@@ -23,11 +23,6 @@ def factory_of(
     """Return what makes the model of this name for a task.
 
     Raises ComponentError when there is no such model, saying what to type instead.
-
-    Parameters
-    ----------
-    trusted : str
-        Digests of files that may run code of their own, as in ``--cpg-trust``.
     """
     if text in registered:
         return registered[text]

@@ -39,11 +39,6 @@ def load_plain(source: str | os.PathLike[str] | bytes) -> Any:
     Raises ComponentError when this torch would run code of the file. Raises ValueError when the
     file would unpack to far more than it is. Raises Exception, of any kind, when it is not such a
     file.
-
-    Parameters
-    ----------
-    source : path or bytes
-        Of the file, or what is in it.
     """
     check_torch()
     check_unpacked_size(source)
@@ -206,13 +201,7 @@ def size(
     version: str,
     ignored: tuple[str, ...] = (),
 ) -> int:
-    """Return one size of one tensor, from which other shapes follow; see `check`.
-
-    Parameters
-    ----------
-    names : collection of str
-        All that the layout has.
-    """
+    """Return one size of one tensor, from which other shapes follow; see `check`."""
     if name in weights and weights[name].ndim >= -axis:
         return int(weights[name].shape[axis])
     problems = _problems(weights, dict.fromkeys(names), ignored)
