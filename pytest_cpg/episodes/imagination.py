@@ -6,13 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    ActionSpace,
-    CpgError,
-    FloatArray,
-    IntArray,
-    WorldModelError,
-)
+from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, WorldModelError
 from pytest_cpg.world_models import BoundModel
 
 # What is asked of real states, and not of those some steps ahead.

@@ -18,13 +18,7 @@ from pytest_cpg.plugin.settings import DECLARED, DeclaredOptions, read_settings
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pytest_cpg.contracts import (
-        Planner,
-        PlannerFactory,
-        Task,
-        TaskFactory,
-        WorldModelFactory,
-    )
+    from pytest_cpg.contracts import Planner, PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.kind import GateKind
     from pytest_cpg.world_models import OracleDynamics
 

@@ -8,14 +8,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Planner,
-    Plans,
-    Task,
-)
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Planner, Plans, Task
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design

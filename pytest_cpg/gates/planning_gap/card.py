@@ -12,13 +12,7 @@ from pytest_cpg.gates.planning_gap.explanation import beside_meaning, loss_split
 from pytest_cpg.gates.planning_gap.facts import facts_of
 from pytest_cpg.gates.planning_gap.figures import design, effect, figures, trends
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
-from pytest_cpg.gates.planning_gap.notation import (
-    arm_name,
-    bracket,
-    gap_text,
-    label,
-    recovery_text,
-)
+from pytest_cpg.gates.planning_gap.notation import arm_name, bracket, gap_text, label, recovery_text
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.ruling import blindness

@@ -7,14 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    BoolArray,
-    ComponentError,
-    FloatArray,
-    IntArray,
-    Task,
-    TaskError,
-)
+from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task, TaskError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS, Environment
 from pytest_cpg.gates.policy_comparison.point_maze import PointMaze

@@ -27,12 +27,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.machine.processors import own_share
 from pytest_cpg.tasks.control.formulas import BOX, LEVELS, TITLES, Formulas, formulas_of
 from pytest_cpg.tasks.control.repeats import Repeats
-from pytest_cpg.tasks.control.suite import (
-    LARGEST_REWARD,
-    Suite,
-    check_received,
-    suite_versions,
-)
+from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, check_received, suite_versions
 from pytest_cpg.tasks.options import BUDGET, OPTIONS, TaskOptions
 from pytest_cpg.tasks.pictures import Frames, draw_control
 

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    BoolArray,
-    BoxActions,
-    ComponentError,
-    FloatArray,
-    IntArray,
-)
+from pytest_cpg.contracts import BoolArray, BoxActions, ComponentError, FloatArray, IntArray
 from pytest_cpg.machine.processors import own_share
 from pytest_cpg.tasks.control.repeats import Repeats
 from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, check_received, suite_versions
