@@ -121,6 +121,18 @@ def test_copies_of_every_answer_in_its_group_make_nothing_surer():
     assert narrow.high - narrow.low < 0.6 * width
 
 
+def test_copies_of_every_answer_in_its_group_make_no_change_surer():
+    now, before, copies = table(n=100), table(n=100, seed=1), np.repeat(np.arange(100), 5)
+    single = metric_differences(now, before, rng=seeded(), resamples=RESAMPLES)["loss"]
+    many = [one.take(copies) for one in (now, before)]
+    copied = metric_differences(*many, rng=seeded(), resamples=RESAMPLES)["loss"]
+    alone = [GradedAnswers(wrong=one.wrong, confidences=one.confidences) for one in many]
+    narrow = metric_differences(*alone, rng=seeded(), resamples=RESAMPLES)["loss"]
+    width = single.high - single.low
+    assert copied.high - copied.low == pytest.approx(width, rel=0.2)
+    assert narrow.high - narrow.low < 0.6 * width
+
+
 def test_the_same_seed_gives_the_same_bits():
     answers, other = table(), table(seed=1)
     once, again, otherwise = (

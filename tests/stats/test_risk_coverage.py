@@ -183,6 +183,15 @@ def test_the_order_of_the_answers_does_not_matter():
         assert again == found
 
 
+def test_one_pair_in_disorder_among_thousands_is_no_ideal_order():
+    wrong = np.arange(4000) < 40
+    sure = np.arange(4000.0)
+    sure[[39, 40]] = sure[[40, 39]]
+    found = answer_metrics(GradedAnswers(wrong=wrong, confidences=sure))
+    assert 0 < found.excess < 1e-3
+    assert found.auroc == pytest.approx(1 - 1 / (40 * 3960), abs=1e-12)
+
+
 def test_metrics_by_horizon_are_those_of_its_answers():
     horizons = np.array([10, 20, 10, 20, 50])
     answers = GradedAnswers(

@@ -76,6 +76,14 @@ def test_an_interval_stays_in_the_range_of_its_quantity():
     assert change.high == 1
 
 
+def test_percentiles_hold_an_estimate_that_no_resample_reaches():
+    low = Percentile(estimate=-1.0, resamples=RESAMPLES).interval()
+    high = Percentile(estimate=2.0, resamples=RESAMPLES).interval()
+    assert (low.low, high.high) == (-1, 2)
+    assert low.high == pytest.approx(np.quantile(RESAMPLES, 0.975))
+    assert high.low == pytest.approx(np.quantile(RESAMPLES, 0.025))
+
+
 @pytest.mark.parametrize("sampled", [one for one, *_ in KINDS.values()], ids=KINDS)
 def test_an_impossible_level_is_refused(sampled):
     with pytest.raises(ValueError, match=r"need a level between 0 and 1, such as 0.95, got 95"):
