@@ -32,8 +32,7 @@ def large() -> Row:
     """Write the page, and let a browser show it five times."""
     sys.path.insert(0, str(TESTS))
     from documents import large as large_session
-
-    from pytest_cpg.render.html_page import html_page
+    from rendered import html_page
 
     document = large_session()
     seconds = cpu_seconds(lambda: html_page([document]))

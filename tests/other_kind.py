@@ -1,6 +1,7 @@
 """A gate of a kind that nobody has heard of, in a document: for tests of what shows any kind."""
 
 from documents import gate
+from rendered import shown_of
 
 from pytest_cpg.gates.card import (
     Bound,
@@ -14,7 +15,7 @@ from pytest_cpg.gates.card import (
     Table,
     Trend,
 )
-from pytest_cpg.report.shown import Shown, shown_of
+from pytest_cpg.report.shown import Shown
 
 LINE = ((1, 0.1), (2, 0.3), (3, 0.2))
 

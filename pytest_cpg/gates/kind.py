@@ -126,8 +126,18 @@ class Run(Protocol):
         """Return a gate's task, built once a session."""
         ...
 
-    def progress(self, what: str, done: int, count: int) -> None:
-        """Show how far a measurement is, and break it off once its time is over."""
+    def progress(self, what: str, done: int, count: int, unit: str = "") -> None:
+        """Show how far a measurement is, and break it off once its time is over.
+
+        Parameters
+        ----------
+        what : str
+            The step that it is in, in a few words.
+        done, count : int
+            How much of that step is done; a step begins with 0 and ends with all.
+        unit : str
+            What is counted, such as ``"episodes"``.
+        """
         ...
 
 

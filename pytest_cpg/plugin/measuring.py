@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.arm_cache import ArmCache
-    from pytest_cpg.episodes.arms import ArmProgress, Execution
+    from pytest_cpg.episodes.arms import Execution
     from pytest_cpg.gates.kind import Run, TaskChoice
     from pytest_cpg.machine.deadline import Deadline
     from pytest_cpg.plugin.marker import Gate
@@ -119,7 +119,7 @@ class ItemRun:
     given: Mapping[str, Any]
     execution: Execution
     task: Callable[[TaskChoice], Task]
-    progress: ArmProgress
+    progress: Callable[..., None]
 
 
 class ItemMeasuring:
@@ -152,7 +152,7 @@ class ItemMeasuring:
         self._attempt = item.stash[ATTEMPT]
         self._id = gate_id(item)
         self._execution = runs.execution(executor, is_kept=not gate.is_smoke)
-        self._say("interrupted before its first arm")
+        self._say("interrupted before it measured")
         self._watch = watch_on(item.config, lambda text: self._say(f"interrupted in {text}"))
 
     def task(self, choice: TaskChoice) -> Task:
@@ -170,7 +170,7 @@ class ItemMeasuring:
             # A replay has no verdict, nor what has to be run on the way to it.
             if self._replay is None:
                 self._judge(result)
-            self._say("interrupted after its arms had run")
+            self._say("interrupted after it had measured")
             if self._is_filmed and self._replay is None:
                 with self._followed(given) as run:
                     self._film(model, run)
@@ -196,8 +196,8 @@ class ItemMeasuring:
         """Give what is told of every step; it shows it, and breaks off when the time is over."""
         deadline = self._runs.deadline(self._id, self._gate.timeout)
 
-        def progress(what: str, done: int, count: int) -> None:
-            self._watch(what, done, count)
+        def progress(what: str, done: int, count: int, unit: str = "") -> None:
+            self._watch(what, done, count, unit)
             deadline.check()
 
         try:

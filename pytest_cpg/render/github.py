@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pytest_cpg.gates.notation import one_line
 from pytest_cpg.render.markdown import MARKER, markdown, rows_of
 from pytest_cpg.report.outcomes import FAILING
-from pytest_cpg.report.shown import ShownOf, shown_of
+from pytest_cpg.report.shown import ShownOf
 
 _MOST_IN_TITLE, _MOST_IN_LINE, _MOST_LINES = 200, 1000, 10
 
@@ -31,7 +31,7 @@ def annotations(
     locations: Mapping[str, Location] | None = None,
     *,
     tests_are_annotated: bool = False,
-    shown_of: ShownOf = shown_of,
+    shown_of: ShownOf,
 ) -> list[str]:
     """Return one workflow command for each failing gate and each finding that fails the session.
 
@@ -54,7 +54,7 @@ def annotations(
     return commands + [_command("cpg", one_line(text, _MOST_IN_LINE), None) for text in failing]
 
 
-def step_summary(document: Mapping[str, Any], *, shown_of: ShownOf = shown_of) -> str:
+def step_summary(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
     """Return the text to append to a job's summary, which other steps may have begun."""
     return "\n" + markdown(document, shown_of=shown_of).removeprefix(f"{MARKER}\n")
 

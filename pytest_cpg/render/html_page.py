@@ -19,7 +19,7 @@ from pytest_cpg.render.figures import CELL, MARKS, PLOT_HEIGHT, PLOT_WIDTH
 from pytest_cpg.render.forest import FOREST_WIDTH
 from pytest_cpg.render.page_view import STATES, page_view, revision
 from pytest_cpg.report.outcomes import besides_gates
-from pytest_cpg.report.shown import ShownOf, shown_of
+from pytest_cpg.report.shown import ShownOf
 
 try:
     import jinja2
@@ -30,9 +30,7 @@ except ModuleNotFoundError as error:
     raise ComponentError('the HTML page needs jinja2: pip install "pytest-cpg[html]"') from error
 
 
-def html_page(
-    documents: Sequence[Mapping[str, Any]], *, root: str = "", shown_of: ShownOf = shown_of
-) -> str:
+def html_page(documents: Sequence[Mapping[str, Any]], *, shown_of: ShownOf, root: str = "") -> str:
     """Return the page of the last session, with the history of its gates over all of them.
 
     The same documents give the same text. Raises ValueError when there is no document, or a result

@@ -21,7 +21,7 @@ from pytest_cpg.report.outcomes import (
     comparison_outcome,
     gate_outcome,
 )
-from pytest_cpg.report.shown import Shown, ShownOf, shown_of
+from pytest_cpg.report.shown import Shown, ShownOf
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
 MARKER = "<!-- pytest-cpg report -->"
@@ -65,7 +65,7 @@ class Row(NamedTuple):
         return said or "the test failed by itself; its log says how" * (self.status == "failed")
 
 
-def markdown(document: Mapping[str, Any], *, shown_of: ShownOf = shown_of) -> str:
+def markdown(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
     """Return the report in GitHub's Markdown, no longer than a comment may be.
 
     Failing gates come first; what does not fit is counted.
@@ -96,7 +96,7 @@ def markdown(document: Mapping[str, Any], *, shown_of: ShownOf = shown_of) -> st
     return "\n\n".join(parts)
 
 
-def rows_of(gate: Mapping[str, Any], shown_of: ShownOf = shown_of) -> list[Row]:
+def rows_of(gate: Mapping[str, Any], shown_of: ShownOf) -> list[Row]:
     """Return the comparisons of one of a document's gates, or a row for the gate alone."""
     if not gate["comparisons"]:
         return [Row(gate, gate["id"], gate["outcome"])]

@@ -1,11 +1,10 @@
-"""Progress: one live line on a terminal, one plain line per arm in a verbose log."""
+"""Progress: one live line on a terminal, one plain line per step of a gate in a verbose log."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from pytest_cpg.episodes.arms import ARMS
 from pytest_cpg.gates.notation import visible
 
 _SECONDS_BETWEEN = 0.1
@@ -13,13 +12,13 @@ _NARROWEST = 24
 _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
 
 
-def progress_text(arm: str, done: int, count: int) -> str:
-    """Return ``arm 2/3 learned  31/50 episodes``; other names stand alone."""
-    if arm not in ARMS:
-        return f"{arm}  {done}/{count} episodes"
-    place = ARMS.index(arm) + 1
-    # The last one is only run where there is something to rescore.
-    return f"arm {place}/{max(place, len(ARMS) - 1)} {arm}  {done}/{count} episodes"
+def progress_text(what: str, done: int, count: int, unit: str = "") -> str:
+    """Return ``asking  31/200 queries``.
+
+    >>> progress_text("asking", 31, 200, "queries")
+    'asking  31/200 queries'
+    """
+    return f"{what}  {done}/{count} {unit}".rstrip()
 
 
 class LiveLine:
@@ -38,7 +37,7 @@ class LiveLine:
         self._room = room
         self._next = 0.0
 
-    def __call__(self, arm: str, done: int, count: int) -> None:
+    def __call__(self, what: str, done: int, count: int, unit: str = "") -> None:
         """Show the text, at most ten times a second and never wider than the line."""
         now = time.monotonic()
         if now < self._next:
@@ -46,7 +45,7 @@ class LiveLine:
         self._next = now + _SECONDS_BETWEEN
         room = self._room()
         if room >= _NARROWEST:
-            text = visible(f" {progress_text(arm, done, count)}")[:room]
+            text = visible(f" {progress_text(what, done, count, unit)}")[:room]
             self._write(f"{_SAVE}{text}{_CLEAR}{_RESTORE}")
 
     def clear(self) -> None:
@@ -55,7 +54,7 @@ class LiveLine:
 
 
 class LogLines:
-    """Writes one line when an arm has come as far as it was to, for logs."""
+    """Writes one line when a step of a gate has come as far as it was to, for logs."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -63,14 +62,14 @@ class LogLines:
         self._running: tuple[str, int] | None = None
         self._written = False
 
-    def __call__(self, arm: str, done: int, count: int) -> None:
-        """Write the line once all episodes are done, with the seconds since the arm was begun."""
-        if self._running != (arm, count):
-            self._running, self._begun = (arm, count), time.monotonic()
+    def __call__(self, what: str, done: int, count: int, unit: str = "") -> None:
+        """Write the line once all is done, with the seconds since the step was begun."""
+        if self._running != (what, count):
+            self._running, self._begun = (what, count), time.monotonic()
         elif done == count:
             lead = "" if self._written else "\n"
             seconds = time.monotonic() - self._begun
-            self._write(f"{lead}  cpg: {progress_text(arm, done, count)}, {seconds:.1f} s")
+            self._write(f"{lead}  cpg: {progress_text(what, done, count, unit)}, {seconds:.1f} s")
             self._written, self._running = True, None
 
     def clear(self) -> None:
@@ -78,7 +77,7 @@ class LogLines:
 
 
 class Watch:
-    """Follows one comparison: notes where it is, and shows it.
+    """Follows one measurement: notes where it is, and shows it.
 
     Parameters
     ----------
@@ -91,13 +90,13 @@ class Watch:
         self._note = note
         self._show = show
 
-    def __call__(self, arm: str, done: int, count: int) -> None:
-        """Note and show that so many of an arm's episodes are done."""
-        self._note(progress_text(arm, done, count))
+    def __call__(self, what: str, done: int, count: int, unit: str = "") -> None:
+        """Note and show how much of a step is done."""
+        self._note(progress_text(what, done, count, unit))
         if self._show:
-            self._show(arm, done, count)
+            self._show(what, done, count, unit)
 
     def clear(self) -> None:
-        """Wipe what is only shown while the comparison runs."""
+        """Wipe what is only shown while the measurement runs."""
         if self._show:
             self._show.clear()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pytest_cpg.contracts.codec import decode
-from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import Card, Drift, Ruling
 from pytest_cpg.gates.kind import accepted_of
 from pytest_cpg.report.document import drift_of
@@ -27,7 +26,7 @@ class Shown:
 ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Shown]
 
 
-def shown_of(comparison: Mapping[str, Any], kinds: Kinds = GATES) -> Shown:
+def shown_of(comparison: Mapping[str, Any], kinds: Kinds) -> Shown:
     """Return what is shown of one of a document's comparisons, by its kind of gate."""
     kind = kinds[comparison["kind"]]
     result = decode(kind.result, comparison["result"])

@@ -302,7 +302,7 @@ def test_an_interruption_after_the_arms_is_told_from_one_within(repository):
     )
     result = repository.runpytest_inprocess(no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines([" ! test_gate *-- interrupted after its arms had run --"])
+    result.stdout.fnmatch_lines([" ! test_gate *-- interrupted after it had measured --"])
 
 
 def test_a_planned_gate_that_vanishes_fails_the_session(repository):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes import first, judged, result_of
+from rendered import rows_of, shown_of
 from usual_settings import usual_settings
 
 from pytest_cpg import Verdict
@@ -19,7 +20,6 @@ from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.render.failure import failure_text, headline, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
-from pytest_cpg.render.markdown import rows_of
 from pytest_cpg.render.page_view import page_view
 from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
 from pytest_cpg.render.summary import summary_lines, title
@@ -27,7 +27,6 @@ from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Ledger, dump, load
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import Provenance
-from pytest_cpg.report.shown import shown_of
 from pytest_cpg.stats.sequential import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
@@ -317,9 +316,9 @@ def test_judgements_survive_the_way_from_a_worker():
 def test_live_progress_leaves_the_cursor_where_it_was_and_stays_within_the_line():
     written = []
     line = LiveLine(written.append, lambda: 30)
-    line("learned", 31, 50)
-    assert written == ["\x1b7 arm 2/3 learned  31/50 episod\x1b[K\x1b8"]
-    line("learned", 32, 50)
+    line("asking all members", 31, 50, "queries")
+    assert written == ["\x1b7 asking all members  31/50 que\x1b[K\x1b8"]
+    line("asking all members", 32, 50, "queries")
     assert len(written) == 1, "at most ten times a second"
     line.clear()
     assert written[-1] == "\x1b[K"
@@ -327,17 +326,17 @@ def test_live_progress_leaves_the_cursor_where_it_was_and_stays_within_the_line(
 
 def test_live_progress_keeps_quiet_where_there_is_no_room():
     written = []
-    LiveLine(written.append, lambda: 10)("learned", 31, 50)
+    LiveLine(written.append, lambda: 10)("asking", 31, 50)
     assert written == []
 
 
-def test_a_log_gets_a_line_when_an_arm_is_done_and_not_before():
+def test_a_log_gets_a_line_when_a_step_is_done_and_not_before():
     written = []
     log = LogLines(written.append)
     for done in (0, 49, 50):
-        log("oracle", done, 50)
+        log("asking", done, 50)
     assert len(written) == 1
-    assert progress_text("oracle", 50, 50) in written[0]
+    assert progress_text("asking", 50, 50) in written[0]
 
 
 def test_a_plan_fits_the_terminal_whatever_the_names_are():

@@ -4,10 +4,11 @@ import pytest
 from fakes import first, judged, result_of
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rendered import annotations, markdown, step_summary
 
 from pytest_cpg.gates.notation import one_line
-from pytest_cpg.render.github import Location, annotations, step_summary
-from pytest_cpg.render.markdown import MARKER, markdown
+from pytest_cpg.render.github import Location
+from pytest_cpg.render.markdown import MARKER
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd

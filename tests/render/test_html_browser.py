@@ -20,8 +20,7 @@ import pytest
 from documents import gate, measured, session
 from fakes import first, result_of
 from other_kind import other_gate
-
-from pytest_cpg.render.html_page import html_page
+from rendered import html_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium")

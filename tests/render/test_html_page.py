@@ -14,12 +14,12 @@ import pytest
 from documents import gate, large, measured, session
 from fakes import first, result_of
 from other_kind import other_gate
+from rendered import html_page
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
-from pytest_cpg.render.html_page import html_page
 from pytest_cpg.report.shown import Shown
 
 pytestmark = pytest.mark.usefixtures("compiled_page")
@@ -227,13 +227,13 @@ def test_the_same_documents_give_the_same_bytes_in_any_process(tmp_path):
     (tmp_path / "documents.json").write_text(json.dumps(documents))
     program = (
         "import hashlib, json, sys\n"
-        "from pytest_cpg.render.html_page import html_page\n"
+        "from rendered import html_page\n"
         "page = html_page(json.load(open(sys.argv[1])))\n"
         "print(hashlib.sha256(page.encode()).hexdigest())"
     )
     run = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "documents.json")],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
+        env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=True,

@@ -7,12 +7,13 @@ import pytest
 from fakes import first, judged, result_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rendered import markdown
 
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates.notation import one_line
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
-from pytest_cpg.render.markdown import MARKER, markdown
+from pytest_cpg.render.markdown import MARKER
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd

@@ -11,6 +11,7 @@ import pytest
 from fakes import first, judged, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendered import html_page, markdown
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import decode
@@ -20,8 +21,6 @@ from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.gates.planning_gap.result import GateResult, Look
 from pytest_cpg.machine.files import FileError
-from pytest_cpg.render.html_page import html_page
-from pytest_cpg.render.markdown import markdown
 from pytest_cpg.report.document import document, drift_of, read, write
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd

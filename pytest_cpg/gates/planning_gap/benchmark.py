@@ -11,6 +11,7 @@ from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.gates.kind import Measuring
 from pytest_cpg.gates.model_ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.notation import arm_progress
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.sweep import Sweep
 from pytest_cpg.gates.planning_gap.sweeping import sweep_settings
@@ -69,7 +70,7 @@ class Benchmark:
             To assert on.
         """
         with self.measuring.beside() as run:
-            ranking = rank_on_starts(self.design, models, progress=run.progress)
+            ranking = rank_on_starts(self.design, models, progress=arm_progress(run))
             self.measuring.note(f"ranking: {ranking}", models=len(models))
         return ranking
 
@@ -108,7 +109,7 @@ class Benchmark:
                 oracle=self._oracle(oracle),
                 learned=learned,
                 settings={"perturbation": perturbations, "horizon": horizons, "budget": budgets},
-                progress=run.progress,
+                progress=arm_progress(run),
                 execution=run.execution,
             )
             self.measuring.note(found.line, models=1)

@@ -194,6 +194,7 @@ class PlanningGap:
 
         from pytest_cpg.gates.diagnosis.sample import diagnose
         from pytest_cpg.gates.planning_gap.measure import measure_gap
+        from pytest_cpg.gates.planning_gap.notation import arm_progress
 
         design, oracle = spec.design(run.task(spec.task)), run.given["oracle_dynamics"]
         result = measure_gap(
@@ -201,7 +202,7 @@ class PlanningGap:
             spec.criteria,
             oracle=oracle,
             learned=model,
-            progress=run.progress,
+            progress=arm_progress(run),
             execution=run.execution,
         )
         if not spec.is_diagnosed(result):
@@ -212,7 +213,7 @@ class PlanningGap:
             learned=model,
             result=result,
             training_data=run.given["training_data"],
-            progress=run.progress,
+            progress=arm_progress(run),
         )
         return replace(result, diagnosis=found)
 
@@ -333,6 +334,7 @@ class PlanningGap:
         from dataclasses import replace
 
         from pytest_cpg.episodes.replay import replay
+        from pytest_cpg.gates.planning_gap.notation import arm_progress
 
         design = spec.design(run.task(spec.task))
         if then is not None:
@@ -350,6 +352,6 @@ class PlanningGap:
             oracle=run.given["oracle_dynamics"],
             learned=model,
             episodes=episodes,
-            progress=run.progress,
+            progress=arm_progress(run),
         )
         return found if then is None else replace(found, changed=then.changes(found, model))
