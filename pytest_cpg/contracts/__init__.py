@@ -14,6 +14,7 @@ from pytest_cpg.contracts.ensemble import EnsembleRollout, EnsembleStep, Imagine
 from pytest_cpg.contracts.errors import (
     ComponentError,
     CpgError,
+    ImaginationError,
     IncompleteError,
     TaskError,
     WorldModelError,
@@ -33,6 +34,7 @@ __all__ = [
     "EnsembleStep",
     "FiniteActions",
     "FloatArray",
+    "ImaginationError",
     "Imagined",
     "IncompleteError",
     "IntArray",

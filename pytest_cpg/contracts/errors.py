@@ -19,5 +19,28 @@ class WorldModelError(CpgError):
     """A world model that broke its contract: shape, dtype, NaN, or no reaction to the action."""
 
 
+class ImaginationError(WorldModelError):
+    """A prediction that is no finite number, in one row of many.
+
+    Parameters
+    ----------
+    what : str
+        What was predicted.
+    member, row, step : int
+        Of which member, in which row, and at which imagined step, from 1.
+    """
+
+    def __init__(self, what: str, *, member: int, row: int, step: int) -> None:
+        self.what, self.member, self.row, self.step = what, member, row, step
+        super().__init__(self.at(f"in row {row}"))
+
+    def at(self, place: str) -> str:
+        """Return the message, with a place that says more than the row does."""
+        return (
+            f"member {self.member} predicted {self.what}, {place} at imagined step {self.step}. "
+            f"Clip its predictions (clip_bounds), or train it longer and on normalised data."
+        )
+
+
 class IncompleteError(CpgError):
     """A comparison whose time ran out: there is no verdict, and its gate fails."""

@@ -289,6 +289,7 @@ def accepted_of(given: Any, labels: Mapping[str, Severity]) -> Accepted:
     wanted = " ".join(str(given).upper().replace("-", " ").replace("_", " ").split())
     # Nothing accepts a model that broke its contract.
     severities = {one.name: one for one in Severity if one is not Severity.BROKEN}
+    labels = {label: one for label, one in labels.items() if one is not Severity.BROKEN}
     if wanted in labels:
         return Accepted(label=wanted, severity=labels[wanted])
     if wanted in severities:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import BoolArray, FloatArray, WorldModelError
+from pytest_cpg.contracts import BoolArray, FloatArray, ImaginationError
 from pytest_cpg.contracts.ensemble import Act, Imagined
 from pytest_cpg.world_models.transitions import Transitions
 
@@ -139,7 +139,7 @@ def imagine(
 def latched(imagined: Imagined, terminated: Terminated | None) -> Imagined:
     """Return what a model imagined on its own, with episodes ended where they have to.
 
-    Raises WorldModelError when a number is not finite before the end of its episode.
+    Raises ImaginationError when a number is not finite before the end of its episode.
     """
     rewards, observations, ended = imagined
     if terminated is not None:
@@ -177,7 +177,4 @@ def _check_finite(stepped: Stepped, over: BoolArray, t: int) -> None:
     if not np.isfinite(observation).all():
         column = int(np.flatnonzero(~np.isfinite(observation))[0])
         what = f"{observation[column]} as number {column} of the next observation"
-    raise WorldModelError(
-        f"member {member} predicted {what}, in row {row} at imagined step {t + 1}. "
-        f"Clip its predictions (clip_bounds), or train it longer and on normalised data."
-    )
+    raise ImaginationError(what, member=int(member), row=int(row), step=t + 1)

@@ -1,0 +1,171 @@
+"""Answers: the return of each side of each query, as every member of an ensemble imagines it.
+
+Rows are imagined in blocks of one fixed size, so that neither memory nor the last bits of a float32
+product depend on how many queries there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    EnsembleRollout,
+    FloatArray,
+    ImaginationError,
+    IntArray,
+    WorldModelError,
+)
+from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+
+_MOST_ROWS = 128
+# Of the observations that one block imagines.
+_MOST_BYTES = 2**27
+
+
+class SideReturns(NamedTuple):
+    """Imagined returns [E, N] of each side."""
+
+    a: FloatArray
+    b: FloatArray
+
+
+def imagined_returns(
+    ensemble: EnsembleRollout,
+    queries: PolicyQueries,
+    *,
+    progress: Callable[[str, int, int], None],
+) -> SideReturns:
+    """Return what every member imagines of both sides of every query.
+
+    Parameters
+    ----------
+    progress : callable
+        Told how many sides are done, and of how many.
+
+    Raises WorldModelError when a prediction is no finite number, naming member, query and step.
+    """
+    return _of_blocks(ensemble, queries, _Block.returns, lambda *done: progress("queries", *done))
+
+
+def frozen_returns(ensemble: EnsembleRollout, queries: PolicyQueries) -> SideReturns:
+    """Return what a world would pay that stays where it starts.
+
+    It pays what the model pays for its first step, for every step.
+    """
+    return _of_blocks(ensemble, queries, _Block.frozen_returns, lambda *_: None)
+
+
+def _of_blocks(
+    ensemble: EnsembleRollout,
+    queries: PolicyQueries,
+    returns: Callable[[_Block, EnsembleRollout], FloatArray],
+    tell: Callable[[int, int], None],
+) -> SideReturns:
+    count, done = len(queries), 0
+    found = np.empty((ensemble.members, 2 * count))
+    tell(done, 2 * count)
+    for block in _blocks(queries, members=ensemble.members):
+        found[:, block.rows] = returns(block, ensemble)[:, : len(block.rows)]
+        done += len(block.rows)
+        tell(done, 2 * count)
+    return SideReturns(found[:, :count], found[:, count:])
+
+
+def _blocks(queries: PolicyQueries, *, members: int) -> Iterator[_Block]:
+    """Yield all rows; those of a block have one policy and one horizon."""
+    policies = np.concatenate([queries.policy_a, queries.policy_b])
+    horizons = np.concatenate([queries.horizons, queries.horizons])
+    size = _block_size(queries, members=members)
+    order = np.lexsort((policies, horizons))
+    changes = np.diff(policies[order]).astype(bool) | np.diff(horizons[order]).astype(bool)
+    for alike in np.split(order, np.flatnonzero(changes) + 1):
+        for start in range(0, len(alike), size):
+            yield _Block(queries=queries, rows=alike[start : start + size], size=size)
+
+
+def _block_size(queries: PolicyQueries, *, members: int) -> int:
+    """Return the largest power of two, up to a limit, whose observations fit into memory."""
+    of_row = 8 * members * int(queries.horizons.max()) * queries.observations_a.shape[1]
+    rows = _MOST_ROWS
+    while rows > 1 and rows * of_row > _MOST_BYTES:
+        rows //= 2
+    return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Block:
+    """Sides that are imagined together, filled up by the last of them.
+
+    Attributes
+    ----------
+    queries : PolicyQueries
+        ``N`` of them.
+    rows : array [R], int
+        Below N a query's side a, and from N on side b.
+    size : int
+        Rows of every block, ``B``.
+    """
+
+    queries: PolicyQueries
+    rows: IntArray
+    size: int
+
+    def returns(self, ensemble: EnsembleRollout) -> FloatArray:
+        """Return the imagined returns [E, B]."""
+        horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
+        rewards = self._rewards(ensemble, horizon, has_first=True)
+        return np.asarray(rewards @ self.queries.discount ** np.arange(horizon))
+
+    def frozen_returns(self, ensemble: EnsembleRollout) -> FloatArray:
+        """Return what a world pays [E, B] in which nothing moves."""
+        horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
+        first = self._rewards(ensemble, 1, has_first=True)[..., 0]
+        later = self._rewards(ensemble, 1, has_first=False)[..., 0]
+        return np.asarray(first + later * (self.queries.discount ** np.arange(1, horizon)).sum())
+
+    def _rewards(self, ensemble: EnsembleRollout, horizon: int, *, has_first: bool) -> FloatArray:
+        """Return the rewards [E, B, H]; the first action is the query's, or the policy's."""
+        queries, members = self.queries, ensemble.members
+        policy = int(self._of_rows("policy")[0])
+        first = self._of_rows("actions") if has_first and queries.actions_a is not None else None
+        begun = 0
+
+        def act(step: int, observations: FloatArray) -> FloatArray:
+            nonlocal begun
+            begun = step + 1
+            if step == 0 and first is not None:
+                return np.repeat(first[None], members, axis=0)
+            flat = observations.reshape(-1, observations.shape[-1])
+            return queries.act(policy, flat).reshape(*observations.shape[:-1], -1)
+
+        starts = np.repeat(self._of_rows("observations")[None], members, axis=0)
+        with self._told(lambda: begun):
+            return ensemble.rollout(starts, act, horizon).rewards
+
+    def _of_rows(self, what: str) -> FloatArray:
+        """Return one array of each side [B, ...], the last row repeated to the block's size."""
+        rows = np.pad(self.rows, (0, self.size - len(self.rows)), mode="edge")
+        a, b = (getattr(self.queries, f"{what}_{side}") for side in "ab")
+        return np.asarray(np.concatenate([a, b])[rows])
+
+    @contextmanager
+    def _told(self, begun: Callable[[], int]) -> Iterator[None]:
+        """Say which query it was, and which step, where a model goes wrong."""
+        try:
+            yield
+        except ImaginationError as error:
+            raise WorldModelError(error.at(f"in {self._query(error.row)}")) from None
+        except Exception as error:
+            # Whatever a user's model raises: it knows nothing of queries.
+            more = f" and of {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
+            error.add_note(f"at imagined step {begun()} of {self._query(0)}{more}")
+            raise
+
+    def _query(self, row: int) -> str:
+        at = int(self.rows[min(row, len(self.rows) - 1)])
+        return f"query {at % len(self.queries)}, side {'ab'[at // len(self.queries)]},"

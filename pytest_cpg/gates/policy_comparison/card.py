@@ -1,0 +1,188 @@
+"""Card of a comparison of policies: all that any report shows of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_cpg.gates.card import Bound, Card, Effect, Row, Table, Trend
+from pytest_cpg.gates.notation import percentage
+from pytest_cpg.gates.policy_comparison.explanation import meaning
+from pytest_cpg.gates.policy_comparison.figures import figures, mistake_text
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult
+from pytest_cpg.gates.policy_comparison.ruling import criteria_of
+from pytest_cpg.stats import Interval
+
+# The option's default, which need not be typed; a test holds them equal.
+USUAL_LEVEL = 0.95
+_RANKS = ("surest error", "the next one")
+
+
+def card_of(result: ComparisonResult, *, model: str = "") -> Card:
+    """Return the card of a result.
+
+    Parameters
+    ----------
+    model : str
+        What was asked; may be empty.
+    """
+    auroc, sure = result.auroc, result.coverage_at_risk.estimate
+    return Card(
+        headline=_headline(result),
+        size=f"n={len(result)}",
+        cells={
+            "wrong": str(result.wrong_count),
+            "trivial": f"{result.trivial_loss * len(result):.0f}",
+            "AUROC": "-" if auroc is None else f"{auroc.estimate:.2f}",
+            "sure": _percent(sure),
+            "n": str(len(result)),
+        },
+        table=_table(result),
+        facts=tuple((name, text) for name, text in _facts(result, model) if text),
+        meaning=tuple(meaning(result)),
+        effect=Effect(
+            estimate=result.loss.estimate,
+            low=result.loss.low,
+            high=result.loss.high,
+            level=result.loss.level,
+            unit="of queries",
+            margin=result.trivial_loss,
+        ),
+        figures=figures(result),
+        trends=tuple(_trends(result)),
+        design=f"{result.design.digest} {result.criteria.confidence}",
+        rerun=_rerun(result),
+        numbers=dict(_numbers(result)),
+    )
+
+
+def _headline(result: ComparisonResult) -> str:
+    if result.auroc is None:
+        return f"{result.wrong_count} wrong, loss {result.loss.estimate:.3f} {_ends(result.loss)}"
+    return f"{result.wrong_count} wrong, AUROC {result.auroc.estimate:.2f} {_ends(result.auroc)}"
+
+
+def _table(result: ComparisonResult) -> Table:
+    rows = [
+        Row(
+            name=one.title,
+            cells=(
+                f"{one.found.estimate:.3f}",
+                f"[{one.found.low:.3f}, {one.found.high:.3f}]",
+                one.needed,
+                one.standing.value,
+            ),
+            bound=_bound(one.found),
+        )
+        for one in criteria_of(result)
+    ]
+    if result.auroc is None:
+        few = f"not judged: {result.wrong_count} wrong answers"
+        rows.append(Row(name="AUROC", cells=("-", few, "", "")))
+    return Table(
+        name="answers",
+        columns=("share", f"{percentage(result.criteria.level)} CI", "needed", "met"),
+        rows=tuple(rows),
+        below=(
+            ("trivial", _trivial(result)),
+            ("horizon", _by_horizon(result)),
+        ),
+    )
+
+
+def _by_horizon(result: ComparisonResult) -> str:
+    parts = (f"{one.horizon}: {one.metrics.loss:.3f}" for one in result.grades.by_horizon)
+    return f"loss at {'  '.join(parts)}"
+
+
+def _trivial(result: ComparisonResult) -> str:
+    return (
+        f"always side {'ab'[result.constant_answer]}: {result.constant_loss:.3f}; frozen world: "
+        f"{result.frozen_loss:.3f}"
+    )
+
+
+def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
+    design, asked, metrics = result.design, result.criteria, result.grades.metrics
+    excess = "" if metrics.excess is None else f"; excess AURC {metrics.excess:.2f}"
+    yield "AURCC", f"{metrics.aurcc:.3f}, of a constant confidence {metrics.loss / 2:.3f}{excess}"
+    yield (
+        "beside it",
+        f"RPP {metrics.rpp:.3f}, CR10 {metrics.cr:.1f}, regret {metrics.regret:.3g}, "
+        f"risk at half {metrics.risk_at_coverage:.3f}",
+    )
+    reliability = result.grades.reliability
+    yield (
+        "calibration",
+        f"ECE {reliability.ece:.3f}, after isotonic regression {reliability.calibrated_ece:.3f}",
+    )
+    yield "one step", _one_step(result)
+    for rank, at in zip(_RANKS, result.mistakes, strict=False):
+        yield rank, f"#{at} {mistake_text(result, at)}"
+    horizons = [one.horizon for one in result.grades.by_horizon]
+    yield (
+        "queries",
+        f"{design.name}, {len(result)} from {design.groups} starts, horizons {min(horizons)} to "
+        f"{max(horizons)}, discount {design.discount:g}",
+    )
+    named = f" ({model})" if model else ""
+    yield "model", f"{design.members} members{named}, confidence {asked.confidence}"
+    yield "family", f"{asked.family_size} gates" if asked.family_size > 1 else ""
+
+
+def _one_step(result: ComparisonResult) -> str:
+    found = result.one_step
+    if found is None:
+        return "not checked: return Transitions from a training_data fixture"
+    return (
+        f"error {found.learned:.3g}, and {found.frozen:.3g} if nothing moved ({found.steps} steps "
+        f"of {found.source})"
+    )
+
+
+def _trends(result: ComparisonResult) -> Iterator[Trend]:
+    for name, found in (("Loss", result.loss), ("AUROC", result.auroc)):
+        if found is not None:
+            yield Trend(
+                name=name, text=f"{found.estimate:.3f}", bound=_bound(found), axis=(0.0, 1.0)
+            )
+
+
+def _rerun(result: ComparisonResult) -> dict[str, str | float]:
+    asked = result.criteria
+    options: dict[str, str | float] = {"seed": asked.seed}
+    level = asked.marker_level if asked.family_size > 1 else asked.level
+    if round(level, 9) != USUAL_LEVEL:
+        options["confidence"] = round(level, 9)
+    if asked.family_size > 1:
+        options |= {"correction": "holm", "family_size": asked.family_size}
+    return options
+
+
+def _numbers(result: ComparisonResult) -> Iterator[tuple[str, str | float]]:
+    for name, found in result.grades.intervals.items():
+        if name == "auroc" and result.auroc is None:
+            continue
+        yield name, found.estimate
+        yield f"{name}_low", found.low
+        yield f"{name}_high", found.high
+    yield "constant_loss", result.constant_loss
+    yield "frozen_loss", result.frozen_loss
+    yield "ece", result.grades.reliability.ece
+    yield "level", result.criteria.level
+    yield "queries", len(result)
+    yield "wrong", result.wrong_count
+    yield "members", result.design.members
+    yield "confidence", result.criteria.confidence
+    yield "seed", result.criteria.seed
+
+
+def _bound(found: Interval) -> Bound:
+    return Bound(estimate=found.estimate, low=found.low, high=found.high)
+
+
+def _ends(found: Interval) -> str:
+    return f"[{found.low:.2f},{found.high:.2f}]"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -1,0 +1,171 @@
+"""Comparing: what has changed since the last accepted answers to the same queries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts.codec import UNWRITTEN, decode
+from pytest_cpg.gates.comparison import Comparison, Label
+from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult
+from pytest_cpg.stats import GradedAnswers, Interval, metric_differences
+from pytest_cpg.stats.coverage_curves import levels
+
+_OUTCOMES = re.compile("[01]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptAnswers:
+    """The answers that were accepted last.
+
+    Attributes
+    ----------
+    queries : str
+        What they are called.
+    digest : str
+        Of the queries and their true returns.
+    method : str
+        Of the confidences.
+    wrong : str
+        ``"1"`` for each wrong answer, in the order of the queries.
+    levels : tuple of int
+        Rank of each confidence, 0 for the surest; equal ones share theirs. Digits enough to tell
+        those near 1 apart would fill the file.
+    commit : str
+        Where they were accepted; empty when not known.
+    """
+
+    queries: str
+    digest: str
+    method: str
+    wrong: str
+    levels: tuple[int, ...]
+    commit: str = field(default="", metadata=UNWRITTEN)
+
+    def __post_init__(self) -> None:
+        if not _OUTCOMES.fullmatch(self.wrong):
+            raise ValueError(f"need a 0 or 1 for each answer, got {self.wrong!r:.40}")
+        if len(self.levels) != len(self.wrong):
+            raise ValueError(
+                f"need a level for each of {len(self.wrong)} answers, got {len(self.levels)}"
+            )
+
+    @classmethod
+    def of(cls, result: ComparisonResult) -> KeptAnswers:
+        """Return what is kept of a result."""
+        return cls(
+            queries=result.design.name,
+            digest=result.design.digest,
+            method=result.criteria.confidence,
+            wrong="".join("01"[one] for one in result.wrong.tolist()),
+            levels=tuple(levels(result.graded.confidences).tolist()),
+        )
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], *, commit: str) -> KeptAnswers:
+        """Return what a file holds, or raise ValueError."""
+        return replace(decode(cls, dict(values)), commit=commit)
+
+    @property
+    def right(self) -> tuple[int, int]:
+        """Right answers, and all of them."""
+        return self.wrong.count("0"), len(self.wrong)
+
+    def graded(self, result: ComparisonResult) -> GradedAnswers:
+        """Return the answers, grouped as those of a result to the same queries."""
+        return GradedAnswers(
+            wrong=np.array([one == "1" for one in self.wrong]),
+            confidences=-np.array(self.levels),
+            groups=result.groups,
+        )
+
+
+def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Comparison:
+    """Compare a result with the one that was accepted, query by query.
+
+    - NEW: there is none.
+    - INCOMPARABLE: other queries were asked, or confidence is another one.
+    - UNCHANGED: the same answers, in the same order of confidence.
+    - REGRESSED, IMPROVED: the loss, or the AUROC, differs by more than chance explains; each is
+      tested at half of ``1 - level``, and worse in one of them is worse.
+    - UNRESOLVED: there is a difference, and chance explains it.
+    """
+    if accepted is None:
+        return Comparison(
+            label=Label.NEW, text="nothing accepted yet (--cpg-update-baseline accepts this)"
+        )
+    now = KeptAnswers.of(result)
+    differs = tuple(_differences(accepted, now))
+    if differs:
+        return Comparison(
+            label=Label.INCOMPARABLE,
+            text=f"{_was(accepted)}: {', '.join(differs)}",
+            commit=accepted.commit,
+            differs=differs,
+        )
+    pairs = [*zip(accepted.wrong, now.wrong, strict=True)]
+    lost, gained = pairs.count(("0", "1")), pairs.count(("1", "0"))
+    found = _evidence(accepted, now, result)
+    return Comparison(
+        label=found.label,
+        text=f"{_was(accepted)}: {found.text}",
+        commit=accepted.commit,
+        then=accepted.right,
+        now=now.right,
+        lost=lost,
+        gained=gained,
+        interval=found.loss,
+    )
+
+
+class _Evidence(NamedTuple):
+    """What two results say, and the loss that was added."""
+
+    label: Label
+    text: str
+    loss: Interval | None = None
+
+
+def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> _Evidence:
+    if (then.wrong, then.levels) == (now.wrong, now.levels):
+        return _Evidence(Label.UNCHANGED, "the same answers, in the same order of confidence")
+    asked = result.criteria
+    # Loss and AUROC are two chances to differ.
+    changes = metric_differences(
+        result.graded,
+        then.graded(result),
+        rng=np.random.default_rng(asked.seed),
+        level=1 - (1 - asked.level) / 2,
+        resamples=asked.resamples,
+    )
+    few = min(then.wrong.count("1"), result.wrong_count) < FEWEST_ERRORS
+    loss, auroc = changes["loss"], None if few else changes.get("auroc")
+    text = f"now {result.wrong_count}, loss {_change(loss)}"
+    if auroc is not None:
+        text += f", AUROC {_change(auroc)}"
+    is_worse = loss.low > 0 or (auroc is not None and auroc.high < 0)
+    is_better = loss.high < 0 or (auroc is not None and auroc.low > 0)
+    label = Label.IMPROVED if is_better else Label.UNRESOLVED
+    return _Evidence(Label.REGRESSED if is_worse else label, text, loss)
+
+
+def _was(kept: KeptAnswers) -> str:
+    """Say what was accepted, and where."""
+    commit, dash, dirty = kept.commit.partition("-")
+    at = f" @ {commit[:7]}{dash}{dirty}" if commit else ""
+    return f"{kept.wrong.count('1')} of {len(kept.wrong)} were wrong{at}"
+
+
+def _change(found: Interval) -> str:
+    return f"{found.estimate:+.3f} [{found.low:+.3f},{found.high:+.3f}]"
+
+
+def _differences(then: KeptAnswers, now: KeptAnswers) -> Iterator[str]:
+    if then.method != now.method:
+        yield f"confidence {then.method} -> {now.method}"
+    if then.digest != now.digest:
+        yield f"other queries, {then.queries} -> {now.queries}"

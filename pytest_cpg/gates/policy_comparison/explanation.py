@@ -1,0 +1,71 @@
+"""Explanation: what a ruling on compared policies means, and what to do about it."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult
+from pytest_cpg.gates.policy_comparison.ruling import Standing, criteria_of, label_of
+
+# Nobody collects more.
+_MOST_QUERIES = 100_000
+
+
+def meaning(result: ComparisonResult) -> list[str]:
+    """Return paragraphs: what was found, and what to do."""
+    if result.faults:
+        return list(result.faults)
+    label = label_of(result)
+    said = _MEANING[label].format(
+        risk=100 * result.criteria.max_risk,
+        sure=100 * result.coverage_at_risk.estimate,
+        trivial=_trivial(result),
+    )
+    if label == "INCONCLUSIVE":
+        said += _more_queries(result)
+    return [said]
+
+
+def _trivial(result: ComparisonResult) -> str:
+    if result.frozen_loss < result.constant_loss:
+        return "what a world pays in which nothing moves"
+    return f"always answering side {'ab'[result.constant_answer]}"
+
+
+def _more_queries(result: ComparisonResult) -> str:
+    """Say how many queries would decide every open criterion, if nothing but chance is open."""
+    needed = 0.0
+    for one in criteria_of(result):
+        if one.standing is not Standing.OPEN:
+            continue
+        bound = float(one.needed[2:])
+        distance = abs(one.found.estimate - bound)
+        if distance == 0:
+            return ""
+        needed = max(needed, ((one.found.high - one.found.low) / 2 / distance) ** 2)
+    count = ceil(needed * len(result) / 100) * 100
+    if not len(result) < count <= _MOST_QUERIES:
+        return ""
+    return f" About {count} queries in place of {len(result)} would decide, if the shares stay."
+
+
+_MEANING = {
+    "KNOWS ITS LIMITS": (
+        "The model answers better than without a model, its confidence tells wrong answers from "
+        "right ones, and {sure:.0f} % of the queries can be answered at a risk of {risk:.3g} %."
+    ),
+    "INCONCLUSIVE": (
+        "The intervals leave open whether the criteria are met. Ask more queries, best from other "
+        "starts."
+    ),
+    "OVERCONFIDENT": (
+        "The model's confidence does not tell which of its answers are wrong: at a risk of "
+        "{risk:.3g} % it can answer {sure:.0f} % of the queries. Take more members, give each its "
+        "own seed and resampled data, or add a randomised prior. Until then trust no threshold on "
+        "this confidence."
+    ),
+    "UNINFORMED": (
+        "The model's answers are no better than {trivial}. Train on data of policies like those "
+        "that are compared, or ask about shorter horizons, where the loss by horizon is low."
+    ),
+}

@@ -1,0 +1,109 @@
+"""Figures: what a page draws of a comparison of policies, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pytest_cpg.gates.card import Figure
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult
+from pytest_cpg.stats import risk_coverage
+
+_MOST_MISTAKES = 20
+# More points than pixels would show nothing more.
+_MOST_POINTS = 150
+
+
+def figures(result: ComparisonResult) -> tuple[Figure, ...]:
+    """Return the curve of risk over coverage, reliability, horizons, and the surest mistakes."""
+    drawn = (_risk_over_coverage(result), _reliability(result), _by_horizon(result))
+    mistakes = _mistakes(result)
+    return (*drawn, *([mistakes] if mistakes.series else []))
+
+
+def mistake_text(result: ComparisonResult, at: int) -> str:
+    """Return what a wrong answer should have been, and how sure it was."""
+    return (
+        f"true {result.returns_a[at]:.4g}, {result.returns_b[at]:.4g}; imagined "
+        f"{result.imagined_a[at]:.4g}, {result.imagined_b[at]:.4g}; "
+        f"sure {result.confidences[at]:.3f}"
+    )
+
+
+def _risk_over_coverage(result: ComparisonResult) -> Figure:
+    curve, loss = risk_coverage(result.graded), result.loss.estimate
+    # The curve that is integrated starts at no risk; of no answers there is none.
+    points = [(0.0, curve.risks[1]), *zip(curve.coverages[1:], curve.risks[1:], strict=True)]
+    right = 1 - loss
+    ideal = [(0.0, 0.0), (right, 0.0)]
+    # Beyond the right answers nothing but wrong ones is left.
+    ideal += [(share, (share - right) / share) for share in np.linspace(right, 1, 20)[1:].tolist()]
+    limit = result.criteria.max_risk
+    return Figure(
+        kind="curves",
+        title="Share of wrong answers among the surest",
+        reading=(
+            "From left to right ever less sure answers count. The dashed line is the accepted "
+            "risk; a confidence that says nothing follows the constant one."
+        ),
+        axes=("of queries answered", ""),
+        series={
+            "learned": _thinned(points),
+            "ideal": tuple(ideal),
+            "constant": ((0.0, loss), (1.0, loss)),
+            "limit": ((0.0, limit), (1.0, limit)),
+        },
+    )
+
+
+def _reliability(result: ComparisonResult) -> Figure:
+    found = result.grades.reliability
+    return Figure(
+        kind="curves",
+        title="Share of right answers by confidence",
+        reading="Where the line is above the dashed one, answers are right more often than said.",
+        axes=("confidence", ""),
+        series={
+            "learned": tuple((one.confidence, one.right) for one in found.bins),
+            "limit": ((0.0, 0.0), (1.0, 1.0)),
+        },
+        scale=(0.0, 1.0),
+    )
+
+
+def _by_horizon(result: ComparisonResult) -> Figure:
+    return Figure(
+        kind="list",
+        title="By horizon",
+        reading="",
+        axes=("", ""),
+        series={
+            f"{one.horizon} steps": (
+                f"{one.metrics.loss * one.queries:.0f} of {one.queries} wrong",
+                f"loss {one.metrics.loss:.3f}",
+                f"AURCC {one.metrics.aurcc:.3f}",
+                "no AUROC" if one.metrics.auroc is None else f"AUROC {one.metrics.auroc:.2f}",
+            )
+            for one in result.grades.by_horizon
+        },
+    )
+
+
+def _mistakes(result: ComparisonResult) -> Figure:
+    return Figure(
+        kind="list",
+        title=f"The surest of {result.wrong_count} wrong answers",
+        reading="Returns of side a and of side b: true ones, and as the model imagines them.",
+        axes=("", ""),
+        series={
+            f"query {at}": (f"{result.horizons[at]} steps; {mistake_text(result, at)}",)
+            for at in result.mistakes[:_MOST_MISTAKES]
+        },
+    )
+
+
+def _thinned(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Return points that are enough for a picture, both ends among them."""
+    chosen = np.linspace(0, len(points) - 1, min(len(points), _MOST_POINTS)).round().astype(int)
+    return tuple(points[at] for at in dict.fromkeys(chosen.tolist()))

@@ -1,0 +1,37 @@
+"""Forecast: what a comparison of policies asks, before anything is imagined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_cpg.gates.kind import Forecast
+from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
+from pytest_cpg.gates.policy_comparison.spec import Spec
+from pytest_cpg.stats import wilson_interval
+
+_ASSUMED_LOSS = 0.25
+
+
+def forecast_of(
+    spec: Spec, *, cost: Mapping[str, Any] | None, accepted: KeptAnswers | None
+) -> Forecast:
+    """Return the number of queries and steps, how sure the loss will be, and the last cost."""
+    count, steps = len(spec.queries), 2 * int(spec.queries.horizons.sum())
+    loss = _ASSUMED_LOSS if accepted is None else accepted.wrong.count("1") / len(accepted.wrong)
+    interval = wilson_interval(round(loss * count), count, level=spec.criteria.level)
+    assumed = "?" * (accepted is None)
+    return Forecast(
+        cells={
+            "queries": str(count),
+            "steps": str(steps),
+            "loss": f"{loss:.2f}{assumed}",
+            "+-": f"{(interval.high - interval.low) / 2:.3f}",
+            "time": "?" if cost is None else f"{cost['seconds']:.0f} s",
+        },
+        notes=(
+            "steps: imagined by each member of the ensemble; +-: half of the interval of the loss, "
+            "if every query is from a start of its own",
+            *(["? loss assumed: nothing was accepted yet"] if accepted is None else []),
+        ),
+    )

@@ -1,0 +1,179 @@
+"""Guards: what makes a model or its setup broken, whatever its answers are worth.
+
+Each returns a fault in a sentence or two, with what to do; empty where there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import ComponentError, CpgError, FloatArray
+from pytest_cpg.gates.policy_comparison.answers import SideReturns, imagined_returns
+from pytest_cpg.gates.policy_comparison.confidences import compared
+from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
+from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, OneStep
+from pytest_cpg.gates.policy_comparison.simulators import simulator_of
+from pytest_cpg.stats import GradedAnswers
+from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
+from pytest_cpg.world_models.transitions import Transitions
+
+# As many steps tell a model that moves from one that does not.
+_MOST_STEPS = 512
+_MOST_SWAPPED = 100
+# Beyond what rounding does to returns that are nearly equal.
+_MOST_UNFLIPPED = 0.1
+_FEWEST_VALUES, _MOST_AT_TOP = 3, 0.9
+# Of numbers that no bounds would leave out.
+_ANYTHING = 1e6
+
+
+def one_step_error(
+    ensemble: BoundEnsemble, queries: PolicyQueries, training_data: Any
+) -> OneStep | None:
+    """Return how far one step is off; None where no true steps are known.
+
+    They are the user's `Transitions`, or else of the queries' own simulator, where that is known.
+
+    Raises CpgError when the user's steps have observations or actions of another size.
+    """
+    if isinstance(training_data, Transitions):
+        steps, source = training_data, "training_data"
+    else:
+        simulated = _simulated(queries)
+        if simulated is None:
+            return None
+        steps, source = simulated, "the queries' simulator"
+    _check_size(steps, queries)
+    rows = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).astype(int)
+    before, after = steps.observations[rows], steps.next_observations[rows]
+    actions = np.repeat(steps.actions[rows][None], ensemble.members, axis=0)
+    given = np.repeat(before[None], ensemble.members, axis=0)
+    predicted = ensemble.rollout(given, lambda *_: actions, 1).observations[:, :, 0].mean(axis=0)
+    spread = steps.observations.std(axis=0)
+    return OneStep(
+        learned=_error(predicted - after, spread),
+        frozen=_error(before - after, spread),
+        steps=len(rows),
+        source=source,
+    )
+
+
+def _simulated(queries: PolicyQueries) -> Transitions | None:
+    """Return the first step of some queries, where their simulator is known and installed."""
+    if queries.states_a is None or queries.actions_a is None:
+        return None
+    try:
+        simulator = simulator_of(queries.environment)
+    except ComponentError:
+        return None
+    rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STEPS)).astype(int)
+    inner, actions = simulator.begin(queries.states_a[rows]), queries.actions_a[rows]
+    after, _, _ = simulator.step(inner, actions)
+    return Transitions(
+        observations=simulator.observe(inner),
+        actions=actions,
+        next_observations=simulator.observe(after),
+    )
+
+
+def _check_size(steps: Transitions, queries: PolicyQueries) -> None:
+    given, wanted = steps.observations.shape[1], queries.observations_a.shape[1]
+    if given != wanted:
+        raise CpgError(
+            f"training_data has observations of size {given}, and the queries of size {wanted}: "
+            f"return the Transitions of {queries.environment}"
+        )
+
+
+def _error(off: FloatArray, spread: FloatArray) -> float:
+    """Return the root mean square of differences [T, O] in units of the spread [O]."""
+    moves = spread > 0
+    return float(np.sqrt(((off[:, moves] / spread[moves]) ** 2).mean())) if moves.any() else 0.0
+
+
+def frozen_fault(found: OneStep | None) -> str:
+    """Say that a step is predicted no better than by a world in which nothing moves."""
+    if found is None or found.frozen == 0 or found.learned < found.frozen:
+        return ""
+    return (
+        f"One step is predicted no better than by leaving everything where it is: error "
+        f"{found.learned:.3g}, and {found.frozen:.3g} without a model ({found.steps} steps of "
+        f"{found.source}). Is the training target the next observation, and normalised alike in "
+        f"training and in step()?"
+    )
+
+
+def clip_fault(ensemble: BoundEnsemble, queries: PolicyQueries) -> str:
+    """Say that predictions are clipped to where no episode can end, in a world where some do."""
+    world, bounds = ENVIRONMENTS.get(queries.environment), ensemble.clip_bounds
+    if world is None or bounds is None:
+        return ""
+    seen = queries.observations_a
+    edge = np.full(seen.shape[1], _ANYTHING)
+    may_end = replace(bounds, low=-edge, high=edge).admits(world.terminated, seen)
+    if not may_end or bounds.admits(world.terminated, seen):
+        return ""
+    return (
+        "Predictions are clipped to bounds within which no episode ends, so that nobody ever falls "
+        "in this model. Take the bounds over observations and next observations: "
+        "ClipBounds.of(transitions)."
+    )
+
+
+def saturated_fault(answers: GradedAnswers, method: str) -> str:
+    """Say that confidence cannot tell wrong answers from right ones, as it hardly varies.
+
+    A good model is sure of nearly all its answers, and may be: only the wrong ones count here.
+    """
+    sure = answers.confidences[answers.wrong]
+    if len(sure) < FEWEST_ERRORS:
+        return ""
+    values = len(np.unique(answers.confidences.round(9)))
+    at_top = float((sure >= answers.confidences.max() - 1e-9).mean())
+    if values >= _FEWEST_VALUES and at_top <= _MOST_AT_TOP:
+        return ""
+    how = (
+        f"Confidence has {values} value{'s'[: values != 1]} only"
+        if values < _FEWEST_VALUES
+        else f"{100 * at_top:.0f} % of the wrong answers have the highest confidence"
+    )
+    return (
+        f"{how}, so that no threshold leaves mistakes out. Are the members copies of one network? "
+        f"Give each its own seed and its own resampled data"
+        + ', take more of them, or write confidence="pci"' * (method == "ev")
+        + "."
+    )
+
+
+def flip_fault(
+    ensemble: BoundEnsemble, queries: PolicyQueries, learned: SideReturns, method: str
+) -> str:
+    """Say that swapped sides do not get the opposite answer."""
+    count = len(queries)
+    # From the back, so that other sides are imagined together.
+    rows = np.linspace(count - 1, 0, min(count, _MOST_SWAPPED)).astype(int)
+    chosen = queries.take(rows)
+    swapped = replace(
+        chosen,
+        **{
+            f"{what}_{side}": getattr(chosen, f"{what}_{other}")
+            for what in ("observations", "states", "actions", "policy", "returns")
+            for side, other in ("ab", "ba")
+        },
+    )
+    then = compared(learned.a[:, rows], learned.b[:, rows], method)
+    returns = imagined_returns(ensemble, swapped, progress=lambda *_: None)
+    now = compared(returns.a, returns.b, method)
+    # A tie has one answer, however it is asked.
+    same = (now.answers == then.answers) & (then.confidences > 0)
+    if same.mean() <= _MOST_UNFLIPPED:
+        return ""
+    return (
+        f"With its sides swapped, {100 * same.mean():.0f} % of {len(rows)} queries get the same "
+        f"answer again: what the model imagines depends on more than where it starts and what is "
+        f"done. Does rollout() keep a state, draw noise, or mix its rows?"
+    )

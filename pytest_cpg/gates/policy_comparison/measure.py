@@ -1,0 +1,131 @@
+"""Measuring: a model is asked every query, and its answers are graded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray
+from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
+from pytest_cpg.gates.policy_comparison.confidences import compared
+from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
+from pytest_cpg.gates.policy_comparison.grading import grade
+from pytest_cpg.gates.policy_comparison.guards import (
+    clip_fault,
+    flip_fault,
+    frozen_fault,
+    one_step_error,
+    saturated_fault,
+)
+from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
+from pytest_cpg.gates.policy_comparison.spec import Spec, digest_of
+from pytest_cpg.stats import GradedAnswers
+from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
+
+# Rows that a model is checked with before it is asked anything.
+_PROBES = 4
+
+
+def measure_comparison(
+    spec: Spec,
+    model: Any,
+    *,
+    training_data: Any,
+    progress: Callable[[str, int, int], None],
+) -> ComparisonResult:
+    """Return what a model answers to the queries, and what that is worth.
+
+    Parameters
+    ----------
+    model : object
+        As of `bind_ensemble`.
+    training_data : Transitions or anything
+        Of anything else no true steps are taken.
+    progress : callable
+        Told what is done, how much of it, and of how much.
+
+    Raises CpgError when the model cannot be asked, or predicts what is no finite number.
+    """
+    queries, method = spec.queries, spec.criteria.confidence
+    ensemble = _bound(model, queries, seed=spec.criteria.seed)
+    one_step = one_step_error(ensemble, queries, training_data)
+    begun = time.perf_counter()
+    learned = imagined_returns(ensemble, queries, progress=progress)
+    seconds = time.perf_counter() - begun
+    answers, confidences = compared(learned.a, learned.b, method)
+    frozen = frozen_returns(ensemble, queries)
+    still, _ = compared(frozen.a, frozen.b, method)
+    labels = queries.labels
+    constant = bool(labels.mean() > 0.5)
+    given = GradedAnswers(
+        wrong=answers != labels,
+        confidences=confidences,
+        stakes=np.abs(queries.returns_b - queries.returns_a),
+        groups=queries.groups,
+    )
+    faults = (
+        frozen_fault(one_step),
+        clip_fault(ensemble, queries),
+        saturated_fault(given, method),
+        flip_fault(ensemble, queries, learned, method),
+    )
+    grades = grade(
+        given,
+        spec.criteria,
+        trivial=(labels != constant, labels != still),
+        horizons=queries.horizons,
+    )
+    return ComparisonResult(
+        design=Design(
+            name=spec.name,
+            environment=queries.environment,
+            digest=digest_of(queries),
+            discount=queries.discount,
+            groups=int(queries.groups.max()) + 1,
+            steps=2 * int(queries.horizons.sum()),
+            members=ensemble.members,
+        ),
+        criteria=spec.criteria,
+        grades=grades,
+        answers=answers,
+        labels=labels,
+        confidences=confidences,
+        imagined_a=_shortened(learned.a.mean(axis=0)),
+        imagined_b=_shortened(learned.b.mean(axis=0)),
+        returns_a=_shortened(queries.returns_a),
+        returns_b=_shortened(queries.returns_b),
+        horizons=queries.horizons,
+        groups=queries.groups,
+        constant_answer=constant,
+        constant_loss=float((labels != constant).mean()),
+        frozen_loss=float((labels != still).mean()),
+        one_step=one_step,
+        faults=tuple(filter(None, faults)),
+        seconds=seconds,
+    )
+
+
+def _shortened(returns: FloatArray) -> FloatArray:
+    """Return returns [N] to six digits: a report has thousands of them."""
+    return np.array([float(f"{one:.6g}") for one in returns])
+
+
+def _bound(model: Any, queries: PolicyQueries, *, seed: int) -> BoundEnsemble:
+    """Return the model as an ensemble whose episodes end where the queries' world ends them."""
+    world = ENVIRONMENTS.get(queries.environment)
+    observations = queries.observations_a[:_PROBES]
+    if queries.actions_a is None:
+        actions = queries.act(int(queries.policy_a[0]), observations)
+    else:
+        actions = queries.actions_a[:_PROBES]
+    return bind_ensemble(
+        model,
+        observations=observations,
+        actions=actions,
+        terminated=None if world is None else world.terminated,
+        seed=seed,
+    )

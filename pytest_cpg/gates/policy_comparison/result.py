@@ -1,0 +1,167 @@
+"""Result: what was found of a model's answers, and all that it is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
+from pytest_cpg.gates.policy_comparison.grading import Grades
+from pytest_cpg.gates.policy_comparison.spec import Criteria
+from pytest_cpg.stats import GradedAnswers, Interval
+
+FEWEST_ERRORS = 10
+"""Of fewer wrong answers nobody can say whether confidence tells them from the right ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """What was asked, and of whom.
+
+    Attributes
+    ----------
+    name, environment : str
+        What the queries are called, and their world.
+    digest : str
+        Of the queries and their true returns.
+    discount : float
+    groups : int
+        Starts, whose queries are resampled together.
+    steps : int
+        Imagined by every member.
+    members : int
+        Of the ensemble.
+    """
+
+    name: str
+    environment: str
+    digest: str
+    discount: float
+    groups: int
+    steps: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneStep:
+    """How far one step is off, beside a world in which nothing moves.
+
+    Attributes
+    ----------
+    learned, frozen : float
+        Root of the mean squared error, in units of how far each observation spreads.
+    steps : int
+    source : str
+        Where the true steps are from.
+    """
+
+    learned: float
+    frozen: float
+    steps: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComparisonResult:
+    """What the fixture ``cpg_opcc`` gives.
+
+    Letters: ``N`` queries.
+
+    Attributes
+    ----------
+    design : Design
+    criteria : Criteria
+    answers, labels : array [N], bool
+        Whether side b is better: as the model has it, and as it is.
+    confidences : array [N]
+        In [0, 1].
+    imagined_a, imagined_b : array [N]
+        Mean of the members' returns, to six digits.
+    returns_a, returns_b : array [N]
+        True ones, to six digits.
+    horizons, groups : array [N], int
+    grades : Grades
+    constant_loss, frozen_loss : float
+        Of the better constant answer, and of a world that stays where it starts.
+    constant_answer : bool
+        Which constant answer is the better one.
+    one_step : OneStep or None
+        None where no true steps are known.
+    faults : tuple of str
+        Why model or setup are broken; of such a model nothing else is said.
+    seconds : float
+        That the model took to answer.
+    """
+
+    design: Design
+    criteria: Criteria
+    answers: BoolArray
+    labels: BoolArray
+    confidences: FloatArray
+    imagined_a: FloatArray
+    imagined_b: FloatArray
+    returns_a: FloatArray
+    returns_b: FloatArray
+    horizons: IntArray
+    groups: IntArray
+    grades: Grades
+    constant_loss: float
+    constant_answer: bool
+    frozen_loss: float
+    one_step: OneStep | None = None
+    faults: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def wrong(self) -> BoolArray:
+        """Which answers are wrong [N]."""
+        return np.asarray(self.answers != self.labels)
+
+    @property
+    def wrong_count(self) -> int:
+        """Number of wrong answers."""
+        return int(self.wrong.sum())
+
+    @property
+    def graded(self) -> GradedAnswers:
+        """The answers, with what each costs if it is wrong."""
+        return GradedAnswers(
+            wrong=self.wrong,
+            confidences=self.confidences,
+            stakes=np.abs(self.returns_b - self.returns_a),
+            groups=self.groups,
+        )
+
+    @property
+    def loss(self) -> Interval:
+        """Share of wrong answers."""
+        return self.grades.intervals["loss"]
+
+    @property
+    def auroc(self) -> Interval | None:
+        """Chance that a right answer has a higher confidence than a wrong one.
+
+        None where there are too few wrong answers to say.
+        """
+        return None if self.wrong_count < FEWEST_ERRORS else self.grades.intervals.get("auroc")
+
+    @property
+    def coverage_at_risk(self) -> Interval:
+        """Share of queries that may be answered with at most ``max_risk`` wrong among them."""
+        return self.grades.intervals["coverage_at_risk"]
+
+    @property
+    def trivial_loss(self) -> float:
+        """Loss of the best answer that needs no model of how the world moves."""
+        return min(self.constant_loss, self.frozen_loss)
+
+    @property
+    def mistakes(self) -> tuple[int, ...]:
+        """Indices of the wrong answers, the surest first."""
+        wrong, stakes = np.flatnonzero(self.wrong), np.abs(self.returns_b - self.returns_a)
+        order = np.lexsort((-stakes[wrong], -self.confidences[wrong]))
+        return tuple(wrong[order].tolist())

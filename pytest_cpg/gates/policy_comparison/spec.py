@@ -1,0 +1,140 @@
+"""Specification: what a marker asks of a comparison of policies, checked and complete."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.gates.kind import Asked
+from pytest_cpg.gates.policy_comparison.published import queries_at
+from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
+
+# An end of an interval rests on this many resamples or more.
+_BEYOND_AN_END = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """What the answers are judged by.
+
+    Attributes
+    ----------
+    confidence : str
+        One of `confidences.CONFIDENCES`.
+    min_auroc, max_risk, min_coverage : float
+        In (0, 1); docs/policy-comparison.md says what each means.
+    max_loss : float or None
+        In (0, 1); None where a trivial answer's loss is the only limit.
+    resamples : int
+        Of the queries, for every interval.
+    level : float
+        Coverage of the intervals, in (0, 1), corrected for the family.
+    family_size : int
+        Gates that share one error rate.
+    seed : int
+        Of the resamples.
+    """
+
+    confidence: str
+    min_auroc: float
+    max_risk: float
+    min_coverage: float
+    max_loss: float | None
+    resamples: int
+    level: float
+    family_size: int
+    seed: int
+
+    @property
+    def marker_level(self) -> float:
+        """The level as it was asked for, before it was corrected for the family."""
+        return 1 - (1 - self.level) * self.family_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What a test asks for.
+
+    Attributes
+    ----------
+    name : str
+        What the queries are called.
+    queries : PolicyQueries
+    criteria : Criteria
+    """
+
+    name: str
+    queries: PolicyQueries
+    criteria: Criteria
+
+
+def spec_of(asked: Asked) -> Spec:
+    """Return what a test asks for.
+
+    Raises ValueError or CpgError when there are no such queries, too few of them, or all have
+    one start or one answer.
+    """
+    values = asked.values
+    queries = queries_at(values["queries"])
+    name = _name(values["queries"], queries)
+    _check_queries(queries, name, least=values["min_queries"])
+    level = 1 - (1 - values["level"]) / asked.family_size
+    return Spec(
+        name=name,
+        queries=queries,
+        criteria=Criteria(
+            confidence=values["confidence"],
+            min_auroc=values["min_auroc"],
+            max_risk=values["max_risk"],
+            min_coverage=values["min_coverage"],
+            max_loss=values["max_loss"],
+            # The far tails that a large family judges by need more of them.
+            resamples=max(values["resamples"], round(2 * _BEYOND_AN_END / (1 - level))),
+            level=level,
+            family_size=asked.family_size,
+            seed=values["seed"],
+        ),
+    )
+
+
+def digest_of(queries: PolicyQueries) -> str:
+    """Return 16 hexadecimal digits that are others for other queries, or other true returns."""
+    found = hashlib.sha256(f"{queries.environment} {queries.discount!r}".encode())
+    for name in ARRAYS:
+        array = getattr(queries, name)
+        found.update(name.encode() if array is None else np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:16]
+
+
+def _name(given: Any, queries: PolicyQueries) -> str:
+    if isinstance(given, PolicyQueries):
+        return queries.environment
+    text = os.fspath(given)
+    return text if text == queries.environment else Path(text).name
+
+
+def _check_queries(queries: PolicyQueries, name: str, *, least: int) -> None:
+    """Raise ValueError for queries from which nothing can be learned."""
+    if len(queries) < least:
+        raise ValueError(
+            f"queries: {name} has {len(queries)} queries, and the intervals of fewer than "
+            f"{least} are too wide to judge a model. Give more of them, or write "
+            f"min_queries={len(queries)}."
+        )
+    if not queries.groups.any():
+        raise ValueError(
+            f"queries: all {len(queries)} queries of {name} begin at one start, and nothing can be "
+            f"said of others. Ask from more starts."
+        )
+    trues = int(queries.labels.sum())
+    if trues in (0, len(queries)):
+        side = "b" if trues else "a"
+        raise ValueError(
+            f"queries: side {side} is better in all {len(queries)} queries of {name}, so that a "
+            f"constant answer is always right. Swap the sides of half of them."
+        )

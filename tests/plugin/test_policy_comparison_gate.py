@@ -1,0 +1,274 @@
+"""The gate on compared policies as a user meets it: in numpy, with ensembles of carts."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+CONFTEST = """
+import pytest
+from comparisons import *
+
+MODELS = {
+    "good": Carts(drift=-0.4),
+    "unsure": Carts(drift=0.5),
+    "wrong": Carts(push=-1.0),
+    "over": Carts(push=0.0),
+    "constant": Constant(),
+    "frozen": Frozen(),
+    "random": Random(),
+    "copies": Carts(push=0.3, noise=0.0),
+    "stateful": Stateful(),
+    "callable": lambda observations, actions: observations,
+    "alone": Carts(1),
+    "nan": Carts(lost=25),
+    "crash": Carts(crash=7),
+}
+
+
+@pytest.fixture
+def learned_dynamics(request):
+    return MODELS[request.node.name.removeprefix("test_")]
+"""
+HEAD = "import pytest\nfrom comparisons import cart_queries\n\nQUERIES = cart_queries()\n\n"
+GATE = """
+@pytest.mark.cpg_opcc({arguments})
+def test_{model}(cpg_opcc):
+    {body}
+"""
+NAME = "test_carts.py::test_good"
+TRIVIAL = ("constant", "frozen", "random", "copies", "stateful")
+
+
+@pytest.fixture
+def carts(repository):
+    """Runs gates on ensembles of carts, one for each that is named."""
+    repository.makeini("[pytest]\naddopts = -p no:hypothesispytest --strict-markers\n")
+    repository.makeconftest(CONFTEST)
+
+    def run(*options, models=("good",), queries="QUERIES", more="", body="pass", head=HEAD):
+        arguments = f"queries={queries}{more}"
+        gates = [GATE.format(arguments=arguments, model=model, body=body) for model in models]
+        repository.makepyfile(test_carts=head + "".join(gates))
+        return repository.runpytest(*options)
+
+    run.pytester, run.path = repository, repository.path
+    return run
+
+
+def sections(result):
+    """Return the lines of each failing section, by its test."""
+    text = re.sub(r"\x1b\[[\d;]*m", "", result.stdout.str())
+    text = text.partition("= FAILURES =")[2].partition("-- cpg:")[0]
+    parts = re.split(r"^_+ test_(\w+) _+$", text, flags=re.MULTILINE)[1:]
+    return {
+        name: lines.strip().splitlines()
+        for name, lines in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def test_each_model_gets_its_word_and_every_report_shows_it(carts, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    files = ("--cpg-json=o.json", "--cpg-md=o.md", "--cpg-html=o.html", "--junit-xml=o.xml")
+    result = carts(*files, models=("good", "unsure", "wrong", "over"))
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*cpg: 4 gates, 2 failed, 1 inconclusive*",
+            " gate * wrong trivial AUROC *sure * n verdict",
+            " . test_good * 19 * 78 * 94 % * 240 KNOWS ITS LIMITS",
+            " [?] test_unsure * INCONCLUSIVE",
+            " F test_wrong * UNINFORMED",
+            " F test_over * OVERCONFIDENT",
+        ]
+    )
+    assert "::error file=test_carts.py,line=" in result.stdout.str()
+    gates = json.loads((carts.path / "o.json").read_text())["gates"]
+    (comparison,) = gates[2]["comparisons"]
+    assert (comparison["kind"], comparison["label"]) == ("cpg_opcc", "UNINFORMED")
+    assert len(comparison["result"]["answers"]) == 240
+    (case,) = (
+        one
+        for one in ElementTree.parse(carts.path / "o.xml").iter("testcase")  # noqa: S314  # ours
+        if one.get("name") == "test_wrong"
+    )
+    numbers = {one.get("name"): one.get("value") for one in case.iter("property")}
+    assert numbers["cpg_verdict"] == "UNINFORMED"
+    assert float(numbers["cpg_loss"]) > float(numbers["cpg_frozen_loss"])
+    page = (carts.path / "o.html").read_text()
+    for title in ("Share of wrong answers among the surest", "by confidence", "By horizon"):
+        assert title in page
+    assert "UNINFORMED" in (carts.path / "o.md").read_text()
+
+
+@pytest.mark.parametrize("how", [("-q", "--color=yes"), ("-v", "-n", "2")], ids=str)
+def test_a_failing_section_says_what_is_wrong_and_what_to_do(carts, how):
+    result = carts(*how, models=("wrong", "over"))
+    result.assert_outcomes(failed=2)
+    found = sections(result)
+    assert all(len(lines) <= 30 and max(map(len, lines)) <= 80 for lines in found.values())
+    for name, wanted in {
+        "wrong": (
+            r"UNINFORMED \d+ wrong, AUROC 0\.\d\d \[.*\] needs < \d+ wrong  n=240",
+            r"  loss .* < 0\.329 +no ",
+            r"  sure at 5 % .* > 0\.50 +no ",
+            r"  horizon +loss at 10: 0.* 30: 0",
+            r"  AURCC .* of a constant confidence",
+            r"  surest error #\d+ true .*; imagined .*; sure ",
+            r"  The model's answers are no better than what a world pays in which",
+            r" +pytest .*test_carts.py::test_wrong.* --cpg-seed=0",
+        ),
+        "over": (r"OVERCONFIDENT .* needs > 50 % sure  n=240", r"  The model's confidence does"),
+    }.items():
+        lines = iter(found[name])
+        assert all(any(re.match(one, line) for line in lines) for one in wanted), found[name]
+
+
+def test_no_trivial_answerer_passes_whatever_a_test_accepts_as_unsure(carts):
+    result = carts(models=TRIVIAL, more=', max_verdict="inconclusive"')
+    result.assert_outcomes(failed=len(TRIVIAL))
+    result.stdout.re_match_lines(
+        [
+            r" F test_constant .* BROKEN",
+            r" F test_frozen .* UNINFORMED",
+            r" F test_random .* (OVERCONFIDENT|UNINFORMED)",
+            r" F test_copies .* BROKEN",
+            r" F test_stateful .* BROKEN",
+        ]
+    )
+    said = " ".join(result.stdout.str().split())
+    assert "Are the members copies of one network?" in said
+    assert "With its sides swapped" in said
+
+
+def test_its_result_can_be_asserted_on_and_recorded_steps_are_checked(carts):
+    body = (
+        "assert cpg_opcc.loss.high < 0.2 and cpg_opcc.auroc.low > 0.8\n"
+        "    assert cpg_opcc.coverage_at_risk.estimate > 0.9\n"
+        "    assert len(cpg_opcc.answers) == len(cpg_opcc) == 240\n"
+        "    assert [one.horizon for one in cpg_opcc.grades.by_horizon] == [10, 20, 30]\n"
+        "    assert cpg_opcc.one_step.learned < cpg_opcc.one_step.frozen\n"
+    )
+    steps = (
+        "from comparisons import cart_steps\n\n"
+        "@pytest.fixture(scope='module')\ndef training_data():\n    return cart_steps()\n\n"
+    )
+    result = carts(models=("good", "frozen"), body=body, head=HEAD + steps)
+    result.assert_outcomes(passed=1, failed=1)
+    section = " ".join(sections(result)["frozen"])
+    assert "a guard failed  n=240" in section
+    assert "One step is predicted no better than by leaving" in section
+
+
+def test_what_is_open_says_how_many_queries_would_decide(carts):
+    result = carts(models=("unsure",), more=', max_verdict="knows its limits"')
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines([r".*About \d+00 queries in place of 240 would decide"])
+
+
+def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
+    told = {
+        'queries="maze-umase"': "no queries are named 'maze-umase'. Did you mean 'maze-umaze'",
+        'queries="missing.npz"': "there is no file of queries missing.npz",
+        "queries=cart_queries(100)": "cart has 100 queries, and *min_queries=100.",
+        "queries=QUERIES.take(QUERIES.labels), min_queries=90": "side b is better in all 111 qu",
+        "queries=QUERIES, min_aurok=0.7": "no argument 'min_aurok'. Did you mean 'min_auroc'?",
+        'queries=QUERIES, confidence="x"': 'need "pci" or "ev" or "u-pci", got \'x\'',
+        'queries=QUERIES, perturbation="x"': "the marker has no argument 'perturbation'",
+        "queries=QUERIES, max_risk=5": "max_risk: need a number between 0 and 1",
+        'queries=QUERIES, max_verdict="broken"': "no verdict named 'broken'",
+        "min_auroc=0.7": "the marker names no queries. Write @pytest.mark.cpg_opcc(queries=",
+    }
+    modules = {
+        f"test_{number}": HEAD + GATE.format(arguments=arguments, model="good", body="pass")
+        for number, arguments in enumerate(told)
+    }
+    carts.pytester.makepyfile(**modules)
+    result = carts.pytester.runpytest("--co")
+    result.assert_outcomes(errors=len(told))
+    said = " ".join(result.stdout.str().split())
+    for message in told.values():
+        assert re.search(".*".join(map(re.escape, message.split("*"))), said), message
+
+
+def test_a_model_that_cannot_be_asked_is_an_error_that_names_member_query_and_step(carts):
+    result = carts(models=("callable", "alone", "nan", "crash"))
+    result.assert_outcomes(errors=4)
+    said = " ".join(result.stdout.str().split())
+    for message in (
+        r"neither step nor rollout of several members",
+        r"has 1 member, and confidence is how far",
+        r"member 2 predicted nan as number 0 of the next observation, in query \d+, side [ab], at",
+        r"at imagined step 7 of query \d+, side [ab], and of \d+ more",
+    ):
+        assert re.search(message, said), message
+
+
+def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baseline(carts):
+    carts("--cpg-plan").stdout.fnmatch_lines(
+        [" gate * queries *steps * loss *+- * time", " test_good * 240 * 0.25[?] * [?]"]
+    )
+    carts("--cpg-update-baseline").assert_outcomes(passed=1)
+    carts("--cpg-plan").stdout.fnmatch_lines([" test_good * 240 * 0.08 * s"])
+    result = carts("--cpg-drift=fail")
+    result.assert_outcomes(passed=1)
+    assert "baseline:" not in result.stdout.str()
+    conftest = carts.path / "conftest.py"
+    text = conftest.read_text()
+    conftest.write_text(text.replace("drift=-0.4", "drift=0.5"))
+    result = carts("--cpg-drift=fail")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*REGRESSED from baseline*", "*19 of 240 were wrong: now 53, loss +0.142*", "*AUROC -0.1*"]
+    )
+    conftest.write_text(text.replace("drift=-0.4", "drift=0.0"))
+    carts().stdout.fnmatch_lines(["*baseline: IMPROVED, 19 of 240 were wrong*: now 0*"])
+    result = carts("--cpg-drift=fail", queries="cart_queries(seed=1)")
+    result.stdout.fnmatch_lines(["*INCOMPARABLE*", "*other queries*"])
+    file = carts.path / ".cpg" / "baseline.json"
+    file.write_text(re.sub(r'"wrong": "[01]', '"wrong": "2', file.read_text()))
+    result = carts("--cpg-drift=fail")
+    assert result.ret != 0
+    assert "need a 0 or 1 for each answer" in result.stdout.str() + result.stderr.str()
+
+
+def test_it_is_required_and_selected_as_every_gate(carts, monkeypatch):
+    carts("--cpg-only", models=("good", "unsure")).assert_outcomes(passed=2)
+    result = carts("--cpg-last=inconclusive", models=("good", "unsure"))
+    result.assert_outcomes(passed=1, deselected=1)
+    carts("--cpg-skip").assert_outcomes(deselected=1)
+    monkeypatch.setenv("CI", "true")
+    result = carts("-k", "nothing")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([f"*1 of 1 gates was not selected, and all are*{NAME}*"])
+
+
+def test_it_is_one_of_holms_family(carts):
+    result = carts("--cpg-correction=holm", "--cpg-family-size=2", models=("wrong",))
+    result.stdout.fnmatch_lines(["*97.5% CI*", "*family * 2 gates*", "*family-size=2*"])
+
+
+@pytest.mark.parametrize("option", ["--cpg-quick", "--cpg-render"])
+def test_an_option_without_meaning_here_is_refused_by_name(carts, option):
+    result = carts(option)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{option}: a gate marked cpg_opcc has no *"])
+
+
+def test_options_of_episodes_are_said_to_decide_nothing_and_other_fixtures_which_to_take(carts):
+    other = "@pytest.mark.cpg_opcc(queries=QUERIES)\ndef test_other(benchmark_runner): ..."
+    result = carts("--cpg-episodes=100", head=f"{HEAD}{other}\n\n")
+    result.stdout.fnmatch_lines(["*makes one measurement. Take the fixture cpg_opcc*"])
+    said = " ".join(result.stdout.str().split())
+    assert "--cpg-episodes was given, and no gate marked cpg_opcc has such an option" in said
+
+
+def test_nothing_that_shows_or_runs_gates_knows_it_by_name():
+    package = Path(__file__).parents[2] / "pytest_cpg"
+    for room in ("plugin", "render", "report"):
+        for module in (package / room).rglob("*"):
+            if module.suffix in (".py", ".html", ".json"):
+                text = module.read_text(encoding="utf-8")
+                assert not re.search("opcc|policy_comparison", text, re.IGNORECASE), module
