@@ -11,7 +11,7 @@ import platform
 import sys
 from importlib.metadata import version
 
-from benchmarks import arms, diagnosis, latent, page, spread, startup, wall
+from benchmarks import arms, diagnosis, latent, page, queries, spread, startup, wall
 
 
 def main() -> None:
@@ -35,6 +35,7 @@ def main() -> None:
         spread.cluster,
         diagnosis.cartpole,
         diagnosis.acrobot,
+        queries.cartpole,
         page.large,
         startup.added,
     ):

@@ -31,6 +31,8 @@ class Stream(IntEnum):
     MODEL = 5
     # Episode, step.
     DISTURBANCE = 8
+    # Purpose, then episode, or horizon and candidate.
+    QUERIES = 9
 
     def of(self, seed: int, *keys: int) -> np.random.Generator:
         """Return the random stream of a seed and of what these numbers tell apart."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,14 +13,18 @@ from pytest_cpg.contracts import (
     ActionSpace,
     BoxActions,
     CpgError,
+    Dynamics,
     FiniteActions,
     FloatArray,
     Planner,
-    PlanningModel,
+    Task,
 )
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.policy import Policy
+
+# Relative, and of actions near 0: what the order of a sum may change.
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,6 +106,23 @@ class TanhNetwork:
         return np.asarray(stretched(values, self.actions), dtype=np.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionPolicy:
+    """A function of yours as a policy.
+
+    Attributes
+    ----------
+    function : callable
+        Maps observations [B, O] to actions [B, A], both numpy arrays.
+    """
+
+    function: Callable[[FloatArray], FloatArray]
+
+    def act(self, observations: FloatArray) -> FloatArray:
+        """Map observations [B, O] to actions [B, A]; see `Policy`."""
+        return self.function(observations)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoiseMixture:
     """A policy whose every action is mixed with one that means nothing.
@@ -159,15 +180,18 @@ class PlannerPolicy:
     ----------
     planner : Planner
         One that begins no plan from the last one: there is no memory.
-    world_model : PlanningModel
-        What it plans in, from observations as latents [B, O]: dynamics on observations, or a task
-        whose states are its observations. A policy sees no more than that.
+    dynamics : Dynamics
+        What it plans in: maps observations [B, O] and actions [B, A] to the next observations. A
+        policy sees no more than that, so a task's own will do where its states are observed.
+    task : Task
+        Whose actions there are, and whose score of observations rates plans.
     seed : int
         Of the numbers that the planner draws.
     """
 
     planner: Planner
-    world_model: PlanningModel
+    dynamics: Dynamics
+    task: Task
     seed: int
 
     def __post_init__(self) -> None:
@@ -182,8 +206,34 @@ class PlannerPolicy:
         observed = np.asarray(observations, dtype=np.float64)
         rngs = [np.random.default_rng(self.seed) for _ in range(len(observed))]
         remaining = np.full(len(observed), self.planner.horizon)
-        plans = self.planner.plan(self.world_model, observed, rngs, remaining)
+        world = _SeenWorld(self.task, self.dynamics)
+        plans = self.planner.plan(world, observed, rngs, remaining)
         return np.array(plans.actions[:, 0])
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenWorld:
+    """A planning model whose latents are observations."""
+
+    task: Task
+    dynamics: Dynamics
+
+    @property
+    def actions(self) -> ActionSpace:
+        return self.task.actions
+
+    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        after = np.empty((*actions.shape[:2], latents.shape[1]))
+        for step in range(actions.shape[1]):
+            latents = np.asarray(self.dynamics(latents, actions[:, step]), dtype=np.float64)
+            after[:, step] = latents
+        return after
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        return self.task.score(latents)
+
+    def observe(self, latents: FloatArray) -> FloatArray:
+        return latents
 
 
 def nearest(actions: FloatArray, space: ActionSpace) -> FloatArray:
@@ -236,9 +286,11 @@ def checked_actions(
             f"{name} gave the action {given[row]} for observation {row}, {observations[row]}: "
             f"return finite numbers"
         )
-    if space is not None:
-        check_possible(given, space, name)
-    return given
+    if space is None:
+        return given
+    check_possible(given, space, name)
+    # float32 rounds what is exactly possible.
+    return nearest(given, space)
 
 
 def check_possible(actions: FloatArray, space: ActionSpace, name: str) -> None:
@@ -256,9 +308,21 @@ def check_possible(actions: FloatArray, space: ActionSpace, name: str) -> None:
 def check_policy(policy: object, name: str) -> None:
     """Raise ValueError unless something has the method of a `Policy`."""
     if not has(policy, Policy):
+        fix = f"give FunctionPolicy({name})" if callable(policy) else "write a class with it"
         raise ValueError(
             f"{name} is {policy!r:.60}, which has no method act(observations [B, O]) -> actions "
-            f"[B, A]; write a class with it"
+            f"[B, A]: {fix}"
+        )
+
+
+def check_repeats(policy: Policy, name: str, observations: FloatArray, acted: FloatArray) -> None:
+    """Raise CpgError where a policy, asked again about observations [B, O], acts otherwise."""
+    again = np.asarray(policy.act(np.array(observations)), dtype=np.float64)
+    if again.shape != acted.shape or not np.allclose(again, acted, rtol=_ROUNDING, atol=_ROUNDING):
+        raise CpgError(
+            f"{name} gave {acted[0]} and then {again[0]} for one and the same observation, so no "
+            f"return could be repeated. Let it return its mean instead of a sample, put dropout "
+            f"into eval mode, and keep no state between calls."
         )
 
 

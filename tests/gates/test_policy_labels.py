@@ -15,6 +15,7 @@ from pytest_cpg.gates.policy_comparison.labels import relabelled, verify_labels
 from pytest_cpg.gates.policy_comparison.published import published_queries
 from pytest_cpg.gates.policy_comparison.simulators import (
     TaskSimulator,
+    side_of,
     simulator_of,
     true_returns,
 )
@@ -67,7 +68,7 @@ def test_returns_stop_at_the_horizon_and_where_the_world_ends():
             walked(start, -0.5, action, horizon, 0.9)
             for start, horizon in zip(queries.states_a[:, 0], queries.horizons, strict=True)
         ]
-        found = true_returns(Line(), queries, side, np.arange(6))
+        found = true_returns(Line(), side_of(queries, side, np.arange(6)), queries.act, 0.9)
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
@@ -75,7 +76,8 @@ def test_without_first_actions_the_policy_acts_at_once():
     queries = asked(actions_a=None, actions_b=None)
     starts = zip(queries.states_a[:, 0], queries.horizons, strict=True)
     wanted = [walked(start, 1.0, 1.0, horizon, 0.9) for start, horizon in starts]
-    np.testing.assert_allclose(true_returns(Line(), queries, "a", np.arange(6)), wanted)
+    side = side_of(queries, "a", np.arange(6))
+    np.testing.assert_allclose(true_returns(Line(), side, queries.act, 0.9), wanted)
 
 
 def true_queries():
@@ -125,7 +127,7 @@ def test_what_cannot_be_simulated_says_why():
         def step(self, inner, actions):
             return inner, np.where(inner[:, 0] > 1, np.nan, 0), np.zeros(len(inner), dtype=bool)
 
-    with pytest.raises(TaskError, match="diverged in query 4, side a, at step 1"):
+    with pytest.raises(TaskError, match="diverged in row 4 at step 1, after"):
         verify_labels(asked(), Diverging())
 
 

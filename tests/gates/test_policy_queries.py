@@ -10,7 +10,7 @@ from queries import SPACE, Push, arrays, line_queries
 from pytest_cpg.contracts import BoxActions, CpgError, FiniteActions
 from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
 from pytest_cpg.machine.files import FileError
-from pytest_cpg.planners.policies import NoiseMixture, TanhNetwork
+from pytest_cpg.planners.policies import FunctionPolicy, NoiseMixture, TanhNetwork
 
 LEVELS = FiniteActions(np.array([[-1.0], [1.0]]))
 
@@ -60,7 +60,7 @@ def test_some_queries_are_taken_by_index_or_mask():
         ({"environment": "hopper"}, "observations_a must have shape [N, 11] in hopper, got (6, 1)"),
         ({"policies": ()}, "policies must be a sequence of at least one policy, got ()"),
         ({"policies": Push(1)}, "policies must be a sequence of at least one policy"),
-        ({"policies": [Push(1), len]}, "policies[1] is <built-in function len>, which has no"),
+        ({"policies": [Push(1), len]}, "[B, A]: give FunctionPolicy(policies[1])"),
         ({"observations_b": np.zeros((6, 2))}, "observations_b must have shape (6, 1), got (6, 2)"),
         ({"observations_b": np.zeros((5, 1))}, "observations_b must have shape (6, 1), got (5, 1)"),
         ({"observations_a": np.zeros(6)}, "observations_a must have shape (6, 1), got (6,)"),
@@ -114,6 +114,13 @@ def test_what_cannot_be_asked_is_refused_with_the_value_and_the_cure(spoiled, sa
 def test_a_policy_that_does_the_impossible_is_refused(action, said):
     with pytest.raises(CpgError, match=re.escape(said)):
         line_queries(policies=(Push(action), Push(0.0)))
+
+
+def test_a_policy_that_draws_its_actions_is_refused():
+    rng = np.random.default_rng(0)
+    drawing = FunctionPolicy(lambda observations: rng.uniform(-1, 1, size=observations.shape))
+    with pytest.raises(CpgError, match=r"policy 1 gave \[.*\] and then \[.* Let it return"):
+        line_queries(policies=(Push(0.0), drawing))
 
 
 def test_a_first_action_outside_of_the_action_space_is_refused():

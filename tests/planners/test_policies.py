@@ -61,19 +61,19 @@ def test_noise_grows_with_its_share_and_alone_is_uniform():
 def test_a_planner_policy_does_what_is_first_in_its_plan_for_each_row_alone():
     task = maze()
     planner = RandomShooting(candidates=16, horizon=4)
-    policy = PlannerPolicy(planner=planner, world_model=task, seed=5)
+    policy = PlannerPolicy(planner=planner, dynamics=task.step, task=task, seed=5)
     seen = task.observe(task.reset(np.arange(6)))
     together = policy.act(seen)
     assert task.actions.contains(together).all()
     alone = np.concatenate([policy.act(seen[row : row + 1]) for row in range(6)])
     np.testing.assert_array_equal(alone, together)
-    plan = planner.plan(policy.world_model, seen[:1], [np.random.default_rng(5)], np.array([4]))
+    plan = planner.plan(task, seen[:1], [np.random.default_rng(5)], np.array([4]))
     np.testing.assert_array_equal(together[0], plan.actions[0, 0])
 
 
 def test_a_planner_with_memory_is_no_policy():
     with pytest.raises(ValueError, match="a policy has no memory: give it warm_start=False"):
-        PlannerPolicy(planner=CEM(warm_start=True), world_model=maze(), seed=0)
+        PlannerPolicy(planner=CEM(warm_start=True), dynamics=maze().step, task=maze(), seed=0)
 
 
 @pytest.mark.parametrize(

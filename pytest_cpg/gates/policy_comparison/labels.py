@@ -8,7 +8,12 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.simulators import Simulator, simulator_of, true_returns
+from pytest_cpg.gates.policy_comparison.simulators import (
+    Simulator,
+    side_of,
+    simulator_of,
+    true_returns,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +97,7 @@ def verify_labels(
         raise ValueError(f"count must be from 1 to {len(queries)}, got {count!r}")
     rows = np.unique(np.linspace(0, len(queries) - 1, count or len(queries)).round().astype(int))
     world = simulator_of(queries.environment) if simulator is None else simulator
-    a, b = (true_returns(world, queries, side, rows) for side in "ab")
+    a, b = _simulated(queries, world, rows)
     labels = queries.labels[rows]
     return LabelAgreement(
         rows=rows,
@@ -109,6 +114,15 @@ def relabelled(queries: PolicyQueries, simulator: Simulator | None = None) -> Po
     """
     world = simulator_of(queries.environment) if simulator is None else simulator
     rows = np.arange(len(queries))
-    a, b = (true_returns(world, queries, side, rows) for side in "ab")
+    a, b = _simulated(queries, world, rows)
     kept = np.flatnonzero(a != b)
     return replace(queries.take(kept), returns_a=a[kept], returns_b=b[kept])
+
+
+def _simulated(
+    queries: PolicyQueries, world: Simulator, rows: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the true returns of both sides of some queries [K]."""
+    sides = (side_of(queries, side, rows) for side in "ab")
+    a, b = (true_returns(world, side, queries.act, queries.discount) for side in sides)
+    return a, b

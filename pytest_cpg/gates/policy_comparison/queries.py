@@ -13,7 +13,12 @@ import numpy.typing as npt
 from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.policy import Policy
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
-from pytest_cpg.planners.policies import check_policy, check_possible, checked_actions
+from pytest_cpg.planners.policies import (
+    check_policy,
+    check_possible,
+    check_repeats,
+    checked_actions,
+)
 
 # Observations that every policy is asked about before anything is measured.
 _TRIALS = 8
@@ -187,7 +192,7 @@ class PolicyQueries:
             check_possible(first, self.action_space, f"actions_{side}")
 
     def _check_policies(self) -> None:
-        """Raise CpgError unless each policy can answer the first of its observations."""
+        """Raise CpgError unless each policy can answer the first of its observations, alike."""
         for policy in range(len(self.policies)):
             own = np.concatenate(
                 [
@@ -196,7 +201,8 @@ class PolicyQueries:
                 ]
             )
             if len(own):
-                self.act(policy, own)
+                acted = self.act(policy, own)
+                check_repeats(self.policies[policy], f"policy {policy}", own, acted)
 
     def act(self, policy: int, observations: FloatArray) -> FloatArray:
         """Return the actions [B, A] of a policy, by its index, on observations [B, O].

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS, Environment
 from pytest_cpg.gates.policy_comparison.point_maze import PointMaze
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+
+# What a policy, by its index, does on observations [B, O].
+Acting: TypeAlias = Callable[[int, FloatArray], FloatArray]
 
 
 class Simulator(Protocol):
@@ -138,54 +142,88 @@ def simulator_of(name: str) -> Simulator:
     return BodySimulator(world, Bodies(world.body))
 
 
-def true_returns(
-    simulator: Simulator, queries: PolicyQueries, side: str, rows: IntArray
-) -> FloatArray:
-    """Return what one side of some queries [K] earns in the true world, [K].
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Side:
+    """Rows that are simulated at once: starts, what is done first, and who acts from then on.
+
+    Attributes
+    ----------
+    states : array [B, S]
+    policies : array [B], int
+    horizons : array [B], int
+    actions : array [B, A], optional
+        What is done first.
+    """
+
+    states: FloatArray
+    policies: IntArray
+    horizons: IntArray
+    actions: FloatArray | None = None
+
+
+def side_of(queries: PolicyQueries, side: str, rows: IntArray) -> Side:
+    """Return side a or b of some queries [K].
 
     Raises
     ------
-    TaskError
-        When the simulator diverges.
     ValueError
         When the queries have no states.
     """
-    states = getattr(queries, f"states_{side}")
+    states, first = (getattr(queries, f"{name}_{side}") for name in ("states", "actions"))
     if states is None:
         raise ValueError(
             "these queries have no states, and no simulator can start from observations: give "
             "states_a and states_b"
         )
-    horizons, policies = queries.horizons[rows], getattr(queries, f"policy_{side}")[rows]
-    first = getattr(queries, f"actions_{side}")
-    inner = simulator.begin(states[rows])
-    totals, going = np.zeros(len(rows)), np.arange(len(rows))
-    for step in range(int(horizons.max())):
-        going = going[horizons[going] > step]
+    return Side(
+        states=states[rows],
+        policies=getattr(queries, f"policy_{side}")[rows],
+        horizons=queries.horizons[rows],
+        actions=None if first is None else first[rows],
+    )
+
+
+def true_returns(simulator: Simulator, side: Side, act: Acting, discount: float) -> FloatArray:
+    """Return what rows earn in the true world, [B].
+
+    Parameters
+    ----------
+    act : callable
+        Maps the index of a policy and observations [K, O] to actions [K, A].
+
+    Raises
+    ------
+    TaskError
+        When the simulator diverges.
+    """
+    inner = simulator.begin(side.states)
+    totals, going = np.zeros(len(inner)), np.arange(len(inner))
+    for step in range(int(side.horizons.max())):
+        going = going[side.horizons[going] > step]
         if not going.size:
             break
-        if step == 0 and first is not None:
-            actions = first[rows[going]]
+        if step == 0 and side.actions is not None:
+            actions = side.actions[going]
         else:
-            actions = acted(queries, policies[going], simulator.observe(inner[going]))
+            actions = acted(act, side.policies[going], simulator.observe(inner[going]))
         inner[going], rewards, has_ended = simulator.step(inner[going], actions)
         lost = np.flatnonzero(~np.isfinite(rewards))
         if len(lost):
             raise TaskError(
-                f"the simulator diverged in query {rows[going[lost[0]]]}, side {side}, at step "
-                f"{step + 1}. Leave the query out, or have its policies do less."
+                f"the simulator diverged in row {going[lost[0]]} at step {step + 1}, after the "
+                f"action {actions[lost[0]]}. Leave the query out, or have its policies do less."
             )
-        totals[going] += queries.discount**step * rewards
+        totals[going] += discount**step * rewards
         going = going[~has_ended]
     return totals
 
 
-def acted(queries: PolicyQueries, policies: IntArray, observations: FloatArray) -> FloatArray:
+def acted(act: Acting, policies: IntArray, observations: FloatArray) -> FloatArray:
     """Return what policies, one index a row [B], do on observations [B, O]: [B, A]."""
     order = np.argsort(policies, kind="stable")
     own, begins = np.unique(policies[order], return_index=True)
     parts = [
-        queries.act(int(policy), observations[rows])
+        act(int(policy), observations[rows])
         for policy, rows in zip(own, np.split(order, begins[1:]), strict=True)
     ]
     actions = np.empty((len(policies), parts[0].shape[1]))

@@ -1,0 +1,146 @@
+"""Candidates: pairs of sides that may become queries, each drawn from its own stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import combinations
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskError
+from pytest_cpg.episodes.streams import Stream
+from pytest_cpg.gates.policy_comparison.simulators import Acting, Side, acted
+
+Behaviour: TypeAlias = Literal["random", "learned", "mixed"]
+
+# Episodes that starts are taken from, and their most steps. The policies are disturbed in so large
+# a share of theirs.
+_EPISODES = 200
+_STEPS = 100
+_DISTURBED = 0.1
+
+
+_RANDOM = {
+    "random": np.ones(_EPISODES, dtype=np.bool_),
+    "learned": np.zeros(_EPISODES, dtype=np.bool_),
+    "mixed": np.arange(_EPISODES) % 2 == 0,
+}
+
+
+class Purpose(IntEnum):
+    """What is drawn for queries: the number behind `Stream.QUERIES` in its key."""
+
+    EPISODES = 0
+    CANDIDATES = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidates:
+    """Pairs of sides, ``B`` of them.
+
+    Attributes
+    ----------
+    starts : array [2, B], int
+        Of sides a and b, as rows of the starts that they are drawn from.
+    policies : array [2, B], int
+        Of sides a and b; the smaller index is always the first.
+    actions : array [2, B, A]
+        What is done first.
+    is_turned : array [B], bool
+        Whether a balanced set would have the sides the other way round: tossed.
+    """
+
+    starts: IntArray
+    policies: IntArray
+    actions: FloatArray
+    is_turned: BoolArray
+
+    def sides(self, states: FloatArray, horizon: int) -> Side:
+        """Return both sides as rows [2 * B], those of a first, of starts ``states`` [P, S]."""
+        rows = self.starts.reshape(-1)
+        return Side(
+            states=states[rows],
+            policies=self.policies.reshape(-1),
+            horizons=np.full(len(rows), horizon),
+            actions=self.actions.reshape(len(rows), -1),
+        )
+
+
+def draw_candidates(
+    task: Task,
+    indices: IntArray,
+    *,
+    seed: int,
+    horizon: int,
+    starts: int,
+    policies: int,
+    same_start: float,
+) -> Candidates:
+    """Return the candidates of these indices [B]; each depends on its index, seed and horizon.
+
+    Parameters
+    ----------
+    starts, policies : int
+        How many there are to draw from.
+    same_start : float
+        Share of candidates whose two sides start alike.
+    """
+    pairs = np.array(list(combinations(range(policies), 2)))
+    rngs = [Stream.QUERIES.of(seed, Purpose.CANDIDATES, horizon, index) for index in indices]
+    chosen = np.stack([pairs[rng.integers(len(pairs))] for rng in rngs], axis=1)
+    drawn = np.stack([rng.integers(starts, size=2) for rng in rngs], axis=1)
+    is_same = np.array([rng.random() < same_start for rng in rngs])
+    drawn[1] = np.where(is_same, drawn[0], drawn[1])
+    is_turned = np.array([rng.random() < 0.5 for rng in rngs])
+    actions = np.moveaxis(task.actions.sample(rngs, (2,)), 1, 0)
+    return Candidates(starts=drawn, policies=chosen, actions=actions, is_turned=is_turned)
+
+
+def reached_states(
+    task: Task, act: Acting, *, policies: int, seed: int, behaviour: Behaviour
+) -> FloatArray:
+    """Return the states [P, S] of episodes, from which queries may start.
+
+    Parameters
+    ----------
+    act : callable
+        Maps the index of a policy and observations to actions.
+    behaviour : "random", "learned" or "mixed"
+        Uniform actions; those of the policies in turn, with one in ten drawn anew; or both, every
+        other episode.
+
+    Raises
+    ------
+    TaskError
+        When the simulator diverges.
+    """
+    streams = [Stream.QUERIES.of(seed, Purpose.EPISODES, row) for row in range(_EPISODES)]
+    states = task.reset(np.array([rng.integers(2**32) for rng in streams]))
+    rows, steps, is_random = np.arange(_EPISODES), min(_STEPS, task.budget), _RANDOM[behaviour]
+    noise = task.actions.sample(streams, (steps,))
+    is_noise = np.stack([rng.random(steps) < _DISTURBED for rng in streams]) | is_random[:, None]
+    # In mixed behaviour, too, every policy has its episodes.
+    own = (rows // 2 if behaviour == "mixed" else rows) % policies
+    followed = np.flatnonzero(~is_random)
+    visited = [states]
+    for step in range(steps):
+        actions = np.array(noise[:, step])
+        if followed.size:
+            wanted = acted(act, own[followed], task.observe(states[followed]))
+            keeps = ~is_noise[followed, step]
+            actions[followed[keeps]] = wanted[keeps]
+        states = task.step(states, actions)
+        if np.isnan(task.observe(states)).any():
+            raise TaskError(
+                f"{task.name}: the simulator diverged at step {step + 1} of the episodes that "
+                f"queries start from. Reduce its time step, or have the policies do less."
+            )
+        visited.append(states)
+    return np.concatenate(visited)
+
+
+def followed_steps(task: Task, behaviour: Behaviour) -> int:
+    """Count the actions that `reached_states` asks of all policies together."""
+    return int((~_RANDOM[behaviour]).sum()) * min(_STEPS, task.budget)

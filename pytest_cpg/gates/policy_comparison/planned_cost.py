@@ -1,0 +1,51 @@
+"""Planned cost: what policies that plan will cost, said before it is paid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pytest_cpg.contracts import ActionSpace, FloatArray
+from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.planners.cost import rollout_steps_per_plan
+from pytest_cpg.planners.policies import PlannerPolicy
+
+
+def planned_cost(
+    policies: Sequence[Policy], rows: int, actions: ActionSpace, observations: FloatArray
+) -> str:
+    """Return a sentence on what the planners among policies cost; empty where there are none.
+
+    Parameters
+    ----------
+    rows : int
+        How many actions are asked of all policies together, of each as many.
+    observations : array [K, O]
+        What a plan of each is timed on.
+    """
+    each, steps, seconds, count = rows // len(policies), 0, 0.0, 0
+    for policy in policies:
+        if not isinstance(policy, PlannerPolicy):
+            continue
+        count += 1
+        steps += rollout_steps_per_plan(policy.planner, actions, budget=policy.planner.horizon)
+        begun = time.perf_counter()
+        policy.act(observations)
+        seconds += each * (time.perf_counter() - begun) / len(observations)
+    if not count:
+        return ""
+    return (
+        f"{count} of {len(policies)} policies plan: about {count * each:,} plans of "
+        f"{steps // count:,} imagined steps each, roughly {_duration(seconds)} here."
+    )
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> [_duration(seconds) for seconds in (3, 600, 20000)]
+    ['3 s', '10 min', '5.6 h']
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,282 @@
+"""Queries about policies of one's own are answered by the task, each by its seed and index."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sliders import Slider
+
+from pytest_cpg.contracts import BoxActions, ComponentError, CpgError, TaskError
+from pytest_cpg.gates.policy_comparison.candidates import reached_states
+from pytest_cpg.gates.policy_comparison.generate import generate_queries
+from pytest_cpg.gates.policy_comparison.labels import verify_labels
+from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
+from pytest_cpg.gates.policy_comparison.simulators import TaskSimulator
+from pytest_cpg.machine.files import FileError
+from pytest_cpg.planners import RandomShooting
+from pytest_cpg.planners.policies import (
+    FunctionPolicy,
+    NoiseMixture,
+    PlannerPolicy,
+    TanhNetwork,
+)
+
+
+@dataclass(frozen=True)
+class Track(Slider):
+    """A slider that is pushed by any force and costs its distance at every step."""
+
+    name: str = "track"
+    actions = BoxActions(-np.ones(1), np.ones(1))
+
+    def reward(self, states, actions):
+        return -0.1 * np.abs(states[..., 0])
+
+
+TASK = Track()
+HOME = FunctionPolicy(lambda observations: np.clip(-observations, -1, 1))
+AWAY = FunctionPolicy(lambda observations: np.clip(observations, -1, 1))
+POLICIES = (HOME, NoiseMixture(policy=HOME, actions=TASK.actions, share=0.6, seed=0), AWAY)
+
+
+def generated(task=TASK, policies=POLICIES, **options):
+    given = {"gap": 0.5, "seed": 3, "candidates": 100, "horizons": (5, 10)} | options
+    return generate_queries(task, policies, **given)
+
+
+@pytest.fixture(scope="module")
+def queries():
+    return generated()
+
+
+def assert_same(found, wanted, rows=slice(None)):
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name)[rows])
+
+
+def test_returns_are_what_the_task_pays_step_by_step(queries):
+    for query in range(0, len(queries), 25):
+        for side in "ab":
+            state = getattr(queries, f"states_{side}")[query : query + 1]
+            action = getattr(queries, f"actions_{side}")[query : query + 1]
+            policy = POLICIES[getattr(queries, f"policy_{side}")[query]]
+            total = 0.0
+            for _ in range(queries.horizons[query]):
+                state = TASK.step(state, action)
+                total += TASK.reward(state, action)[0]
+                action = policy.act(TASK.observe(state))
+            assert total == pytest.approx(getattr(queries, f"returns_{side}")[query])
+
+
+def test_a_discount_of_nothing_counts_the_first_reward_alone():
+    first_only = generated(discount=0.0, gap=0.0)
+    step = TASK.step(first_only.states_a, first_only.actions_a)
+    np.testing.assert_allclose(first_only.returns_a, TASK.reward(step, None))
+
+
+def test_a_simulator_confirms_the_labels(queries):
+    assert verify_labels(queries, TaskSimulator(TASK)).share == 1
+
+
+def test_ambiguous_pairs_are_left_out_by_the_gap(queries):
+    all_but_ties = generated(gap=0.0)
+    assert np.abs(queries.returns_a - queries.returns_b).min() > 0.5
+    large = np.abs(all_but_ties.returns_a - all_but_ties.returns_b) > 0.5
+    assert_same(queries, all_but_ties, large)
+    assert 0 < large.sum() < len(large)
+
+
+def test_a_candidate_depends_on_seed_horizon_and_index_alone(queries):
+    more = generated(candidates=300, horizons=(10, 12))
+    at_ten = queries.take(queries.horizons == 10)
+    assert_same(at_ten, more, slice(len(at_ten)))
+    assert generated(seed=4).returns_a[0] != queries.returns_a[0]
+
+
+def test_the_better_policies_are_side_a_and_mostly_win(queries):
+    assert (queries.policy_a < queries.policy_b).all()
+    assert set(zip(queries.policy_a, queries.policy_b, strict=True)) == {(0, 1), (0, 2), (1, 2)}
+    assert queries.labels.mean() < 0.45
+
+
+def test_labels_can_be_balanced_at_each_horizon():
+    even = generated(balanced=True, candidates=200)
+    for horizon in (5, 10):
+        labels = even.labels[even.horizons == horizon]
+        assert labels.mean() == 0.5
+        assert len(labels) > 100
+    assert 0.3 < (even.policy_a < even.policy_b).mean() < 0.7
+    assert verify_labels(even, TaskSimulator(TASK)).share == 1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_both_kinds_of_query_are_asked(share):
+    asked = generated(same_start=share, gap=0.0, candidates=200)
+    alike = (asked.states_a == asked.states_b).all(axis=1)
+    assert alike.mean() == pytest.approx(share, abs=0.08)
+    assert (asked.actions_a != asked.actions_b).any(axis=1)[alike].all()
+
+
+def test_starts_are_what_each_behaviour_reached():
+    def reached(behaviour):
+        given = {"policies": 2, "seed": 0, "behaviour": behaviour}
+        return np.abs(reached_states(TASK, lambda _, seen: AWAY.act(seen), **given)[:, 0])
+
+    random, learned, mixed = map(reached, ("random", "learned", "mixed"))
+    assert len(random) == 200 * (TASK.budget + 1)
+    assert random.mean() < mixed.mean() < learned.mean()
+    # Away from 0 by at most 3 a step.
+    assert learned.max() <= 8 + 3 * TASK.budget
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stop_at(count):
+    def progress(done, most):
+        assert most == 600
+        if done == count:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_an_interrupted_generation_goes_on_where_it_was(tmp_path):
+    path, options = tmp_path / "made" / "part.npz", {"candidates": 300}
+    whole = generated(**options)
+    with pytest.raises(KeyboardInterrupt):
+        generated(path=path, progress=stop_at(400), **options)
+    done = []
+    again = generated(path=path, progress=lambda *counts: done.append(counts), **options)
+    assert done == [(500, 600), (600, 600)]
+    assert_same(again, whole)
+    done.clear()
+    assert_same(
+        generated(path=path, progress=lambda *counts: done.append(counts), **options), whole
+    )
+    assert not done
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 9}, "keeps returns of seed=3, and now it is 9. Delete it, or name another path"),
+        ({"horizons": (5,)}, "keeps returns of horizons=[5, 10], and now it is [5]"),
+        ({"policies": POLICIES[::-1]}, "keeps returns of other policies. Delete it, or name"),
+        ({"task": Track(name="other")}, "keeps returns of task='track', and now it is 'other'"),
+    ],
+)
+def test_returns_of_another_generation_are_not_gone_on_with(tmp_path, changed, said):
+    path = tmp_path / "part.npz"
+    generated(path=path)
+    with pytest.raises(FileError, match=re.escape(said)):
+        generated(path=path, **changed)
+
+
+def test_what_is_no_file_of_kept_returns_is_refused(tmp_path):
+    path = tmp_path / "part.npz"
+    path.write_text("text")
+    with pytest.raises(FileError, match=r"it is no \.npz of plain arrays"):
+        generated(path=path)
+
+
+def test_generated_queries_are_saved_and_loaded(tmp_path):
+    rng = np.random.default_rng(0)
+    networks = [TanhNetwork.drawn(1, TASK.actions, rng=rng) for _ in range(2)]
+    made = generated(policies=networks, gap=0.0)
+    made.save(tmp_path / "made.npz")
+    assert_same(PolicyQueries.load(tmp_path / "made.npz"), made)
+
+
+def ladder(task, budgets=(2, 16), horizon=4):
+    return [
+        PlannerPolicy(
+            planner=RandomShooting(candidates=budget, horizon=horizon),
+            dynamics=lambda seen, actions: seen + actions,
+            task=task,
+            seed=0,
+        )
+        for budget in budgets
+    ]
+
+
+def test_the_cost_of_planners_is_said_before_it_is_paid(tmp_path):
+    policies, said = [*ladder(TASK), HOME, AWAY], []
+
+    def refuse(text):
+        said.append(text)
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        generated(policies=policies, announce=refuse, path=tmp_path / "part.npz")
+    assert not (tmp_path / "part.npz").exists()
+    # Half of 200 episodes of 18 steps, and 200 sides of 4 and of 9 steps: a quarter each.
+    rows = (100 * 18 + 200 * 13) // 4
+    assert said[0].startswith(
+        f"2 of 4 policies plan: about {2 * rows:,} plans of 36 imagined steps each, roughly "
+    )
+
+
+def test_planners_are_graded_by_their_budget():
+    class Walk(Track):
+        def step(self, states, actions):
+            return states + np.pad(actions, ((0, 0), (0, 1)))
+
+    task, options = Walk(), {"same_start": 1.0, "horizons": (10,)}
+    made = generated(task, ladder(task, (40, 1), 1), announce=lambda text: None, **options)
+    assert made.labels.mean() < 0.1
+
+
+def test_without_planners_nothing_is_announced(capsys):
+    generated()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"policies": [HOME]}, "need at least two policies to compare, got 1"),
+        ({"policies": [HOME, len]}, "give FunctionPolicy(policies[1])"),
+        ({"candidates": 150}, "candidates must be a multiple of 100, which are simulated at once"),
+        ({"candidates": 0}, "candidates must be a multiple of 100"),
+        ({"horizons": (10, 5)}, "horizons must increase, got (10, 5): write (5, 10)"),
+        ({"horizons": (5, 5)}, "horizons must increase, got (5, 5): write (5,)"),
+        ({"horizons": (5.0,)}, "horizons must be whole numbers of at least 1, got (5.0,)"),
+        ({"horizons": ()}, "horizons must be whole numbers of at least 1, got ()"),
+        ({"gap": -1}, "gap must be a number at least 0, got -1"),
+        ({"gap": float("nan")}, "gap must be a number at least 0, got nan"),
+        ({"discount": 2}, "discount must be a number from 0 to 1, got 2"),
+        ({"same_start": "all"}, "same_start must be a number from 0 to 1, got 'all'"),
+        (
+            {"starts": "expert"},
+            "('random', 'learned', 'mixed'), got 'expert'",
+        ),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+    ],
+)
+def test_an_impossible_setting_is_refused(changed, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        generated(**changed)
+
+
+def test_a_gap_that_no_pair_has_is_said_with_the_largest_difference():
+    with pytest.raises(ComponentError, match=r"more than gap=1000\.0: the largest .* is \d.*Lower"):
+        generated(gap=1000.0)
+
+
+def test_a_policy_that_leaves_the_action_space_on_its_way_is_named():
+    far = FunctionPolicy(lambda seen: np.where(np.abs(seen) > 12, 2.0, np.sign(seen)))
+    with pytest.raises(CpgError, match=r"policy 1 left the action space: row \d+ is \[2\.\]"):
+        generated(policies=(HOME, far))
+
+
+def test_a_task_that_diverges_is_no_query():
+    class Diverging(Track):
+        def step(self, states, actions):
+            after = super().step(states, actions)
+            return np.where(np.abs(after[:, :1]) > 20, np.nan, after)
+
+    with pytest.raises(TaskError, match="track: the simulator diverged at step"):
+        generated(task=Diverging())
