@@ -32,7 +32,7 @@ def cartpole() -> Row:
                 seed=0,
                 candidates=QUERIES,
                 horizons=(50,),
-                path=Path(folder, "returns.npz"),
+                keep=Path(folder, "returns.npz"),
             )
         made.append(len(queries))
 

@@ -147,14 +147,14 @@ def test_an_interrupted_generation_goes_on_where_it_was(tmp_path):
     path, options = tmp_path / "made" / "part.npz", {"candidates": 300}
     whole = generated(**options)
     with pytest.raises(KeyboardInterrupt):
-        generated(path=path, progress=stop_at(400), **options)
+        generated(keep=path, progress=stop_at(400), **options)
     done = []
-    again = generated(path=path, progress=lambda *counts: done.append(counts), **options)
+    again = generated(keep=path, progress=lambda *counts: done.append(counts), **options)
     assert done == [(500, 600), (600, 600)]
     assert_same(again, whole)
     done.clear()
     assert_same(
-        generated(path=path, progress=lambda *counts: done.append(counts), **options), whole
+        generated(keep=path, progress=lambda *counts: done.append(counts), **options), whole
     )
     assert not done
 
@@ -170,16 +170,16 @@ def test_an_interrupted_generation_goes_on_where_it_was(tmp_path):
 )
 def test_returns_of_another_generation_are_not_gone_on_with(tmp_path, changed, said):
     path = tmp_path / "part.npz"
-    generated(path=path)
+    generated(keep=path)
     with pytest.raises(FileError, match=re.escape(said)):
-        generated(path=path, **changed)
+        generated(keep=path, **changed)
 
 
 def test_what_is_no_file_of_kept_returns_is_refused(tmp_path):
     path = tmp_path / "part.npz"
     path.write_text("text")
     with pytest.raises(FileError, match=r"it is no \.npz of plain arrays"):
-        generated(path=path)
+        generated(keep=path)
 
 
 def test_generated_queries_are_saved_and_loaded(tmp_path):
@@ -210,7 +210,7 @@ def test_the_cost_of_planners_is_said_before_it_is_paid(tmp_path):
         raise StoppedError
 
     with pytest.raises(StoppedError):
-        generated(policies=policies, announce=refuse, path=tmp_path / "part.npz")
+        generated(policies=policies, announce=refuse, keep=tmp_path / "part.npz")
     assert not (tmp_path / "part.npz").exists()
     # Half of 200 episodes of 18 steps, and 200 sides of 4 and of 9 steps: a quarter each.
     rows = (100 * 18 + 200 * 13) // 4

@@ -91,7 +91,7 @@ def generate_queries(
     starts: Behaviour = "mixed",
     same_start: float = 0.2,
     balanced: bool = False,
-    path: str | os.PathLike[str] | None = None,
+    keep: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     announce: Callable[[str], object] = sys.stderr.write,
 ) -> PolicyQueries:
@@ -118,7 +118,7 @@ def generate_queries(
         Share of candidates with one start and two first actions; the others have two starts.
     balanced : bool
         Toss which side is a, and leave out as many as make labels equally frequent at each horizon.
-    path : path, optional
+    keep : path, optional
         An .npz that keeps what is done after every block, so that the same call goes on after an
         interruption. It is no file of queries: save those.
     progress : callable, optional
@@ -132,7 +132,7 @@ def generate_queries(
         For an impossible setting.
     CpgError
         When a policy leaves the action space, the simulator diverges, no pair differs enough, or
-        ``path`` holds what another call did.
+        ``keep`` holds what another call did.
     """
     plan = _Plan(
         task=task,
@@ -153,7 +153,7 @@ def generate_queries(
     states = reached_states(
         task, plan.act, policies=len(plan.policies), seed=seed, behaviour=plan.starts
     )
-    kept = KeptReturns.opened(path, _settings(plan), _answers(plan, probes))
+    kept = KeptReturns.opened(keep, _settings(plan), _answers(plan, probes))
     returns = _returns(plan, states, kept, progress)
     return _queries(plan, states, returns, gap, is_balanced=balanced)
 
