@@ -38,6 +38,7 @@ def main() -> None:
         queries.cartpole,
         page.large,
         startup.added,
+        startup.added_in_ci,
     ):
         row = measure()
         print(f"{row.what:50s} {row.ours:>20s} {row.other:>22s} {row.result:>10s}   {row.bar}")

@@ -5,17 +5,90 @@ A kind measures, judges and fills in a card; how one is shown or asked for stand
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pytest_cpg.gates.planning_gap.kind import PlanningGap
-from pytest_cpg.gates.policy_comparison.kind import PolicyComparison
+from pytest_cpg.gates.planning_gap.options import OPTIONS as OF_PLANNING_GAP
 
 if TYPE_CHECKING:
+    from pytest_cpg.gates.arguments import Option
     from pytest_cpg.gates.kind import GateKind
 
-GATES: Mapping[str, GateKind[Any, Any]] = MappingProxyType(
-    {kind.marker: kind for kind in (PlanningGap(), PolicyComparison())}
+
+class BuiltIn:
+    """A kind of ours, loaded when it is first asked for more than what every session asks for.
+
+    Most sessions have no gate of it, and loading it takes a millisecond of each.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the kind, whose members are this one's.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], GateKind[Any, Any]],
+        *,
+        marker: str,
+        fixture: str,
+        fixtures: tuple[str, ...],
+        help: str,  # noqa: A002  # as a kind calls it
+        options: tuple[Option, ...] = (),
+    ) -> None:
+        self.marker, self.fixture, self.fixtures, self.help = marker, fixture, fixtures, help
+        self.options = options
+        self._load = load
+        self._kind: GateKind[Any, Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        # Whoever copies it asks for some of these before there is anything to load it with.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._loaded(), name)
+
+    def __dir__(self) -> Iterable[str]:
+        return dir(self._loaded())
+
+    def _loaded(self) -> GateKind[Any, Any]:
+        if self._kind is None:
+            self._kind = self._load()
+        return self._kind
+
+
+def _planning_gap() -> GateKind[Any, Any]:
+    from pytest_cpg.gates.planning_gap.kind import PlanningGap
+
+    return PlanningGap()
+
+
+def _policy_comparison() -> GateKind[Any, Any]:
+    from pytest_cpg.gates.policy_comparison.kind import PolicyComparison
+
+    return PolicyComparison()
+
+
+_BUILT_IN = (
+    BuiltIn(
+        _planning_gap,
+        marker="cpg",
+        fixture="cpg",
+        fixtures=("oracle_dynamics", "training_data"),
+        help="gate this test on the planning gap between the true dynamics and a learned world "
+        "model.",
+        options=OF_PLANNING_GAP,
+    ),
+    BuiltIn(
+        _policy_comparison,
+        marker="cpg_opcc",
+        fixture="cpg_opcc",
+        fixtures=("training_data",),
+        help="gate this test on whether a learned world model knows when it is wrong about "
+        "policies.",
+    ),
 )
-"""The built-in kinds by their markers; loaded in every session, and so they import little."""
+GATES = cast(
+    "Mapping[str, GateKind[Any, Any]]", MappingProxyType({kind.marker: kind for kind in _BUILT_IN})
+)
+"""The built-in kinds by their markers."""

@@ -91,10 +91,9 @@ class Closing:
 
     @property
     def _owes_gates(self) -> bool:
-        from pytest_cpg.plugin.selection import LAST, remembered
+        from pytest_cpg.plugin.selection import had_gates
 
-        had_gates = self._baseline.path.exists() or bool(remembered(self._config, LAST))
-        return self._scope.owes_gates(had_gates=had_gates)
+        return self._scope.owes_gates(had_gates=had_gates(self._config, self._settings))
 
     def _findings(self, ledger: Ledger) -> tuple[Finding, ...]:
         """Return what the gates say together, and beside the baseline."""

@@ -263,10 +263,19 @@ class SessionHooks:
         if self._collected and not self._has_begun and session.exitstatus == pytest.ExitCode.OK:
             # Something said, before any test began, that the session is over and has passed.
             self.gates.note_planned(self._collected, self._collected)
-        is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or os.environ.get("CI")
+        is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or self._is_missed
         is_needed = self._gates or is_asked or "silent" in self._uncollected
         if is_needed and self.gates.finish(session, failed=self._failed, errors=self._errors):
             self._session = session
+
+    @property
+    def _is_missed(self) -> bool:
+        """Whether a session without gates may have lost those that it had."""
+        if not os.environ.get("CI"):
+            return False
+        from pytest_cpg.plugin.selection import had_gates
+
+        return had_gates(self._config, self._settings)
 
     @property
     def fails(self) -> bool:

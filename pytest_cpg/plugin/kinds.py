@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.gates import BuiltIn
 from pytest_cpg.gates.arguments import REQUIRED, Argument, as_given, gate_name, of_option
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Kinds:
         for marker, kind in contributed(plugin).items():
             self._check(marker, kind)
             self.table[marker] = kind
-            self._config.addinivalue_line("markers", _line(kind))
+            self._config.addinivalue_line("markers", self._line(kind))
             self._config.pluginmanager.register(
                 _fixture(kind, self._measured), f"cpg-fixture-{marker}"
             )
@@ -80,25 +81,20 @@ class Kinds:
         """Yield the kinds of gate that a test is marked with; more than one is refused."""
         return (kind for name, kind in self.table.items() if node.get_closest_marker(name))
 
+    def _line(self, kind: GateKind[Any, Any]) -> str:
+        """Return what pytest is to know of a marker: its arguments where somebody reads them."""
+        is_read = getattr(self._config.option, "markers", False)
+        return f"{_signature(kind) if is_read else kind.marker}: {kind.help}"
+
     def _check(self, marker: str, kind: Any) -> None:
         if isinstance(kind, type):
             raise pytest.UsageError(
                 f"the kind of gate {marker!r} is the class {kind.__name__}. Contribute an object "
                 f"of it: {kind.__name__}()."
             )
-        # Asking for a member may import what a session without gates does not need.
-        lacking = [name for name in _MEMBERS if name not in dir(kind)]
-        if lacking:
-            raise pytest.UsageError(
-                f"the kind of gate {marker!r} is {kind!r}, which lacks {', '.join(lacking)}. Give "
-                f"it every member of pytest_cpg.gates.kind.GateKind."
-            )
-        # Ours are known to be whole, and what says so takes milliseconds to import.
-        if not type(kind).__module__.startswith("pytest_cpg."):
-            from pytest_cpg.gates.parts import half_part
-
-            if half := half_part(kind):
-                raise pytest.UsageError(f"the kind of gate {marker!r} {half}.")
+        # Ours are known to be whole, and whoever asks loads them.
+        if not isinstance(kind, BuiltIn):
+            _check_whole(marker, kind)
         if kind.marker != marker:
             raise pytest.UsageError(
                 f"the kind of gate {marker!r} says that its marker is {kind.marker!r}. Contribute "
@@ -110,6 +106,21 @@ class Kinds:
                 f"two kinds of gate have the marker {marker!r} or the fixture {kind.fixture!r}. "
                 f"Rename yours in its pytest_cpg_gates hook."
             )
+
+
+def _check_whole(marker: str, kind: object) -> None:
+    """Refuse a kind that lacks something that it needs."""
+    from pytest_cpg.gates.parts import half_part
+
+    # Asking for a member may import what a session without gates does not need.
+    lacking = [name for name in _MEMBERS if name not in dir(kind)]
+    if lacking:
+        raise pytest.UsageError(
+            f"the kind of gate {marker!r} is {kind!r}, which lacks {', '.join(lacking)}. Give "
+            f"it every member of pytest_cpg.gates.kind.GateKind."
+        )
+    if half := half_part(kind):
+        raise pytest.UsageError(f"the kind of gate {marker!r} {half}.")
 
 
 # What cannot be left out of a kind.
@@ -129,10 +140,9 @@ _MEMBERS = (
 KINDS: pytest.StashKey[Kinds] = pytest.StashKey()
 
 
-def _line(kind: GateKind[Any, Any]) -> str:
-    """Return what ``pytest --markers`` says of a kind."""
-    arguments = ", ".join(map(_written, (*kind.arguments, *COMMON)))
-    return f"{kind.marker}({arguments}): {kind.help}"
+def _signature(kind: GateKind[Any, Any]) -> str:
+    """Return how ``pytest --markers`` writes the marker of a kind."""
+    return f"{kind.marker}({', '.join(map(_written, (*kind.arguments, *COMMON)))})"
 
 
 def _written(argument: Argument) -> str:

@@ -88,6 +88,12 @@ def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
     return {gate: said for gate, said in pairs if is_known(said)}
 
 
+def had_gates(config: pytest.Config, settings: Settings) -> bool:
+    """Say whether an earlier session had gates, by its baseline or pytest's cache."""
+    baseline = config.rootpath / settings.of_session("baseline")
+    return baseline.exists() or bool(remembered(config, LAST))
+
+
 def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:
     """Add to what pytest's cache has of each gate under a name, where that can be written."""
     cache = getattr(config, "cache", None)

@@ -1,6 +1,6 @@
 """The planning gap as a kind of gate.
 
-Loaded in every session, with gates or without: whatever measures is imported when it is called.
+Loaded in every session with gates: whatever measures is imported when it is called.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import (
     REQUIRED,
     Argument,
-    Option,
     as_given,
     between,
     name,
     of_option,
-    one_of,
     whole,
     word,
 )
+from pytest_cpg.gates.planning_gap.options import OPTIONS
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
@@ -41,89 +41,16 @@ def _perturbation(value: Any) -> Any:
     return parse_perturbation(value)
 
 
-# What is fixed where little or something else is to be shown.
-_SIZES = {
-    "quick": "a smoke test runs two episodes of every arm",
-    "replay": "a replay is of the episodes that were lost",
-}
-_MOST_EPISODES = 1_000_000
-_OPTIONS = (
-    Option(
-        "episodes",
-        whole(1, _MOST_EPISODES),
-        "int",
-        50,
-        "N",
-        "episodes per arm (default 50)",
-        overruled=_SIZES,
-    ),
-    Option(
-        "tolerance",
-        between(0, 0.5),
-        "float",
-        0.05,
-        "RATE",
-        "how near to 0 or 1 a success rate counts as such, in (0, 0.5) (default 0.05)",
-    ),
-    Option(
-        "interval",
-        one_of("auto", "agresti-caffo", "bonett-price", "tango"),
-        "string",
-        "auto",
-        "METHOD",
-        "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price or tango "
-        "(default auto: agresti-caffo, and tango with a margin or a correction)",
-    ),
-    Option(
-        "stop",
-        one_of("fixed", "sequential", "anytime"),
-        "string",
-        "fixed",
-        "RULE",
-        "run all episodes (fixed, default), or stop as soon as the verdict is settled: at a few "
-        "looks with an exact boundary (sequential), or nearly anywhere (anytime)",
-        overruled=_SIZES,
-    ),
-    Option(
-        "max_episodes",
-        whole(1, _MOST_EPISODES),
-        "int",
-        150,
-        "N",
-        "the most episodes per arm of a gate that may stop early (default 150)",
-        overruled=_SIZES,
-    ),
-    Option(
-        "oracle_episodes",
-        whole(0, _MOST_EPISODES),
-        "int",
-        0,
-        "N",
-        "episodes of the oracle arm when it is to have more than the others (default: as many)",
-        overruled=_SIZES,
-    ),
-    Option(
-        "diagnose",
-        one_of("auto", "always", "never"),
-        "string",
-        "auto",
-        "WHEN",
-        "say why a gap is there, from some episodes that are run again: of every MODEL or PLANNER "
-        "BOTTLENECK (auto, default), of every gate (always), or never; docs/diagnosis.md says how",
-        is_for_one_gate=False,
-    ),
-)
 _ANY_NUMBER = between(float("-inf"), float("inf"))
+_KNOWN = GATES["cpg"]
 
 
 class PlanningGap:
     """How many starts a learned model loses against the true dynamics."""
 
-    marker = "cpg"
-    fixture = "cpg"
-    options = _OPTIONS
+    marker, fixture, fixtures, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.fixtures, _KNOWN.help
+    options = OPTIONS
     example = 'task="reacher-easy", planner="preset"'
-    help = "gate this test on the planning gap between the true dynamics and a learned world model."
     arguments = (
         Argument("task", as_given, REQUIRED, help="the name of a task, or a Task"),
         Argument("planner", as_given, "random-shooting", help="the name of a planner, or one"),
@@ -148,7 +75,6 @@ class PlanningGap:
         Argument("group", name, "", help="the recipe that the model is one checkpoint of"),
         Argument("perturbation", _perturbation, help="what goes wrong in real steps"),
     )
-    fixtures = ("oracle_dynamics", "training_data")
     has_smoke_test = True
 
     @property

@@ -1,6 +1,6 @@
 """The comparison of policies as a kind of gate.
 
-Loaded in every session, with gates or without: whatever measures is imported when it is called.
+Loaded in every session with gates: whatever measures is imported when it is called.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import (
     REQUIRED,
     Argument,
@@ -29,15 +30,14 @@ if TYPE_CHECKING:
 
 
 _share = between(0, 1)
+_KNOWN = GATES["cpg_opcc"]
 
 
 class PolicyComparison:
     """How often a model is wrong about the better of two policies, and whether it knows when."""
 
-    marker = "cpg_opcc"
-    fixture = "cpg_opcc"
+    marker, fixture, fixtures, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.fixtures, _KNOWN.help
     example = 'queries="maze-umaze"'
-    help = "gate this test on whether a learned world model knows when it is wrong about policies."
     arguments = (
         Argument("queries", as_given, REQUIRED, help="a published name, a file, or PolicyQueries"),
         Argument("confidence", word("pci", "ev", "u-pci"), "pci", help="how sure an answer is"),
@@ -50,7 +50,6 @@ class PolicyComparison:
         Argument("level", None, option="confidence", help="of the intervals"),
         of_option("seed"),
     )
-    fixtures = ("training_data",)
 
     @property
     def labels(self) -> Mapping[str, Severity]:
