@@ -15,6 +15,8 @@ TESTS ?= not slow
 # Small matrices are slower on two threads than on one.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# pytest rewrites every module of a plugin, in every process where none has written it down.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test portability lint format bench bench-gpu calibrate wheel install clean
 
@@ -39,7 +41,7 @@ demo: $(FOR_DEMO) ## Gate world models on DeepMind Control
 	@echo "Three gates failed and one passed, as they should: README.md says what each shows."
 
 test: $(INSTALLED) ## Run the test suite
-	@# Tests start hundreds of processes, and where Python writes no bytecode each would compile it.
+	@# Tests start hundreds of processes, and would compile it in each.
 	@$(BIN)/python -m compileall -q pytest_cpg
 	$(BIN)/python -m pytest -m "$(TESTS)" -n 2
 

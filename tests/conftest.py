@@ -6,7 +6,11 @@ Such a run forgets the modules it imported, and neither numpy nor scipy can be i
 # ruff: noqa: F401
 import email.parser
 import functools
+import importlib
+import os
+import pkgutil
 import signal
+import sys
 
 import jinja2
 import numpy as np
@@ -16,30 +20,17 @@ import scipy.spatial
 import scipy.special
 import scipy.stats
 
-import pytest_cpg.gates.planning_gap.benchmark
-import pytest_cpg.gates.planning_gap.forecast
-import pytest_cpg.gates.planning_gap.recipes
-import pytest_cpg.gates.presets
-import pytest_cpg.plugin.item
-import pytest_cpg.plugin.item_report
-import pytest_cpg.plugin.marker
-import pytest_cpg.plugin.outputs
-import pytest_cpg.plugin.replay
-import pytest_cpg.plugin.selection
-import pytest_cpg.plugin.session
-import pytest_cpg.plugin.terminal
-import pytest_cpg.render.failure
-import pytest_cpg.render.forecasts
-import pytest_cpg.render.github
-import pytest_cpg.render.html_page
-import pytest_cpg.render.junit
-import pytest_cpg.render.summary
-import pytest_cpg.report.acceptance
-import pytest_cpg.report.accounting
-import pytest_cpg.report.findings
+import pytest_cpg.tasks.families
 import pytest_cpg.tasks.grids
 import pytest_cpg.world_models.checkpoints.factories
 import pytest_cpg.world_models.checkpoints.source
+
+# All but those that import what is optional.
+_ROOMS = ("contracts", "stats", "machine", "planners", "episodes", "gates", "report", "render")
+for _room in (*_ROOMS, "plugin"):
+    _package = importlib.import_module(f"pytest_cpg.{_room}")
+    for _module in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
+        importlib.import_module(_module.name)
 
 
 @pytest.fixture(scope="session")
@@ -59,3 +50,9 @@ def pytest_configure():
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Write no bytecode of what tests write: the same second may see two versions of a module."""
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
