@@ -165,18 +165,6 @@ def one_of(*choices: str) -> Callable[[Any], str]:
     return parse
 
 
-def word(*choices: str) -> Callable[[Any], str]:
-    """Return a parser of one of a few words that a marker spells."""
-
-    def parse(value: Any) -> str:
-        if value in choices:
-            return str(value)
-        wanted = " or ".join(f'"{choice}"' for choice in choices)
-        raise ArgumentTypeError(f"need {wanted}, got {value!r}")
-
-    return parse
-
-
 def name(value: Any) -> str:
     """Parse a name of one's own choice, which may be empty."""
     if not isinstance(value, str):

@@ -175,7 +175,7 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
         "queries=cart_queries(100)": "cart has 100 queries, and *min_queries=100.",
         "queries=QUERIES.take(QUERIES.labels), min_queries=90": "side b is better in all 111 qu",
         "queries=QUERIES, min_aurok=0.7": "no argument 'min_aurok'. Did you mean 'min_auroc'?",
-        'queries=QUERIES, confidence="x"': 'need "pci" or "ev" or "u-pci", got \'x\'',
+        'queries=QUERIES, confidence="x"': "need one of pci, ev, u-pci, got 'x'",
         'queries=QUERIES, perturbation="x"': "the marker has no argument 'perturbation'",
         "queries=QUERIES, max_risk=5": "max_risk: need a number between 0 and 1",
         'queries=QUERIES, max_verdict="broken"': "no verdict named 'broken'",

@@ -262,7 +262,7 @@ def test_a_plan_needs_no_workers(repository):
         ((), ', metric="return", margin=-5', "margin: need a number between 0 and inf"),
         ((), ', metric="return", stop="sequential"', "has no such rule"),
         ((), ', metric="return", interval="tango"', "Leave interval= out"),
-        ((), ', metric="returns"', 'metric: need "success" or "return"'),
+        ((), ', metric="returns"', "metric: need one of success, return"),
         ((), ', interval="wald"', "interval: need one of auto, agresti-caffo"),
         ((), ', stop="early"', "stop: need one of fixed, sequential, anytime"),
         ((), ", group=3", "group: need a name, got 3"),

@@ -16,8 +16,8 @@ from pytest_cpg.gates.arguments import (
     between,
     name,
     of_option,
+    one_of,
     whole,
-    word,
 )
 from pytest_cpg.gates.planning_gap.options import OPTIONS
 
@@ -60,15 +60,15 @@ class PlanningGap:
         of_option("tolerance"),
         of_option("interval"),
         Argument("margin", as_given, help="the largest gap that is no loss"),
-        Argument("metric", word("success", "return"), "success", help="which gap is judged"),
+        Argument("metric", one_of("success", "return"), "success", help="which gap is judged"),
         of_option("stop"),
         of_option("max_episodes"),
         of_option("oracle_episodes"),
-        Argument("starts", word("sampled", "fixed"), "sampled", help="where episodes begin"),
+        Argument("starts", one_of("sampled", "fixed"), "sampled", help="where episodes begin"),
         Argument("horizon", whole(1), help="steps that a plan looks ahead"),
         Argument("budget", whole(1), help="steps of an episode"),
         Argument("action_repeat", whole(1), help="steps that an action is held for"),
-        Argument("actions", word("levels", "box"), help="a few actions, or all between bounds"),
+        Argument("actions", one_of("levels", "box"), help="a few actions, or all between bounds"),
         Argument("threshold", _ANY_NUMBER, help="the reward of a step that succeeds"),
         Argument("least_return", _ANY_NUMBER, help="the return of an episode that succeeds"),
         Argument("min_oracle", between(0, 1), help="success rate that the oracle has to reach"),

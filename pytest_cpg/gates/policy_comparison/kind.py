@@ -16,8 +16,8 @@ from pytest_cpg.gates.arguments import (
     as_given,
     between,
     of_option,
+    one_of,
     whole,
-    word,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class PolicyComparison:
     example = 'queries="maze-umaze"'
     arguments = (
         Argument("queries", as_given, REQUIRED, help="a published name, a file, or PolicyQueries"),
-        Argument("confidence", word("pci", "ev", "u-pci"), "pci", help="how sure an answer is"),
+        Argument("confidence", one_of("pci", "ev", "u-pci"), "pci", help="how sure an answer is"),
         Argument("min_auroc", _share, 0.6, help="how well confidence tells right from wrong"),
         Argument("max_risk", _share, 0.05, help="the share of wrong answers that is acceptable"),
         Argument("min_coverage", _share, 0.5, help="the share answered at that risk"),
