@@ -87,6 +87,11 @@ GROUPS = {
         "Rank correlation of a metric with planning success: exact success rates",
         "Rank correlation of a metric with planning success: success in 10 episodes",
     ),
+    "Policy comparisons": (
+        "Metrics of answers with confidences",
+        "Intervals of the metrics of answers",
+        "Changes of the metrics of answers",
+    ),
     "Diagnosis": (
         "Diagnosis: causes named for constructed faults",
         "Diagnosis: causes named where a harmless fault stands beside a real one",
