@@ -38,6 +38,7 @@ from pytest_cpg.world_models.binding.conventions import (
     Failure,
     ShapeRule,
     attempt,
+    binds,
     conventions,
     describe,
     refusal,
@@ -99,19 +100,13 @@ def adapt(
 
 def _other_arguments(function: Callable[..., Any], count: int) -> str:
     """Return what is wrong with a signature that so many arguments do not suit; else nothing."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
+    if binds(function, count) is not False:
         return ""
-    try:
-        signature.bind(*[None] * count)
-    except TypeError:
-        return (
-            f". It takes {signature}, and is called with {count}: take what is named here alone. "
-            f"What came before belongs into the state, which update carries on; what stays the "
-            f"same, such as a goal, into the model"
-        )
-    return ""
+    return (
+        f". It takes {inspect.signature(function)}, and is called with {count}: take what is named "
+        f"here alone. What came before belongs into the state, which update carries on; what stays "
+        f"the same, such as a goal, into the model"
+    )
 
 
 def adapt_dynamics(

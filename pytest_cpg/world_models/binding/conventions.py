@@ -190,6 +190,19 @@ def describe(value: object) -> str:
     return repr(getattr(value, "__qualname__", None) or f"{type(value).__name__} object")
 
 
+def binds(function: Callable[..., Any], count: int) -> bool | None:
+    """Say whether a function takes so many arguments by place; None where it does not say."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
 def shapes(*arrays: FloatArray) -> str:
     """Return the shapes of arguments, as printed in errors."""
     return " and ".join(str(list(array.shape)) for array in arrays)

@@ -22,7 +22,7 @@ from pytest_cpg.contracts.world_model import (
 )
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
 from pytest_cpg.world_models.binding.callables import agree
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
 from pytest_cpg.world_models.binding.nested_states import flattened
 from pytest_cpg.world_models.binding.observer import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
@@ -165,27 +165,14 @@ def stated_noise_size(learned: Any) -> int:
 def _check_reads_no_noise(learned: Any) -> None:
     """Raise WorldModelError where a third argument is needed, and noise is not asked for."""
     function = learned.rollout if has(learned, Rollout) else learned
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
+    if binds(function, 2) is not False or not binds(function, 3):
         return
-    if _binds(signature, 2) or not _binds(signature, 3):
-        return
-    third = list(signature.parameters)[2]
+    third = list(inspect.signature(function).parameters)[2]
     raise WorldModelError(
         f"{describe(function)} needs a third argument, {third!r}, and the model has no noise_size. "
         f"If it is noise, set noise_size to the whole number of normal numbers that it draws in "
         f"each step; else give {third!r} a default."
     )
-
-
-def _binds(signature: inspect.Signature, count: int) -> bool:
-    """Say whether a function can be called with so many arguments by place."""
-    try:
-        signature.bind(*[None] * count)
-    except TypeError:
-        return False
-    return True
 
 
 def misspelt(learned: Any) -> tuple[str, ...]:

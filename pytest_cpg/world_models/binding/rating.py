@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.contracts.world_model import Decoder, Discount, Reward, Score, TerminalValue
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
 from pytest_cpg.world_models.binding.tiling import method_of, tiled
 
 
@@ -162,15 +161,7 @@ def task_score(task: Task) -> ArrayFunction:
 
 def reads_both_ends(reward: Callable[..., Any]) -> bool:
     """Say whether a reward takes the latents after the actions, too: a third argument it needs."""
-    try:
-        signature = inspect.signature(reward)
-    except (TypeError, ValueError):
-        return False
-    try:
-        signature.bind(None, None)
-    except TypeError:
-        return True
-    return False
+    return binds(reward, 2) is False
 
 
 def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: FloatArray) -> Rating:

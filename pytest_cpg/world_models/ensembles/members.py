@@ -16,9 +16,6 @@ from pytest_cpg.world_models.binding.ensemble import Ensemble
 from pytest_cpg.world_models.binding.rating import reads_both_ends
 from pytest_cpg.world_models.ensembles.rollout import Step, Stepped
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 
 def dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatArray) -> Step:
     """Return the step of several dynamics, each for its own rows, and their rewards.

@@ -32,9 +32,6 @@ from pytest_cpg.world_models.ensembles.networks import (
 from pytest_cpg.world_models.ensembles.rollout import ClipBounds
 from pytest_cpg.world_models.mlp import Scaling, float32
 
-# pytest leaves the frames of this module out of a user's traceback.
-__tracebackhide__ = True
-
 FORMAT = "pytest-cpg ensemble 1"
 # Of a file that training can go on from; a model needs none of it.
 TRAINING = "training."
