@@ -8,7 +8,7 @@ from pytest_cpg.contracts import Plans
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.world_models.binding.bound import BoundModel, Methods
+from pytest_cpg.world_models.binding.bound import BoundModel
 
 FEW = RandomShooting(candidates=4, horizon=3)
 
@@ -22,7 +22,9 @@ def run_of(name, task, planner, model, starts, **more):
         model = BoundModel(
             actions=task.actions,
             may_diverge=getattr(model, "may_diverge", False),
-            methods=Methods(model.encode, model.rollout, model.score),
+            encode=model.encode,
+            imagine=model.rollout,
+            score=model.score,
         )
     observers = {key: more.pop(key) for key in ("progress", "on_step", "on_plan") if key in more}
     design = Design(task=task, planner=planner, episodes=len(starts.episodes), **more)

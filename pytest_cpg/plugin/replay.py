@@ -112,6 +112,7 @@ class SessionReplay:
 
     Attributes
     ----------
+    lost : LostEpisodes
     lines : list of str
         What was found, for the summary.
     """
@@ -121,31 +122,21 @@ class SessionReplay:
         try:
             path, some = lost_episodes.parse_target(target)
             self._path = config.invocation_params.dir / path
-            self._lost = lost_episodes.read(self._path, config.stash[KINDS].table)
-            self._episodes = self._lost.chosen(some)
+            self.lost = lost_episodes.read(self._path, config.stash[KINDS].table)
+            self._episodes = self.lost.chosen(some)
         except CpgError as error:
             raise pytest.UsageError(str(error)) from None
         self._compared = 0
-        number = self._lost.comparison
+        number = self.lost.comparison
         place = "it compared anything" if number == 1 else f"its comparison {number}"
         self.lines = [f" nothing was replayed: the test ended before {place}"]
-
-    @property
-    def gate(self) -> str:
-        """The gate whose episodes these are."""
-        return self._lost.gate
-
-    @property
-    def kind(self) -> str:
-        """The marker of its kind."""
-        return self._lost.kind
 
     def check_found(self, *, is_found: bool) -> None:
         """Raise UsageError unless the gate was collected."""
         if not is_found:
             raise pytest.UsageError(
-                f"no gate {self.gate!r} was collected, whose lost episodes {self._path} holds. "
-                f"Type: pytest {shlex.quote(node_from_here(self._config, self._lost.nodeid))} "
+                f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} "
+                f"holds. Type: pytest {shlex.quote(node_from_here(self._config, self.lost.nodeid))} "
                 f"--cpg-replay={shlex.quote(_from_here(self._config, self._path))}; if the test "
                 f"was renamed, run it again first."
             )
@@ -155,7 +146,7 @@ class SessionReplay:
 
         A comparison before the one that is asked for is left to be run: the test may need it.
         """
-        lost = self._lost
+        lost = self.lost
         self._compared += 1
         if self._compared < lost.comparison:
             return

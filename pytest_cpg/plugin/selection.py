@@ -55,8 +55,8 @@ class Selection:
         from pytest_cpg.plugin.item import gate_id
 
         if self._replay:
-            is_its_kind = kind is not None and kind.marker == self._replay.kind
-            return is_its_kind and gate_id(item) == self._replay.gate
+            is_its_kind = kind is not None and kind.marker == self._replay.lost.kind
+            return is_its_kind and gate_id(item) == self._replay.lost.gate
         if self._skips or kind is None or self._last is None:
             return (kind is not None) is not self._skips
         said = remembered(config, LAST).get(gate_id(item), ())

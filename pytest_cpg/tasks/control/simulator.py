@@ -59,6 +59,11 @@ class Simulator:
     with_sensors : bool
         Sensors are part of a state: what they read just before the last time step, as those of
         forces cannot be read anew.
+
+    Attributes
+    ----------
+    physics_size, own_size, sensed_size : int
+        Numbers of a state's physics, of that and the warm start, and of these and the sensors.
     """
 
     def __init__(
@@ -79,34 +84,19 @@ class Simulator:
         self.model = model
         self.threads = threads
         self.substeps = substeps
-        self._physics: int = mujoco.mj_stateSize(model, _PHYSICS)
-        self._own: int = self._physics + model.nv
-        self._sensed: int = self._own + (model.nsensordata if with_sensors else 0)
+        self.physics_size: int = mujoco.mj_stateSize(model, _PHYSICS)
+        self.own_size: int = self.physics_size + model.nv
+        self.sensed_size: int = self.own_size + (model.nsensordata if with_sensors else 0)
         self._workers: _Workers | None = None
-
-    @property
-    def physics_size(self) -> int:
-        """Numbers of a state's physics, its first ones."""
-        return self._physics
-
-    @property
-    def own_size(self) -> int:
-        """Numbers of a state's physics and warm start."""
-        return self._own
-
-    @property
-    def sensed_size(self) -> int:
-        """Numbers of a state's physics, warm start and sensors; the rest is context."""
-        return self._sensed
 
     def step(self, states: FloatArray, controls: FloatArray) -> FloatArray:
         """Map states [B, S] and controls [B, A] to next states [B, S]; a diverged row is NaN."""
         self._check(states, controls[:, None])
-        inputs = np.concatenate([states[:, : self._own], controls], axis=1, dtype=np.float64)
+        inputs = np.concatenate([states[:, : self.own_size], controls], axis=1, dtype=np.float64)
         inputs[:, 0] = _EPOCH
         after = np.array(states, dtype=np.float64)
-        numbers = np.empty((len(states), self._own))
-        sensors = after[:, self._own : self._sensed]
+        numbers = np.empty((len(states), self.own_size))
+        sensors = after[:, self.own_size : self.sensed_size]
         workers = self._workforce()
         model, data = self.model, workers.datas[0]
         with workers.lock, CLOCK.stopped():
@@ -115,7 +105,7 @@ class Simulator:
                 mujoco.mj_step(model, data, self.substeps)
                 mujoco.mj_getState(model, data, result, _PHYSICS | _WARMSTART)
                 sensed[:] = data.sensordata[: len(sensed)]
-        after[:, : self._own] = numbers
+        after[:, : self.own_size] = numbers
         self._finish(after[:, None], states[:, 0])
         return after
 
@@ -130,24 +120,24 @@ class Simulator:
         if not after.size:
             return after
         # Every substep is handed back: many rows of many substeps are worked off in parts.
-        size = max(1, _LARGEST_PART // (controls.shape[1] * self.substeps * self._physics))
+        size = max(1, _LARGEST_PART // (controls.shape[1] * self.substeps * self.physics_size))
         for first in range(0, len(states), size):
             part = slice(first, first + size)
             physics, sensors = self._advanced(states[part], controls[part])
-            after[part, :, : self._physics] = physics
-            after[part, :, self._own : self._sensed] = sensors
-        after[..., self._physics : self._own] = np.nan
-        after[..., self._sensed :] = states[:, None, self._sensed :]
+            after[part, :, : self.physics_size] = physics
+            after[part, :, self.own_size : self.sensed_size] = sensors
+        after[..., self.physics_size : self.own_size] = np.nan
+        after[..., self.sensed_size :] = states[:, None, self.sensed_size :]
         self._finish(after, states[:, 0])
         return after
 
     def _advanced(self, states: FloatArray, controls: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return physics [B, H, P] after each control, by our own clock, and sensors [B, H, F]."""
         batch, horizon = len(states), controls.shape[1] * self.substeps
-        initial = np.array(states[:, : self._physics], dtype=np.float64, order="C")
+        initial = np.array(states[:, : self.physics_size], dtype=np.float64, order="C")
         initial[:, 0] = _EPOCH
-        physics = np.empty((batch, horizon, self._physics))
-        sensors = np.empty((batch, horizon, self._sensed - self._own))
+        physics = np.empty((batch, horizon, self.physics_size))
+        sensors = np.empty((batch, horizon, self.sensed_size - self.own_size))
         workers = self._workforce()
         with workers.lock, CLOCK.stopped():
             workers.pool.rollout(
@@ -157,7 +147,7 @@ class Simulator:
                 np.repeat(np.asarray(controls, dtype=np.float64), self.substeps, axis=1),
                 nstep=horizon,
                 initial_warmstart=np.array(
-                    states[:, self._physics : self._own], dtype=np.float64, order="C"
+                    states[:, self.physics_size : self.own_size], dtype=np.float64, order="C"
                 ),
                 state=physics,
                 sensordata=sensors if sensors.size else None,
@@ -214,9 +204,9 @@ class Simulator:
         return self._workers
 
     def _check(self, states: FloatArray, controls: FloatArray) -> None:
-        if states.ndim != 2 or states.shape[1] < self._sensed:
+        if states.ndim != 2 or states.shape[1] < self.sensed_size:
             raise ValueError(
-                f"need states of shape [B, {self._sensed} or more], got shape {states.shape}"
+                f"need states of shape [B, {self.sensed_size} or more], got shape {states.shape}"
             )
         if controls.ndim != 3 or controls.shape[::2] != (len(states), self.model.nu):
             raise ValueError(
@@ -247,7 +237,7 @@ class Simulator:
     def _is_healthy(self, states: FloatArray, due: FloatArray) -> BoolArray:
         """Say whether states [..., S] are at the time due and within MuJoCo's bounds."""
         on_time = np.abs(states[..., 0] - due) < self.model.opt.timestep / 2
-        bounded = np.abs(states[..., : self._physics]) <= _LARGEST
+        bounded = np.abs(states[..., : self.physics_size]) <= _LARGEST
         healthy: BoolArray = on_time & bounded.all(axis=-1)
         return healthy
 

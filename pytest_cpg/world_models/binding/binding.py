@@ -11,7 +11,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Rollout
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.ensemble import Ensemble, ensemble_rollout
@@ -70,9 +70,10 @@ def bind(
         return BoundModel(
             actions=task.actions,
             may_diverge=True,
-            methods=Methods(
-                lambda states: states, learned.rollout, learned.score, observe=task.observe
-            ),
+            encode=lambda states: states,
+            imagine=learned.rollout,
+            score=learned.score,
+            observe=task.observe,
         )
     if isinstance(learned, Rescored):
         whole = bind(learned.learned, task, probe_states=probe_states, probe_actions=probe_actions)

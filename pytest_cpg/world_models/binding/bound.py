@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,16 +40,6 @@ class LatentModel:
     journey: ArrayFunction | None = None
 
 
-class Methods(NamedTuple):
-    """The functions of a bound model; shapes as in `BoundModel`."""
-
-    encode: ArrayFunction
-    rollout: ArrayFunction
-    score: ArrayFunction
-    update: ArrayFunction | None = None
-    observe: ArrayFunction | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BoundModel:
     """A world model, learned or oracle, bound to a task.
@@ -59,6 +48,18 @@ class BoundModel:
 
     Attributes
     ----------
+    encode : callable
+        Maps simulator states [B, S] to latents [B, Z].
+    imagine : callable
+        What `rollout` calls, with noise where the model draws it.
+    score : callable
+        Rates latents [B, H, Z] by distance to the goal [B, H], float64; lower is better.
+    update : callable or None
+        Carries latents across a real step: maps latents [B, Z], the actions [B, A] that were
+        executed and the simulator states [B, S] they led to, to latents [B, Z]. None for a model
+        without memory.
+    observe : callable or None
+        Maps latents [..., Z] to observations [..., O].
     swapped : tuple of str
         What differs from the oracle arm: ``"dynamics"``, then ``"decoder"``, ``"score"`` or
         ``"reward"`` and ``"value"``, then ``"planner"``.
@@ -83,6 +84,11 @@ class BoundModel:
     """
 
     actions: ActionSpace
+    encode: ArrayFunction = field(repr=False)
+    imagine: ArrayFunction = field(repr=False)
+    score: ArrayFunction = field(repr=False)
+    update: ArrayFunction | None = field(default=None, repr=False)
+    observe: ArrayFunction | None = field(default=None, repr=False)
     swapped: tuple[str, ...] = ()
     seconds_per_row: float | None = None
     ignores_action: bool = False
@@ -92,21 +98,6 @@ class BoundModel:
     planner: Planner | None = None
     witness: BoundModel | None = field(default=None, repr=False)
     gradient: PlanGradient | None = field(default=None, repr=False)
-    methods: Methods = field(repr=False)
-
-    @property
-    def update(self) -> ArrayFunction | None:
-        """What carries latents across a real step; None for a model without memory.
-
-        It maps latents [B, Z], the actions [B, A] that were executed and the simulator states
-        [B, S] they led to, to latents [B, Z].
-        """
-        return self.methods.update
-
-    @property
-    def observe(self) -> ArrayFunction | None:
-        """What maps latents [..., Z] to observations [..., O]; None where nothing does."""
-        return self.methods.observe
 
     @property
     def rates(self) -> bool:
@@ -132,10 +123,6 @@ class BoundModel:
         """What differentiates plans, see `PlanGradient.function`; None where nothing does."""
         return self.gradient.function if self.gradient else None
 
-    def encode(self, states: FloatArray) -> FloatArray:
-        """Map simulator states [B, S] to latents [B, Z]."""
-        return self.methods.encode(states)
-
     def rollout(
         self, latents: FloatArray, actions: FloatArray, noise: FloatArray | None = None
     ) -> FloatArray:
@@ -144,11 +131,7 @@ class BoundModel:
         A stochastic model also reads standard normal ``noise`` [B, H, noise_size], by default 0.
         """
         if not self.noise_size:
-            return self.methods.rollout(latents, actions)
+            return self.imagine(latents, actions)
         if noise is None:
             noise = np.zeros((*actions.shape[:2], self.noise_size))
-        return self.methods.rollout(latents, actions, noise)
-
-    def score(self, latents: FloatArray) -> FloatArray:
-        """Rate latents [B, H, Z] by distance to the goal [B, H], float64; lower is better."""
-        return self.methods.score(latents)
+        return self.imagine(latents, actions, noise)

@@ -20,7 +20,7 @@ from pytest_cpg.contracts.world_model import (
     RatesStates,
     Rollout,
 )
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
 from pytest_cpg.world_models.binding.nested_states import flattened
@@ -270,16 +270,14 @@ def bind_parts(
         swapped=("dynamics", *rating.swapped),
         noise_size=noise_size,
         witness=witness(model, task, state_size) if rates_states or not rating.swapped else None,
-        methods=Methods(
-            encode=lambda states: rating.begun(model.encode(states)),
-            rollout=rollout,
-            score=rating.scores,
-            update=carry
-            and (
-                lambda latents, actions, states: rating.begun(
-                    carry(rating.own(latents), actions, states)
-                )
-            ),
-            observe=model.observe,
+        encode=lambda states: rating.begun(model.encode(states)),
+        imagine=rollout,
+        score=rating.scores,
+        update=carry
+        and (
+            lambda latents, actions, states: rating.begun(
+                carry(rating.own(latents), actions, states)
+            )
         ),
+        observe=model.observe,
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, Methods
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,11 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         actions=task.actions,
         swapped=rating.swapped,
         may_diverge=True,
-        methods=Methods(
-            encode=lambda states: joined(states, model.encode(states)),
-            rollout=rollout,
-            score=score,
-            update=update if model.update else None,
-            observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
-        ),
+        encode=lambda states: joined(states, model.encode(states)),
+        imagine=rollout,
+        score=score,
+        update=update if model.update else None,
+        observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
     )
 
 
