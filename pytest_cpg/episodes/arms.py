@@ -68,11 +68,6 @@ class ArmRuns:
         there is a rescored arm, its own as well.
     progress : callable, optional
         Told the arm's name, the episodes done and their number.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The arms that there are, of `ARMS`.
     """
 
     def __init__(

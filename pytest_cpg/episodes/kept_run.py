@@ -64,10 +64,6 @@ class KeptRun:
         Gives a run of this arm from some starts; it may be told of progress.
     repeat : callable
         Runs the episodes with these starts, whose indices only have to rise.
-    key : str
-        From `arm_key`, for exactly this arm.
-    level : float
-        Coverage of the arm's interval, in (0, 1).
     progress : callable, optional
         Told how many episodes are done, stored ones included, and their number.
     uses_stored : bool
@@ -79,8 +75,6 @@ class KeptRun:
     ----------
     notes : list of str
         What is wrong with what was stored, or with storing.
-    is_refuted : bool
-        Whether stored episodes ended otherwise now.
     """
 
     def __init__(

@@ -26,8 +26,6 @@ class Planning:
 
     Parameters
     ----------
-    name, design, model
-        As of `ArmRun`.
     episodes : array [N], int
         Indices. Methods take their rows.
 

@@ -34,13 +34,6 @@ class SpreadRun:
     """Runs an arm as `ArmRun` does, in blocks on an executor.
 
     Which worker runs what, and when, changes no outcome.
-
-    Parameters
-    ----------
-    name, starts, progress
-        As of `ArmRun`.
-    level : float
-        Coverage of the arm's interval, in (0, 1).
     """
 
     def __init__(

@@ -27,8 +27,6 @@ class Starts:
     states : array [N, S]
     seeds : array [N], int
         What `Task.reset` was given for each.
-    skipped : int
-        Starts that were solved already and replaced.
     """
 
     episodes: IntArray

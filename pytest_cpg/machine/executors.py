@@ -36,8 +36,6 @@ class Call(NamedTuple):
 
     Attributes
     ----------
-    name : str
-        What is done, for messages.
     submit : callable
         Makes the call, with or without what its worker may already have.
     """

@@ -34,8 +34,6 @@ class FileKind:
     ----------
     name : str
         Such as ``"the report"``.
-    schema : int
-        The newest that is read.
     cure : str
         How to get a good file; ``{path}`` stands for the one at hand, quoted.
     aside : str

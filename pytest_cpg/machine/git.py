@@ -20,8 +20,6 @@ class GitState(NamedTuple):
         Shortened, with ``-dirty`` behind it where tracked files differ from it; empty when unknown.
     dirty : tuple of str
         The tracked files that differ, from the repository's top.
-    note : str
-        Why the commit is unknown.
     """
 
     commit: str

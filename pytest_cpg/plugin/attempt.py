@@ -52,22 +52,14 @@ class Attempt:
     number : int
         How often the test has been run, this time included.
     judgements : list of Judgement
-    measurements : list of str
-        What was measured and not judged.
     is_swept : bool
         Whether one of the measurements is about one model, and so about the one that is named.
-    errors : list of str
-        What broke a measurement off.
-    running : set
-        Measurements that have begun and not ended.
     is_over : bool
         Whether the gate has been applied, so that whatever is measured now comes too late.
     forked : mmap
         Where a process that it forks writes that it measured, as memory is shared.
     is_refused : bool
         Whether the test failed by what it measured, or by not doing so.
-    first_failure : str or None
-        Of the first attempt that failed so.
     """
 
     number: int = 1

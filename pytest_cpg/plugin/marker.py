@@ -48,8 +48,6 @@ class Gate:
 
     Attributes
     ----------
-    spec : object
-        What the kind is asked for.
     id : str
         The name the gate is counted and reported under.
     drift : "off", "warn" or "fail"

@@ -127,8 +127,6 @@ class ItemMeasuring:
 
     Parameters
     ----------
-    given : mapping
-        Values of the fixtures that the kind names.
     ledger : Ledger
         Told what the gate is doing, and of measurements that come too late.
     """

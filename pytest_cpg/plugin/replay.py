@@ -109,12 +109,6 @@ class SessionReplay:
     ----------
     target : str
         ``FILE``, or ``FILE::7,9`` for some of its episodes.
-
-    Attributes
-    ----------
-    lost : LostEpisodes
-    lines : list of str
-        What was found, for the summary.
     """
 
     def __init__(self, config: pytest.Config, target: str, *, is_filmed: bool) -> None:
@@ -136,7 +130,8 @@ class SessionReplay:
         if not is_found:
             raise pytest.UsageError(
                 f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} "
-                f"holds. Type: pytest {shlex.quote(node_from_here(self._config, self.lost.nodeid))} "
+                f"holds. Type: pytest "
+                f"{shlex.quote(node_from_here(self._config, self.lost.nodeid))} "
                 f"--cpg-replay={shlex.quote(_from_here(self._config, self._path))}; if the test "
                 f"was renamed, run it again first."
             )

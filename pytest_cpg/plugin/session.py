@@ -51,8 +51,6 @@ class GateSession:
 
     Parameters
     ----------
-    begun : float
-        When the session began, by `time.monotonic`.
     uncollected : set of str
         Filled with why something was not collected, as in `SessionScope`.
     """

@@ -16,15 +16,7 @@ if TYPE_CHECKING:
 
 
 class SessionBaseline:
-    """The baseline of one session.
-
-    Attributes
-    ----------
-    path : Path
-        Where it is, or would be.
-    is_corrected : bool
-        Whether the gates share one error rate.
-    """
+    """The baseline of one session."""
 
     def __init__(self, config: pytest.Config, settings: Settings, scope: SessionScope) -> None:
         self._config, self._settings, self._scope = config, settings, scope

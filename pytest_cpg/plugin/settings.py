@@ -34,8 +34,6 @@ class Settings:
         Option name to value, from the command line or the environment; these win over markers.
     project : mapping
         Option name to value, from the ini file or the defaults; markers win over these.
-    switches : frozenset of str
-        Names of what was switched on.
     allow_reruns : bool
         Whether a gate may be run again by a plugin that repeats failed tests.
     """

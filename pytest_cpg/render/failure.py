@@ -109,8 +109,6 @@ def rerun_command(
     typed : mapping
         Option name to value, of what was asked of the session and decides the gate: it may have
         overruled a marker.
-    is_strict : bool
-        Whether doubts fail the gate.
     """
     words = [
         f"--cpg-{name.replace('_', '-')}" + ("" if value is True else f"={shlex.quote(str(value))}")

@@ -55,10 +55,6 @@ class Plot:
         For those who do not see it.
     left, right : int
         Room for words beside it, in pixels.
-    ticks : tuple of (float, str)
-        Heights and labels.
-    rules, frame : str
-        Paths at the ticks, and at zero.
     marks : tuple of (str, str)
         Styles and paths.
     names : tuple of (float, str)

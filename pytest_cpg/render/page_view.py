@@ -67,12 +67,6 @@ class ComparisonView:
         Why the test fails, where the comparison with the baseline does not say so already.
     effect : str
         With its interval; empty where the card has none.
-    bar : Bar or None
-        The effect on the axis of the page.
-    facts : tuple of (str, str)
-        What has to be known to judge or repeat it.
-    films : tuple of (str, str)
-        Name and address of films.
     history : History or None
         None where no earlier session made this comparison.
     """
@@ -97,17 +91,7 @@ class ComparisonView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateView:
-    """One gate.
-
-    Attributes
-    ----------
-    detail : str
-        What went wrong where nothing was measured.
-    earlier : tuple of str
-        What each earlier attempt at the test found.
-    is_open : bool
-        Whether a reader should see all of it at once.
-    """
+    """One gate."""
 
     anchor: str
     path: str

@@ -22,15 +22,7 @@ def progress_text(what: str, done: int, count: int, unit: str = "") -> str:
 
 
 class LiveLine:
-    """Shows progress behind what pytest has printed on its line, and wipes it again.
-
-    Parameters
-    ----------
-    write : callable
-        Writes text to the terminal and flushes.
-    room : callable
-        Returns the free columns on the current line.
-    """
+    """Shows progress behind what pytest has printed on its line, and wipes it again."""
 
     def __init__(self, write: Callable[[str], None], room: Callable[[], int]) -> None:
         self._write = write

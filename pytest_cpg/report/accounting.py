@@ -49,8 +49,6 @@ def accounting_findings(
         Whether an expected failure has to be one of a verdict.
     leaves_passed_out : bool
         Whether pytest left out what passed before, without collecting it.
-    is_silent : bool
-        Whether nobody said which gates there are.
     """
     found = [Finding(_SILENT, fails=True)] if is_silent else []
     found += [Finding(late_text(gate), fails=True) for gate in ledger.late]

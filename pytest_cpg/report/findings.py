@@ -26,8 +26,6 @@ def findings(
 
     Parameters
     ----------
-    is_corrected : bool
-        Whether the gates share one error rate.
     family_size : int
         Gates of the family, run or not; 0 when it is not known.
     is_cut : bool

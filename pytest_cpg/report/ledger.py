@@ -73,8 +73,6 @@ class Judgement:
         Whether the test fails for a result that is worse than the accepted one.
     films : tuple of str
         Animations of lost episodes, from the root directory.
-    film_problem : str or None
-        Why there are no more of them.
     """
 
     kind: Any = field(default=None, metadata=UNWRITTEN)
@@ -148,8 +146,6 @@ class Entry:
         Whether a test that failed as expected was run, and fails the day that it passes.
     attempt : int
         How often the test had been run by then, this time included.
-    earlier : tuple of str
-        What each attempt before that found.
     """
 
     outcome: Outcome
@@ -247,10 +243,6 @@ class Ledger:
     ----------
     planned : dict
         Gate id of every gate that has to report; the order counts, values are unused.
-    clashes : set
-        Gate ids that two collected tests share.
-    entries : dict
-        What was reported, by gate id.
     collected : dict
         Gate id of every gate that pytest collected; values are unused.
     deselected : dict

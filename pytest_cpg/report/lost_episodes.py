@@ -40,8 +40,6 @@ class LostEpisodes:
 
     Attributes
     ----------
-    gate, nodeid : str
-        The gate's id, and the test that it is.
     episodes : tuple of int
         Indices of the lost episodes, rising.
     values : mapping

@@ -36,8 +36,6 @@ class SessionEnd:
     ----------
     exit_code : int
         pytest's: 0 where everything passed.
-    failed_tests : int
-        Tests that failed and are no gates.
     uncollected : mapping
         What went wrong in one line, by the id of the file or test that was not collected.
     """
@@ -56,8 +54,6 @@ def comparison_outcome(
     ----------
     reason, reasons : str or None
         Why the test fails for this comparison, and for each of its comparisons.
-    severity : Severity
-        Of the comparison's ruling.
     """
     is_blamed = any(one is not None for one in reasons)
     if outcome == "failed" and reason is None and is_blamed:

@@ -95,8 +95,6 @@ def collect_transitions(
     hold : int
         Steps that each random action is kept for. Pushes that last reach speeds and joint limits
         that a planner will visit and actions drawn anew at every step seldom do.
-    with_rewards : bool
-        Keep the task's rewards, too.
     """
     if min(count, episode_steps, hold) < 1:
         raise ValueError(

@@ -55,8 +55,6 @@ class Evidence:
     distances : array [N, 2, J] or None
         How far chosen plans lead from the training data in a window, as multiples of the
         threshold.
-    objective : Objective
-        What the planner chooses plans for.
     remaining : array [N], int
         Steps until the budget.
     memory : "none", "decoded" or "opaque"

@@ -45,8 +45,6 @@ class Measures:
     regret : Interval
         How much worse the plan is that the model likes best, as a share of what a random plan
         loses: 0 for the best of the candidates, 1 for chance.
-    ranking : Interval
-        Kendall's tau of whole plans.
     won : WonBack or None
         Of the regret where that is shown to be bad, else of what the ranking lacks; None where
         neither is.
@@ -55,8 +53,6 @@ class Measures:
         plans change.
     bad_windows : Interval
         Share of windows that are off by more than the limit.
-    other_error : float
-        Median error of the others.
     right_places : float
         Share of windows of a decision in which three random plans of four are off by less than a
         tenth of `WINDOW_ERROR`.

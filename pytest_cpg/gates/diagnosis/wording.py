@@ -75,17 +75,7 @@ def diagnosis_of(
     headroom: Headroom | None,
     episodes: tuple[int, ...],
 ) -> Diagnosis:
-    """Return what the evidence shows of a gate with this verdict.
-
-    Parameters
-    ----------
-    evidence : Evidence or None
-        None where no decision was taken again.
-    oracle_rate : Interval
-        Of the oracle's success rate.
-    headroom : Headroom or None
-        None where it was not asked for.
-    """
+    """Return what the evidence shows of a gate with this verdict."""
     causes: tuple[Cause, ...] = ()
     if rules.has_headroom(headroom, oracle_rate.high):
         causes = (Cause.PLANNER,)

@@ -41,8 +41,6 @@ class Forecast:
     ----------
     episodes : int
         Per arm, at most.
-    may_stop : bool
-        Whether the gate may stop earlier.
     oracle_rate : float
         What the oracle arm is taken to solve, in [0, 1].
     source : str

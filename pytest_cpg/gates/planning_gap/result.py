@@ -58,8 +58,6 @@ class Look(NamedTuple):
 
     Attributes
     ----------
-    episodes : int
-        Complete pairs by then.
     statistic, boundary : float
         What was found, and what it had to exceed in size: a paired z, or what a bet had won.
     """

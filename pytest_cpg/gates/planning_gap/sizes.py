@@ -41,15 +41,7 @@ def sizes_of(
     interval: str,
     has_margin: bool,
 ) -> Sizes:
-    """Return how many episodes a gate has, once all that goes with their number fits together.
-
-    Parameters
-    ----------
-    level : float
-        Coverage of the gap's interval.
-    interval : str
-        The method that bounds it, never "auto".
-    """
+    """Return how many episodes a gate has, once all that goes with their number fits together."""
     if stop == "fixed":
         return _fixed(asked, metric=metric, level=level, interval=interval, has_margin=has_margin)
     values, sources = asked.values, asked.sources

@@ -51,8 +51,6 @@ class Sweep:
     ----------
     over : "perturbation", "horizon" or "budget"
         What is another in each row.
-    rows : tuple of SweepRow
-        In the order that was asked for.
     task, planner : str
         The task's name, and the planner with all its settings but the horizon of a row.
     perturbation : str
@@ -94,8 +92,6 @@ class Sweep:
 
         Parameters
         ----------
-        arm : str
-            One of a row's arms.
         tolerance : float
             How far below the best rate is as good, in [0, 1].
         """

@@ -39,8 +39,6 @@ def sweep_settings(
 
     Parameters
     ----------
-    oracle, learned, execution
-        As of `measure_gap`.
     settings : mapping
         The settings of ``"perturbation"``, ``"horizon"`` and ``"budget"``: only one of them has
         any.

@@ -41,10 +41,6 @@ class ControlTask:
 
     Attributes
     ----------
-    suite : Suite
-        Where starts come from.
-    formulas : Formulas
-        What is observed and rewarded.
     name : str
         What is not as the task has it by itself is added in parentheses.
     actions : ActionSpace
@@ -52,8 +48,6 @@ class ControlTask:
     budget, action_repeat, threshold, least_return
         What is known of repeated control steps stands in the last columns of the state. A threshold
         of None is that of the formulas.
-    versions : mapping
-        Of mujoco and dm-control.
     """
 
     simulator: Simulator = field(repr=False)
@@ -182,8 +176,6 @@ def control_task(
     ----------
     title : str
         One of `TITLES`.
-    name : str, optional
-        What it is called instead.
     threads : int, optional
         Of the simulator; by default this process's share of the machine.
     options

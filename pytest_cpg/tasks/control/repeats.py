@@ -30,8 +30,6 @@ class Repeats:
         Control steps per step, at least 1, all with the same action.
     reward : callable
         Of one control step by actions [..., A] that ended in states [..., I]: [...].
-    threshold : float
-        Least reward of a control step that succeeds.
     """
 
     count: int

@@ -19,8 +19,6 @@ def strip_visuals(model: mujoco.MjModel, xml: str, includes: Mapping[str, bytes]
 
     Parameters
     ----------
-    xml : str
-        What the model was compiled from.
     includes : mapping
         Content of the files that the XML includes, by name.
     """

@@ -77,8 +77,6 @@ def adapt(
 
     Parameters
     ----------
-    *probe : arrays
-        Arguments to try it with.
     shape : callable
         Maps the arguments to the shape that must come back; checked on every call.
     promise : str

@@ -73,10 +73,6 @@ class Accustomed:
 
     Parameters
     ----------
-    function : callable
-        The user's, whose signature it has.
-    name : str
-        What a person would call it.
     ways : sequence of Convention
         Best first.
     """

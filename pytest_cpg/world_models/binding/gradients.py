@@ -36,8 +36,6 @@ class PlanGradient:
     ----------
     rate : callable
         Maps latents [B, Z] and actions [B, H, A] to the scores of the arm [B, H].
-    swapped : tuple of str
-        What of the model the arm rates by, see `Rating`.
     latents, actions : array [P, Z], array [P, A]
         Rows to find out with.
     """

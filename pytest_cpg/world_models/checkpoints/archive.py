@@ -74,8 +74,6 @@ def checked_archive(content: bytes, name: str, *, trusted: str) -> bytes:
 
     Parameters
     ----------
-    name : str
-        What the message calls it.
     trusted : str
         Digests that are trusted already, for the message.
     """

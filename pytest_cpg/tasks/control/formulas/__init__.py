@@ -32,8 +32,6 @@ class Formulas:
 
     Attributes
     ----------
-    domain, name : str
-        The task's name in the suite, in two parts.
     levels : sequence of float
         Controls of each actuator, in the actuator's units; actions are all their combinations.
     threshold : float
