@@ -7,9 +7,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from pytest_cpg.gates.card import Bound, Card, Command, Drift, Ruling, Table
+from pytest_cpg.gates.card import Bound, Card, Cause, Command, Drift, Ruling, Table
 from pytest_cpg.render.columns import padded
-from pytest_cpg.render.diagnosis import cause_lines
 
 _WIDTH = 80
 _BAR = 23
@@ -157,6 +156,16 @@ def _bar(bound: Bound, axis: tuple[float, float]) -> str:
 def _facts(listed: Sequence[tuple[str, str]]) -> list[str]:
     width = max([_NARROWEST_FACT, *(len(name) + 1 for name, _ in listed)])
     return [_wrapped(text, " " * (width + 2), lead=f"  {name:{width}s}") for name, text in listed]
+
+
+def cause_lines(cause: Cause) -> list[str]:
+    """Return at most 12 lines, unless two causes, or readings, are named."""
+    lines = [f"  {cause.heading} ({cause.source})"]
+    for name, numbers, text in cause.measures:
+        if name in cause.main:
+            told = f"{numbers:22s} {text}" if numbers else text
+            lines += _wrapped(told, " " * 15, lead=f"    {name:11s}").splitlines()
+    return [*lines, *_wrapped(cause.text, "    ").splitlines()]
 
 
 def _wrapped(text: str, indent: str, *, lead: str | None = None) -> str:

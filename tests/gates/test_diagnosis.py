@@ -49,7 +49,7 @@ from pytest_cpg.gates.planning_gap.kind import PlanningGap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.spec import Spec
 from pytest_cpg.planners import CEM
-from pytest_cpg.render.diagnosis import cause_lines
+from pytest_cpg.render.failure import cause_lines
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import OracleDynamics
 

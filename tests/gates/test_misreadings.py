@@ -13,7 +13,7 @@ from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis, TrainingStates
 from pytest_cpg.gates.diagnosis.choices import Choices
 from pytest_cpg.gates.planning_gap.cause import cause_of
-from pytest_cpg.render.diagnosis import cause_lines
+from pytest_cpg.render.failure import cause_lines
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.grids import two_room
 
