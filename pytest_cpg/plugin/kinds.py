@@ -31,10 +31,7 @@ COMMON = (
 def contributed(plugin: object) -> Mapping[str, Any]:
     """Return the kinds of gate that a plugin contributes, by their markers.
 
-    Raises
-    ------
-    pytest.UsageError
-        When it returns something else.
+    Raises pytest.UsageError when it returns something else.
     """
     contribute = getattr(plugin, "pytest_cpg_gates", None)
     found = {} if contribute is None else contribute() or {}

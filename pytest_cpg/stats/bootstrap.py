@@ -46,7 +46,8 @@ def sampled_metrics(
     - ``aurc``, ``excess``, ``aurcc``, ``rpp``, ``regret``: Student's on the log scale, likewise.
 
     Absent are metrics that are undefined, those of the last two lines with fewer than two such
-    groups, and of the last where resamples do not differ.
+    groups, and of the last where resamples do not differ. Raises ValueError when there are too few
+    resamples, or fewer than two groups.
 
     Parameters
     ----------
@@ -54,11 +55,6 @@ def sampled_metrics(
         Draws the resamples.
     resamples : int
         From 100.
-
-    Raises
-    ------
-    ValueError
-        When there are too few resamples, or fewer than two groups.
     """
     import numpy as np
 
@@ -85,11 +81,8 @@ def sampled_differences(
     Both are answers to the same queries in the same order, and resampled together. The change of
     the loss is bounded as by Bonett and Price (J. Educ. Behav. Stat. 37:479-488, 2012), at the
     effective number of answers; those of metrics that jump by percentiles, others by Student's t.
-
-    Raises
-    ------
-    ValueError
-        As `sampled_metrics`, and when the answers are not to as many queries in the same groups.
+    Raises ValueError as `sampled_metrics`, and when the answers are not to as many queries in the
+    same groups.
     """
     import numpy as np
 
@@ -125,8 +118,6 @@ def metric_intervals(
 ) -> dict[str, Interval]:
     """Return the interval of every metric of `sampled_metrics`.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from pytest_cpg.stats.graded_answers import GradedAnswers
     >>> answers = GradedAnswers(wrong=np.arange(200) < 20, confidences=np.arange(200) % 150)

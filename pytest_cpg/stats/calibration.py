@@ -64,15 +64,9 @@ def reliability(answers: GradedAnswers) -> Reliability:
     """Return how well confidences in [0, 1] tell the chance of being right.
 
     The regression is fitted to four of five folds, each time without the one that it is applied to.
-    Groups stay together: the folds take them in turn.
+    Groups stay together: the folds take them in turn. Raises ValueError when a confidence is not in
+    [0, 1], or when there are fewer than two groups.
 
-    Raises
-    ------
-    ValueError
-        When a confidence is not in [0, 1], or when there are fewer than two groups.
-
-    Examples
-    --------
     >>> wrong = [i % 2 == 0 for i in range(40)]
     >>> found = reliability(GradedAnswers(wrong=wrong, confidences=[0.9] * 40))
     >>> round(found.ece, 3), round(found.calibrated_ece, 3)

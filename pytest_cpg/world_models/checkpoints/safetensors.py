@@ -38,10 +38,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """Return what a .safetensors file says of itself, texts by name; nothing where it does not.
 
-    Raises
-    ------
-    WorldModelError
-        When there is no such file, or it holds something else.
+    Raises WorldModelError when there is no such file, or it holds something else.
     """
     opened: Any
     try:

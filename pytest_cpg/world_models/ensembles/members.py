@@ -20,15 +20,12 @@ from pytest_cpg.world_models.ensembles.rollout import Step, Stepped
 def dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatArray) -> Step:
     """Return the step of several dynamics, each for its own rows, and their rewards.
 
+    Raises WorldModelError, naming the member that is not usable, or has no reward.
+
     Parameters
     ----------
     observations, actions : array [P, O], array [P, A]
         Rows to verify each member with.
-
-    Raises
-    ------
-    WorldModelError
-        Naming the member that is not usable, or has no reward.
     """
     steps, rewards = [], []
     for number, member in enumerate(ensemble.members):

@@ -114,10 +114,7 @@ class EnsembleNetwork:
     def variance(self, observations: Any, actions: Any) -> tuple[Any, Any]:
         """Return the predicted variances of next observations [E, B, O] and rewards [E, B].
 
-        Raises
-        ------
-        WorldModelError
-            For deterministic networks, which predict none.
+        Raises WorldModelError for deterministic networks, which predict none.
         """
         logs = self._predicted(observations, actions, None).log_variances
         if logs is None:
@@ -206,10 +203,7 @@ class EnsembleNetwork:
     def load(cls, path: str | os.PathLike[str]) -> EnsembleNetwork:
         """Read a model that `save` has written; nothing in the file is ever executed.
 
-        Raises
-        ------
-        WorldModelError
-            When there is no such file, or it holds something else.
+        Raises WorldModelError when there is no such file, or it holds something else.
         """
         return cls.load_with(path)[0]
 

@@ -68,7 +68,8 @@ def train_ensemble(
     """Return an ensemble fitted with Adam to transitions with rewards.
 
     Each member has initial weights of its own and a resample of the transitions, drawn with
-    replacement.
+    replacement. Raises ValueError for transitions without rewards, or when ``keep`` holds a
+    training of something else. Raises WorldModelError when the loss is not finite.
 
     Parameters
     ----------
@@ -95,13 +96,6 @@ def train_ensemble(
         A .safetensors file that is written at the end, and when training is interrupted. The same
         call goes on from there, to the same bits. A larger ``updates`` does, too. The model can be
         loaded from it meanwhile.
-
-    Raises
-    ------
-    ValueError
-        For transitions without rewards, or when ``keep`` holds a training of something else.
-    WorldModelError
-        When the loss is not finite.
     """
     if transitions.rewards is None:
         raise ValueError(
@@ -253,10 +247,7 @@ class _Training:
     def go_on_from(self, path: str | os.PathLike[str], digest: Tensor) -> None:
         """Take over what a file has kept.
 
-        Raises
-        ------
-        ValueError
-            When it is of other data or settings.
+        Raises ValueError when it is of other data or settings.
         """
         model, state = EnsembleNetwork.load_with(path)
         if model.architecture != self.architecture or not torch.equal(
