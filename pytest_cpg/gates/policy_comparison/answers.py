@@ -22,7 +22,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 
-_MOST_ROWS = 128
+_MOST_ROWS = 32
 # Of the observations that one block imagines.
 _MOST_BYTES = 2**27
 
@@ -143,7 +143,7 @@ class _Block:
             flat = observations.reshape(-1, observations.shape[-1])
             return queries.act(policy, flat).reshape(*observations.shape[:-1], -1)
 
-        starts = np.repeat(self._of_rows("observations")[None], members, axis=0)
+        starts = np.repeat(self._of_rows("observations").astype(np.float32)[None], members, axis=0)
         with self._told(lambda: begun):
             return ensemble.rollout(starts, act, horizon).rewards
 

@@ -153,9 +153,9 @@ def flip_fault(
     ensemble: BoundEnsemble, queries: PolicyQueries, learned: SideReturns, method: str
 ) -> str:
     """Say that swapped sides do not get the opposite answer."""
-    count = len(queries)
-    # From the back, so that other sides are imagined together.
-    rows = np.linspace(count - 1, 0, min(count, _MOST_SWAPPED)).astype(int)
+    # Neighbours in this order share policies and horizon, and so are imagined in few blocks.
+    alike = np.lexsort((queries.policy_b, queries.policy_a, queries.horizons))
+    rows = alike[max(0, (len(alike) - _MOST_SWAPPED) // 2) :][:_MOST_SWAPPED]
     chosen = queries.take(rows)
     swapped = replace(
         chosen,

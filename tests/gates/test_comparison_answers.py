@@ -1,0 +1,249 @@
+"""What an ensemble answers, how that is graded, and what its guards find."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from comparisons import Carts, cart_queries, cart_steps
+
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.gates.policy_comparison import answers
+from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
+from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
+from pytest_cpg.gates.policy_comparison.grading import grade
+from pytest_cpg.gates.policy_comparison.guards import clip_fault, one_step_error, saturated_fault
+from pytest_cpg.gates.policy_comparison.measure import measure_comparison
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult
+from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of
+from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
+from pytest_cpg.stats import GradedAnswers, answer_metrics
+from pytest_cpg.world_models.ensembles.binding import bind_ensemble
+from pytest_cpg.world_models.ensembles.rollout import ClipBounds
+
+USUAL = Criteria(
+    confidence="pci",
+    min_auroc=0.6,
+    max_risk=0.05,
+    min_coverage=0.5,
+    max_loss=None,
+    resamples=200,
+    level=0.95,
+    family_size=1,
+    seed=0,
+)
+
+
+def told(*_):
+    pass
+
+
+def bound(model, queries):
+    return bind_ensemble(
+        model, observations=queries.observations_a[:4], actions=queries.actions_a[:4]
+    )
+
+
+def measured(model, queries, criteria=USUAL):
+    spec = Spec(name="carts", queries=queries, criteria=criteria)
+    return measure_comparison(spec, model, training_data=None, progress=told)
+
+
+class Network:
+    """A linear ensemble whose products of matrices feel the rows beside them, in float32."""
+
+    members = 3
+    weights = np.random.default_rng(0).normal(size=(3, 3, 2)).astype(np.float32) / 2
+
+    def step(self, observations, actions):
+        inputs = np.concatenate([observations, actions], axis=2).astype(np.float32)
+        after = np.tanh(inputs @ self.weights)
+        return after, after[..., 0]
+
+
+def test_the_bits_of_a_return_depend_on_no_other_query():
+    queries = cart_queries(200)
+    ensemble = bound(Network(), queries)
+    whole = imagined_returns(ensemble, queries, progress=told)
+    rows = np.array([3, 190, 77, 4, 121])
+    part = imagined_returns(ensemble, queries.take(rows), progress=told)
+    for all_of_side, some in zip(whole, part, strict=True):
+        np.testing.assert_array_equal(all_of_side[:, rows], some)
+
+
+def test_blocks_are_smaller_where_members_and_steps_would_not_fit_into_memory():
+    many = SimpleNamespace(horizons=np.array([50]), observations_a=np.zeros((1, 376)))
+    size = answers._block_size(many, members=100)
+    assert 1 <= size < 32
+    assert 8 * 100 * 50 * 376 * size <= 2**27
+
+
+def test_imagined_returns_are_the_true_ones_of_an_exact_model_with_a_discount():
+    queries = cart_queries(60, discount=0.9)
+    found = imagined_returns(bound(Carts(2, noise=0.0), queries), queries, progress=told)
+    np.testing.assert_allclose(found.a[0], queries.returns_a, rtol=1e-4)
+    np.testing.assert_allclose(found.b[1], queries.returns_b, rtol=1e-4)
+
+
+def test_a_frozen_world_pays_the_first_step_of_the_model_for_ever():
+    queries = cart_queries(40)
+    found = frozen_returns(bound(Frozen(), queries), queries)
+    expected = np.abs(queries.observations_a[:, 0] - 1.0) * -queries.horizons
+    np.testing.assert_allclose(found.a[0], expected, rtol=1e-5)
+
+
+class Frozen:
+    members = 2
+
+    def step(self, observations, actions):
+        return observations, -np.abs(observations[..., 0] - 1.0)
+
+
+def table(wrong, confidences, *, labels=None, trivial=None):
+    """Return a result of nothing but a table of answers."""
+    wrong = np.asarray(wrong)
+    labels = np.arange(len(wrong)) % 2 == 0 if labels is None else labels
+    trivial = labels if trivial is None else trivial
+    given = GradedAnswers(wrong=wrong, confidences=confidences)
+    count = np.arange(len(wrong))
+    return ComparisonResult(
+        design=None,
+        criteria=USUAL,
+        answers=labels ^ wrong,
+        labels=labels,
+        confidences=np.asarray(confidences),
+        imagined_a=count,
+        imagined_b=count,
+        returns_a=count,
+        returns_b=count + 1,
+        horizons=count * 0 + 10,
+        groups=count,
+        grades=grade(given, USUAL, trivial=(trivial,), horizons=count * 0 + 10),
+        constant_loss=float(trivial.mean()),
+        constant_answer=False,
+        frozen_loss=1.0,
+    )
+
+
+def drawn(count=400, *, loss, lead, seed=0):
+    """Return wrong answers, and confidences by so much lower for them."""
+    rng = np.random.default_rng(seed)
+    wrong = rng.random(count) < loss
+    return wrong, 1 / (1 + np.exp(-(rng.normal(size=count) - lead * wrong)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "lead", "label"),
+    [
+        (0.1, 3.0, "KNOWS ITS LIMITS"),
+        (0.1, 0.0, "OVERCONFIDENT"),
+        (0.01, 0.0, "KNOWS ITS LIMITS"),
+        (0.6, 3.0, "UNINFORMED"),
+        (0.35, 0.7, "OVERCONFIDENT"),
+        (0.2, 1.3, "INCONCLUSIVE"),
+    ],
+)
+def test_a_table_of_answers_gets_its_word(loss, lead, label):
+    result = table(*drawn(loss=loss, lead=lead))
+    assert label_of(result) == label
+    assert alarm_of(result).is_settled == (label != "INCONCLUSIVE")
+    assert 0 <= alarm_of(result).p_value() <= 1
+
+
+def test_fewer_than_ten_wrong_answers_leave_the_verdict_to_the_loss():
+    result = table(np.arange(400) < 9, np.linspace(0, 1, 400))
+    assert result.auroc is None
+    assert label_of(result) == "KNOWS ITS LIMITS"
+    result = table(np.arange(400) < 10, np.linspace(1, 0, 400))
+    assert result.auroc.high < 0.6
+    assert label_of(result) == "OVERCONFIDENT"
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.02])
+def test_a_constant_answer_is_uninformed_however_rare_the_other_one_is(share):
+    labels = np.arange(400) < 400 * share
+    result = table(labels, np.linspace(0, 1, 400), labels=labels, trivial=labels)
+    assert label_of(result) == "UNINFORMED"
+
+
+def test_random_answers_do_not_pass():
+    for seed in range(20):
+        wrong, sure = drawn(200, loss=0.5, lead=0.0, seed=seed)
+        assert LABELS[label_of(table(wrong, sure))] > 1
+
+
+def test_a_result_survives_its_way_through_json_and_is_compared_with_itself():
+    result = measured(Carts(drift=-0.4), cart_queries())
+    again = decode(ComparisonResult, encode(result))
+    assert again.loss == result.loss
+    assert again.grades == result.grades
+    np.testing.assert_array_equal(again.confidences, result.confidences)
+    kept = decode(KeptAnswers, encode(KeptAnswers.of(result)))
+    assert kept == KeptAnswers.of(again)
+    assert len(result.mistakes) == result.wrong_count
+    assert (np.diff(result.confidences[list(result.mistakes)]) <= 0).all()
+
+
+def test_what_is_kept_tells_confidences_apart_that_are_nearly_one():
+    queries = cart_queries()
+    result = measured(Carts(drift=0.5), queries)
+    assert (result.confidences > 0.9999).sum() > 20
+    before = KeptAnswers.of(result).graded(result)
+    assert answer_metrics(before).auroc == pytest.approx(result.grades.metrics.auroc)
+
+
+def test_max_loss_is_a_limit_of_its_own():
+    criteria = Criteria(**{**_fields(USUAL), "max_loss": 0.01})
+    result = measured(Carts(drift=-0.4), cart_queries(), criteria)
+    assert label_of(result) == "UNINFORMED"
+
+
+def _fields(criteria):
+    return {name: getattr(criteria, name) for name in criteria.__slots__}
+
+
+def test_bounds_of_standing_observations_are_a_fault_and_those_of_a_fall_are_none():
+    high = np.r_[1.3, 0.15, np.full(9, 5.0)]
+    upright = np.tile(np.r_[1.25, np.zeros(10)], (5, 1))
+    queries = SimpleNamespace(environment="hopper", observations_a=upright)
+    standing, fallen = (
+        SimpleNamespace(clip_bounds=ClipBounds(low=np.r_[low, -high[1:]], high=high))
+        for low in (0.8, 0.5)
+    )
+    assert "no episode ends" in clip_fault(standing, queries)
+    assert clip_fault(fallen, queries) == ""
+    # In a maze nobody falls.
+    maze = SimpleNamespace(environment="maze-umaze", observations_a=np.zeros((5, 4)))
+    bounds = ClipBounds(low=-np.ones(4), high=np.ones(4))
+    assert clip_fault(SimpleNamespace(clip_bounds=bounds), maze) == ""
+
+
+def test_only_wrong_answers_count_against_a_confidence_that_does_not_vary():
+    sure = np.where(np.arange(1000) < 970, 1.0, np.linspace(0.1, 0.9, 1000))
+    good = GradedAnswers(wrong=np.arange(1000) >= 980, confidences=sure)
+    assert saturated_fault(good, "ev") == ""
+    bad = GradedAnswers(wrong=np.arange(1000) < 20, confidences=sure)
+    assert 'or write confidence="pci"' in saturated_fault(bad, "ev")
+    few = GradedAnswers(wrong=np.arange(1000) < 9, confidences=sure)
+    assert saturated_fault(few, "pci") == ""
+
+
+def test_true_steps_are_the_users_or_of_a_simulator_that_is_known():
+    queries = cart_queries()
+    assert one_step_error(bound(Carts(), queries), queries, None) is None
+    found = one_step_error(bound(Carts(noise=0.0), queries), queries, cart_steps())
+    assert found.learned < 1e-6 < found.frozen
+    assert (found.steps, found.source) == (200, "training_data")
+    wide = cart_steps()
+    with pytest.raises(Exception, match="observations of size 2, and the queries of size 3"):
+        one_step_error(
+            bound(Carts(), queries),
+            SimpleNamespace(observations_a=np.zeros((5, 3)), environment="cart"),
+            wide,
+        )
+
+
+def test_a_prediction_that_is_no_number_is_told_by_member_query_and_step():
+    queries = cart_queries()
+    with pytest.raises(WorldModelError, match=r"member 2 .* in query \d+, side a, at imagined ste"):
+        imagined_returns(bound(Carts(lost=5), queries), queries, progress=told)
