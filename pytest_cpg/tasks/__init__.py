@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.tasks.control.formulas import TITLES
-from pytest_cpg.tasks.factories import factory
-from pytest_cpg.tasks.options import OPTIONS
+from pytest_cpg.tasks.options import OPTIONS, factory
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task, TaskFactory

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.lookup import lookup
-from pytest_cpg.tasks.factories import factory
-from pytest_cpg.tasks.options import OPTIONS
+from pytest_cpg.tasks.options import OPTIONS, factory
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import TaskFactory

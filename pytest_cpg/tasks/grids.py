@@ -17,7 +17,6 @@ import numpy.typing as npt
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
 from pytest_cpg.tasks.options import TaskOptions
 from pytest_cpg.tasks.pictures import Frames, draw_grid
-from pytest_cpg.tasks.presets import Preset
 
 CharArray: TypeAlias = npt.NDArray[np.str_]
 
@@ -155,11 +154,6 @@ def maze(*, budget: int = 100) -> GridTask:
 def two_room(*, budget: int = 60) -> GridTask:
     """Return two rooms with one door; the goal is in the room where no episode starts."""
     return GridTask(name="two-room", layout=_TWO_ROOM, budget=budget)
-
-
-PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {name: Preset(planner="beam", solved=100) for name in ("maze", "two-room")}
-)
 
 
 def _parse(layout: str) -> CharArray:

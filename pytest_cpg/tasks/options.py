@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from inspect import Parameter, Signature
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_cpg.contracts import Task, TaskFactory
 
 # Steps of an episode, where nothing else is asked for.
 BUDGET = 500
@@ -75,6 +80,18 @@ class TaskOptions:
 
 
 OPTIONS = tuple(field.name for field in fields(TaskOptions))
+
+
+def factory(make: Callable[..., Task], *known: str) -> TaskFactory:
+    """Return a factory that knows some of `TaskOptions`; ``make`` gets those that are not None."""
+    taken = Signature([Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in known])
+
+    def made(**options: Any) -> Task:
+        return make(**TaskOptions(**taken.bind(**options).arguments).given)
+
+    described: Any = made
+    described.__signature__ = taken
+    return made
 
 
 def _check_threshold(threshold: Any, most: float) -> None:
