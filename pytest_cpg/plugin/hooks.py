@@ -309,7 +309,8 @@ HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()
 @contextmanager
 def _own_frames_hidden() -> Iterator[None]:
     """Leave the frames of this package out of what pytest shows of errors in a user's code."""
-    own = [vars(module) for name, module in sys.modules.items() if _is_own(name)]
+    # A thread of a model may import something meanwhile.
+    own = [vars(module) for name, module in sys.modules.copy().items() if _is_own(name)]
     for names in own:
         names["__tracebackhide__"] = True
     try:
