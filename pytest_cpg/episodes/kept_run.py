@@ -21,8 +21,8 @@ from pytest_cpg.episodes.stored_arm import StoredArm, spot_check
 # Of a key, enough to tell what a reader may have to compare.
 _DIGITS = 12
 # Of one that is kept for Ctrl-C, and of one that is written for worse.
-_SECONDS_BETWEEN_SNAPSHOTS = 0.25
-_SECONDS_BETWEEN_FILES = 10.0
+SECONDS_BETWEEN_SNAPSHOTS = 0.25
+SECONDS_BETWEEN_FILES = 10.0
 
 
 # Of a snapshot, what has to be the same when an episode is run again.
@@ -106,8 +106,8 @@ class KeptRun:
         self._is_advancing = False
         self._is_in_the_middle = resumes and self._goes_on()
         self._snapshot: dict[str, npt.NDArray[Any]] | None = None
-        self._next_snapshot = time.monotonic() + _SECONDS_BETWEEN_SNAPSHOTS
-        self._next_file = time.monotonic() + _SECONDS_BETWEEN_FILES
+        self._next_snapshot = time.monotonic() + SECONDS_BETWEEN_SNAPSHOTS
+        self._next_file = time.monotonic() + SECONDS_BETWEEN_FILES
 
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until`` that are not stored, and return the arm so far.
@@ -165,9 +165,9 @@ class KeptRun:
         now = time.monotonic()
         if isinstance(self._run, ArmRun) and now >= self._next_snapshot:
             self._snapshot = self._run.snapshot()
-            self._next_snapshot = now + _SECONDS_BETWEEN_SNAPSHOTS
+            self._next_snapshot = now + SECONDS_BETWEEN_SNAPSHOTS
         if now >= self._next_file:
-            self._next_file = now + _SECONDS_BETWEEN_FILES
+            self._next_file = now + SECONDS_BETWEEN_FILES
             if self._snapshot is not None:
                 self._cache.store_snapshot(self._key, self._snapshot)
             elif not isinstance(self._run, ArmRun):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-
-_PATIENCE = 20.0
 
 
 class GitState(NamedTuple):
@@ -27,7 +26,7 @@ class GitState(NamedTuple):
     note: str = ""
 
 
-def git_state(root: Path, *, besides: Path) -> GitState:
+def git_state(root: Path, *, besides: Path, patience: float = 20.0) -> GitState:
     """Return the commit of the working tree around a folder, and what differs from it.
 
     Files that git does not track do not count: logs and weights lie about in every repository,
@@ -37,15 +36,18 @@ def git_state(root: Path, *, besides: Path) -> GitState:
     ----------
     besides : Path
         A file that may differ: the baseline itself.
+    patience : float
+        Seconds that git may take for each answer.
     """
     git = shutil.which("git")
     if git is None:
         return GitState("", note="git is not installed")
+    ask = partial(_git, git, root, patience=patience)
     try:
-        top = Path(_git(git, root, "rev-parse", "--show-toplevel").rstrip("\r\n"))
-        commit = _git(git, root, "rev-parse", "--verify", "--short=12", "HEAD").strip()
-        changed = _git(
-            git, root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",
+        top = Path(ask("rev-parse", "--show-toplevel").rstrip("\r\n"))
+        commit = ask("rev-parse", "--verify", "--short=12", "HEAD").strip()
+        changed = ask(
+            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",
             "--ignore-submodules=untracked",
         ).split("\0")  # fmt: skip
     except subprocess.CalledProcessError as error:
@@ -58,7 +60,7 @@ def git_state(root: Path, *, besides: Path) -> GitState:
     return GitState(f"{commit}-dirty" if dirty else commit, dirty)
 
 
-def _git(git: str, root: Path, *arguments: str) -> str:
+def _git(git: str, root: Path, *arguments: str, patience: float) -> str:
     done = subprocess.run(  # noqa: S603  # the arguments are ours
         [git, *arguments],
         cwd=root,
@@ -67,7 +69,7 @@ def _git(git: str, root: Path, *arguments: str) -> str:
         capture_output=True,
         encoding="utf-8",
         errors="surrogateescape",
-        timeout=_PATIENCE,
+        timeout=patience,
         check=True,
     )
     return done.stdout

@@ -29,8 +29,6 @@ LARGEST_FAMILY = 1_000_000
 _NUMBER = re.compile(r" #\d+$")
 SCHEMA = 1
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
-# An update takes milliseconds, even on a network's file system.
-_PATIENCE = 30.0
 _FILE = FileKind(
     name="the baseline",
     schema=SCHEMA,
@@ -110,19 +108,26 @@ def load(path: Path, kinds: Kinds) -> Baseline | None:
     return None if text is None else _parsed(path, text, kinds)
 
 
-def update(path: Path, change: Callable[[Baseline], Baseline], kinds: Kinds) -> Baseline:
+def update(
+    path: Path,
+    change: Callable[[Baseline], Baseline],
+    kinds: Kinds,
+    *,
+    patience: float = 30.0,
+) -> Baseline:
     """Replace a baseline file by what ``change`` makes of it, and return that.
 
     Whoever updates it at the same time waits, so that no gate is lost; whoever reads it meanwhile
     finds the old file or the new one. Raises FileError as `load` does, or when the file cannot be
-    written. It is left as it was.
+    written, or another process takes more than ``patience`` seconds, where milliseconds are usual.
+    It is left as it was.
     """
     # A link stays one.
     target = path.resolve()
     lock = target.with_name(f"{target.name}.lock")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=_PATIENCE):
+        with FileLock(lock, timeout=patience):
             try:
                 baseline = change(load(target, kinds) or Baseline())
                 write_text(target, text_of(baseline), what=_FILE.name)
@@ -132,7 +137,7 @@ def update(path: Path, change: Callable[[Baseline], Baseline], kinds: Kinds) -> 
                     lock.unlink(missing_ok=True)
     except Timeout:
         raise FileError(
-            f"another process has been updating the baseline {path} for {_PATIENCE:g} s. Try "
+            f"another process has been updating the baseline {path} for {patience:g} s. Try "
             f"again when it has ended."
         ) from None
     except OSError as error:

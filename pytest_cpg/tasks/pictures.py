@@ -29,8 +29,6 @@ _FLOOR, _WALL, _GOAL, _AGENT = np.array(
 )
 # The agent's radius, in cells.
 _RADIUS = 0.36
-# Seconds that MuJoCo may take; in software it draws about 70 frames a second.
-_PATIENCE = 120.0
 
 
 def draw_control(model: Any, states: FloatArray) -> Frames:
@@ -97,18 +95,21 @@ def _backend(asked: str) -> str:
     )
 
 
-def _draw(folder: Path | None, backend: str) -> str:
-    """Run this module to draw what is in a folder, or nothing; return what went wrong, if any."""
+def _draw(folder: Path | None, backend: str, *, patience: float = 120.0) -> str:
+    """Run this module to draw what is in a folder, or nothing; return what went wrong, if any.
+
+    It may take ``patience`` seconds; in software MuJoCo draws about 70 frames in one.
+    """
     command = [sys.executable, "-P", "-m", __name__, *([] if folder is None else [str(folder)])]
     environment = {**os.environ, "MUJOCO_GL": backend}
     # Left behind by whoever drew with another library in this process.
     environment.pop("PYOPENGL_PLATFORM", None)
     try:
         done = subprocess.run(  # noqa: S603 - our own module
-            command, env=environment, capture_output=True, timeout=_PATIENCE, check=False
+            command, env=environment, capture_output=True, timeout=patience, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"not done after {_PATIENCE:g} s"
+        return f"not done after {patience:g} s"
     if not done.returncode:
         return ""
     # The first error is the cause; later ones are of what could not be closed any more.

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cpg.machine import git as git_module
 from pytest_cpg.machine.git import GitState, git_state
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -82,8 +81,7 @@ def test_without_git_there_is_a_note(tmp_path, monkeypatch):
 
 
 @needs_git
-def test_a_git_that_does_not_answer_is_not_waited_for(repository, monkeypatch):
-    monkeypatch.setattr(git_module, "_PATIENCE", 0.0)
-    state = git_state(repository, besides=repository / "baseline.json")
+def test_a_git_that_does_not_answer_is_not_waited_for(repository):
+    state = git_state(repository, besides=repository / "baseline.json", patience=0.0)
     assert state.commit == ""
     assert "timed out" in state.note

@@ -54,12 +54,12 @@ def project(repository, monkeypatch):
     """The miniature, whose task says by its key that it has not changed."""
     for name in ("SNAPSHOTS", "FILES"):
         # Put back afterwards: what follows sets it here as well as in other processes.
-        monkeypatch.setattr(kept_run, f"_SECONDS_BETWEEN_{name}", 0.0)
+        monkeypatch.setattr(kept_run, f"SECONDS_BETWEEN_{name}", 0.0)
     path = repository.path / "conftest.py"
     text = path.read_text(encoding="utf-8")
     keyed = text.replace('    name = "track"', '    cache_key = "1"\n    name = "track"')
     # A run of a second is to be interrupted in its middle.
-    often = "\n\nimport pytest_cpg.episodes.kept_run as kept\n\nkept._SECONDS_BETWEEN_{} = 0.0\n"
+    often = "\n\nimport pytest_cpg.episodes.kept_run as kept\n\nkept.SECONDS_BETWEEN_{} = 0.0\n"
     path.write_text(keyed + often.format("SNAPSHOTS") + often.format("FILES"), encoding="utf-8")
 
     (repository.path / "limit").write_text("100000")

@@ -284,9 +284,9 @@ def test_machine_without_opengl_says_what_to_do(monkeypatch):
 )
 def test_crash_of_the_drawing_process_is_one_line(monkeypatch, program, trouble):
     run = subprocess.run
-    # Only the last of them needs it, and an interpreter may take a while to start.
-    monkeypatch.setattr(pictures, "_PATIENCE", 0.2 if "while" in program else 60)
     monkeypatch.setattr(
         subprocess, "run", lambda command, **more: run([sys.executable, "-c", program], **more)
     )
-    assert pictures._draw(None, "osmesa") == trouble
+    # Only the last of them needs it, and an interpreter may take a while to start.
+    patience = 0.2 if "while" in program else 60
+    assert pictures._draw(None, "osmesa", patience=patience) == trouble

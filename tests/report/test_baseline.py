@@ -39,8 +39,8 @@ def gate_of(learned, *, commit="3f2c1e9"):
     return kept("g", BaselineGate.of(result_of(solved, learned)), commit)
 
 
-def saved(path, *names):
-    return update(path, lambda baseline: updated(baseline, named(*names)))
+def saved(path, *names, **options):
+    return update(path, lambda baseline: updated(baseline, named(*names)), **options)
 
 
 @pytest.fixture
@@ -283,14 +283,13 @@ def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
     assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
 
 
-def test_a_lock_that_is_never_given_back_ends_in_an_error(path, monkeypatch):
+def test_a_lock_that_is_never_given_back_ends_in_an_error(path):
     saved(path, "a")
-    monkeypatch.setattr(baseline_file, "_PATIENCE", 0.1)
     with (
         FileLock(path.with_name("baseline.json.lock")),
         pytest.raises(FileError, match="another process has been updating the baseline"),
     ):
-        saved(path, "b")
+        saved(path, "b", patience=0.1)
     saved(path, "c")
     assert list(load(path).gates) == ["a", "c"]
 
