@@ -39,6 +39,15 @@ class Example(Protocol):
         ...
 
 
+class WantsModel(Protocol):
+    """A kind whose models are no function from observations and actions to next observations."""
+
+    @property
+    def wanted_model(self) -> str:
+        """What a ``learned_dynamics`` fixture returns, in a few words."""
+        ...
+
+
 class SmokeTest(Protocol):
     """A kind whose ``parse`` heeds ``is_smoke``: --cpg-quick."""
 

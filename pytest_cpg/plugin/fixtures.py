@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.gates.parts import Runner
+from pytest_cpg.gates.parts import Runner, WantsModel
 from pytest_cpg.plugin.hooks import HOOKS
 from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
 from pytest_cpg.plugin.marker import example
@@ -24,10 +24,12 @@ this gate has no learned world model. Write the fixture, for example in conftest
 
     @pytest.fixture(scope="session")
     def learned_dynamics():
-        return my_model  # maps observations [B, O] and actions [B, A] to next observations [B, O]
+        return my_model  # {wanted}
 
 or name a model: @pytest.mark.{marker}(..., model="{model}"), or --cpg-model=module:factory
 or the path of a checkpoint."""
+
+_WANTED = "maps observations [B, O] and actions [B, A] to next observations [B, O]"
 
 
 def measured(
@@ -82,7 +84,8 @@ def named_model(request: pytest.FixtureRequest) -> Any:
     gate = _gate_of(request)
     if gate.make_model is None:
         model = "mlp" if gate.task else "module:factory"
-        fail(_NO_MODEL.format(marker=gate.kind.marker, model=model))
+        wanted = gate.kind.wanted_model if has(gate.kind, WantsModel) else _WANTED
+        fail(_NO_MODEL.format(marker=gate.kind.marker, model=model, wanted=wanted))
     request.node.stash[NAMED_MODEL] = True
     with clean_errors():
         if gate.task is None:

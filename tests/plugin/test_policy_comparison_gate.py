@@ -38,6 +38,13 @@ GATE = """
 def test_{model}(cpg_opcc):
     {body}
 """
+NO_MODEL = """
+from pytest_cpg.plugin import learned_dynamics
+
+
+@pytest.mark.cpg_opcc(queries=QUERIES)
+def test_none(cpg_opcc): ...
+"""
 NAME = "test_carts.py::test_good"
 TRIVIAL = ("constant", "frozen", "random", "copies", "stateful")
 
@@ -194,10 +201,13 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
 
 
 def test_a_model_that_cannot_be_asked_is_an_error_that_names_member_query_and_step(carts):
-    result = carts(models=("callable", "alone", "nan", "crash"))
-    result.assert_outcomes(errors=4)
+    carts("--co", models=("callable", "alone", "nan", "crash"))
+    carts.pytester.makepyfile(test_none=HEAD + NO_MODEL)
+    result = carts.pytester.runpytest()
+    result.assert_outcomes(errors=5)
     said = " ".join(result.stdout.str().split())
     for message in (
+        r"return my_model # several models in one: members = E, and step or rollout",
         r"neither step nor rollout of several members",
         r"has 1 member, and confidence is how far",
         r"member 2 predicted nan as number 0 of the next observation, in query \d+, side [ab], at",

@@ -44,7 +44,7 @@ def _risk_over_coverage(result: ComparisonResult) -> Figure:
         kind="curves",
         title="Share of wrong answers among the surest",
         reading=(
-            "From left to right ever less sure answers count. The dashed line is the accepted "
+            "From left to right ever less sure answers count. The dotted line is the accepted "
             "risk; a confidence that says nothing follows the constant one."
         ),
         axes=("of queries answered", ""),
@@ -62,7 +62,7 @@ def _reliability(result: ComparisonResult) -> Figure:
     return Figure(
         kind="curves",
         title="Share of right answers by confidence",
-        reading="Where the line is above the dashed one, answers are right more often than said.",
+        reading="Where the line is above the dotted one, answers are right more often than said.",
         axes=("confidence", ""),
         series={
             "learned": tuple((one.confidence, one.right) for one in found.bins),
