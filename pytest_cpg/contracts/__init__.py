@@ -16,6 +16,7 @@ from pytest_cpg.contracts.errors import (
     CpgError,
     ImaginationError,
     IncompleteError,
+    KindError,
     TaskError,
     WorldModelError,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Imagined",
     "IncompleteError",
     "IntArray",
+    "KindError",
     "Planner",
     "PlannerFactory",
     "PlanningModel",

@@ -42,5 +42,9 @@ class ImaginationError(WorldModelError):
         )
 
 
+class KindError(CpgError):
+    """A kind of gate that raised, or returned, what it must not; its notes are where, in lines."""
+
+
 class IncompleteError(CpgError):
     """A comparison whose time ran out: there is no verdict, and its gate fails."""

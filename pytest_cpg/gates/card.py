@@ -131,6 +131,17 @@ class Table:
     axis: tuple[float, float] = (0.0, 1.0)
     below: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row.cells) != len(self.columns):
+                raise ValueError(
+                    f"the row {row.name!r} has {len(row.cells)} cells, and its table the columns "
+                    f"{', '.join(self.columns) or 'none'}"
+                )
+        low, high = self.axis
+        if not low < high:
+            raise ValueError(f"the axis of the table {self.name!r} goes from {low!r} to {high!r}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
@@ -338,7 +349,7 @@ class Card:
     remarks: tuple[Remark, ...] = ()
     footnotes: tuple[str, ...] = ()
     drop: float | None = None
-    rerun: Mapping[str, str | float] = field(default_factory=dict)
+    rerun: Mapping[str, bool | str | float] = field(default_factory=dict)
     numbers: Mapping[str, str | float] = field(default_factory=dict)
 
 

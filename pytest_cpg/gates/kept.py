@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cpg.contracts.codec import decode
+from pytest_cpg.gates.answer import ask
 
 # Of files that name no kind, as there was one when they were written.
 FIRST_KIND = "cpg"
@@ -54,9 +55,10 @@ class KeptResult:
 def entry_for(kind: Any, kept: KeptResult | None) -> Any:
     """Return what a kind is to compare with; None where nothing of this kind is kept.
 
-    Raises ValueError when the kind cannot read it.
+    Raises ValueError or KindError when the kind cannot read it.
     """
     if kept is None or kept.kind != kind.marker:
         return None
-    read = getattr(kind, "read_entry", None)
-    return kept.values if read is None else read(kept.values, commit=kept.commit)
+    if not hasattr(kind, "read_entry"):
+        return kept.values
+    return ask(kind, "read_entry", kept.values, commit=kept.commit)

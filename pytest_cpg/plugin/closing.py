@@ -67,7 +67,7 @@ class Closing:
         # Before a baseline is written, which is a change to the tree.
         writes = self._writes(has_gates=has_gates)
         provenance = self._outputs.provenance() if writes else None
-        ledger.findings = self._findings(ledger)
+        ledger.findings += self._findings(ledger)
         # Workers do not say what they are doing.
         is_cut = session.exitstatus == pytest.ExitCode.INTERRUPTED and not errors
         ledger.are_workers_cut = is_cut and self._config.pluginmanager.hasplugin("dsession")
@@ -146,6 +146,7 @@ class Closing:
 
     def _remember(self, ledger: Ledger) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""
+        from pytest_cpg.gates.answer import ask_at_end
         from pytest_cpg.plugin.selection import COSTS, LAST, remember
 
         if self._is_quick or self._is_replay:
@@ -155,11 +156,13 @@ class Closing:
             for gate, entry in ledger.entries.items()
             if entry.judgements
         }
+        faults = [*ledger.findings]
         costs = {
-            one.name: one.judgement.kind.cost(one.judgement.result)
+            one.name: ask_at_end(faults, one.judgement.kind, "cost", one.judgement.result)
             for one in ledger.reported
             if hasattr(one.judgement.kind, "cost")
         }
+        ledger.findings = tuple(faults)
         remember(self._config, COSTS, costs)
         remember(self._config, LAST, said)
 

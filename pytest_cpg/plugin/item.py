@@ -45,7 +45,7 @@ def groups_of(items: Iterable[pytest.Item]) -> dict[str, str]:
 
 def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gate:
     """Return the gate that a test's markers ask for, or fail with what to write instead."""
-    from pytest_cpg.contracts import ComponentError
+    from pytest_cpg.contracts import ComponentError, KindError
     from pytest_cpg.plugin.marker import example, gate_of
 
     known = node.config.stash[KINDS]
@@ -67,8 +67,8 @@ def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gat
             nodeid=node.nodeid,
             family_size=family_size,
         )
-    except (ValueError, ComponentError) as error:
-        fail(f"{node.nodeid}: {error}")
+    except (ValueError, ComponentError, KindError) as error:
+        fail(f"{node.nodeid}: {_told(error)}")
 
 
 def has_marked_parameters(definition: pytest.Item) -> bool:
@@ -108,7 +108,12 @@ def clean_errors() -> Iterator[None]:
         # This one came from the user's model, whose traceback is what helps.
         if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
             raise
-        fail(str(error))
+        fail(_told(error))
+
+
+def _told(error: Exception) -> str:
+    """Return what an error says, with the lines of a user's own code that it notes."""
+    return "\n\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def _markers(node: pytest.Item, name: str) -> list[pytest.Mark]:

@@ -11,7 +11,8 @@ import pytest
 
 from pytest_cpg.contracts.codec import decode, encode, loads
 from pytest_cpg.contracts.lookup import did_you_mean
-from pytest_cpg.gates.card import Card, Ruling, Severity, comparison_name
+from pytest_cpg.gates.answer import ask
+from pytest_cpg.gates.card import Ruling, comparison_name
 from pytest_cpg.gates.kept import entry_for
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id
@@ -50,13 +51,13 @@ def judge_into(
     def judge(result: Any) -> None:
         # The test is given the other, and may do with it whatever it likes.
         result = deepcopy(result)
-        _check_writable(gate.kind, result)
-        ruling = gate.kind.judge(result, gate.accepted)
+        written = _written(gate.kind, result)
+        ruling = ask(gate.kind, "judge", result, gate.accepted)
         _check_ruling(gate.kind, ruling)
-        # What a kind cannot show fails its test here, and not the whole session later.
-        card = gate.kind.card(result, gate.accepted, model=gate.model)
-        if not isinstance(card, Card):
-            fail(f"the kind of gate {gate.kind.marker!r} shows its result as {card!r}, no Card.")
+        # What a kind cannot show fails its test here, and not the whole session later, where the
+        # model's name is not known.
+        ask(gate.kind, "card", result, gate.accepted, model=gate.model)
+        ask(gate.kind, "card", written, gate.accepted)
         # A check says nothing of the model that was accepted.
         name = comparison_name(gate_id(item), len(measured) + 1)
         drift = None if ruling.check else _drift(gate.kind, result, baseline, name)
@@ -82,10 +83,10 @@ def judge_into(
     return judge
 
 
-def _check_writable(kind: Any, result: Any) -> None:
-    """Fail a test whose result no report could hold: it would end the whole session."""
+def _written(kind: Any, result: Any) -> Any:
+    """Return a result as a report has it; fail a test whose result no report could hold."""
     try:
-        decode(kind.result, loads(json.dumps(encode(result), allow_nan=False)))
+        return decode(kind.result, loads(json.dumps(encode(result), allow_nan=False)))
     # Type hints that a user wrote may be anything.
     except (ValueError, TypeError, LookupError, NameError) as error:
         fail(
@@ -95,10 +96,8 @@ def _check_writable(kind: Any, result: Any) -> None:
         )
 
 
-def _check_ruling(kind: Any, ruling: Any) -> None:
+def _check_ruling(kind: Any, ruling: Ruling) -> None:
     """Fail a test whose ruling is not in its kind's words, or better than the word says."""
-    if not isinstance(ruling, Ruling) or not isinstance(ruling.severity, Severity):
-        fail(f"the kind of gate {kind.marker!r} rules {ruling!r}. Return a Ruling with a Severity.")
     # A check judges no model.
     if ruling.check:
         return
@@ -141,7 +140,8 @@ def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Comp
     """Return how a result stands to the last accepted one, if its kind keeps any."""
     if baseline is None or not hasattr(kind, "compare"):
         return None
-    found: Comparison = kind.compare(entry_for(kind, baseline.gates.get(name)), result)
+    accepted = entry_for(kind, baseline.gates.get(name))
+    found: Comparison = ask(kind, "compare", accepted, result)
     return found
 
 
@@ -169,7 +169,7 @@ def sections(
                 nodeid=item.nodeid,
                 comparison=number,
             )
-        card = gate.kind.card(judgement.result, gate.accepted, model=gate.model)
+        card = ask(gate.kind, "card", judgement.result, gate.accepted, model=gate.model)
         is_strict = is_in_doubt(judgement.reason, judgement.ruling)
         again = rerun_command(card, node, settings.deciding, is_strict=is_strict)
         texts.append(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.arguments import REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import (
@@ -96,7 +97,7 @@ def gate_of(
     from pytest_cpg.world_models.checkpoints.source import factory_of
 
     asked = _asked(markers, kind, settings, components, family_size)
-    spec = kind.parse(asked)
+    spec = ask(kind, "parse", asked)
     values = asked.values
     model = values["model"]
     return Gate(
@@ -119,9 +120,10 @@ def gate_of(
 
 def _accepted_unasked(kind: GateKind[Any, Any], spec: Any) -> Accepted:
     """Return what a marker accepts that does not say it."""
-    if has(kind, Accepts):
-        return kind.accepts(spec)
-    return worst_of(Severity.UNSURE, kind.labels)
+    accepted: Accepted = (
+        ask(kind, "accepts", spec) if has(kind, Accepts) else worst_of(Severity.UNSURE, kind.labels)
+    )
+    return accepted
 
 
 def _asked(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.contracts import CpgError, Task
+from pytest_cpg.contracts import CpgError, KindError, Task
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.traces import EpisodeTrace, Replay
+from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.machine.files import FileError
@@ -47,7 +48,10 @@ def keep_lost(
     problem : str
         Why they cannot be, which fails no gate; empty where they are.
     """
-    found = kind.lost(result)
+    try:
+        found = ask(kind, "lost", result)
+    except KindError as error:
+        return None, str(error)
     if not found.episodes:
         return None, ""
     lost = LostEpisodes(
@@ -93,7 +97,7 @@ def film_lost(
         Why there are no more of them.
     """
     kind: Any = gate.kind
-    lost = kind.lost(result).episodes[:_MOST_FILMED]
+    lost = ask(kind, "lost", result).episodes[:_MOST_FILMED]
     if not lost:
         return (), None
     found = kind.replay(gate.spec, model, run, episodes=lost)

@@ -175,11 +175,18 @@ class GateSession:
 
     def note_report(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker."""
-        from pytest_cpg.report.ledger import entry_of
+        from pytest_cpg.contracts import KindError
+        from pytest_cpg.gates.finding import Finding
+        from pytest_cpg.report.ledger import Entry, entry_of
 
         gate: str = report.pytest_cpg_gate
         self._outputs.locations[gate] = report.location
-        entry = entry_of(report, self._config.stash[KINDS].table)
+        try:
+            entry = entry_of(report, self._config.stash[KINDS].table)
+        except KindError as error:
+            entry = Entry(outcome="error", detail=str(error))
+            fault = Finding(str(error), fails=True)
+            self.ledger.findings = tuple({**dict.fromkeys(self.ledger.findings), fault: None})
         if entry:
             self.ledger.report(gate, entry)
 
@@ -216,9 +223,11 @@ class GateSession:
         try:
             accepted = self._baseline.accepted if self._baseline.is_used else None
             named = {gate_id(item): self.gate(item) for item in gates}
-            self._plan = forecast_lines(self._config, named, self.runs, accepted)
+            self._plan, faults = forecast_lines(self._config, named, self.runs, accepted)
         except (CpgError, pytest.fail.Exception) as error:
             raise pytest.UsageError(str(error)) from None
+        if faults:
+            raise pytest.UsageError("\n".join(fault.text for fault in faults))
 
     def summarise(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print one line per gate, and what they say together."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cpg.contracts.codec import encode
+from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.comparison import Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kept import KeptResult
@@ -132,27 +133,29 @@ def _accept(
     entries: dict[str, dict[str, Any]] = {}
     accepted: list[KeptResult] = []
     refused, checks = [], []
+    found: list[Finding] = []
     for _, name, outcome, judgement in ledger.reported:
         has_passed = judgement.reason is None and outcome == "passed"
         if judgement.ruling.check:
             checks.append(name)
         elif has_passed or is_forced:
             kind: Any = judgement.kind
-            entry = entries.setdefault(kind.marker, {})[name] = kind.entry(judgement.result)
-            accepted.append(
-                KeptResult(id=name, kind=kind.marker, commit=state.commit, values=encode(entry))
-            )
+            entry = ask_at_end(found, kind, "entry", judgement.result)
+            if entry is not None:
+                entries.setdefault(kind.marker, {})[name] = entry
+                accepted.append(
+                    KeptResult(id=name, kind=kind.marker, commit=state.commit, values=encode(entry))
+                )
         else:
             refused.append(name)
-    found = []
     if accepted:
         update(path, lambda baseline: updated(baseline, accepted), kinds)
         where = f" @ {state.commit}" if state.commit else f" ({state.note})"
         names = named([gate.id for gate in accepted])
         found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
         for marker, mine in entries.items():
-            unprovable = getattr(kinds[marker], "unprovable", None)
-            found += [] if unprovable is None else unprovable(mine)
+            if hasattr(kinds[marker], "unprovable"):
+                found += ask_at_end(found, kinds[marker], "unprovable", mine) or ()
     if refused:
         found.append(
             Finding(
@@ -164,7 +167,7 @@ def _accept(
     if checks:
         text = f"baseline: {named(checks)} not accepted: an A/A check has no model to accept"
         found.append(Finding(text, fails=True))
-    if not accepted and not refused and not checks:
+    if not (accepted or refused or checks or found):
         found.append(Finding("baseline: no gate was measured, none accepted", fails=True))
     return found
 

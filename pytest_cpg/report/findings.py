@@ -10,7 +10,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kind import Alarm
@@ -33,11 +35,11 @@ def findings(
     """
     # An A/A check is no chance to cry wolf, and its model no checkpoint.
     measured = [one for one in ledger.reported if not one.judgement.ruling.check]
-    found = []
+    found: list[Finding] = []
     for kind in dict.fromkeys(one.judgement.kind for one in measured):
         members = [one.compared for one in measured if one.judgement.kind is kind]
         if hasattr(kind, "together") and not is_cut:
-            found += kind.together(members, ledger.groups)
+            found += ask_at_end(found, kind, "together", members, ledger.groups) or ()
     # A test that makes two comparisons has two chances to cry wolf.
     known = len({*ledger.known, *(one.name for one in measured)})
     size = max(family_size, known)
@@ -69,19 +71,24 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
     for one in ledger.reported:
         results.setdefault(one.judgement.kind, []).append(one.judgement.result)
     # An option that decided something for one kind was not given in vain.
-    in_vain = [_in_vain(kind, of_kind, asked) for kind, of_kind in results.items()]
-    return [
+    found: list[Finding] = []
+    in_vain = [_in_vain(found, kind, of_kind, asked) for kind, of_kind in results.items()]
+    found += [
         Finding(f"--cpg-{name.replace('_', '-')} was given, and {why}")
         for name, why in (in_vain[0] if in_vain else {}).items()
         if all(name in other for other in in_vain)
     ]
+    return found
 
 
-def _in_vain(kind: Any, results: list[Any], asked: Collection[str]) -> dict[str, str]:
+def _in_vain(
+    found: list[Finding], kind: Any, results: list[Any], asked: Collection[str]
+) -> dict[str, str]:
     """Return which options decided nothing in the results of one kind, and why."""
     heeded = {argument.option for argument in kind.arguments}
     heeded |= {option.name for option in kind.options} if has(kind, Options) else set()
-    why = kind.without_effect(results) if has(kind, WithoutEffect) else {}
+    why = has(kind, WithoutEffect) and ask_at_end(found, kind, "without_effect", results)
+    why = why or {}
     unheeded = f"no gate marked {kind.marker} has such an option"
     return {name: why.get(name, unheeded) for name in asked if name in why or name not in heeded}
 
@@ -89,13 +96,15 @@ def _in_vain(kind: Any, results: list[Any], asked: Collection[str]) -> dict[str,
 def _family_findings(
     measured: Sequence[Reported], *, is_corrected: bool, size: int, recipes: int
 ) -> list[Finding]:
-    alarms: dict[str, Alarm] = {
-        one.name: one.judgement.kind.alarm(one.judgement.result)
+    found: list[Finding] = []
+    asked: dict[str, Alarm | None] = {
+        one.name: ask_at_end(found, one.judgement.kind, "alarm", one.judgement.result)
         for one in measured
         if hasattr(one.judgement.kind, "alarm")
     }
+    alarms = {name: alarm for name, alarm in asked.items() if alarm is not None}
     if not alarms:
-        return []
+        return found
     alphas = {name: alarm.rate for name, alarm in alarms.items()}
     alpha = max(alphas.values())
     percent = f"{100 * alpha:.2g} %"
@@ -113,25 +122,23 @@ def _family_findings(
             * (1 - alpha) ** (size - len(alarms) + drifts + recipes)
         )
         tests = " and ".join([f"{size} gates", *besides])
-        return [
-            Finding(
-                f"{tests}: a false alarm in about {100 * chance:.2g} % of runs; "
-                f"--cpg-correction=holm: {percent}{' of the gates' * bool(besides)}"
-            )
-        ]
-    left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
-    found = [
-        Finding(
-            f"{size} gates: a false alarm in about {percent} of runs, by Holm's correction"
-            f"{left_out}"
+        text = (
+            f"{tests}: a false alarm in about {100 * chance:.2g} % of runs; "
+            f"--cpg-correction=holm: {percent}{' of the gates' * bool(besides)}"
         )
-    ]
+        return [*found, Finding(text)]
+    left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
+    text = f"{size} gates: a false alarm in about {percent} of runs, by Holm's correction{left_out}"
+    found.append(Finding(text))
     if len(alarms) < size:
         return found
     # The first step of Holm is what every gate was judged by. Its later steps need all p-values of
     # the family: they are taken when it is complete, and never change a gate's own verdict.
     # A gate with a stricter level of its own keeps its share of the error.
-    p_values = {name: alarm.p_value() for name, alarm in alarms.items()}
+    try:
+        p_values = {name: alarm.p_value() for name, alarm in alarms.items()}
+    except KindError as error:
+        return [*found, Finding(str(error), fails=True)]
     shares = {name: min(1.0, p * alpha / alphas[name]) for name, p in p_values.items()}
     rejected = holm(shares, alpha=alpha, family_size=size)
     return found + [

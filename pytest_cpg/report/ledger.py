@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
+from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import AA_CHECK, Card, Ruling, Severity, comparison_name
 from pytest_cpg.gates.comparison import Comparison
 from pytest_cpg.gates.finding import Compared, Finding
@@ -88,7 +90,7 @@ class Judgement:
     @property
     def card(self) -> Card:
         """What the result looks like."""
-        card: Card = self.kind.card(self.result, self.accepted)
+        card: Card = ask(self.kind, "card", self.result, self.accepted)
         return card
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -119,8 +121,14 @@ def dump(judgements: Sequence[Judgement]) -> str:
 
 
 def load(text: str, kinds: Kinds) -> tuple[Judgement, ...]:
-    """Rebuild judgements from `dump`."""
-    return tuple(_loaded(values, kinds[values.pop("kind")]) for values in loads(text))
+    """Rebuild judgements from `dump`, each of which has a card here as well.
+
+    Raises
+    ------
+    KindError
+        When a kind is not known in this process, or keeps in itself what only another has.
+    """
+    return tuple(_loaded(values, values.pop("kind"), kinds) for values in loads(text))
 
 
 def labels_in(text: str) -> dict[str, Severity]:
@@ -129,9 +137,16 @@ def labels_in(text: str) -> dict[str, Severity]:
     return {ruling["label"]: Severity(ruling["severity"]) for ruling in rulings}
 
 
-def _loaded(values: Any, kind: GateKind[Any, Any]) -> Judgement:
+def _loaded(values: Any, marker: str, kinds: Kinds) -> Judgement:
+    if marker not in kinds:
+        raise KindError(
+            f"the kind of gate {marker!r} is not known where the session ends. Contribute it from "
+            f"the conftest.py of the root directory, or from a plugin."
+        )
     found = decode(Judgement, values)
-    return replace(found, kind=kind, result=decode(kind.result, found.result))
+    result = decode(kinds[marker].result, found.result)
+    ask(kinds[marker], "card", result, found.accepted)
+    return replace(found, kind=kinds[marker], result=result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +212,13 @@ class Entry:
 
 
 def entry_of(report: Report, kinds: Kinds) -> Entry | None:
-    """Return what this phase of a gate's test says about the gate, if anything."""
+    """Return what this phase of a gate's test says about the gate, if anything.
+
+    Raises
+    ------
+    KindError
+        As `load`.
+    """
     measured: dict[str, Any] = {
         "judgements": load(getattr(report, "pytest_cpg_judgements", "[]"), kinds),
         "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),

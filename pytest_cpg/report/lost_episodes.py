@@ -15,7 +15,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import comparison_name
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.machine.files import FileError, FileKind, write_text
@@ -139,7 +141,7 @@ def read(path: Path, kinds: Kinds) -> LostEpisodes:
         lost = decode(LostEpisodes, values)
         if lost.kind in kinds:
             loss_for(kinds[lost.kind], lost)
-    except ValueError as error:
+    except (ValueError, KindError) as error:
         _FILE.refuse(path, str(error))
     if not lost.episodes:
         raise FileError(
@@ -152,9 +154,9 @@ def read(path: Path, kinds: Kinds) -> LostEpisodes:
 def loss_for(kind: Any, lost: LostEpisodes) -> Any:
     """Return what a kind knows of how episodes were lost.
 
-    Raises ValueError when the kind cannot read it.
+    Raises ValueError or KindError when the kind cannot read it.
     """
-    return kind.read_lost(lost.values, episodes=lost.episodes)
+    return ask(kind, "read_lost", lost.values, episodes=lost.episodes)
 
 
 def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pytest_cpg.contracts.codec import decode
+from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Card, Drift, Ruling
 from pytest_cpg.gates.kind import accepted_of
 from pytest_cpg.report.document import drift_of
@@ -32,7 +33,7 @@ def shown_of(comparison: Mapping[str, Any], kinds: Kinds) -> Shown:
     result = decode(kind.result, comparison["result"])
     accepted = accepted_of(comparison["max_verdict"], kind.labels)
     return Shown(
-        ruling=kind.judge(result, accepted),
-        card=kind.card(result, accepted),
+        ruling=ask(kind, "judge", result, accepted),
+        card=ask(kind, "card", result, accepted),
         drift=drift_of(comparison),
     )

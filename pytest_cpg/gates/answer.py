@@ -1,0 +1,169 @@
+"""Answer: what a kind of gate returns where one of its members is called, checked.
+
+A kind may be a user's. Whatever it raises, or returns in place of an answer, becomes one sentence
+for whoever asked to show: in a test's failure, or below the gates of the session.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_cpg.contracts import CpgError, KindError
+from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.gates.card import Card, Ruling
+from pytest_cpg.gates.comparison import Comparison
+from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.kind import Accepted, Alarm, Forecast, Lost
+
+# pytest leaves the frames of this module out of a user's traceback.
+__tracebackhide__ = True
+
+_PACKAGE = Path(__file__).parents[1]
+# They say by a ValueError what is wrong with what they are given.
+_REFUSING = frozenset({"parse", "read_entry", "read_lost"})
+
+
+def ask(kind: Any, member: str, *given: Any, **named: Any) -> Any:
+    """Return what a member of a kind of gate returns; what is shown of it in plain values.
+
+    Raises
+    ------
+    KindError
+        Naming the kind, the member, what it raised or returned, and what it has to return.
+    CpgError, ValueError
+        From the member, where that may refuse what it is given.
+    """
+    place = f"the kind of gate {kind.marker!r}: {member}()"
+    passes = (CpgError, ValueError) if member in _REFUSING else (CpgError,)
+    call = partial(getattr(kind, member), *given, **named)
+    answer = _answer(place, call, _WANTED.get(member, _ANYTHING), passes)
+    if isinstance(answer, Alarm):
+        p_value = partial(_answer, f"{place}.p_value()", answer.p_value, _P_VALUE)
+        return answer._replace(p_value=p_value)
+    return answer
+
+
+def ask_at_end(found: list[Finding], kind: Any, member: str, *given: Any, **named: Any) -> Any:
+    """Return what a member returns; None where it does not, and a finding that fails the session.
+
+    The gates of other kinds are shown all the same.
+    """
+    try:
+        return ask(kind, member, *given, **named)
+    except KindError as error:
+        fault = Finding(str(error), fails=True)
+        # One for all gates of the kind.
+        found += [] if fault in found else [fault]
+        return None
+
+
+class _Wanted(NamedTuple):
+    """What a member has to return, in words, and what reads it or raises ValueError, TypeError."""
+
+    text: str
+    read: Callable[[Any], Any]
+
+
+def _answer(
+    place: str,
+    call: Callable[[], Any],
+    wanted: _Wanted,
+    passes: tuple[type[Exception], ...] = (CpgError,),
+) -> Any:
+    try:
+        answer = call()
+    except passes:
+        raise
+    # A user's code may raise anything.
+    except Exception as error:
+        raise _raised(place, error, wanted.text) from error
+    try:
+        return wanted.read(answer)
+    except (ValueError, TypeError) as error:
+        why = f": {error}" if str(error) else f", and has to return {wanted.text}."
+        raise KindError(f"{place} returned {answer!r:.80}{why}") from None
+
+
+def _raised(place: str, error: Exception, wanted: str) -> KindError:
+    frames = traceback.extract_tb(error.__traceback__)
+    # What was called by its wrong arguments has no frame.
+    own = [one for one in frames if _PACKAGE not in Path(one.filename).parents] or frames[2:]
+    where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    found = KindError(
+        f"{place} raised {type(error).__name__}: {error}{where}."
+        f"{f' It has to return {wanted}.' * bool(wanted)}"
+    )
+    if own:
+        found.add_note("".join(traceback.format_list(own)).rstrip())
+    return found
+
+
+def _of(kind: type) -> Callable[[Any], Any]:
+    """Return what reads a dataclass that a report or a page is made from."""
+
+    def read(answer: Any) -> Any:
+        if not isinstance(answer, kind):
+            raise TypeError
+        return decode(kind, encode(answer))
+
+    return read
+
+
+def _findings(answer: Any) -> list[Finding]:
+    if not isinstance(answer, Sequence) or not all(isinstance(one, Finding) for one in answer):
+        raise TypeError
+    return list(answer)
+
+
+def _alarm(answer: Any) -> Alarm:
+    is_alarm = isinstance(answer, Alarm) and callable(answer.p_value)
+    if not is_alarm or not 0 < answer.rate < 1:
+        raise TypeError
+    return Alarm(answer.p_value, float(answer.rate), bool(answer.is_settled))
+
+
+def _p_value(answer: Any) -> float:
+    if not 0 <= answer <= 1:
+        raise ValueError
+    return float(answer)
+
+
+def _lost(answer: Any) -> Lost:
+    if not isinstance(answer, Lost):
+        raise TypeError
+    encode(answer.then)
+    return answer._replace(episodes=decode(tuple[int, ...], encode(answer.episodes)))
+
+
+def _object(answer: Any) -> Any:
+    """Return what JSON has as an object."""
+    plain = encode(answer)
+    if not isinstance(plain, dict):
+        raise TypeError
+    json.dumps(plain, allow_nan=False)
+    return answer
+
+
+_ANYTHING = _Wanted("", lambda answer: answer)
+_P_VALUE = _Wanted("a number from 0 to 1", _p_value)
+_WANTED: Mapping[str, _Wanted] = {
+    "accepts": _Wanted("an Accepted", _of(Accepted)),
+    "judge": _Wanted("a Ruling", _of(Ruling)),
+    "card": _Wanted("a Card", _of(Card)),
+    "compare": _Wanted("a Comparison", _of(Comparison)),
+    "forecast": _Wanted("a Forecast", _of(Forecast)),
+    "alarm": _Wanted("an Alarm: a function p_value, and a rate between 0 and 1", _alarm),
+    "together": _Wanted("a list of Finding", _findings),
+    "unprovable": _Wanted("a list of Finding", _findings),
+    "without_effect": _Wanted(
+        "a dict from options to texts", lambda answer: decode(dict[str, str], encode(answer))
+    ),
+    "entry": _Wanted("a dict or a dataclass, of finite numbers and texts", _object),
+    "cost": _Wanted("a dict of finite numbers and texts", lambda answer: encode(_object(answer))),
+    "lost": _Wanted("a Lost: whole numbers, and how they were lost", _lost),
+}

@@ -1,0 +1,362 @@
+"""A kind of gate that is written wrongly: one clean sentence, and the other gates are shown."""
+
+import json
+
+import pytest
+
+KINDS = '''
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_cpg.gates.arguments import REQUIRED, Argument, name, of_option
+from pytest_cpg.gates.card import Bound, Card, Effect, Row, Ruling, Severity, Table, Trend
+from pytest_cpg.gates.comparison import Comparison, Label
+from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.kind import Accepted, Alarm, Forecast, TaskChoice
+
+
+@dataclass(frozen=True)
+class Asked:
+    task: TaskChoice
+
+
+@dataclass(frozen=True)
+class Found:
+    error: float
+
+
+class Yours:
+    """A kind as it should be."""
+
+    marker = fixture = "yours"
+    help = "gate this test on an error."
+    arguments = (Argument("task", name, "track"), of_option("seed"))
+    fixtures = ()
+    labels = {"NEAR": Severity.GOOD, "UNSURE": Severity.UNSURE, "FAR": Severity.BAD}
+    result = Found
+    has_smoke_test = True
+
+    def parse(self, asked):
+        return Asked(task=asked.task(asked.values["task"]))
+
+    def measure(self, spec, model, run):
+        return Found(error=0.25)
+
+    def judge(self, result, accepted):
+        return Ruling(label="FAR", severity=Severity.BAD)
+
+    def card(self, result, accepted, *, model=""):
+        rows = (Row(name=model or "learned", cells=("0.25",)),)
+        return Card(
+            headline="error 0.25",
+            size="n=1",
+            cells={"error": "0.25"},
+            table=Table(name="model", columns=("error",), rows=rows),
+        )
+
+    def entry(self, result):
+        return {"error": result.error}
+
+    def compare(self, accepted, result):
+        label = Label.NEW if accepted is None else Label.UNCHANGED
+        return Comparison(label=label, text="as it was")
+
+    def forecast(self, spec, task, *, cost, accepted):
+        return Forecast(cells={"limit": "0.1"})
+
+    def alarm(self, result):
+        return Alarm(p_value=lambda: 0.5, rate=0.025, is_settled=False)
+
+
+class Mine(Yours):
+    marker = fixture = "mine"
+%s
+
+
+def pytest_cpg_gates():
+    return {"yours": Yours(), "mine": Mine()}
+
+
+@pytest.fixture
+def learned_dynamics():
+    return right
+'''
+TESTS = """
+import pytest
+
+
+@pytest.mark.yours(max_verdict="bad")
+def test_yours(yours):
+    pass
+
+
+@pytest.mark.mine(max_verdict="bad")
+def test_mine(mine):
+    pass
+"""
+NAMED = "the kind of gate 'mine': "
+
+
+@pytest.fixture
+def faulty(repository):
+    """Runs a gate of a kind as it should be, and one of a kind with these members in its place."""
+    track = (repository.path / "conftest.py").read_text(encoding="utf-8")
+    repository.makepyfile(test_kinds=TESTS)
+
+    def run(members, *options):
+        lines = "".join(f"\n    {line}" for line in members.splitlines())
+        repository.makeconftest(track + KINDS % lines)
+        result = repository.runpytest(*options)
+        text = result.stdout.str() + result.stderr.str()
+        assert "INTERNALERROR" not in text
+        return result, " ".join(text.split())
+
+    run.path, run.again = repository.path, repository.runpytest
+    return run
+
+
+def test_a_kind_as_it_should_be_passes_what_its_marker_accepts(faulty):
+    faulty("pass")[0].assert_outcomes(passed=2)
+
+
+HOLM = ("--cpg-correction=holm", "--cpg-family-size=2")
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "said"),
+    [
+        (
+            "def alarm(self, result): return 1 / 0",
+            HOLM,
+            "alarm() raised ZeroDivisionError: division by zero (conftest.py:",
+        ),
+        (
+            "def alarm(self, result): return None",
+            (),
+            "alarm() returned None, and has to return an Alarm: a function p_value, and a rate",
+        ),
+        (
+            "def alarm(self, result): return Alarm(0.5, 0.025, False)",
+            (),
+            "alarm() returned Alarm(p_value=0.5, rate=0.025, is_settled=False), and has to",
+        ),
+        (
+            "def alarm(self, result): return Alarm(lambda: 0.5, 2, False)",
+            (),
+            "alarm() returned Alarm(p_value=<function",
+        ),
+        (
+            "def alarm(self, result): return Alarm(lambda: 1 / 0, 0.025, False)",
+            HOLM,
+            "alarm().p_value() raised ZeroDivisionError",
+        ),
+        (
+            'def alarm(self, result): return Alarm(lambda: float("nan"), 0.025, False)',
+            HOLM,
+            "alarm().p_value() returned nan, and has to return a number from 0 to 1.",
+        ),
+        ("def together(self, compared, groups): return 1 / 0", (), "together() raised Zero"),
+        (
+            'def together(self, compared, groups): return "worse"',
+            (),
+            "together() returned 'worse', and has to return a list of Finding.",
+        ),
+        ("def without_effect(self, results): return 1 / 0", (), "without_effect() raised Zero"),
+        (
+            "def without_effect(self, results): return ['seed']",
+            (),
+            "without_effect() returned ['seed']",
+        ),
+        ("def cost(self, result): return 1 / 0", (), "cost() raised ZeroDivisionError"),
+        (
+            "def cost(self, result): return 3",
+            (),
+            "cost() returned 3, and has to return a dict of finite numbers and texts.",
+        ),
+        (
+            "def entry(self, result): return 1 / 0",
+            ("--cpg-update-baseline", "--cpg-force"),
+            "entry() raised ZeroDivisionError",
+        ),
+        (
+            "def entry(self, result): return [0.25]",
+            ("--cpg-update-baseline", "--cpg-force"),
+            "entry() returned [0.25], and has to return a dict or a dataclass, of finite numbers",
+        ),
+        (
+            'def entry(self, result): return {"error": float("nan")}',
+            ("--cpg-update-baseline", "--cpg-force"),
+            "entry() returned {'error': nan}",
+        ),
+        (
+            "def unprovable(self, accepted): return 1 / 0",
+            ("--cpg-update-baseline", "--cpg-force"),
+            "unprovable() raised ZeroDivisionError",
+        ),
+    ],
+    ids=[
+        *("alarm raises", "no alarm", "p-value", "rate", "p-value raises", "p-value nan"),
+        *("together raises", "together text", "effect raises", "effect list"),
+        *("cost raises", "cost number", "entry raises", "entry list", "entry nan", "unprovable"),
+    ],
+)
+def test_what_a_kind_does_wrong_at_the_end_fails_the_session_in_a_sentence(
+    faulty, members, options, said
+):
+    result, text = faulty(members, *options)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=2)
+    assert NAMED + said in text
+    assert "Traceback" not in text
+    result.stdout.fnmatch_lines([" gate * error verdict", "*test_yours * 0.25 FAR"])
+
+
+def test_an_entry_that_no_baseline_can_hold_is_not_written_and_others_are(faulty):
+    faulty("def entry(self, result): return [0.25]", "--cpg-update-baseline", "--cpg-force")
+    _, kept = json.loads((faulty.path / ".cpg" / "baseline.json").read_text())
+    assert list(kept) == ["test_kinds.py::test_yours"]
+    faulty("pass", "--cpg-drift=warn")[0].assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ("def forecast(self, *given, **named): return 1 / 0", "forecast() raised ZeroDivisionErr"),
+        (
+            "def forecast(self, *given, **named): return {'limit': '0.1'}",
+            "forecast() returned {'limit': '0.1'}, and has to return a Forecast.",
+        ),
+        (
+            "def forecast(self, *given, **named): return Forecast(cells={'limit': 0.1})",
+            "cells.limit is 0.1, and has to be text",
+        ),
+    ],
+    ids=["raises", "dict", "number"],
+)
+def test_a_forecast_that_is_none_fails_the_plan_and_leaves_the_others_in_it(faulty, members, said):
+    result, text = faulty(members, "--cpg-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert NAMED + "forecast() " in text
+    assert said in text
+    assert "Traceback" not in text
+    result.stdout.fnmatch_lines([" gate * limit", " test_yours * 0.1"])
+
+
+CARD = """
+def card(self, result, accepted, *, model=""):
+    return Card(headline="error", size="n=1", cells={{"error": "0.25"}}, {})
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            'table=Table(name="model", columns=("e",), rows=(Row(name="m", cells=(0.25,)),))',
+            "table.rows[0].cells[0] is 0.25, and has to be text",
+        ),
+        (
+            'table=Table(name="model", columns=("e",), rows=(Row(name="m", cells=("1", "2")),))',
+            "the row 'm' has 2 cells, and its table the columns e",
+        ),
+        (
+            'table=Table(name="model", columns=(), rows=(), axis=(0.5, 0.5))',
+            "the axis of the table 'model' goes from 0.5 to 0.5",
+        ),
+        (
+            'table=Table(name="model", columns=(), rows=()), meaning="Train on."',
+            "meaning is 'Train on.', and has to be a list",
+        ),
+        (
+            'table=Table(name="model", columns=(), rows=()), numbers={"e": float("nan")}',
+            "numbers.e is nan, and has to be a finite number",
+        ),
+        ("table=None", "table is None, and has to be an object"),
+    ],
+    ids=["float", "cells", "axis", "str", "nan", "none"],
+)
+def test_a_card_that_nobody_could_show_fails_its_test(faulty, more, said):
+    result, text = faulty(CARD.format(more))
+    result.assert_outcomes(passed=1, errors=1)
+    assert NAMED + "card() " in text
+    assert said in text
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        (
+            "def judge(self, result, accepted): return 1 / 0",
+            "judge() raised ZeroDivisionError: division by zero (conftest.py:",
+        ),
+        (
+            "def judge(self, result, accepted): return 'FAR'",
+            "judge() returned 'FAR', and has to return a Ruling.",
+        ),
+        (
+            "def judge(self, *_): return Ruling(label='FAR', severity=Severity.BAD, reason=3)",
+            "reason is 3, and has to be text",
+        ),
+        (
+            "def card(self, result, accepted, *, model): return super().card(result, accepted)",
+            "card() raised TypeError: ",
+        ),
+        (
+            "def compare(self, accepted, result): return None",
+            "compare() returned None, and has to return a Comparison.",
+        ),
+        (
+            "def compare(self, *_): return Comparison(label='WORSE', text='worse')",
+            "label is 'WORSE', and has to be one of 'NEW', 'MISSING'",
+        ),
+    ],
+    ids=["raises", "text", "reason", "model", "none", "label"],
+)
+def test_what_a_kind_does_wrong_when_it_judges_fails_its_test_alone(faulty, members, said):
+    faulty("pass", "--cpg-update-baseline", "--cpg-force")
+    result, text = faulty(members, "--cpg-json=o.json")
+    result.assert_outcomes(passed=1, errors=1)
+    assert NAMED in text
+    assert said in text
+    assert "answer.py" not in text
+
+
+def test_a_bug_in_parse_is_a_collection_error_with_its_own_lines(faulty):
+    result, text = faulty("def parse(self, asked): return asked.values['limt']")
+    result.assert_outcomes(errors=1)
+    assert NAMED + "parse() raised KeyError: 'limt' (conftest.py:" in text
+    result.stdout.fnmatch_lines(["*conftest.py*line *in parse", "*return asked.values*"])
+    assert "_hooks.py" not in text
+    assert "answer.py" not in text
+
+
+def test_a_card_of_what_the_kind_keeps_in_itself_fails_where_that_is_not(faulty):
+    """Under xdist the controller shows what a worker has measured."""
+    members = """
+def measure(self, spec, model, run):
+    self.seen = model
+    return super().measure(spec, model, run)
+
+def card(self, result, accepted, *, model=""):
+    self.seen
+    return super().card(result, accepted, model=model)
+""".strip()
+    result, text = faulty(members, "-n", "2", "--cpg-json=o.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert NAMED + "card() raised AttributeError: 'Mine' object has no attribute 'seen'" in text
+    result.stdout.fnmatch_lines([" gate * error verdict", "*test_yours * 0.25 FAR"])
+    assert len(json.loads((faulty.path / "o.json").read_text())["gates"]) == 2
+
+
+def test_a_kind_that_only_a_worker_has_read_fails_the_session_in_a_sentence(faulty):
+    result, _ = faulty("pass", "--co")
+    tests = faulty.path / "checks" / "deep"
+    tests.mkdir(parents=True)
+    for file in ("conftest.py", "test_kinds.py"):
+        (faulty.path / file).rename(tests / file)
+    result = faulty.again("-n", "2")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = " ".join(result.stdout.str().split())
+    assert "the kind of gate 'yours' is not known where the session ends. Contribute it" in text
+    assert "INTERNALERROR" not in text
