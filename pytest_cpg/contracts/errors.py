@@ -45,6 +45,11 @@ class ImaginationError(WorldModelError):
 class KindError(CpgError):
     """A kind of gate that raised, or returned, what it must not; its notes are where, in lines."""
 
+    @property
+    def whole(self) -> str:
+        """What it says, with the lines of the user's code that led there."""
+        return "\n\n".join([str(self), *getattr(self, "__notes__", ())])
+
 
 class IncompleteError(CpgError):
     """A comparison whose time ran out: there is no verdict, and its gate fails."""

@@ -81,7 +81,7 @@ def _answer(
         raise
     # A user's code may raise anything.
     except Exception as error:
-        raise _raised(place, error, wanted.text) from error
+        raise fault_of(place, error, wanted.text) from error
     try:
         return wanted.read(answer)
     except (ValueError, TypeError) as error:
@@ -89,10 +89,11 @@ def _answer(
         raise KindError(f"{place} returned {answer!r:.80}{why}") from None
 
 
-def _raised(place: str, error: Exception, wanted: str) -> KindError:
+def fault_of(place: str, error: Exception, wanted: str = "") -> KindError:
+    """Return what says that a user's code raised, by the place that called it, and where."""
     frames = traceback.extract_tb(error.__traceback__)
     # What was called by its wrong arguments has no frame.
-    own = [one for one in frames if _PACKAGE not in Path(one.filename).parents] or frames[2:]
+    own = [one for one in frames if _PACKAGE not in Path(one.filename).parents] or frames[1:]
     where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
     found = KindError(
         f"{place} raised {type(error).__name__}: {error}{where}."

@@ -68,7 +68,7 @@ def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gat
             family_size=family_size,
         )
     except (ValueError, ComponentError, KindError) as error:
-        fail(f"{node.nodeid}: {_told(error)}")
+        fail(f"{node.nodeid}: {getattr(error, 'whole', error)}")
 
 
 def has_marked_parameters(definition: pytest.Item) -> bool:
@@ -108,12 +108,7 @@ def clean_errors() -> Iterator[None]:
         # This one came from the user's model, whose traceback is what helps.
         if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
             raise
-        fail(_told(error))
-
-
-def _told(error: Exception) -> str:
-    """Return what an error says, with the lines of a user's own code that it notes."""
-    return "\n\n".join([str(error), *getattr(error, "__notes__", ())])
+        fail(str(getattr(error, "whole", error)))
 
 
 def _markers(node: pytest.Item, name: str) -> list[pytest.Mark]:

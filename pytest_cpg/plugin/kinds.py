@@ -31,16 +31,22 @@ COMMON = (
 def contributed(plugin: object) -> Mapping[str, Any]:
     """Return the kinds of gate that a plugin contributes, by their markers.
 
-    Raises pytest.UsageError when it returns something else.
+    Raises pytest.UsageError when it raises, or returns something else.
     """
     contribute = getattr(plugin, "pytest_cpg_gates", None)
-    found = {} if contribute is None else contribute() or {}
-    if not isinstance(found, Mapping):
+    try:
+        found = None if contribute is None else contribute()
+    # A user's code may raise anything.
+    except Exception as error:
+        from pytest_cpg.gates.answer import fault_of
+
+        raise pytest.UsageError(fault_of("a pytest_cpg_gates hook", error).whole) from None
+    if found is not None and not isinstance(found, Mapping):
         raise pytest.UsageError(
             f"a pytest_cpg_gates hook returned {found!r}. Return a dict from markers to kinds "
             f"of gate."
         )
-    return found
+    return found or {}
 
 
 class Kinds:
@@ -67,7 +73,13 @@ class Kinds:
         Raises pytest.UsageError when it is no kind, or there is one of that marker.
         """
         for marker, kind in contributed(plugin).items():
-            self._check(marker, kind)
+            # Ours are known to be right, and whoever asks loads them.
+            if not isinstance(kind, BuiltIn):
+                from pytest_cpg.plugin.contributed import check_kind
+                from pytest_cpg.plugin.settings import DECLARED
+
+                declared: Any = self._config.pluginmanager.get_plugin(DECLARED)
+                check_kind(marker, kind, self.table, declared.options)
             self.table[marker] = kind
             self._config.addinivalue_line("markers", self._line(kind))
             self._config.pluginmanager.register(
@@ -83,57 +95,7 @@ class Kinds:
         is_read = getattr(self._config.option, "markers", False)
         return f"{_signature(kind) if is_read else kind.marker}: {kind.help}"
 
-    def _check(self, marker: str, kind: Any) -> None:
-        if isinstance(kind, type):
-            raise pytest.UsageError(
-                f"the kind of gate {marker!r} is the class {kind.__name__}. Contribute an object "
-                f"of it: {kind.__name__}()."
-            )
-        # Ours are known to be whole, and whoever asks loads them.
-        if not isinstance(kind, BuiltIn):
-            _check_whole(marker, kind)
-        if kind.marker != marker:
-            raise pytest.UsageError(
-                f"the kind of gate {marker!r} says that its marker is {kind.marker!r}. Contribute "
-                f"it under that name."
-            )
-        others = self.table.values()
-        if marker in self.table or kind.fixture in {other.fixture for other in others}:
-            raise pytest.UsageError(
-                f"two kinds of gate have the marker {marker!r} or the fixture {kind.fixture!r}. "
-                f"Rename yours in its pytest_cpg_gates hook."
-            )
 
-
-def _check_whole(marker: str, kind: object) -> None:
-    """Refuse a kind that lacks something that it needs."""
-    from pytest_cpg.gates.parts import half_part
-
-    # Asking for a member may import what a session without gates does not need.
-    lacking = [name for name in _MEMBERS if name not in dir(kind)]
-    if lacking:
-        raise pytest.UsageError(
-            f"the kind of gate {marker!r} is {kind!r}, which lacks {', '.join(lacking)}. Give "
-            f"it every member of pytest_cpg.gates.kind.GateKind."
-        )
-    if half := half_part(kind):
-        raise pytest.UsageError(f"the kind of gate {marker!r} {half}.")
-
-
-# What cannot be left out of a kind.
-_MEMBERS = (
-    "marker",
-    "fixture",
-    "help",
-    "arguments",
-    "labels",
-    "fixtures",
-    "result",
-    "parse",
-    "measure",
-    "judge",
-    "card",
-)
 KINDS: pytest.StashKey[Kinds] = pytest.StashKey()
 
 

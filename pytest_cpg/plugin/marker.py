@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.gates.answer import ask
+from pytest_cpg.gates.answer import ask, fault_of
 from pytest_cpg.gates.arguments import REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import (
@@ -215,6 +215,9 @@ def _checked(place: str, parse: Any, value: Any) -> Any:
         raise
     except (ArgumentTypeError, ValueError) as error:
         raise ValueError(f"{place}: {error}") from None
+    # The parser may be a user's, and raise anything for a value that it does not expect.
+    except Exception as error:
+        raise fault_of(f"the parser of {place}, given {value!r:.40},", error) from error
 
 
 def example(kind: GateKind[Any, Any]) -> str:

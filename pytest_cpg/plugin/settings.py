@@ -105,11 +105,17 @@ class DeclaredOptions:
 
     def pytest_plugin_registered(self, plugin: object) -> None:
         """Declare the options of the kinds of gate that a plugin or a conftest file contributes."""
-        for marker, kind in contributed(plugin).items():
-            # What else is wrong with a kind is said once the session is configured.
-            for option in () if isinstance(kind, type) else getattr(kind, "options", ()):
-                self._check(marker, option)
-                self._add(option)
+        try:
+            kinds = contributed(plugin)
+        # What else is wrong is said once the session is configured.
+        except pytest.UsageError:
+            return
+        for marker, kind in kinds.items():
+            options = () if isinstance(kind, type) else getattr(kind, "options", ())
+            for option in options if isinstance(options, list | tuple) else ():
+                if isinstance(option, Option):
+                    self._check(marker, option)
+                    self._add(option)
 
     def pytest_configure(self) -> None:
         """Take no more: the command line is read."""

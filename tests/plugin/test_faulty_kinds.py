@@ -4,6 +4,10 @@ import json
 
 import pytest
 
+from pytest_cpg.gates import GATES
+from pytest_cpg.plugin.contributed import check_kind
+from pytest_cpg.plugin.options import OPTIONS
+
 KINDS = '''
 from dataclasses import dataclass
 
@@ -360,3 +364,66 @@ def test_a_kind_that_only_a_worker_has_read_fails_the_session_in_a_sentence(faul
     text = " ".join(result.stdout.str().split())
     assert "the kind of gate 'yours' is not known where the session ends. Contribute it" in text
     assert "INTERNALERROR" not in text
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ("arguments = 3", "arguments is 3. Write a tuple: arguments = (Argument(...),)"),
+        ('arguments = ("task",)', "arguments holds 'task'. Write Argument(...) or of_option(...)"),
+        (
+            'arguments = (Argument("id", name),)',
+            "two arguments are called id, or all kinds have it. Rename yours",
+        ),
+        ('arguments = (of_option("sede"),)', "there is no option 'sede'. Did you mean 'seed'?"),
+        ('arguments = (Argument("n", 3),)', "the parser of n is 3. Write a function of the value"),
+        ('arguments = (Argument("a b", name),)', "an argument is called 'a b'. Write a name"),
+        ('fixtures = "tracker"', "fixtures is 'tracker'. Write a tuple of names"),
+        ("fixtures = None", "fixtures is None. Write a tuple of names"),
+        ('fixtures = ("request",)', "fixtures names request, which is given already."),
+        ("labels = ['NEAR']", "labels is ['NEAR']. Write a dict from labels, best first"),
+        ("labels = {'NEAR': 0}", "labels holds 'NEAR': 0. Write a text, and a Severity."),
+        ("options = 3", "options is 3. Write a tuple: options = (Option(...),)."),
+        ("result = None", "result is None. Write the class of results."),
+        ("help = None", "help is None. Write a line of text."),
+        ('fixture = "my gate"', "fixture is 'my gate'. Write a name as of a variable."),
+        ("judge = None", "judge is None. Write a method."),
+    ],
+)
+def test_a_member_of_the_wrong_type_is_refused_when_the_kind_is_loaded(faulty, members, said):
+    result, text = faulty(members, "--co")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert NAMED + said in text
+    assert "Traceback" not in text
+
+
+def test_the_kinds_of_ours_have_nothing_wrong():
+    for marker, kind in GATES.items():
+        check_kind(
+            marker, kind, {}, {one.name for one in (*OPTIONS, *getattr(kind, "options", ()))}
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return 1 / 0", "a pytest_cpg_gates hook raised ZeroDivisionError: division by zero (co"),
+        ("return []", "a pytest_cpg_gates hook returned []. Return a dict from markers to kinds"),
+    ],
+)
+def test_a_hook_that_contributes_no_kinds_says_so(repository, body, said):
+    repository.makeconftest(f"def pytest_cpg_gates():\n    {body}\n")
+    result = repository.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert said in result.stderr.str()
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_a_parser_that_raises_anything_is_a_collection_error_with_its_lines(faulty):
+    faulty('arguments = (Argument("task", lambda task: task.lower(), "track"),)')
+    (faulty.path / "test_kinds.py").write_text(TESTS.replace("mine(max", "mine(task=3, max"))
+    result = faulty.again()
+    result.assert_outcomes(errors=1)
+    text = " ".join(result.stdout.str().split())
+    assert "the parser of task, given 3, raised AttributeError: 'int' object has" in text
+    assert "marker.py" not in text
