@@ -71,6 +71,8 @@ def _lead_by_gate(
     if attempt.is_refused and text in (str(caught.value), report.longrepr):
         return
     between = _FAILED_TOO if attempt.has_failed else _FAILED_ALONE
+    # What a repetition is refused with.
+    attempt.first_failure = f"{text}\n\n{between}\n\n{caught.exconly()}"
     failure: Any = report.longrepr
     # pytest prints exceptions that follow from each other like this, and xdist sends them.
     if hasattr(failure, "chain"):

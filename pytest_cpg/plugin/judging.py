@@ -36,6 +36,17 @@ _OR_COMPARE = (
     ", or call benchmark_runner.compare(learned=...), .rank({...}) or .sweep(...) in the test"
 )
 
+_NO_SMOKE_TEST = (
+    "--cpg-quick: a gate marked {marker} gave a verdict, and a smoke test has none. Let the kind's "
+    "parse heed asked.is_smoke and its judge return Ruling(..., check='smoke test'), or leave "
+    "has_smoke_test out of the kind."
+)
+_TRUE_DYNAMICS = (
+    "a gate marked {marker} was given the true dynamics, and gave a verdict on no learned model. "
+    "Return your model from learned_dynamics, or leave such gates out: -m 'not {marker}'. A kind "
+    "that checks itself so lets its judge return Ruling(..., check='A/A check')."
+)
+
 
 def judge_into(
     item: pytest.Item,
@@ -44,16 +55,18 @@ def judge_into(
     *,
     drift_fails: bool,
     is_strict: bool,
-) -> Callable[[Any], None]:
-    """Return what judges each result of this test, and keeps it for the test's end."""
+) -> Callable[[Any, Any], None]:
+    """Return what judges each result of a model of this test, and keeps it for the test's end."""
     measured = item.stash[ATTEMPT].judgements
 
-    def judge(result: Any) -> None:
+    def judge(result: Any, model: Any) -> None:
         # The test is given the other, and may do with it whatever it likes.
         result = deepcopy(result)
         written = _written(gate.kind, result)
         ruling = ask(gate.kind, "judge", result, gate.accepted)
         _check_ruling(gate.kind, ruling)
+        if not ruling.check:
+            _check_is_judged(gate, model)
         # What a kind cannot show fails its test here, and not the whole session later, where the
         # model's name is not known.
         ask(gate.kind, "card", result, gate.accepted, model=gate.model)
@@ -111,6 +124,17 @@ def _check_ruling(kind: Any, ruling: Ruling) -> None:
             f"the kind of gate {kind.marker!r} calls {ruling.label} {ruling.severity.name}, and "
             f"{kind.labels[ruling.label].name} in its labels."
         )
+
+
+def _check_is_judged(gate: Gate, model: Any) -> None:
+    """Fail a test whose ruling is a verdict, where there is nothing to judge."""
+    from pytest_cpg.world_models import OracleDynamics
+
+    marker = gate.kind.marker
+    if gate.is_smoke:
+        fail(_NO_SMOKE_TEST.format(marker=marker))
+    if isinstance(model, OracleDynamics):
+        fail(_TRUE_DYNAMICS.format(marker=marker))
 
 
 def conclude(item: pytest.Item, gate: Gate, settings: Settings) -> None:

@@ -139,7 +139,7 @@ class ItemMeasuring:
         *,
         given: Mapping[str, Any],
         executor: Executor | None,
-        judge: Callable[[Any], None],
+        judge: Callable[[Any, Any], None],
         ledger: Ledger,
         replay: SessionReplay | None,
         is_filmed: bool,
@@ -167,7 +167,7 @@ class ItemMeasuring:
                 result = kind.measure(spec, model, run)
             # A replay has no verdict, nor what has to be run on the way to it.
             if self._replay is None:
-                self._judge(result)
+                self._judge(result, model)
             self._say("interrupted after it had measured")
             if self._is_filmed and self._replay is None:
                 with self._followed(given) as run:

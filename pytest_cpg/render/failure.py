@@ -19,9 +19,9 @@ _STRICT = (
 )
 _DRIFT = {
     False: (
-        "The model on this branch does worse than the accepted one, by more than chance explains. "
-        "If that is what you want, accept it where the baseline is kept: run pytest "
-        "--cpg-update-baseline there and commit the file."
+        "The model on this branch does worse than the accepted one. If that is what you want, "
+        "accept it where the baseline is kept: run pytest --cpg-update-baseline there and commit "
+        "the file."
     ),
     True: (
         "The accepted result was measured under another design, so nothing can be said about "
@@ -81,8 +81,9 @@ def failure_text(
     film_problem: str | None = None,
 ) -> str:
     """Return the whole section that a failing test prints."""
-    parts = [headline(card, ruling, reason=reason, drift=drift), "", *_table(card.table), ""]
-    parts += _facts(facts(card, drift))
+    parts = [headline(card, ruling, reason=reason, drift=drift), "", *_table(card.table)]
+    listed = facts(card, drift)
+    parts += ["", *_facts(listed)] if listed else []
     if reason is not None:
         texts = paragraphs(card, ruling, reason=reason, drift=drift)
         parts += ["", *(_wrapped(text, "  ") for text in texts)]
@@ -116,7 +117,7 @@ def rerun_command(
     ]
     words += ["--cpg-strict"] * is_strict
     text = " ".join(["pytest", shlex.quote(node), *words])
-    return Command(what="Rerun this gate exactly", text=text)
+    return Command(what=f"Rerun this gate{' exactly' * bool(card.rerun)}", text=text)
 
 
 def _table(table: Table) -> list[str]:

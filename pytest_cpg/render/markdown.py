@@ -219,7 +219,8 @@ def _details(row: Row, shown: Shown) -> str:
     command = rerun_command(card, row.gate["id"], {}).text
     # A gate with an id of its own does not say which test it is.
     if "::" in row.gate["id"] and command == one_line(command, _MOST_IN_TEXT):
-        listed.append(f"- again, with this seed and size: {_code(command, _MOST_IN_TEXT)}")
+        exactly = ", with this seed and size" * bool(card.rerun)
+        listed.append(f"- again{exactly}: {_code(command, _MOST_IN_TEXT)}")
     return "\n\n".join([lead, *map(_prose, told), "\n".join(listed), "</details>\n"])
 
 

@@ -427,3 +427,59 @@ def test_a_parser_that_raises_anything_is_a_collection_error_with_its_lines(faul
     text = " ".join(result.stdout.str().split())
     assert "the parser of task, given 3, raised AttributeError: 'int' object has" in text
     assert "marker.py" not in text
+
+
+def test_a_smoke_test_of_a_kind_that_gives_a_verdict_all_the_same_fails(faulty):
+    result, text = faulty("pass", "--cpg-quick")
+    result.assert_outcomes(errors=2)
+    assert "--cpg-quick: a gate marked mine gave a verdict, and a smoke test has none." in text
+    near = "label='NEAR', severity=Severity.GOOD, check='smoke test'"
+    result, _ = faulty(f"def judge(self, *_): return Ruling({near})", "--cpg-quick", "-k", "mine")
+    result.assert_outcomes(passed=1, deselected=1)
+    result.stdout.fnmatch_lines(["*cpg smoke test: 1 gate, all passed*"])
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "fixture"])
+def test_the_true_dynamics_are_no_model_that_a_kind_may_judge(faulty, is_named):
+    options = ["--cpg-model=oracle"] * is_named
+    if not is_named:
+        (faulty.path / "test_kinds.py").write_text(f"{TESTS}{ORACLE}", encoding="utf-8")
+    judges = "def judge(self, *_): return Ruling(label='NEAR', severity=Severity.GOOD{})"
+    result, text = faulty(judges.format(""), *options)
+    result.assert_outcomes(errors=2)
+    assert "a gate marked mine was given the true dynamics, and gave a verdict on no l" in text
+    result, _ = faulty(judges.format(", check='A/A check'"), *options, "-k", "mine")
+    result.assert_outcomes(passed=1, deselected=1)
+    result.stdout.fnmatch_lines(["*cpg A/A check: 1 gate, all passed*"])
+
+
+ORACLE = """
+
+@pytest.fixture
+def learned_dynamics(oracle_dynamics):
+    return oracle_dynamics
+"""
+
+
+def test_a_comparison_says_no_more_than_its_kind_has_weighed(faulty):
+    worse = "def compare(self, *_): return Comparison(label=Label.REGRESSED, text='0.2 to 0.25')"
+    faulty("pass", "--cpg-update-baseline", "--cpg-force")
+    result, text = faulty(worse, "--cpg-drift=fail", "-k", "mine", "--cpg-md=o.md")
+    result.assert_outcomes(failed=1, deselected=1)
+    assert "The model on this branch does worse than the accepted one. If that is what" in text
+    assert "by more than chance" not in text
+    assert "Rerun this gate: pytest test_kinds.py::test_mine" in text
+    comment = (faulty.path / "o.md").read_text(encoding="utf-8")
+    assert "- again: " in comment
+    assert "with this seed" not in comment
+
+
+def test_a_repetition_is_refused_with_what_was_judged_before_the_test_failed_by_itself(faulty):
+    pytest.importorskip("pytest_rerunfailures")
+    (faulty.path / "test_kinds.py").write_text(TESTS.replace("pass", "assert 0, 'my own'"))
+    result, text = faulty("pass", "--reruns", "1", "-k", "mine")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "FAR error 0.25 gate passed n=1" in text
+    assert "The test failed by itself: AssertionError: my own" in text
+    assert "This was attempt 1, and it counts" in text
+    assert "did not end with a judged gate" not in text
