@@ -5,16 +5,15 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pytest_cpg import Interval
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option, whole
 from pytest_cpg.gates.card import Bound, Card, Effect, Row, Ruling, Severity, Table
 from pytest_cpg.gates.comparison import Comparison, Label
 from pytest_cpg.gates.kind import Alarm, Forecast, TaskChoice
 from pytest_cpg.world_models.transitions import collect_transitions
 
-_RESAMPLES = 2000
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Limit:
     """What a test asks for."""
 
@@ -25,18 +24,16 @@ class Limit:
     level: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StepError:
     """What was measured, and all that it is judged by."""
 
     design: str
-    mean: float
-    low: float
-    high: float
-    p_value: float
-    limit: float
     transitions: int
-    level: float
+    seed: int
+    limit: float
+    error: Interval
+    p_value: float
 
 
 class OneStepError:
@@ -58,97 +55,75 @@ class OneStepError:
     result = StepError
 
     def parse(self, asked):
-        values = asked.values
-        return Limit(
-            task=asked.task(values["task"]),
-            limit=values["limit"],
-            transitions=values["transitions"],
-            seed=values["seed"],
-            # All gates of a session may have to share one error rate.
-            level=1 - (1 - values["confidence"]) / asked.family_size,
-        )
+        own = {one: asked.values[one] for one in ("limit", "transitions", "seed")}
+        # All gates of a session may have to share one error rate.
+        level = 1 - (1 - asked.values["confidence"]) / asked.family_size
+        return Limit(task=asked.task(asked.values["task"]), level=level, **own)
 
     def measure(self, spec, model, run):
         steps = collect_transitions(run.task(spec.task), count=spec.transitions, seed=spec.seed)
         run.progress("one step", 0, spec.transitions)
         predicted = model(steps.observations, steps.actions)
         errors = np.abs(predicted - steps.next_observations).mean(axis=1)
-        rows = np.random.default_rng(spec.seed).integers(
-            len(errors), size=(_RESAMPLES, len(errors))
-        )
+        rows = np.random.default_rng(spec.seed).integers(len(errors), size=(2000, len(errors)))
         means = errors[rows].mean(axis=1)
-        low, high = np.quantile(means, [(1 - spec.level) / 2, (1 + spec.level) / 2])
+        low, high = np.quantile(means, [(1 - spec.level) / 2, (1 + spec.level) / 2]).tolist()
+        mean, method = float(errors.mean()), "percentile bootstrap"
         return StepError(
             design=f"{spec.task.name}, {spec.transitions} transitions, seed {spec.seed}",
-            mean=float(errors.mean()),
-            low=float(low),
-            high=float(high),
-            p_value=float((means <= spec.limit).mean()),
-            limit=spec.limit,
             transitions=spec.transitions,
-            level=spec.level,
+            seed=spec.seed,
+            limit=spec.limit,
+            error=Interval(estimate=mean, low=low, high=high, level=spec.level, method=method),
+            p_value=float((means <= spec.limit).mean()),
         )
 
     def judge(self, result, accepted):
-        label = "UNCLEAR"
-        if result.high <= result.limit:
-            label = "ACCURATE"
-        if result.low > result.limit:
-            label = "INACCURATE"
+        label = "ACCURATE" if result.error.high <= result.limit else "UNCLEAR"
+        label = "INACCURATE" if result.error.low > result.limit else label
         return Ruling(label=label, severity=self.labels[label], brief=f"limit {result.limit:g}")
 
     def card(self, result, accepted, *, model=""):
-        shown = (f"{result.mean:.4f}", f"[{result.low:.4f},{result.high:.4f}]")
-        bound = Bound(estimate=result.mean, low=result.low, high=result.high)
+        error = result.error
+        cells = {"error": f"{error.estimate:.4f}", "CI": f"[{error.low:.4f},{error.high:.4f}]"}
+        row = Row(name=model or "learned", cells=tuple(cells.values()), bound=Bound.of(error))
         return Card(
-            headline=f"one-step error {' '.join(shown)}",
+            headline=f"one-step error {' '.join(cells.values())}",
             size=f"n={result.transitions}",
-            cells={"error": shown[0], "CI": shown[1], "limit": f"{result.limit:g}"},
+            cells={**cells, "limit": f"{result.limit:g}"},
             table=Table(
                 name="model",
-                columns=("error", "CI"),
-                rows=(Row(name=model or "learned", cells=shown, bound=bound),),
-                axis=(0.0, 2 * max(result.high, result.limit)),
+                columns=tuple(cells),
+                rows=(row,),
+                axis=(0.0, 2 * max(error.high, result.limit)),
             ),
             meaning=("Train on more transitions, or raise the limit.",),
-            effect=Effect(
-                estimate=result.mean,
-                low=result.low,
-                high=result.high,
-                level=result.level,
-                unit="of one step",
-                margin=result.limit,
-            ),
-            numbers={"error": result.mean, "error_low": result.low, "error_high": result.high},
+            effect=Effect.of(error, unit="of one step", margin=result.limit),
+            rerun={"seed": result.seed},
+            numbers={"error": error.estimate, "error_low": error.low, "error_high": error.high},
         )
 
     def entry(self, result):
-        return {
-            "design": result.design,
-            "mean": result.mean,
-            "low": result.low,
-            "high": result.high,
-        }
+        return {"design": result.design, "error": result.error}
 
     def compare(self, accepted, result):
         if accepted is None:
-            return Comparison(label=Label.NEW, text="nothing accepted yet")
+            return Comparison.new()
         if accepted["design"] != result.design:
             text = f"{accepted['design']} -> {result.design}"
             return Comparison(label=Label.INCOMPARABLE, text=text)
-        label = Label.UNCHANGED if accepted["mean"] == result.mean else Label.UNRESOLVED
-        if result.low > accepted["high"]:
-            label = Label.REGRESSED
-        if result.high < accepted["low"]:
-            label = Label.IMPROVED
-        text = f"the error was {accepted['mean']:.4f}, and is {result.mean:.4f}"
+        then, now = Interval(**accepted["error"]), result.error
+        label = Label.UNCHANGED if then == now else Label.UNRESOLVED
+        label = Label.REGRESSED if now.low > then.high else label
+        label = Label.IMPROVED if now.high < then.low else label
+        text = f"the error was {then.estimate:.4f}, and is {now.estimate:.4f}"
         return Comparison(label=label, text=text)
 
     def forecast(self, spec, task, *, cost, accepted):
         return Forecast(cells={"transitions": str(spec.transitions), "limit": f"{spec.limit:g}"})
 
     def alarm(self, result):
-        rate = (1 - result.level) / 2
+        rate = (1 - result.error.level) / 2
         return Alarm(p_value=lambda: result.p_value, rate=rate, is_settled=result.p_value <= rate)
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+
+if TYPE_CHECKING:
+    from pytest_cpg.stats import Interval
 
 # How a figure is drawn; `Figure` says what each is.
 FigureKind: TypeAlias = Literal["curves", "steps", "histogram", "scatter", "cells", "list"]
@@ -92,6 +95,11 @@ class Bound:
     low: float
     high: float
 
+    @classmethod
+    def of(cls, found: Interval) -> Bound:
+        """Return the bounds of an interval of `pytest_cpg.stats`."""
+        return cls(estimate=found.estimate, low=found.low, high=found.high)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -166,6 +174,21 @@ class Effect:
     unit: str
     is_share: bool = True
     margin: float | None = None
+
+    @classmethod
+    def of(
+        cls, found: Interval, *, unit: str, is_share: bool = True, margin: float | None = None
+    ) -> Effect:
+        """Return the effect of an interval of `pytest_cpg.stats`."""
+        return cls(
+            estimate=found.estimate,
+            low=found.low,
+            high=found.high,
+            level=found.level,
+            unit=unit,
+            is_share=is_share,
+            margin=margin,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,12 @@ class Comparison:
     interval: Interval | None = None
     differs: tuple[str, ...] = ()
 
+    @classmethod
+    def new(cls, *, now: tuple[int, int] | None = None) -> Comparison:
+        """Return what is said where there is nothing to compare with."""
+        text = "nothing accepted yet (--cpg-update-baseline accepts this)"
+        return cls(label=Label.NEW, text=text, now=now)
+
     @property
     def fails(self) -> bool:
         """Whether a gate that must not drift fails: it got worse, or nothing can be said."""

@@ -112,8 +112,8 @@ def test_it_is_accepted_and_compared(custom):
     assert kept["kind"] == "one_step_error"
     custom("--cpg-drift=fail", limit=0.5).assert_outcomes(passed=1)
     # As if a better model had been accepted.
-    errors = dict.fromkeys(("mean", "low", "high"), 0.01)
-    better = {**kept, "values": {**kept["values"], **errors}}
+    error = {**kept["values"]["error"], **dict.fromkeys(("estimate", "low", "high"), 0.01)}
+    better = {**kept, "values": {**kept["values"], "error": error}}
     file = custom.pytester.path / ".cpg" / "baseline.json"
     file.write_text(text.replace(json.dumps(kept, sort_keys=True), json.dumps(better)))
     result = custom("--cpg-drift=fail", limit=0.5)
@@ -230,8 +230,12 @@ def test_a_class_in_place_of_a_kind_says_what_to_write(custom):
 @pytest.mark.parametrize(
     ("was", "becomes", "said"),
     [
-        ("mean=float(errors.mean())", "mean=float('nan')", "*cannot be written into a report*"),
-        ("    level: float\n\n\nclass", "    level: list\n\n\nclass", "*cannot be written into*"),
+        (
+            "mean, method = float(errors.mean())",
+            "mean, method = float('nan')",
+            "*cannot be written into a report*",
+        ),
+        ("    p_value: float\n", "    p_value: list\n", "*cannot be written into*"),
         ("Ruling(label=label,", "Ruling(label=label[:-1],", "*Did you mean 'INACCURATE'?*"),
         ("severity=self.labels[label]", "severity=Severity.GOOD", "*and BAD in its labels.*"),
         ("return Card(", "return str(", "*TypeError*"),

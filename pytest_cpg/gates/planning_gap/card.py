@@ -78,7 +78,7 @@ def _row(arm: Arm) -> Row:
             f"{arm.success_rate:.2f}",
             f"[{interval.low:.2f}, {interval.high:.2f}]",
         ),
-        bound=Bound(estimate=interval.estimate, low=interval.low, high=interval.high),
+        bound=Bound.of(interval),
     )
 
 

@@ -34,11 +34,7 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
     - UNRESOLVED: there is a difference, and chance explains it.
     """
     if gate is None:
-        return Comparison(
-            label=Label.NEW,
-            text="nothing accepted yet (--cpg-update-baseline accepts this)",
-            now=(result.learned.success_count, result.learned.episodes),
-        )
+        return Comparison.new(now=(result.learned.success_count, result.learned.episodes))
     now = BaselineGate.of(result)
     moved = _moved_starts(gate, now)
     elsewhere = _elsewhere(gate, now, moved)

@@ -9,7 +9,6 @@ from pytest_cpg.gates.card import Bound, Effect, Figure, Trend
 from pytest_cpg.gates.diagnosis import Profile
 from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.stats import Interval
 
 # How both arms ended from one start: oracle first.
 _PAIRS: Mapping[tuple[bool, bool], str] = {
@@ -22,13 +21,9 @@ _PAIRS: Mapping[tuple[bool, bool], str] = {
 
 def effect(result: GateResult) -> Effect:
     """Return the gap that was judged, as what the model loses."""
-    interval = result.interval
     is_share = result.design.metric == "success"
-    return Effect(
-        estimate=interval.estimate,
-        low=interval.low,
-        high=interval.high,
-        level=interval.level,
+    return Effect.of(
+        result.interval,
         unit="of starts" if is_share else "of mean return",
         is_share=is_share,
         margin=result.margin,
@@ -44,10 +39,10 @@ def trends(result: GateResult) -> tuple[Trend, ...]:
         Trend(
             name=whose,
             text=f"{learned.success_count}/{learned.episodes}",
-            bound=_bound(learned.interval),
+            bound=Bound.of(learned.interval),
             axis=(0.0, 1.0),
         ),
-        Trend(name="Gap", text=gap_text(result), bound=_bound(result.interval)),
+        Trend(name="Gap", text=gap_text(result), bound=Bound.of(result.interval)),
     )
 
 
@@ -183,7 +178,3 @@ def _promises(profile: Profile) -> Figure:
             "learned": tuple(sorted(points)),
         },
     )
-
-
-def _bound(interval: Interval) -> Bound:
-    return Bound(estimate=interval.estimate, low=interval.low, high=interval.high)
