@@ -43,7 +43,7 @@ class SessionHooks:
         self._begun = time.monotonic()
         self._uncollected: set[str] = set()
         self._collected: list[pytest.Item] = []
-        self._has_begun = self._has_workers = self._is_finished = False
+        self._collects = self._has_begun = self._has_workers = self._is_finished = False
         self._shared: list[dict[str, dict[str, Any]]] = []
         self._errors: dict[str, str] = {}
         self._failed: set[str] = set()
@@ -90,6 +90,11 @@ class SessionHooks:
             from pytest_cpg.plugin.scope import check_will_run
 
             check_will_run(self._config, self._settings)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Note that conftest files of folders are loaded from now on, as these are collected."""
+        self._collects = True
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a gate before anybody can drop it."""
@@ -187,7 +192,14 @@ class SessionHooks:
 
     def pytest_plugin_registered(self, plugin: object) -> None:
         """Take the kinds of gate that a plugin or a conftest file contributes."""
-        self.kinds.add(plugin)
+        try:
+            self.kinds.add(plugin)
+        except pytest.UsageError as error:
+            if not self._collects:
+                raise
+            from pytest_cpg.plugin.item import fail
+
+            fail(str(error))
 
     def _is_gate(self, node: pytest.Item) -> bool:
         return any(True for _ in self.kinds.of(node))

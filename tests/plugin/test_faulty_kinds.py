@@ -419,6 +419,18 @@ def test_a_hook_that_contributes_no_kinds_says_so(repository, body, said):
     assert "Traceback" not in result.stderr.str()
 
 
+def test_a_hook_of_a_folder_that_raises_is_a_collection_error(repository):
+    folder = repository.mkdir("checks") / "deep"
+    folder.mkdir()
+    (folder / "conftest.py").write_text("def pytest_cpg_gates():\n    return 1 / 0\n")
+    (folder / "test_plain.py").write_text("def test_plain(): pass\n")
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1)
+    text = result.stdout.str()
+    assert "a pytest_cpg_gates hook raised ZeroDivisionError" in text
+    assert "pluggy" not in text.partition("collected")[2]
+
+
 def test_a_parser_that_raises_anything_is_a_collection_error_with_its_lines(faulty):
     faulty('arguments = (Argument("task", lambda task: task.lower(), "track"),)')
     (faulty.path / "test_kinds.py").write_text(TESTS.replace("mine(max", "mine(task=3, max"))

@@ -1,0 +1,61 @@
+"""The kind of gate on the page about kinds of gate works, and the page names every member."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_cpg.gates import parts
+from pytest_cpg.gates.kind import GateKind
+
+PAGE = (Path(__file__).parents[2] / "docs" / "kinds-of-gate.md").read_text(encoding="utf-8")
+TESTS = """
+import pytest
+
+
+@pytest.mark.missed_steps(task="maze", share=0.1)
+def test_steps(missed_steps):
+    assert missed_steps.seed == 3
+"""
+MODEL = """
+
+import pytest
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.world_models import OracleDynamics
+
+
+@pytest.fixture
+def learned_dynamics(request):
+    true = OracleDynamics(TASKS["maze"]())
+    return lambda observations, actions: true(observations, actions) + {off}
+"""
+
+
+@pytest.mark.parametrize(
+    ("off", "outcome", "line"),
+    [(0.0, "passed", " . test_steps * 0.00 RIGHT"), (1.0, "failed", " F test_steps * 1.00 WRONG")],
+)
+def test_the_kind_on_the_page_is_whole(repository, off, outcome, line):
+    (kind,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    repository.makeconftest(f"{kind}{MODEL.format(off=off)}")
+    repository.makepyfile(test_kind=TESTS)
+    result = repository.runpytest("--cpg-seed=3", "--cpg-json=o.json")
+    result.assert_outcomes(**{outcome: 1})
+    result.stdout.fnmatch_lines([" gate * missed verdict", line])
+    if outcome == "failed":
+        result.stdout.fnmatch_lines(["*pytest test_kind.py::test_steps --cpg-seed=3"])
+
+
+def test_the_page_names_every_member_that_a_kind_may_have():
+    protocols = [one for _, one in inspect.getmembers(parts, inspect.isclass)]
+    of_parts = {
+        name
+        for one in protocols
+        if one.__module__ == parts.__name__
+        for name in vars(one)
+        if not name.startswith("_")
+    }
+    of_all = {name for name in vars(GateKind) if not name.startswith("_")}
+    for name in of_parts | of_all:
+        assert re.search(rf"`[^`\n]*\b{name}\b", PAGE), name
