@@ -55,7 +55,7 @@ def ask_at_end(found: list[Finding], kind: Any, member: str, *given: Any, **name
     """
     try:
         return ask(kind, member, *given, **named)
-    except KindError as error:
+    except CpgError as error:
         fault = Finding(str(error), fails=True)
         # One for all gates of the kind.
         found += [] if fault in found else [fault]

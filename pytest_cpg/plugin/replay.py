@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.contracts import CpgError, KindError, Task
+from pytest_cpg.contracts import CpgError, Task
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.traces import EpisodeTrace, Replay
 from pytest_cpg.gates.answer import ask
@@ -50,7 +50,7 @@ def keep_lost(
     """
     try:
         found = ask(kind, "lost", result)
-    except KindError as error:
+    except CpgError as error:
         return None, str(error)
     if not found.episodes:
         return None, ""

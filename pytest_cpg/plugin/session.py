@@ -175,7 +175,7 @@ class GateSession:
 
     def note_report(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker."""
-        from pytest_cpg.contracts import KindError
+        from pytest_cpg.contracts import CpgError
         from pytest_cpg.gates.finding import Finding
         from pytest_cpg.report.ledger import Entry, entry_of
 
@@ -183,7 +183,7 @@ class GateSession:
         self._outputs.locations[gate] = report.location
         try:
             entry = entry_of(report, self._config.stash[KINDS].table)
-        except KindError as error:
+        except CpgError as error:
             entry = Entry(outcome="error", detail=str(error))
             fault = Finding(str(error), fails=True)
             self.ledger.findings = tuple({**dict.fromkeys(self.ledger.findings), fault: None})

@@ -18,7 +18,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from pytest_cpg.contracts import KindError
+from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.kept import KeptResult, entry_for
 from pytest_cpg.machine.files import FileError, FileKind, write_text
@@ -195,6 +195,6 @@ def _gates(path: Path, rows: list[Any], kinds: Kinds) -> dict[str, KeptResult]:
             kept = gates[name] = KeptResult.read(name, values)
             if kept.kind in kinds:
                 entry_for(kinds[kept.kind], kept)
-        except (ValueError, KindError) as error:
+        except (ValueError, CpgError) as error:
             _FILE.refuse(path, f"gate {name!r}: {error}")
     return gates

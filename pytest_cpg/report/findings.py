@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pytest_cpg.contracts import KindError
+from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.card import Severity
@@ -137,7 +137,7 @@ def _family_findings(
     # A gate with a stricter level of its own keeps its share of the error.
     try:
         p_values = {name: alarm.p_value() for name, alarm in alarms.items()}
-    except KindError as error:
+    except CpgError as error:
         return [*found, Finding(str(error), fails=True)]
     shares = {name: min(1.0, p * alpha / alphas[name]) for name, p in p_values.items()}
     rejected = holm(shares, alpha=alpha, family_size=size)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pytest_cpg.contracts import KindError
+from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import comparison_name
@@ -141,7 +141,7 @@ def read(path: Path, kinds: Kinds) -> LostEpisodes:
         lost = decode(LostEpisodes, values)
         if lost.kind in kinds:
             loss_for(kinds[lost.kind], lost)
-    except (ValueError, KindError) as error:
+    except (ValueError, CpgError) as error:
         _FILE.refuse(path, str(error))
     if not lost.episodes:
         raise FileError(
@@ -154,7 +154,7 @@ def read(path: Path, kinds: Kinds) -> LostEpisodes:
 def loss_for(kind: Any, lost: LostEpisodes) -> Any:
     """Return what a kind knows of how episodes were lost.
 
-    Raises ValueError or KindError when the kind cannot read it.
+    Raises ValueError or CpgError when the kind cannot read it.
     """
     return ask(kind, "read_lost", lost.values, episodes=lost.episodes)
 
