@@ -42,6 +42,7 @@ def check_kind(marker: str, kind: Any, others: Mapping[str, Any], options: Colle
             f"the kind of gate {marker!r} is {kind!r}, which lacks {', '.join(lacking)}. Give it "
             f"every member of pytest_cpg.gates.kind.GateKind."
         )
+    _check_options(marker, kind, options)
     for wrong in _wrong_in(kind, options):
         raise pytest.UsageError(f"the kind of gate {marker!r}: {wrong}")
     if half := half_part(kind):
@@ -55,6 +56,21 @@ def check_kind(marker: str, kind: Any, others: Mapping[str, Any], options: Colle
         raise pytest.UsageError(
             f"two kinds of gate have the marker {marker!r} or the fixture {kind.fixture!r}. "
             f"Rename yours in its pytest_cpg_gates hook."
+        )
+
+
+def _check_options(marker: str, kind: Any, declared: Collection[str]) -> None:
+    own = getattr(kind, "options", ())
+    if not isinstance(own, list | tuple) or not all(isinstance(one, Option) for one in own):
+        raise pytest.UsageError(
+            f"the kind of gate {marker!r}: options is {own!r}. Write a tuple: options = "
+            f"(Option(...),)."
+        )
+    for late in (one for one in own if one.name not in declared):
+        raise pytest.UsageError(
+            f"the kind of gate {marker!r} has the option {late.flag}, and was contributed when the "
+            f"command line had been read. Contribute it from a plugin, or from the conftest.py "
+            f"beside the ini file."
         )
 
 
@@ -76,9 +92,6 @@ def _wrong_in(kind: Any, options: Collection[str]) -> Iterator[str]:
         yield from _wrong_labels(kind.labels)
     if not isinstance(getattr_static(kind, "result"), property | type):
         yield f"result is {kind.result!r}. Write the class of results."
-    own = getattr(kind, "options", ())
-    if not isinstance(own, list | tuple) or not all(isinstance(one, Option) for one in own):
-        yield f"options is {own!r}. Write a tuple: options = (Option(...),)."
     for name in ("parse", "measure", "judge", "card"):
         if not callable(getattr(kind, name)):
             yield f"{name} is {getattr(kind, name)!r}. Write a method."

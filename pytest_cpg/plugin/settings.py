@@ -105,6 +105,8 @@ class DeclaredOptions:
 
     def pytest_plugin_registered(self, plugin: object) -> None:
         """Declare the options of the kinds of gate that a plugin or a conftest file contributes."""
+        if self._is_over:
+            return
         try:
             kinds = contributed(plugin)
         # What else is wrong is said once the session is configured.
@@ -122,12 +124,6 @@ class DeclaredOptions:
         self._is_over = True
 
     def _check(self, marker: str, option: Option) -> None:
-        if self._is_over:
-            raise pytest.UsageError(
-                f"the kind of gate {marker!r} has the option {option.flag}, and was contributed "
-                f"when the command line had been read. Contribute it from a plugin, or from the "
-                f"conftest.py beside the ini file."
-            )
         if option.name in {*self.options, *SWITCHES, "allow_reruns"}:
             raise pytest.UsageError(
                 f"the kind of gate {marker!r} has the option {option.flag}, and there is one of "

@@ -108,7 +108,7 @@ NAMED = "the kind of gate 'mine': "
 def faulty(repository):
     """Runs a gate of a kind as it should be, and one of a kind with these members in its place."""
     track = (repository.path / "conftest.py").read_text(encoding="utf-8")
-    repository.makepyfile(test_kinds=TESTS)
+    repository.makepyfile(test_two_kinds=TESTS)
 
     def run(members, *options):
         lines = "".join(f"\n    {line}" for line in members.splitlines())
@@ -227,7 +227,7 @@ def test_what_a_kind_does_wrong_at_the_end_fails_the_session_in_a_sentence(
 def test_an_entry_that_no_baseline_can_hold_is_not_written_and_others_are(faulty):
     faulty("def entry(self, result): return [0.25]", "--cpg-update-baseline", "--cpg-force")
     _, kept = json.loads((faulty.path / ".cpg" / "baseline.json").read_text())
-    assert list(kept) == ["test_kinds.py::test_yours"]
+    assert list(kept) == ["test_two_kinds.py::test_yours"]
     faulty("pass", "--cpg-drift=warn")[0].assert_outcomes(passed=2)
 
 
@@ -365,7 +365,7 @@ def test_a_kind_that_only_a_worker_has_read_fails_the_session_in_a_sentence(faul
     result, _ = faulty("pass", "--co")
     tests = faulty.path / "checks" / "deep"
     tests.mkdir(parents=True)
-    for file in ("conftest.py", "test_kinds.py"):
+    for file in ("conftest.py", "test_two_kinds.py"):
         (faulty.path / file).rename(tests / file)
     result = faulty.again("-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -440,7 +440,7 @@ def test_a_hook_of_a_folder_that_raises_is_a_collection_error(repository):
 
 def test_a_parser_that_raises_anything_is_a_collection_error_with_its_lines(faulty):
     faulty('arguments = (Argument("task", lambda task: task.lower(), "track"),)')
-    (faulty.path / "test_kinds.py").write_text(TESTS.replace("mine(max", "mine(task=3, max"))
+    (faulty.path / "test_two_kinds.py").write_text(TESTS.replace("mine(max", "mine(task=3, max"))
     result = faulty.again()
     result.assert_outcomes(errors=1)
     text = " ".join(result.stdout.str().split())
@@ -462,7 +462,7 @@ def test_a_smoke_test_of_a_kind_that_gives_a_verdict_all_the_same_fails(faulty):
 def test_the_true_dynamics_are_no_model_that_a_kind_may_judge(faulty, is_named):
     options = ["--cpg-model=oracle"] * is_named
     if not is_named:
-        (faulty.path / "test_kinds.py").write_text(f"{TESTS}{ORACLE}", encoding="utf-8")
+        (faulty.path / "test_two_kinds.py").write_text(f"{TESTS}{ORACLE}", encoding="utf-8")
     judges = "def judge(self, *_): return Ruling(label='NEAR', severity=Severity.GOOD{})"
     result, text = faulty(judges.format(""), *options)
     result.assert_outcomes(errors=2)
@@ -487,7 +487,7 @@ def test_a_comparison_says_no_more_than_its_kind_has_weighed(faulty):
     result.assert_outcomes(failed=1, deselected=1)
     assert "The model on this branch does worse than the accepted one. If that is what" in text
     assert "by more than chance" not in text
-    assert "Rerun this gate: pytest test_kinds.py::test_mine" in text
+    assert "Rerun this gate: pytest test_two_kinds.py::test_mine" in text
     comment = (faulty.path / "o.md").read_text(encoding="utf-8")
     assert "- again: " in comment
     assert "with this seed" not in comment
@@ -495,7 +495,7 @@ def test_a_comparison_says_no_more_than_its_kind_has_weighed(faulty):
 
 def test_a_repetition_is_refused_with_what_was_judged_before_the_test_failed_by_itself(faulty):
     pytest.importorskip("pytest_rerunfailures")
-    (faulty.path / "test_kinds.py").write_text(TESTS.replace("pass", "assert 0, 'my own'"))
+    (faulty.path / "test_two_kinds.py").write_text(TESTS.replace("pass", "assert 0, 'my own'"))
     result, text = faulty("pass", "--reruns", "1", "-k", "mine")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "FAR error 0.25 gate passed n=1" in text

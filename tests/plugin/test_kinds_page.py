@@ -39,12 +39,12 @@ def learned_dynamics(request):
 def test_the_kind_on_the_page_is_whole(repository, off, outcome, line):
     (kind,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     repository.makeconftest(f"{kind}{MODEL.format(off=off)}")
-    repository.makepyfile(test_kind=TESTS)
+    repository.makepyfile(test_missed=TESTS)
     result = repository.runpytest("--cpg-seed=3", "--cpg-json=o.json")
     result.assert_outcomes(**{outcome: 1})
     result.stdout.fnmatch_lines([" gate * missed verdict", line])
     if outcome == "failed":
-        result.stdout.fnmatch_lines(["*pytest test_kind.py::test_steps --cpg-seed=3"])
+        result.stdout.fnmatch_lines(["*pytest test_missed.py::test_steps --cpg-seed=3"])
 
 
 def test_the_page_names_every_member_that_a_kind_may_have():
