@@ -28,20 +28,13 @@ from scipy.stats import kendalltau
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.probe import starts_of
-from pytest_cpg.gates.diagnosis import (
-    Cause,
-    Diagnosis,
-    Measure,
-    Profile,
-    diagnosis_of,
-    read_training_data,
-    sample,
-)
-from pytest_cpg.gates.diagnosis.coverage import PERCENTILE
+from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Measure, Profile, sample
+from pytest_cpg.gates.diagnosis.coverage import PERCENTILE, read_training_data
 from pytest_cpg.gates.diagnosis.evidence import Headroom
 from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes
 from pytest_cpg.gates.diagnosis.rules import has_headroom
 from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.figures import profile_figures

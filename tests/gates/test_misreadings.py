@@ -10,8 +10,9 @@ from faulty_models import Fault, Late, OwnReward, Puck, faults, named, perfect
 from misreadings import conventions, misreading_in
 
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.gates.diagnosis import Cause, Diagnosis, TrainingStates
+from pytest_cpg.gates.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.diagnosis.choices import Choices
+from pytest_cpg.gates.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.render.failure import cause_lines
 from pytest_cpg.tasks import TASKS

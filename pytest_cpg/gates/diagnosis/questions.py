@@ -14,8 +14,15 @@ from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.streams import Purpose
-from pytest_cpg.gates.diagnosis import Coverage, Evidence, TrainingStates, coverage_of
-from pytest_cpg.gates.diagnosis.evidence import CHOSEN, FIRST_RANDOM, LEARNED, WINDOW, Memory
+from pytest_cpg.gates.diagnosis.coverage import Coverage, TrainingStates, coverage_of
+from pytest_cpg.gates.diagnosis.evidence import (
+    CHOSEN,
+    FIRST_RANDOM,
+    LEARNED,
+    WINDOW,
+    Evidence,
+    Memory,
+)
 from pytest_cpg.planners.objective import Objective
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 

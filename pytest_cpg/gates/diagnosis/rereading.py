@@ -20,8 +20,9 @@ from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.streams import Purpose
-from pytest_cpg.gates.diagnosis import Misreading, TrainingStates
+from pytest_cpg.gates.diagnosis import Misreading
 from pytest_cpg.gates.diagnosis.choices import Choices
+from pytest_cpg.gates.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.diagnosis.losses import LEAST_REGRET
 from pytest_cpg.gates.diagnosis.misreadings import reading_of, worded
 from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps

@@ -19,17 +19,12 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.gates.diagnosis import (
-    Cause,
-    Diagnosis,
-    Evidence,
-    Headroom,
-    Misreading,
-    diagnosis_of,
-    read_training_data,
-)
+from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Misreading
+from pytest_cpg.gates.diagnosis.coverage import read_training_data
+from pytest_cpg.gates.diagnosis.evidence import Evidence, Headroom
 from pytest_cpg.gates.diagnosis.questions import evidence_of
 from pytest_cpg.gates.diagnosis.rereading import misread
+from pytest_cpg.gates.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners import widened
 from pytest_cpg.stats import Verdict
