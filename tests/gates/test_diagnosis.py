@@ -122,8 +122,8 @@ class Fragile:
             raise self.error
         return mirrored(observations, actions)
 
-    def __call__(self, arm, done, count):
-        self.is_asked_again = arm.startswith("diagnosis")
+    def __call__(self, what, done, count, unit=""):
+        self.is_asked_again = what.startswith("diagnosis")
 
 
 def measured(fault, learned, progress):
