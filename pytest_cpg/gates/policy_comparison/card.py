@@ -39,14 +39,7 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
         table=_table(result),
         facts=tuple((name, text) for name, text in _facts(result, model) if text),
         meaning=tuple(meaning(result)),
-        effect=Effect(
-            estimate=result.loss.estimate,
-            low=result.loss.low,
-            high=result.loss.high,
-            level=result.loss.level,
-            unit="of queries",
-            margin=result.trivial_loss,
-        ),
+        effect=Effect.of(result.loss, unit="of queries", margin=result.trivial_loss),
         figures=figures(result),
         trends=tuple(_trends(result)),
         design=f"{result.design.digest} {result.criteria.confidence}",
@@ -71,7 +64,7 @@ def _table(result: ComparisonResult) -> Table:
                 one.needed,
                 one.standing.value,
             ),
-            bound=_bound(one.found),
+            bound=Bound.of(one.found),
         )
         for one in criteria_of(result)
     ]
@@ -143,7 +136,7 @@ def _trends(result: ComparisonResult) -> Iterator[Trend]:
     for name, found in (("Loss", result.loss), ("AUROC", result.auroc)):
         if found is not None:
             yield Trend(
-                name=name, text=f"{found.estimate:.3f}", bound=_bound(found), axis=(0.0, 1.0)
+                name=name, text=f"{found.estimate:.3f}", bound=Bound.of(found), axis=(0.0, 1.0)
             )
 
 
@@ -174,10 +167,6 @@ def _numbers(result: ComparisonResult) -> Iterator[tuple[str, str | float]]:
     yield "members", result.design.members
     yield "confidence", result.criteria.confidence
     yield "seed", result.criteria.seed
-
-
-def _bound(found: Interval) -> Bound:
-    return Bound(estimate=found.estimate, low=found.low, high=found.high)
 
 
 def _ends(found: Interval) -> str:

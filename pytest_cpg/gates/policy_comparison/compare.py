@@ -95,9 +95,7 @@ def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Compariso
     - UNRESOLVED: there is a difference, and chance explains it.
     """
     if accepted is None:
-        return Comparison(
-            label=Label.NEW, text="nothing accepted yet (--cpg-update-baseline accepts this)"
-        )
+        return Comparison.new()
     now = KeptAnswers.of(result)
     differs = tuple(_differences(accepted, now))
     if differs:
