@@ -3,11 +3,26 @@
 import numpy as np
 
 from pytest_cpg.contracts import BoxActions
+from pytest_cpg.gates.policy_comparison.grading import grade
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult
+from pytest_cpg.gates.policy_comparison.spec import Criteria
+from pytest_cpg.stats import GradedAnswers
 from pytest_cpg.world_models.transitions import Transitions
 
 SPACE = BoxActions(-np.ones(1), np.ones(1))
 PERIOD, GOAL = 0.2, 1.0
+USUAL = Criteria(
+    confidence="pci",
+    min_auroc=0.6,
+    max_risk=0.05,
+    min_coverage=0.5,
+    max_loss=None,
+    resamples=200,
+    level=0.95,
+    family_size=1,
+    seed=0,
+)
 
 
 class Steer:
@@ -143,3 +158,29 @@ def true_returns(starts, first, policies, horizons, discount):
         state = moved(state, actions)
         returns += np.where(step < horizons, discount**step * paid(state), 0.0)
     return returns
+
+
+def graded_table(wrong, confidences, *, labels=None, trivial=None):
+    """Return a result of nothing but a table of answers."""
+    wrong = np.asarray(wrong)
+    labels = np.arange(len(wrong)) % 2 == 0 if labels is None else labels
+    trivial = labels if trivial is None else trivial
+    given = GradedAnswers(wrong=wrong, confidences=confidences)
+    count = np.arange(len(wrong))
+    return ComparisonResult(
+        design=None,
+        criteria=USUAL,
+        answers=labels ^ wrong,
+        labels=labels,
+        confidences=np.asarray(confidences),
+        imagined_a=count,
+        imagined_b=count,
+        returns_a=count,
+        returns_b=count + 1,
+        horizons=count * 0 + 10,
+        groups=count,
+        grades=grade(given, USUAL, trivial=(trivial,), horizons=count * 0 + 10),
+        constant_loss=float(trivial.mean()),
+        constant_answer=False,
+        frozen_loss=1.0,
+    )

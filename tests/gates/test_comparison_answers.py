@@ -4,14 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from comparisons import Carts, cart_queries, cart_steps
+from comparisons import USUAL, Carts, cart_queries, cart_steps, graded_table
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
-from pytest_cpg.gates.policy_comparison.grading import grade
 from pytest_cpg.gates.policy_comparison.guards import clip_fault, one_step_error, saturated_fault
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
@@ -20,18 +19,6 @@ from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
 from pytest_cpg.stats import GradedAnswers, answer_metrics
 from pytest_cpg.world_models.ensembles.binding import bind_ensemble
 from pytest_cpg.world_models.ensembles.rollout import ClipBounds
-
-USUAL = Criteria(
-    confidence="pci",
-    min_auroc=0.6,
-    max_risk=0.05,
-    min_coverage=0.5,
-    max_loss=None,
-    resamples=200,
-    level=0.95,
-    family_size=1,
-    seed=0,
-)
 
 
 def told(*_):
@@ -99,32 +86,6 @@ class Frozen:
         return observations, -np.abs(observations[..., 0] - 1.0)
 
 
-def table(wrong, confidences, *, labels=None, trivial=None):
-    """Return a result of nothing but a table of answers."""
-    wrong = np.asarray(wrong)
-    labels = np.arange(len(wrong)) % 2 == 0 if labels is None else labels
-    trivial = labels if trivial is None else trivial
-    given = GradedAnswers(wrong=wrong, confidences=confidences)
-    count = np.arange(len(wrong))
-    return ComparisonResult(
-        design=None,
-        criteria=USUAL,
-        answers=labels ^ wrong,
-        labels=labels,
-        confidences=np.asarray(confidences),
-        imagined_a=count,
-        imagined_b=count,
-        returns_a=count,
-        returns_b=count + 1,
-        horizons=count * 0 + 10,
-        groups=count,
-        grades=grade(given, USUAL, trivial=(trivial,), horizons=count * 0 + 10),
-        constant_loss=float(trivial.mean()),
-        constant_answer=False,
-        frozen_loss=1.0,
-    )
-
-
 def drawn(count=400, *, loss, lead, seed=0):
     """Return wrong answers, and confidences by so much lower for them."""
     rng = np.random.default_rng(seed)
@@ -144,17 +105,17 @@ def drawn(count=400, *, loss, lead, seed=0):
     ],
 )
 def test_a_table_of_answers_gets_its_word(loss, lead, label):
-    result = table(*drawn(loss=loss, lead=lead))
+    result = graded_table(*drawn(loss=loss, lead=lead))
     assert label_of(result) == label
     assert alarm_of(result).is_settled == (label != "INCONCLUSIVE")
     assert 0 <= alarm_of(result).p_value() <= 1
 
 
 def test_fewer_than_ten_wrong_answers_leave_the_verdict_to_the_loss():
-    result = table(np.arange(400) < 9, np.linspace(0, 1, 400))
+    result = graded_table(np.arange(400) < 9, np.linspace(0, 1, 400))
     assert result.auroc is None
     assert label_of(result) == "KNOWS ITS LIMITS"
-    result = table(np.arange(400) < 10, np.linspace(1, 0, 400))
+    result = graded_table(np.arange(400) < 10, np.linspace(1, 0, 400))
     assert result.auroc.high < 0.6
     assert label_of(result) == "OVERCONFIDENT"
 
@@ -162,14 +123,14 @@ def test_fewer_than_ten_wrong_answers_leave_the_verdict_to_the_loss():
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.02])
 def test_a_constant_answer_is_uninformed_however_rare_the_other_one_is(share):
     labels = np.arange(400) < 400 * share
-    result = table(labels, np.linspace(0, 1, 400), labels=labels, trivial=labels)
+    result = graded_table(labels, np.linspace(0, 1, 400), labels=labels, trivial=labels)
     assert label_of(result) == "UNINFORMED"
 
 
 def test_random_answers_do_not_pass():
     for seed in range(20):
         wrong, sure = drawn(200, loss=0.5, lead=0.0, seed=seed)
-        assert LABELS[label_of(table(wrong, sure))] > 1
+        assert LABELS[label_of(graded_table(wrong, sure))] > 1
 
 
 def test_a_result_survives_its_way_through_json_and_is_compared_with_itself():
