@@ -10,7 +10,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.gates import GATES
-from pytest_cpg.gates.kind import accepted_of
+from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import gate_result
 from pytest_cpg.gates.planning_gap.ruling import weigh_arm
@@ -112,8 +112,8 @@ def stored_of(episodes, *, first=0, confidences=None, name="oracle", rng=0):
 def judged(result, reason=None, *, max_verdict="INCONCLUSIVE", **more):
     """Return what a result means for a test."""
     kind = GATES["cpg"]
-    accepted = accepted_of(max_verdict, kind.labels)
-    ruling = kind.judge(result, accepted)
+    limit = max_verdict_of(max_verdict, kind.labels)
+    ruling = kind.judge(result, limit)
     return Judgement(
-        kind=kind, result=result, ruling=ruling, accepted=accepted, reason=reason, **more
+        kind=kind, result=result, ruling=ruling, max_verdict=limit, reason=reason, **more
     )

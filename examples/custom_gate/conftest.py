@@ -8,8 +8,8 @@ import numpy as np
 from pytest_cpg import Interval
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option, whole
 from pytest_cpg.gates.card import Bound, Card, Effect, Row, Ruling, Severity, Table
-from pytest_cpg.gates.comparison import Comparison, Label
-from pytest_cpg.gates.kind import Alarm, Forecast, TaskChoice
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.kind import Alarm, ForecastLine, TaskChoice
 from pytest_cpg.world_models.transitions import collect_transitions
 
 
@@ -78,12 +78,12 @@ class OneStepError:
             p_value=float((means <= spec.limit).mean()),
         )
 
-    def judge(self, result, accepted):
+    def judge(self, result, max_verdict):
         label = "ACCURATE" if result.error.high <= result.limit else "UNCLEAR"
         label = "INACCURATE" if result.error.low > result.limit else label
         return Ruling(label=label, severity=self.labels[label], brief=f"limit {result.limit:g}")
 
-    def card(self, result, accepted, *, model=""):
+    def card(self, result, max_verdict, *, model=""):
         error = result.error
         cells = {"error": f"{error.estimate:.4f}", "CI": f"[{error.low:.4f},{error.high:.4f}]"}
         row = Row(name=model or "learned", cells=tuple(cells.values()), bound=Bound.of(error))
@@ -108,19 +108,20 @@ class OneStepError:
 
     def compare(self, accepted, result):
         if accepted is None:
-            return Comparison.new()
+            return Drift.new()
         if accepted["design"] != result.design:
             text = f"{accepted['design']} -> {result.design}"
-            return Comparison(label=Label.INCOMPARABLE, text=text)
+            return Drift(label=Label.INCOMPARABLE, text=text)
         then, now = Interval(**accepted["error"]), result.error
         label = Label.UNCHANGED if then == now else Label.UNRESOLVED
         label = Label.REGRESSED if now.low > then.high else label
         label = Label.IMPROVED if now.high < then.low else label
         text = f"the error was {then.estimate:.4f}, and is {now.estimate:.4f}"
-        return Comparison(label=label, text=text)
+        return Drift(label=label, text=text)
 
     def forecast(self, spec, task, *, cost, accepted):
-        return Forecast(cells={"transitions": str(spec.transitions), "limit": f"{spec.limit:g}"})
+        cells = {"transitions": str(spec.transitions), "limit": f"{spec.limit:g}"}
+        return ForecastLine(cells=cells)
 
     def alarm(self, result):
         rate = (1 - result.error.level) / 2

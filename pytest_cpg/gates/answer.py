@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from pytest_cpg.contracts import CpgError, KindError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.card import Card, Ruling
-from pytest_cpg.gates.comparison import Comparison
+from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Finding
-from pytest_cpg.gates.kind import Accepted, Alarm, Forecast, Lost
+from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
@@ -153,11 +153,11 @@ def _object(answer: Any) -> Any:
 _ANYTHING = _Wanted("", lambda answer: answer)
 _P_VALUE = _Wanted("a number from 0 to 1", _p_value)
 _WANTED: Mapping[str, _Wanted] = {
-    "accepts": _Wanted("an Accepted", _of(Accepted)),
+    "accepts": _Wanted("a MaxVerdict", _of(MaxVerdict)),
     "judge": _Wanted("a Ruling", _of(Ruling)),
     "card": _Wanted("a Card", _of(Card)),
-    "compare": _Wanted("a Comparison", _of(Comparison)),
-    "forecast": _Wanted("a Forecast", _of(Forecast)),
+    "compare": _Wanted("a Drift", _of(Drift)),
+    "forecast": _Wanted("a ForecastLine", _of(ForecastLine)),
     "alarm": _Wanted("an Alarm: a function p_value, and a rate between 0 and 1", _alarm),
     "together": _Wanted("a list of Finding", _findings),
     "unprovable": _Wanted("a list of Finding", _findings),

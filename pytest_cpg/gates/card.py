@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from pytest_cpg.stats import Interval
@@ -61,30 +61,6 @@ class Ruling:
     brief: str = ""
     doubt: str | None = None
     check: str = ""
-
-
-class Drift(Protocol):
-    """How a result stands to the last accepted one."""
-
-    @property
-    def label(self) -> str:
-        """What became of it, in capitals."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """What changed, in one line."""
-        ...
-
-    @property
-    def fails(self) -> bool:
-        """Whether a gate that must not drift fails: it got worse, or nothing can be said."""
-        ...
-
-    @property
-    def is_news(self) -> bool:
-        """Whether a reader has to know."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pytest_cpg.gates.kind import Accepted
+from pytest_cpg.gates.kind import MaxVerdict
 
 _MOST_NAMED = 5
 
@@ -36,7 +36,7 @@ class Compared(NamedTuple):
         The gate's id, and the comparison's own name.
     result : object
         Of the kind's own type.
-    accepted : Accepted
+    max_verdict : MaxVerdict
         The worst ruling that the test accepts.
     is_excused : bool
         Whether the test failed as expected.
@@ -45,7 +45,7 @@ class Compared(NamedTuple):
     gate: str
     name: str
     result: Any
-    accepted: Accepted
+    max_verdict: MaxVerdict
     is_excused: bool = False
 
 

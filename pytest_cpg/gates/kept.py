@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cpg.contracts.codec import decode
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
+from pytest_cpg.gates.parts import ReadsEntries
 
 # Of files that name no kind, as there was one when they were written.
 FIRST_KIND = "cpg"
@@ -59,6 +61,6 @@ def entry_for(kind: Any, kept: KeptResult | None) -> Any:
     """
     if kept is None or kept.kind != kind.marker:
         return None
-    if not hasattr(kind, "read_entry"):
+    if not has(kind, ReadsEntries):
         return kept.values
     return ask(kind, "read_entry", kept.values, commit=kept.commit)

@@ -62,7 +62,7 @@ class OfTask(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class MaxVerdict:
     """The worst ruling that a test accepts: a label of its kind, or only how bad it may be."""
 
     label: str
@@ -81,7 +81,7 @@ class Asked:
         Argument name to where its value is from: ``"session"``, ``"marker"`` or ``"project"``.
     components : Components
         What is in reach of the test.
-    accepted : Accepted or None
+    max_verdict : MaxVerdict or None
         From ``max_verdict``; None where the marker does not say.
     options : mapping
         Values of the session's options that no marker gives, by name.
@@ -94,7 +94,7 @@ class Asked:
     values: Mapping[str, Any]
     sources: Mapping[str, str]
     components: Components
-    accepted: Accepted | None = None
+    max_verdict: MaxVerdict | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     family_size: int = 1
     is_smoke: bool = False
@@ -199,7 +199,7 @@ class Alarm(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class ForecastLine:
     """What a gate could find before anything is run: its line of --cpg-plan.
 
     Attributes
@@ -269,29 +269,29 @@ class GateKind(Protocol[Spec, Result]):
         """Measure a model."""
         ...
 
-    def judge(self, result: Result, accepted: Accepted) -> Ruling:
+    def judge(self, result: Result, max_verdict: MaxVerdict) -> Ruling:
         """Return what a result says; it holds all that it is judged by, as it may be read again."""
         ...
 
-    def card(self, result: Result, accepted: Accepted, *, model: str = "") -> Card:
+    def card(self, result: Result, max_verdict: MaxVerdict, *, model: str = "") -> Card:
         """Return what a result looks like; ``model`` names what was judged, if it has a name."""
         ...
 
 
-def accepted_of(given: Any, labels: Mapping[str, Severity]) -> Accepted:
+def max_verdict_of(given: Any, labels: Mapping[str, Severity]) -> MaxVerdict:
     """Return what ``max_verdict`` accepts: a label of the kind in any case, or a severity's name.
 
     Raises ValueError when there is no such word; the message names the nearest one.
 
-    >>> accepted_of("inaccurate", {"ACCURATE": Severity.GOOD, "INACCURATE": Severity.BAD})
-    Accepted(label='INACCURATE', severity=<Severity.BAD: 3>)
+    >>> max_verdict_of("inaccurate", {"ACCURATE": Severity.GOOD, "INACCURATE": Severity.BAD})
+    MaxVerdict(label='INACCURATE', severity=<Severity.BAD: 3>)
     """
     wanted = " ".join(str(given).upper().replace("-", " ").replace("_", " ").split())
     # Nothing accepts a model that broke its contract.
     severities = {one.name: one for one in Severity if one is not Severity.BROKEN}
     labels = {label: one for label, one in labels.items() if one is not Severity.BROKEN}
     if wanted in labels:
-        return Accepted(label=wanted, severity=labels[wanted])
+        return MaxVerdict(label=wanted, severity=labels[wanted])
     if wanted in severities:
         return worst_of(severities[wanted], labels)
     from difflib import get_close_matches
@@ -302,7 +302,7 @@ def accepted_of(given: Any, labels: Mapping[str, Severity]) -> Accepted:
     raise ValueError(f"no verdict named {given!r}. {fix}")
 
 
-def worst_of(severity: Severity, labels: Mapping[str, Severity]) -> Accepted:
+def worst_of(severity: Severity, labels: Mapping[str, Severity]) -> MaxVerdict:
     """Return a severity in the kind's own word, where it has one."""
     label = next((label for label, one in labels.items() if one is severity), severity.name)
-    return Accepted(label=label, severity=severity)
+    return MaxVerdict(label=label, severity=severity)

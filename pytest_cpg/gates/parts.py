@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.traces import Replay
     from pytest_cpg.gates.arguments import Option
-    from pytest_cpg.gates.comparison import Comparison
+    from pytest_cpg.gates.drift import Drift
     from pytest_cpg.gates.finding import Compared, Finding
-    from pytest_cpg.gates.kind import Accepted, Alarm, Forecast, Lost, Measuring, Run
+    from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict, Measuring, Run
 
 
 class Options(Protocol):
@@ -60,7 +60,7 @@ class SmokeTest(Protocol):
 class Accepts(Protocol):
     """A kind of whose gates not all accept whatever may be UNSURE."""
 
-    def accepts(self, spec: Any) -> Accepted:
+    def accepts(self, spec: Any) -> MaxVerdict:
         """Return what a marker without ``max_verdict`` accepts."""
         ...
 
@@ -78,7 +78,7 @@ class Forecasts(Protocol):
 
     def forecast(
         self, spec: Any, task: Task | None, *, cost: Mapping[str, Any] | None, accepted: Any
-    ) -> Forecast:
+    ) -> ForecastLine:
         """Return a gate's line.
 
         Parameters
@@ -108,7 +108,7 @@ class Baselined(Protocol):
         """Return what is kept of an accepted result: plain values or a frozen dataclass."""
         ...
 
-    def compare(self, accepted: Any, result: Any) -> Comparison:
+    def compare(self, accepted: Any, result: Any) -> Drift:
         """Compare a new result with an entry, None where there is none."""
         ...
 

@@ -99,9 +99,9 @@ class Closing:
         """Return what the gates say together, and beside the baseline."""
         from pytest_cpg.gates.finding import Finding
         from pytest_cpg.machine.files import FileError
-        from pytest_cpg.report.acceptance import baseline_findings
-        from pytest_cpg.report.accounting import accounting_findings
-        from pytest_cpg.report.findings import findings, without_effect
+        from pytest_cpg.report.baseline_findings import baseline_findings
+        from pytest_cpg.report.together import together, without_effect
+        from pytest_cpg.report.unjudged import unjudged_findings
 
         scope, baseline, switches = self._scope, self._baseline, self._settings.switches
         try:
@@ -111,7 +111,7 @@ class Closing:
         is_judged = not (self._is_quick or self._is_replay)
         found: list[Finding] = []
         if is_judged:
-            found += findings(
+            found += together(
                 ledger,
                 is_corrected=baseline.is_corrected,
                 family_size=family_size,
@@ -120,7 +120,7 @@ class Closing:
             found += without_effect(ledger, self._settings.of_some_gates)
         if not scope.has_run:
             return tuple(found)
-        found += accounting_findings(
+        found += unjudged_findings(
             ledger,
             required=scope.required,
             is_strict="strict" in switches and is_judged,
@@ -146,7 +146,9 @@ class Closing:
 
     def _remember(self, ledger: Ledger) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""
+        from pytest_cpg.contracts.parts import has
         from pytest_cpg.gates.answer import ask_at_end
+        from pytest_cpg.gates.parts import Costs
         from pytest_cpg.plugin.selection import COSTS, LAST, remember
 
         if self._is_quick or self._is_replay:
@@ -160,7 +162,7 @@ class Closing:
         costs = {
             one.name: ask_at_end(faults, one.judgement.kind, "cost", one.judgement.result)
             for one in ledger.reported
-            if hasattr(one.judgement.kind, "cost")
+            if has(one.judgement.kind, Costs)
         }
         ledger.findings = tuple(faults)
         remember(self._config, COSTS, costs)

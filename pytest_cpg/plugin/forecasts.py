@@ -15,7 +15,7 @@ from pytest_cpg.render.forecasts import forecast_table
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.finding import Finding
-    from pytest_cpg.gates.kind import Forecast
+    from pytest_cpg.gates.kind import ForecastLine
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.measuring import SessionRuns
     from pytest_cpg.report.baseline import Baseline
@@ -26,7 +26,7 @@ def forecast_lines(
 ) -> tuple[list[str], list[Finding]]:
     """Return the lines of --cpg-plan, none where nothing is printed, and what kinds did wrong."""
     costs = remembered(config, COSTS)
-    forecasts: dict[str, Forecast] = {}
+    forecasts: dict[str, ForecastLine] = {}
     faults: list[Finding] = []
     for name, gate in gates.items():
         check_supports(gate.kind, "plan")

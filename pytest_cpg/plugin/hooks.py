@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.machine.exits import refuse_success
-from pytest_cpg.plugin.kinds import KINDS, Kinds
+from pytest_cpg.plugin.kinds import KINDS, GateKinds
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class SessionHooks:
         self._process = os.getpid()
         self._session: pytest.Session | None = None
         self.replay: SessionReplay | None = None
-        self.kinds = config.stash[KINDS] = Kinds(config, measured)
+        self.kinds = config.stash[KINDS] = GateKinds(config, measured)
         # Whoever is added first comes last, when pytest has only the exit code left to give.
         config.add_cleanup(self._end)
         self._put_exits_back = refuse_success(lambda: bool(self._collected), self.show)
@@ -300,7 +300,7 @@ class SessionHooks:
     def _end(self) -> None:
         """Set the exit code again, which other hooks may have changed, and let it be the last."""
         if self._session is not None:
-            from pytest_cpg.report.accounting import late_text
+            from pytest_cpg.report.unjudged import late_text
 
             self.gates.hold_status(self._session)
             said = {finding.text for finding in self.gates.ledger.findings}

@@ -11,16 +11,18 @@ import pytest
 
 from pytest_cpg.contracts.codec import decode, encode, loads
 from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Ruling, comparison_name
 from pytest_cpg.gates.kept import entry_for
+from pytest_cpg.gates.parts import Baselined, Replays, Runner
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.report.ledger import Judgement
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.comparison import Comparison
+    from pytest_cpg.gates.drift import Drift
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.report.baseline import Baseline
 
@@ -63,20 +65,20 @@ def judge_into(
         # The test is given the other, and may do with it whatever it likes.
         result = deepcopy(result)
         written = _written(gate.kind, result)
-        ruling = ask(gate.kind, "judge", result, gate.accepted)
+        ruling = ask(gate.kind, "judge", result, gate.max_verdict)
         _check_ruling(gate.kind, ruling)
         if not ruling.check:
             _check_is_judged(gate, model)
         # What a kind cannot show fails its test here, and not the whole session later, where the
         # model's name is not known.
-        ask(gate.kind, "card", result, gate.accepted, model=gate.model)
-        ask(gate.kind, "card", written, gate.accepted)
+        ask(gate.kind, "card", result, gate.max_verdict, model=gate.model)
+        ask(gate.kind, "card", written, gate.max_verdict)
         # A check says nothing of the model that was accepted.
         name = comparison_name(gate_id(item), len(measured) + 1)
         drift = None if ruling.check else _drift(gate.kind, result, baseline, name)
         reason = ruling.reason or None
-        if reason is None and ruling.severity > gate.accepted.severity:
-            reason = f"the verdict is worse than {gate.accepted.label}"
+        if reason is None and ruling.severity > gate.max_verdict.severity:
+            reason = f"the verdict is worse than {gate.max_verdict.label}"
         if reason is None and drift is not None and drift_fails and drift.fails:
             reason = drift.text
         if reason is None and is_strict:
@@ -86,7 +88,7 @@ def judge_into(
                 kind=gate.kind,
                 result=result,
                 ruling=ruling,
-                accepted=gate.accepted,
+                max_verdict=gate.max_verdict,
                 reason=reason,
                 drift=drift,
                 drift_fails=drift_fails and drift is not None,
@@ -152,7 +154,7 @@ def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt, settings: Settings
     """Return why the test fails by what it measured; empty where all of it is accepted."""
     if attempt.is_empty:
         said = _NO_GATE.format(marker=gate.kind.marker, fixture=gate.kind.fixture)
-        return f"{said}{_OR_COMPARE * hasattr(gate.kind, 'runner')}."
+        return f"{said}{_OR_COMPARE * has(gate.kind, Runner)}."
     is_judged = bool(attempt.judgements) or attempt.is_swept
     if is_judged and gate.model and not item.stash.get(NAMED_MODEL, False):
         place = "--cpg-model" if gate.is_model_typed else "the marker"
@@ -160,12 +162,12 @@ def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt, settings: Settings
     return "\n\n".join(sections(item, gate, settings))
 
 
-def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Comparison | None:
+def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Drift | None:
     """Return how a result stands to the last accepted one, if its kind keeps any."""
-    if baseline is None or not hasattr(kind, "compare"):
+    if baseline is None or not has(kind, Baselined):
         return None
     accepted = entry_for(kind, baseline.gates.get(name))
-    found: Comparison = ask(kind, "compare", accepted, result)
+    found: Drift = ask(kind, "compare", accepted, result)
     return found
 
 
@@ -184,7 +186,7 @@ def sections(
         if judgement.reason is None and not is_failing:
             continue
         replay, not_kept = None, ""
-        if not gate.is_smoke and hasattr(gate.kind, "replay"):
+        if not gate.is_smoke and has(gate.kind, Replays):
             replay, not_kept = keep_lost(
                 item.config,
                 gate.kind,
@@ -193,7 +195,7 @@ def sections(
                 nodeid=item.nodeid,
                 comparison=number,
             )
-        card = ask(gate.kind, "card", judgement.result, gate.accepted, model=gate.model)
+        card = ask(gate.kind, "card", judgement.result, gate.max_verdict, model=gate.model)
         is_strict = is_in_doubt(judgement.reason, judgement.ruling)
         again = rerun_command(card, node, settings.deciding, is_strict=is_strict)
         texts.append(

@@ -49,7 +49,7 @@ def contributed(plugin: object) -> Mapping[str, Any]:
     return found or {}
 
 
-class Kinds:
+class GateKinds:
     """The kinds of gate that plugins and conftest files have contributed.
 
     Parameters
@@ -96,7 +96,7 @@ class Kinds:
         return f"{_signature(kind) if is_read else kind.marker}: {kind.help}"
 
 
-KINDS: pytest.StashKey[Kinds] = pytest.StashKey()
+KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
 
 
 def _signature(kind: GateKind[Any, Any]) -> str:

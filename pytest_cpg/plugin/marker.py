@@ -12,13 +12,13 @@ from pytest_cpg.gates.answer import ask, fault_of
 from pytest_cpg.gates.arguments import REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import (
-    Accepted,
     Asked,
     Components,
     GateKind,
+    MaxVerdict,
     OfTask,
     TaskChoice,
-    accepted_of,
+    max_verdict_of,
     worst_of,
 )
 from pytest_cpg.gates.parts import Accepts, Example
@@ -67,7 +67,7 @@ class Gate:
     kind: GateKind[Any, Any]
     spec: Any
     id: str
-    accepted: Accepted
+    max_verdict: MaxVerdict
     drift: str
     timeout: float
     model: str
@@ -104,7 +104,7 @@ def gate_of(
         kind=kind,
         spec=spec,
         id=values["id"] or nodeid,
-        accepted=asked.accepted or _accepted_unasked(kind, spec),
+        max_verdict=asked.max_verdict or _usual_max_verdict(kind, spec),
         drift=values["drift"],
         timeout=values["timeout"],
         model=model,
@@ -118,12 +118,12 @@ def gate_of(
     )
 
 
-def _accepted_unasked(kind: GateKind[Any, Any], spec: Any) -> Accepted:
+def _usual_max_verdict(kind: GateKind[Any, Any], spec: Any) -> MaxVerdict:
     """Return what a marker accepts that does not say it."""
-    accepted: Accepted = (
+    usual: MaxVerdict = (
         ask(kind, "accepts", spec) if has(kind, Accepts) else worst_of(Severity.UNSURE, kind.labels)
     )
-    return accepted
+    return usual
 
 
 def _asked(
@@ -141,7 +141,7 @@ def _asked(
         values={name: value for name, (value, _) in read.items()},
         sources={name: source for name, (_, source) in read.items()},
         components=components,
-        accepted=None if given is None else accepted_of(given, kind.labels),
+        max_verdict=None if given is None else max_verdict_of(given, kind.labels),
         options={
             option.name: settings.of_session(option.name)
             for option in settings.options.values()

@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from pytest_cpg.gates.card import Bound, Card, Cause, Command, Drift, Ruling, Table
+from pytest_cpg.gates.card import Bound, Card, Cause, Command, Ruling, Table
+from pytest_cpg.gates.drift import Drift
 from pytest_cpg.render.columns import padded
 
 _WIDTH = 80

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from pytest_cpg.gates.kind import Forecast
+from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.gates.notation import fitted_names, for_log
 from pytest_cpg.render.columns import aligned
 
@@ -14,7 +14,7 @@ _NARROWEST_COLUMN = 6
 _BLANKS = 2
 
 
-def forecast_table(forecasts: Mapping[str, Forecast], *, width: int) -> list[str]:
+def forecast_table(forecasts: Mapping[str, ForecastLine], *, width: int) -> list[str]:
     """Return the table of all gates, by id, fit for a terminal of this width."""
     if not forecasts:
         return ["no gate was collected"]

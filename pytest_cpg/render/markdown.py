@@ -38,7 +38,7 @@ _NUMBERS = re.compile(r"[\d\s.,+/%\[\]-]*")
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
-class Row(NamedTuple):
+class CommentRow(NamedTuple):
     """One comparison of a gate, or a gate that made none.
 
     Attributes
@@ -96,10 +96,10 @@ def markdown(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
     return "\n\n".join(parts)
 
 
-def rows_of(gate: Mapping[str, Any], shown_of: ShownOf) -> list[Row]:
+def rows_of(gate: Mapping[str, Any], shown_of: ShownOf) -> list[CommentRow]:
     """Return the comparisons of one of a document's gates, or a row for the gate alone."""
     if not gate["comparisons"]:
-        return [Row(gate, gate["id"], gate["outcome"])]
+        return [CommentRow(gate, gate["id"], gate["outcome"])]
     reasons = [comparison["reason"] for comparison in gate["comparisons"]]
     rows = []
     for comparison, reason in zip(gate["comparisons"], reasons, strict=True):
@@ -107,7 +107,7 @@ def rows_of(gate: Mapping[str, Any], shown_of: ShownOf) -> list[Row]:
         status = comparison_outcome(
             gate["outcome"], reason=reason, reasons=reasons, severity=shown.ruling.severity
         )
-        rows.append(Row(gate, comparison["name"], status, reason, shown))
+        rows.append(CommentRow(gate, comparison["name"], status, reason, shown))
     return rows
 
 
@@ -146,7 +146,7 @@ def _section(what: str, lead: str, blocks: Sequence[str], end: str, *, room: flo
     return parts
 
 
-def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[Row]]) -> str:
+def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[CommentRow]]) -> str:
     gates, session = document["gates"], document["session"]
     outcomes = Counter(map(_outcome, tables))
     counts = [f"{len(gates)} gate{'s'[: len(gates) != 1]}"]
@@ -162,13 +162,13 @@ def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[Row]]) -> s
     return f"{what}: {session['outcome']} ({', '.join(counts)})"
 
 
-def _outcome(rows: Sequence[Row]) -> str:
+def _outcome(rows: Sequence[CommentRow]) -> str:
     """Return how the gate of these rows ended."""
     severities = [row.shown.ruling.severity for row in rows if row.shown]
     return gate_outcome(rows[0].gate["outcome"], severities)
 
 
-def _tables(gates: Sequence[Sequence[Row]]) -> list[tuple[tuple[str, ...], list[str]]]:
+def _tables(gates: Sequence[Sequence[CommentRow]]) -> list[tuple[tuple[str, ...], list[str]]]:
     """Return the lines of each gate, by the columns of what it measured."""
     columns = dict.fromkeys(row.columns for rows in gates for row in rows if row.columns)
     # Gates that measured nothing stand in the first table.
@@ -185,7 +185,7 @@ def _table_head(columns: Sequence[str]) -> str:
     return f"| {headings} |\n|---|---|{'--:|' * len(columns)}---|\n"
 
 
-def _table_row(row: Row, columns: Sequence[str]) -> str:
+def _table_row(row: CommentRow, columns: Sequence[str]) -> str:
     # An inconclusive verdict is told by its own name.
     word = WORDS["passed" if row.status == "inconclusive" else row.status]
     verdict, cells = f"**{word}**" if row.status in FAILING else word, [""] * (len(columns) + 1)
@@ -204,12 +204,12 @@ def _cell(text: str) -> str:
     return text if _NUMBERS.fullmatch(text) else _prose(text)
 
 
-def _footnotes(rows: Sequence[Row]) -> list[str]:
+def _footnotes(rows: Sequence[CommentRow]) -> list[str]:
     notes = [note for row in rows if row.shown for note in row.shown.card.footnotes]
     return [_prose(note) for note in dict.fromkeys(notes)]
 
 
-def _details(row: Row, shown: Shown) -> str:
+def _details(row: CommentRow, shown: Shown) -> str:
     """Return what a reader needs to act on a failing comparison, folded up."""
     ruling, card, drift = shown.ruling, shown.card, shown.drift
     lead = f"<details><summary>{_code(row.name)}: {_prose(row.why)}</summary>"
@@ -231,7 +231,7 @@ def _cause(cause: Cause) -> list[str]:
     return [f"{cause.heading}. {cause.text}", f"From {cause.source}: {measured}"]
 
 
-def _notes(row: Row) -> Iterator[str]:
+def _notes(row: CommentRow) -> Iterator[str]:
     """Yield what there is to know of a gate, whether it fails or not."""
     gate = row.gate
     if row.shown is not None and row.status not in FAILING:

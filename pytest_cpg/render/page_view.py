@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from pytest_cpg.gates.card import Card, Drift
+from pytest_cpg.gates.card import Card
+from pytest_cpg.gates.drift import Drift
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.failure import is_drifted, paragraphs
 from pytest_cpg.render.figures import Drawn, Plot, draw, trend

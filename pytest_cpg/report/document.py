@@ -13,9 +13,9 @@ from typing import Any, Literal, TypedDict
 
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.card import Ruling, comparison_name
-from pytest_cpg.gates.comparison import Comparison
+from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.kept import FIRST_KIND
-from pytest_cpg.gates.kind import accepted_of
+from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.machine.files import FileError, FileKind, write_text
 from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Ledger, Outcome
 from pytest_cpg.report.outcomes import SessionEnd, session_outcome
@@ -58,7 +58,7 @@ class _Compared(TypedDict):
     reason: str | None
     max_verdict: str
     attempt: int
-    drift: Comparison | None
+    drift: Drift | None
     films: list[str]
     result: Any
 
@@ -113,10 +113,10 @@ def document(ledger: Ledger, provenance: Provenance, end: SessionEnd) -> dict[st
     }
 
 
-def drift_of(comparison: Mapping[str, Any]) -> Comparison | None:
+def drift_of(comparison: Mapping[str, Any]) -> Drift | None:
     """Return how one of a document's comparisons stands to the baseline, if that was asked."""
     drift = comparison["drift"]
-    return None if drift is None else decode(Comparison, drift)
+    return None if drift is None else decode(Drift, drift)
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
@@ -170,7 +170,7 @@ def _judged(judgement: Judgement) -> dict[str, Any]:
     return {
         **_said(judgement.kind.marker, judgement.ruling),
         "reason": judgement.reason,
-        "max_verdict": judgement.accepted.label,
+        "max_verdict": judgement.max_verdict.label,
         "drift": encode(judgement.drift),
         "films": list(judgement.films),
         "result": encode(judgement.result),
@@ -203,13 +203,13 @@ def _completed(comparison: Mapping[str, Any], kinds: Kinds, *, at: str) -> dict[
         )
     result = decode(kinds[marker].result, comparison["result"], at=f"{at}.result")
     try:
-        accepted = accepted_of(comparison["max_verdict"], kinds[marker].labels)
+        max_verdict = max_verdict_of(comparison["max_verdict"], kinds[marker].labels)
     except ValueError as error:
         raise ValueError(f"{at}.max_verdict: {error}") from None
     try:
-        ruling = kinds[marker].judge(result, accepted)
+        ruling = kinds[marker].judge(result, max_verdict)
         # What follows from numbers that no measurement gives has no card, either.
-        kinds[marker].card(result, accepted)
+        kinds[marker].card(result, max_verdict)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{at}.result is damaged: {error}") from None
     return {**_said(marker, ruling), **comparison}

@@ -16,9 +16,9 @@ from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import AA_CHECK, Card, Ruling, Severity, comparison_name
-from pytest_cpg.gates.comparison import Comparison
+from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
-from pytest_cpg.gates.kind import Accepted, GateKind
+from pytest_cpg.gates.kind import GateKind, MaxVerdict
 
 # As pytest words it.
 _EMPTY_SET = "got empty parameter set"
@@ -65,11 +65,11 @@ class Judgement:
     ----------
     kind : GateKind
         What the gate asks; only its marker is written.
-    accepted : Accepted
+    max_verdict : MaxVerdict
         The worst ruling that the test accepts.
     reason : str or None
         Why the test fails; None when the result is accepted.
-    drift : Comparison or None
+    drift : Drift or None
         With the baseline; None when nothing was compared.
     drift_fails : bool
         Whether the test fails for a result that is worse than the accepted one.
@@ -80,9 +80,9 @@ class Judgement:
     kind: Any = field(default=None, metadata=UNWRITTEN)
     result: Any
     ruling: Ruling
-    accepted: Accepted
+    max_verdict: MaxVerdict
     reason: str | None = None
-    drift: Comparison | None = None
+    drift: Drift | None = None
     drift_fails: bool = False
     films: tuple[str, ...] = ()
     film_problem: str | None = None
@@ -90,7 +90,7 @@ class Judgement:
     @property
     def card(self) -> Card:
         """What the result looks like."""
-        card: Card = ask(self.kind, "card", self.result, self.accepted)
+        card: Card = ask(self.kind, "card", self.result, self.max_verdict)
         return card
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Reported(NamedTuple):
         """What a kind needs to know of it."""
         one = self.judgement
         return Compared(
-            self.gate, self.name, one.result, one.accepted, is_excused=self.outcome == "xfailed"
+            self.gate, self.name, one.result, one.max_verdict, is_excused=self.outcome == "xfailed"
         )
 
 
@@ -145,7 +145,7 @@ def _loaded(values: Any, marker: str, kinds: Kinds) -> Judgement:
         )
     found = decode(Judgement, values)
     result = decode(kinds[marker].result, found.result)
-    ask(kinds[marker], "card", result, found.accepted)
+    ask(kinds[marker], "card", result, found.max_verdict)
     return replace(found, kind=kinds[marker], result=result)
 
 

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from pytest_cpg.contracts.codec import decode
 from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.card import Card, Drift, Ruling
-from pytest_cpg.gates.kind import accepted_of
+from pytest_cpg.gates.card import Card, Ruling
+from pytest_cpg.gates.drift import Drift
+from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.report.document import drift_of
 from pytest_cpg.report.ledger import Kinds
 
@@ -31,9 +32,9 @@ def shown_of(comparison: Mapping[str, Any], kinds: Kinds) -> Shown:
     """Return what is shown of one of a document's comparisons, by its kind of gate."""
     kind = kinds[comparison["kind"]]
     result = decode(kind.result, comparison["result"])
-    accepted = accepted_of(comparison["max_verdict"], kind.labels)
+    max_verdict = max_verdict_of(comparison["max_verdict"], kind.labels)
     return Shown(
-        ruling=ask(kind, "judge", result, accepted),
-        card=ask(kind, "card", result, accepted),
+        ruling=ask(kind, "judge", result, max_verdict),
+        card=ask(kind, "card", result, max_verdict),
         drift=drift_of(comparison),
     )

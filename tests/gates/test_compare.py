@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.gates.comparison import Comparison, Label
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 
@@ -31,7 +31,7 @@ def flipped(outcomes, *episodes):
 
 def compared(result, gate, level=0.95):
     comparison = compare(result, gate, level=level)
-    assert decode(Comparison, encode(comparison)) == comparison
+    assert decode(Drift, encode(comparison)) == comparison
     return comparison
 
 
@@ -256,14 +256,14 @@ def test_returns_without_two_common_starts_cannot_be_compared():
 
 
 def test_only_a_regression_and_what_cannot_be_compared_fail():
-    fails = {label for label in Label if Comparison(label=label, text="").fails}
+    fails = {label for label in Label if Drift(label=label, text="").fails}
     assert fails == {Label.REGRESSED, Label.INCOMPARABLE}
 
 
 def test_only_what_is_as_it_was_in_all_respects_is_no_news():
     assert not compared(now(first(44, 50)), accepted(first(44, 50))).is_news
     for label in set(Label) - {Label.UNCHANGED}:
-        assert Comparison(label=label, text="").is_news
+        assert Drift(label=label, text="").is_news
 
 
 def test_a_commit_is_shortened_and_keeps_that_the_tree_was_dirty():

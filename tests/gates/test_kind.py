@@ -2,11 +2,11 @@ import pytest
 
 from pytest_cpg import Verdict
 from pytest_cpg.gates import GATES
-from pytest_cpg.gates.kind import accepted_of
+from pytest_cpg.gates.kind import max_verdict_of
 
 
 def accepted(name):
-    return accepted_of(name, GATES["cpg"].labels)
+    return max_verdict_of(name, GATES["cpg"].labels)
 
 
 @pytest.mark.parametrize("verdict", Verdict)

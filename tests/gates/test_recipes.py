@@ -7,8 +7,8 @@ from fakes import first, judged, result_of
 
 from pytest_cpg import Verdict
 from pytest_cpg.gates.planning_gap.recipes import differences, judge_recipe
-from pytest_cpg.report.findings import findings
 from pytest_cpg.report.ledger import Entry, Ledger
+from pytest_cpg.report.together import together
 from pytest_cpg.stats.clusters import cluster_interval
 
 SOLVED = first(20, 20)
@@ -31,7 +31,7 @@ def ledger_of(results, *, absent=(), outcome="passed", max_verdict="INCONCLUSIVE
 
 
 def said(ledger, *, is_corrected=False, family_size=0):
-    found = findings(ledger, is_corrected=is_corrected, family_size=family_size)
+    found = together(ledger, is_corrected=is_corrected, family_size=family_size)
     return {one.text: one.fails for one in found}
 
 

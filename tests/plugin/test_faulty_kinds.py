@@ -17,9 +17,9 @@ import pytest
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, name, of_option
 from pytest_cpg.gates.card import Bound, Card, Effect, Row, Ruling, Severity, Table, Trend
-from pytest_cpg.gates.comparison import Comparison, Label
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding
-from pytest_cpg.gates.kind import Accepted, Alarm, Forecast, TaskChoice
+from pytest_cpg.gates.kind import MaxVerdict, Alarm, ForecastLine, TaskChoice
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class Yours:
 
     def compare(self, accepted, result):
         label = Label.NEW if accepted is None else Label.UNCHANGED
-        return Comparison(label=label, text="as it was")
+        return Drift(label=label, text="as it was")
 
     def forecast(self, spec, task, *, cost, accepted):
-        return Forecast(cells={"limit": "0.1"})
+        return ForecastLine(cells={"limit": "0.1"})
 
     def alarm(self, result):
         return Alarm(p_value=lambda: 0.5, rate=0.025, is_settled=False)
@@ -237,10 +237,10 @@ def test_an_entry_that_no_baseline_can_hold_is_not_written_and_others_are(faulty
         ("def forecast(self, *given, **named): return 1 / 0", "forecast() raised ZeroDivisionErr"),
         (
             "def forecast(self, *given, **named): return {'limit': '0.1'}",
-            "forecast() returned {'limit': '0.1'}, and has to return a Forecast.",
+            "forecast() returned {'limit': '0.1'}, and has to return a ForecastLine.",
         ),
         (
-            "def forecast(self, *given, **named): return Forecast(cells={'limit': 0.1})",
+            "def forecast(self, *given, **named): return ForecastLine(cells={'limit': 0.1})",
             "cells.limit is 0.1, and has to be text",
         ),
     ],
@@ -316,10 +316,10 @@ def test_a_card_that_nobody_could_show_fails_its_test(faulty, more, said):
         ),
         (
             "def compare(self, accepted, result): return None",
-            "compare() returned None, and has to return a Comparison.",
+            "compare() returned None, and has to return a Drift.",
         ),
         (
-            "def compare(self, *_): return Comparison(label='WORSE', text='worse')",
+            "def compare(self, *_): return Drift(label='WORSE', text='worse')",
             "label is 'WORSE', and has to be one of 'NEW', 'MISSING'",
         ),
     ],
@@ -481,7 +481,7 @@ def learned_dynamics(oracle_dynamics):
 
 
 def test_a_comparison_says_no_more_than_its_kind_has_weighed(faulty):
-    worse = "def compare(self, *_): return Comparison(label=Label.REGRESSED, text='0.2 to 0.25')"
+    worse = "def compare(self, *_): return Drift(label=Label.REGRESSED, text='0.2 to 0.25')"
     faulty("pass", "--cpg-update-baseline", "--cpg-force")
     result, text = faulty(worse, "--cpg-drift=fail", "-k", "mine", "--cpg-md=o.md")
     result.assert_outcomes(failed=1, deselected=1)

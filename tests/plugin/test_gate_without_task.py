@@ -12,7 +12,7 @@ import pytest
 
 from pytest_cpg.gates.arguments import REQUIRED, Argument, whole
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
-from pytest_cpg.gates.kind import Forecast, Lost
+from pytest_cpg.gates.kind import ForecastLine, Lost
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class LoggedSteps:
         predicted = model(observations, np.ones_like(observations))
         return Misses(int((predicted != observations + 1).sum()))
 
-    def judge(self, result, accepted):
+    def judge(self, result, max_verdict):
         label = "WRONG" if result.misses else "RIGHT"
         return Ruling(label=label, severity=self.labels[label])
 
-    def card(self, result, accepted, *, model=""):
+    def card(self, result, max_verdict, *, model=""):
         return Card(
             headline=f"{result.misses} wrong",
             size="",
@@ -56,7 +56,7 @@ class LoggedSteps:
         )
 
     def forecast(self, spec, task, *, cost, accepted):
-        return Forecast(cells={"rows": str(spec.rows), "task": str(task)})
+        return ForecastLine(cells={"rows": str(spec.rows), "task": str(task)})
 
     def lost(self, result):
         return Lost((0,), {})

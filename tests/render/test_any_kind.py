@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_cpg.gates.card import Bound, Card, Cause, Command, Remark, Row, Ruling, Severity, Table
-from pytest_cpg.gates.kind import Forecast
+from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.render.failure import failure_text, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.github import annotations
@@ -166,9 +166,9 @@ def test_the_summary_has_a_heading_wherever_the_columns_change(ledger):
 
 def test_forecasts_of_several_kinds_have_headings_of_their_own():
     forecasts = {
-        "a": Forecast(cells={"n": "200"}, notes=("n: transitions",)),
-        "b": Forecast(cells={"episodes": "50"}),
-        "c": Forecast(cells={"episodes": "<=150"}),
+        "a": ForecastLine(cells={"n": "200"}, notes=("n: transitions",)),
+        "b": ForecastLine(cells={"episodes": "50"}),
+        "c": ForecastLine(cells={"episodes": "<=150"}),
     }
     assert forecast_table(forecasts, width=80) == [
         " gate      n",

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_cpg.gates.comparison import Comparison, Label
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.stats import Interval, agresti_caffo_interval
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_SIGNS = 1000
 
 
-def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> Comparison:
+def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> Drift:
     """Compare a result with the one that was accepted.
 
     - NEW: there is none.
@@ -34,7 +34,7 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
     - UNRESOLVED: there is a difference, and chance explains it.
     """
     if gate is None:
-        return Comparison.new(now=(result.learned.success_count, result.learned.episodes))
+        return Drift.new(now=(result.learned.success_count, result.learned.episodes))
     now = BaselineGate.of(result)
     moved = _moved_starts(gate, now)
     elsewhere = _elsewhere(gate, now, moved)
@@ -46,7 +46,7 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> C
     differs = told if moved else differs
     found = _evidence(gate, now, level)
     beside = f"; {', '.join(told)}" if told else ""
-    return Comparison(
+    return Drift(
         label=found.label,
         text=f"{_was(gate)}: {found.text}{beside}",
         commit=gate.commit,

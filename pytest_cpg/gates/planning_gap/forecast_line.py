@@ -9,7 +9,7 @@ from pytest_cpg.gates.planning_gap.forecast import POWER, WANTED_GAPS, Forecast
 _LONG = 600
 
 
-def line_of(one: Forecast) -> kind.Forecast:
+def line_of(one: Forecast) -> kind.ForecastLine:
     """Return a forecast as cells, and what a reader of them has to know."""
     notes = [
         f"finds: the smallest gap found {100 * POWER:.0f} times in 100 if the arms are "
@@ -24,7 +24,7 @@ def line_of(one: Forecast) -> kind.Forecast:
             "gates of one size, says nothing of it"
         )
     needed = ("-" if n is None else str(n) for n in one.needed)
-    return kind.Forecast(
+    return kind.ForecastLine(
         cells={
             "episodes": f"{'<=' * one.may_stop}{one.episodes}",
             "oracle": f"{one.oracle_rate:.2f}{'?' * (one.source == 'assumed')}",

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.traces import Replay
     from pytest_cpg.gates.card import Card, Ruling, Severity
-    from pytest_cpg.gates.comparison import Comparison
+    from pytest_cpg.gates.drift import Drift
     from pytest_cpg.gates.finding import Compared, Finding
-    from pytest_cpg.gates.kind import Accepted, Alarm, Asked, Forecast, Lost, Measuring, Run
+    from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, Lost, MaxVerdict, Measuring, Run
     from pytest_cpg.gates.planning_gap.accepted import BaselineGate
     from pytest_cpg.gates.planning_gap.benchmark import Benchmark
     from pytest_cpg.gates.planning_gap.lost import Loss
@@ -101,18 +101,18 @@ class PlanningGap:
 
         return spec_of(asked)
 
-    def accepts(self, spec: Spec) -> Accepted:
+    def accepts(self, spec: Spec) -> MaxVerdict:
         """Return what a marker accepts that does not say it.
 
         A margin asks for proof, so that what is not proven must not pass.
         """
         from pytest_cpg.gates.card import Severity
-        from pytest_cpg.gates.kind import Accepted
+        from pytest_cpg.gates.kind import MaxVerdict
         from pytest_cpg.stats import Verdict
 
         if spec.criteria.margin is None:
-            return Accepted(label=Verdict.INCONCLUSIVE.value, severity=Severity.UNSURE)
-        return Accepted(label=Verdict.MODEL_AS_GOOD_AS_ORACLE.value, severity=Severity.GOOD)
+            return MaxVerdict(label=Verdict.INCONCLUSIVE.value, severity=Severity.UNSURE)
+        return MaxVerdict(label=Verdict.MODEL_AS_GOOD_AS_ORACLE.value, severity=Severity.GOOD)
 
     def measure(self, spec: Spec, model: Any, run: Run) -> GateResult:
         """Run the arms on the same starts, and ask why there is a gap."""
@@ -143,19 +143,19 @@ class PlanningGap:
         )
         return replace(result, diagnosis=found)
 
-    def judge(self, result: GateResult, accepted: Accepted) -> Ruling:
+    def judge(self, result: GateResult, max_verdict: MaxVerdict) -> Ruling:
         """Return what a result says."""
         from pytest_cpg.gates.planning_gap.ruling import ruling_of
         from pytest_cpg.stats import Verdict
 
-        return ruling_of(result, Verdict(accepted.label))
+        return ruling_of(result, Verdict(max_verdict.label))
 
-    def card(self, result: GateResult, accepted: Accepted, *, model: str = "") -> Card:
+    def card(self, result: GateResult, max_verdict: MaxVerdict, *, model: str = "") -> Card:
         """Return what a result looks like."""
         from pytest_cpg.gates.planning_gap.card import card_of
         from pytest_cpg.stats import Verdict
 
-        return card_of(result, Verdict(accepted.label), model=model)
+        return card_of(result, Verdict(max_verdict.label), model=model)
 
     def alarm(self, result: GateResult) -> Alarm:
         """Return what a result brings to the family of all gates."""
@@ -202,7 +202,7 @@ class PlanningGap:
         *,
         cost: Mapping[str, Any] | None,
         accepted: BaselineGate | None,
-    ) -> Forecast:
+    ) -> ForecastLine:
         """Return what a gate could find, from its last run and the last accepted result."""
         from pytest_cpg.gates.planning_gap.forecast import forecast
         from pytest_cpg.gates.planning_gap.forecast_line import line_of
@@ -228,7 +228,7 @@ class PlanningGap:
 
         return unprovable(accepted)
 
-    def compare(self, accepted: BaselineGate | None, result: GateResult) -> Comparison:
+    def compare(self, accepted: BaselineGate | None, result: GateResult) -> Drift:
         """Compare a result with the one that was accepted."""
         from pytest_cpg.gates.planning_gap.compare import compare
 

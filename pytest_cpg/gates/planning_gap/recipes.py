@@ -144,7 +144,7 @@ def _accepted(members: Sequence[Compared]) -> Verdict:
     A recipe whose checkpoints do not settle it informs: proof takes more checkpoints than most
     have, whatever each of them has proven by itself.
     """
-    accepted = [Verdict(one.accepted.label) for one in members]
+    accepted = [Verdict(one.max_verdict.label) for one in members]
     strictest = min(accepted, key=lambda verdict: verdict.severity)
     return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
-from pytest_cpg.gates.comparison import Comparison, Label
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult
 from pytest_cpg.stats import GradedAnswers, Interval, metric_differences
 from pytest_cpg.stats.coverage_curves import levels
@@ -84,7 +84,7 @@ class KeptAnswers:
         )
 
 
-def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Comparison:
+def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Drift:
     """Compare a result with the one that was accepted, query by query.
 
     - NEW: there is none.
@@ -95,11 +95,11 @@ def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Compariso
     - UNRESOLVED: there is a difference, and chance explains it.
     """
     if accepted is None:
-        return Comparison.new()
+        return Drift.new()
     now = KeptAnswers.of(result)
     differs = tuple(_differences(accepted, now))
     if differs:
-        return Comparison(
+        return Drift(
             label=Label.INCOMPARABLE,
             text=f"{_was(accepted)}: {', '.join(differs)}",
             commit=accepted.commit,
@@ -108,7 +108,7 @@ def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Compariso
     pairs = [*zip(accepted.wrong, now.wrong, strict=True)]
     lost, gained = pairs.count(("0", "1")), pairs.count(("1", "0"))
     found = _evidence(accepted, now, result)
-    return Comparison(
+    return Drift(
         label=found.label,
         text=f"{_was(accepted)}: {found.text}",
         commit=accepted.commit,

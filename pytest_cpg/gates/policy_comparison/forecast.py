@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_cpg.gates.kind import Forecast
+from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
 from pytest_cpg.gates.policy_comparison.spec import Spec
 from pytest_cpg.stats import wilson_interval
@@ -15,13 +15,13 @@ _ASSUMED_LOSS = 0.25
 
 def forecast_of(
     spec: Spec, *, cost: Mapping[str, Any] | None, accepted: KeptAnswers | None
-) -> Forecast:
+) -> ForecastLine:
     """Return the number of queries and steps, how sure the loss will be, and the last cost."""
     count, steps = len(spec.queries), 2 * int(spec.queries.horizons.sum())
     loss = _ASSUMED_LOSS if accepted is None else accepted.wrong.count("1") / len(accepted.wrong)
     interval = wilson_interval(round(loss * count), count, level=spec.criteria.level)
     assumed = "?" * (accepted is None)
-    return Forecast(
+    return ForecastLine(
         cells={
             "queries": str(count),
             "steps": str(steps),

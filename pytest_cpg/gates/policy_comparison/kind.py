@@ -22,8 +22,8 @@ from pytest_cpg.gates.arguments import (
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.card import Card, Ruling, Severity
-    from pytest_cpg.gates.comparison import Comparison
-    from pytest_cpg.gates.kind import Accepted, Alarm, Asked, Forecast, Run
+    from pytest_cpg.gates.drift import Drift
+    from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run
     from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
     from pytest_cpg.gates.policy_comparison.result import ComparisonResult
     from pytest_cpg.gates.policy_comparison.spec import Spec
@@ -80,7 +80,7 @@ class PolicyComparison:
             spec, model, training_data=run.given["training_data"], progress=run.progress
         )
 
-    def judge(self, result: ComparisonResult, accepted: Accepted) -> Ruling:  # noqa: ARG002
+    def judge(self, result: ComparisonResult, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002
         """Return what a result says."""
         from pytest_cpg.gates.policy_comparison.ruling import ruling_of
 
@@ -89,7 +89,7 @@ class PolicyComparison:
     def card(
         self,
         result: ComparisonResult,
-        accepted: Accepted,  # noqa: ARG002
+        max_verdict: MaxVerdict,  # noqa: ARG002
         *,
         model: str = "",
     ) -> Card:
@@ -115,7 +115,7 @@ class PolicyComparison:
         *,
         cost: Mapping[str, Any] | None,
         accepted: KeptAnswers | None,
-    ) -> Forecast:
+    ) -> ForecastLine:
         """Return what a gate asks, and what its last run cost."""
         from pytest_cpg.gates.policy_comparison.forecast import forecast_of
 
@@ -133,7 +133,7 @@ class PolicyComparison:
 
         return KeptAnswers.read(values, commit=commit)
 
-    def compare(self, accepted: KeptAnswers | None, result: ComparisonResult) -> Comparison:
+    def compare(self, accepted: KeptAnswers | None, result: ComparisonResult) -> Drift:
         """Compare a result with the one that was accepted."""
         from pytest_cpg.gates.policy_comparison.compare import compare
 

@@ -1,4 +1,4 @@
-"""Findings: what the gates of a session say together, as recipes and as a family.
+"""Together: what the gates of a session say together, as recipes and as a family.
 
 A gate's own verdict never depends on which other gates were run. What is said here comes on top of
 the verdicts, and can only add a failure.
@@ -16,12 +16,12 @@ from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kind import Alarm
-from pytest_cpg.gates.parts import Options, WithoutEffect
+from pytest_cpg.gates.parts import Alarms, Options, Together, WithoutEffect
 from pytest_cpg.report.ledger import Ledger, Reported
 from pytest_cpg.stats.families import holm
 
 
-def findings(
+def together(
     ledger: Ledger, *, is_corrected: bool, family_size: int, is_cut: bool = False
 ) -> list[Finding]:
     """Return what all gates together say.
@@ -38,7 +38,7 @@ def findings(
     found: list[Finding] = []
     for kind in dict.fromkeys(one.judgement.kind for one in measured):
         members = [one.compared for one in measured if one.judgement.kind is kind]
-        if hasattr(kind, "together") and not is_cut:
+        if has(kind, Together) and not is_cut:
             found += ask_at_end(found, kind, "together", members, ledger.groups) or ()
     # A test that makes two comparisons has two chances to cry wolf.
     known = len({*ledger.known, *(one.name for one in measured)})
@@ -100,7 +100,7 @@ def _family_findings(
     asked: dict[str, Alarm | None] = {
         one.name: ask_at_end(found, one.judgement.kind, "alarm", one.judgement.result)
         for one in measured
-        if hasattr(one.judgement.kind, "alarm")
+        if has(one.judgement.kind, Alarms)
     }
     alarms = {name: alarm for name, alarm in asked.items() if alarm is not None}
     if not alarms:
@@ -145,7 +145,7 @@ def _family_findings(
         Finding(
             f"Holm: {one.name} is a {_worst_label(one)} as well, now that all {size} gates "
             f"are known (p={p_values[one.name]:.2g})",
-            fails=one.judgement.accepted.severity < Severity.BAD and not one.compared.is_excused,
+            fails=one.judgement.max_verdict.severity < Severity.BAD and not one.compared.is_excused,
         )
         for one in measured
         if one.name in rejected and not alarms[one.name].is_settled

@@ -1,4 +1,4 @@
-"""Comparison: a gate's result beside the last accepted one."""
+"""Drift: how a gate's result stands beside the last accepted one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Label(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Drift:
     """A gate's result beside the last accepted one.
 
     Attributes
@@ -54,7 +54,7 @@ class Comparison:
     differs: tuple[str, ...] = ()
 
     @classmethod
-    def new(cls, *, now: tuple[int, int] | None = None) -> Comparison:
+    def new(cls, *, now: tuple[int, int] | None = None) -> Drift:
         """Return what is said where there is nothing to compare with."""
         text = "nothing accepted yet (--cpg-update-baseline accepts this)"
         return cls(label=Label.NEW, text=text, now=now)

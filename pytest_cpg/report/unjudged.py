@@ -1,4 +1,4 @@
-"""Accounting: whether every gate that has to be judged was."""
+"""Unjudged: which gates were not judged that had to be."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXCUSED = "left to fail by an xfail that is not strict or not run"
 _DROPPED = "collected, and dropped by a plugin or a conftest.py without saying so"
 
 
-def accounting_findings(
+def unjudged_findings(
     ledger: Ledger,
     *,
     required: str,

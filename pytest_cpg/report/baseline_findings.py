@@ -1,4 +1,4 @@
-"""Acceptance: which results of a session go into the baseline, and what it says of the others."""
+"""Baseline findings: what a session puts into the baseline, and what that says of the rest."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cpg.contracts.codec import encode
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
-from pytest_cpg.gates.comparison import Label
+from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kept import KeptResult
+from pytest_cpg.gates.parts import Unprovable
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState, git_state
 from pytest_cpg.report.baseline import Baseline, load, missing, pruned, update, updated
@@ -154,7 +156,7 @@ def _accept(
         names = named([gate.id for gate in accepted])
         found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
         for marker, mine in entries.items():
-            if hasattr(kinds[marker], "unprovable"):
+            if has(kinds[marker], Unprovable):
                 found += ask_at_end(found, kinds[marker], "unprovable", mine) or ()
     if refused:
         found.append(
