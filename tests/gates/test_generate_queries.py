@@ -237,6 +237,9 @@ def test_without_planners_nothing_is_announced(capsys):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
+        ({"task": "maze"}, "task must be a task such as TASKS['maze'](), got 'maze'"),
+        ({"policies": HOME}, "policies must be a sequence of at least one policy, got Function"),
+        ({"horizons": 10}, "horizons must be several, got 10: write (10,)"),
         ({"policies": [HOME]}, "need at least two policies to compare, got 1"),
         ({"policies": [HOME, len]}, "give FunctionPolicy(policies[1])"),
         ({"candidates": 150}, "candidates must be a multiple of 100, which are simulated at once"),

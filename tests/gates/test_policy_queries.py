@@ -1,5 +1,6 @@
 """Queries are frozen, checked when they are made, and kept without pickles."""
 
+import contextlib
 import pickle
 import re
 
@@ -237,3 +238,17 @@ def test_a_box_of_other_bounds_is_kept(tmp_path):
     line_queries(policies=policies, action_space=space).save(tmp_path / "q.npz")
     kept = PolicyQueries.load(tmp_path / "q.npz").action_space
     assert (kept.low, kept.high) == (-2.0, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_damaged_file_is_refused_or_read(tmp_path, seed):
+    path, rng = tmp_path / "queries.npz", np.random.default_rng(seed)
+    line_queries(policies=(network(0), network(1))).save(path)
+    content = bytearray(path.read_bytes())
+    # A member's data, and what the archive says of it at its end.
+    for place in (rng.integers(len(content)), -rng.integers(1, 900)):
+        content[place] = rng.integers(256)
+    path.write_bytes(content)
+    # What is none of these would be a crash to a user.
+    with contextlib.suppress(FileError):
+        assert len(PolicyQueries.load(path)) == 6

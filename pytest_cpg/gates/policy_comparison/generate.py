@@ -25,9 +25,9 @@ from pytest_cpg.gates.policy_comparison.candidates import (
 )
 from pytest_cpg.gates.policy_comparison.kept_returns import KeptReturns
 from pytest_cpg.gates.policy_comparison.planned_cost import planned_cost
-from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.gates.policy_comparison.queries import PolicyQueries, policies_of
 from pytest_cpg.gates.policy_comparison.simulators import TaskSimulator, true_returns
-from pytest_cpg.planners.policies import check_policy, check_repeats, checked_actions
+from pytest_cpg.planners.policies import check_repeats, checked_actions
 
 HORIZONS = (10, 20, 30, 40, 50)
 """Those of the published queries."""
@@ -134,9 +134,13 @@ def generate_queries(
         When a policy leaves the action space, the simulator diverges, no pair differs enough, or
         ``keep`` holds what another call did.
     """
+    if not isinstance(task, Task):
+        raise ValueError(f"task must be a task such as TASKS['maze'](), got {task!r:.60}")
+    if not isinstance(horizons, Sequence):
+        raise ValueError(f"horizons must be several, got {horizons!r}: write ({horizons!r},)")
     plan = _Plan(
         task=task,
-        policies=tuple(policies),
+        policies=policies_of(policies),
         seed=seed,
         candidates=candidates,
         horizons=tuple(horizons),
@@ -257,8 +261,6 @@ def _settings(plan: _Plan) -> dict[str, object]:
 
 def _check(plan: _Plan, gap: float) -> None:
     """Raise ValueError for an impossible setting."""
-    for number, policy in enumerate(plan.policies):
-        check_policy(policy, f"policies[{number}]")
     if len(plan.policies) < 2:
         raise ValueError(f"need at least two policies to compare, got {len(plan.policies)}")
     if not _is_whole(plan.seed, 0):

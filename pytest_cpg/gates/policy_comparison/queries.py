@@ -72,7 +72,7 @@ class PolicyQueries:
     def __post_init__(self) -> None:
         if not isinstance(self.environment, str) or not self.environment:
             raise ValueError(f"environment must be a name, got {self.environment!r:.60}")
-        self._set("policies", _policies(self.policies))
+        self._set("policies", policies_of(self.policies))
         for pair in ("observations", "states", "actions"):
             self._set_pair(pair)
         count = len(self.observations_a)
@@ -218,7 +218,8 @@ ARRAYS = tuple(field.name for field in fields(PolicyQueries) if "Array" in str(f
 """Names of the fields that have a row for each query."""
 
 
-def _policies(given: object) -> tuple[Policy, ...]:
+def policies_of(given: object) -> tuple[Policy, ...]:
+    """Return policies as a tuple, or raise ValueError for what is no sequence of them."""
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise ValueError(f"policies must be a sequence of at least one policy, got {given!r:.60}")
     for number, policy in enumerate(given):

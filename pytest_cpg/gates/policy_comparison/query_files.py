@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,6 +29,12 @@ _NEEDED = tuple(
 # other processors have other float kernels.
 _PROBES = 4
 _NEAR = 1e-4
+# What numpy and zipfile raise for arrays of objects and for what is damaged: the last are those of
+# members that claim to be encrypted, of another version, or huge.
+_UNREADABLE = (
+    *(ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error),
+    *(RuntimeError, NotImplementedError, MemoryError),
+)
 
 
 class StoredArrays:
@@ -51,8 +58,7 @@ class StoredArrays:
             refuse(self.path, f"it has no array {name!r}, only {known:.200}")
         try:
             return np.asarray(self._archive[name])
-        # numpy's readers raise these for arrays of objects and for damaged members.
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except _UNREADABLE as error:
             refuse(self.path, f"its array {name!r} cannot be read ({error})")
 
 
@@ -63,21 +69,22 @@ def opened(path: str | os.PathLike[str]) -> Iterator[StoredArrays]:
     Raises FileError when it is missing, no .npz, or would swell; and from what is then asked of it.
     """
     source = Path(path)
-    try:
-        check_unpacked_size(source)
-        archive = np.load(source, allow_pickle=False)
-    except FileNotFoundError:
-        raise FileError(
-            f"there is no file of queries {source}. Check the path, which starts where pytest was "
-            f"called."
-        ) from None
-    # numpy says "pickled data" of whatever it does not know.
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        refuse(source, f"it is no .npz of plain arrays ({error})")
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        refuse(source, "it is a single array, no .npz")
-    with archive:
-        yield StoredArrays(source, archive)
+    with ExitStack() as stack:
+        try:
+            check_unpacked_size(source)
+            # Opened here: numpy leaves a file open that it cannot read.
+            archive = np.load(stack.enter_context(source.open("rb")), allow_pickle=False)
+        except FileNotFoundError:
+            raise FileError(
+                f"there is no file of queries {source}. Check the path, which starts where pytest "
+                f"was called."
+            ) from None
+        # numpy says "pickled data" of whatever it does not know.
+        except _UNREADABLE as error:
+            refuse(source, f"it is no .npz of plain arrays ({error})")
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            refuse(source, "it is a single array, no .npz")
+        yield StoredArrays(source, stack.enter_context(archive))
 
 
 def refuse(path: Path, wrong: str) -> NoReturn:
