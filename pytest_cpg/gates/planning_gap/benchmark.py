@@ -40,6 +40,8 @@ class Benchmark:
     def compare(self, *, learned: Any, oracle: Any = None) -> GateResult:
         """Run the oracle, learned and chance arms on the same starts.
 
+        The marker judges the result once the test's body has ended.
+
         Parameters
         ----------
         learned : dynamics callable, torch module or world model
@@ -47,11 +49,6 @@ class Benchmark:
         oracle : optional
             What stands for the true dynamics; by default the task's own, which is what the
             fixture `oracle_dynamics` gives.
-
-        Returns
-        -------
-        GateResult
-            Judged by the marker once the test's body has ended.
         """
         result: GateResult = self.measuring.measure(learned, oracle_dynamics=self._oracle(oracle))
         return result
@@ -63,11 +60,6 @@ class Benchmark:
         ----------
         models : mapping
             What `compare` takes as ``learned``, by name; at least two.
-
-        Returns
-        -------
-        ModelRanking
-            To assert on.
         """
         with self.measuring.beside() as run:
             ranking = rank_on_starts(self.design, models, progress=arm_progress(run))
@@ -96,11 +88,6 @@ class Benchmark:
         budgets : iterable of int
             Steps within which an episode has to succeed, at most the task's budget. One run
             answers for all of them.
-
-        Returns
-        -------
-        Sweep
-            To assert on, and to print.
         """
         with self.measuring.beside() as run:
             found = sweep_settings(
