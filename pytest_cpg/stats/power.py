@@ -62,6 +62,8 @@ def gap_power(
     return paired_method(method).power(rates, n, z=z)
 
 
+# The sessions of a history ask the same of every gate, again and again.
+@cache
 def detectable_gap(
     oracle_rate: float,
     episodes: int,
@@ -91,20 +93,7 @@ def detectable_gap(
     """
     wanted = check_fraction("a power", power, such_as=0.8)
     oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
-    return _detectable_gap(wanted, oracle, episodes, oracle_episodes, method, level, share)
 
-
-# The sessions of a history ask the same of every gate, again and again.
-@cache
-def _detectable_gap(
-    wanted: float,
-    oracle: float,
-    episodes: int,
-    oracle_episodes: int | None,
-    method: str,
-    level: float,
-    share: float,
-) -> float | None:
     def is_found(steps: int) -> bool:
         return wanted <= gap_power(
             oracle,
