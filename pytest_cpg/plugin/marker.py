@@ -5,7 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask, fault_of
@@ -27,20 +29,6 @@ from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import WorldModelFactory
-
-
-class Mark(Protocol):
-    """A pytest mark, as far as it is read here."""
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        """Positional arguments."""
-        ...
-
-    @property
-    def kwargs(self) -> Mapping[str, Any]:
-        """Keyword arguments."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +70,7 @@ class Gate:
 
 
 def gate_of(
-    markers: Iterable[Mark],
+    markers: Iterable[pytest.Mark],
     kind: GateKind[Any, Any],
     settings: Settings,
     components: Components,
@@ -127,7 +115,7 @@ def _usual_max_verdict(kind: GateKind[Any, Any], spec: Any) -> MaxVerdict:
 
 
 def _asked(
-    markers: Iterable[Mark],
+    markers: Iterable[pytest.Mark],
     kind: GateKind[Any, Any],
     settings: Settings,
     components: Components,
@@ -153,7 +141,7 @@ def _asked(
 
 
 def _merged(
-    markers: Iterable[Mark], kind: GateKind[Any, Any], arguments: Mapping[str, Argument]
+    markers: Iterable[pytest.Mark], kind: GateKind[Any, Any], arguments: Mapping[str, Argument]
 ) -> dict[str, Any]:
     """Return the arguments of all markers; the closest marker that gives one wins."""
     from pytest_cpg.contracts.lookup import did_you_mean
