@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,14 +44,6 @@ class _ReachedError(Exception):
     """An episode has come as far as it was."""
 
 
-class Beginner(Protocol):
-    """Gives a new run of an arm."""
-
-    def __call__(self, starts: Starts, progress: Progress | None = None) -> ArmRun | SpreadRun:
-        """Return the run of the episodes with these starts."""
-        ...
-
-
 class KeptRun:
     """Runs an arm as `ArmRun` does, but for episodes that are stored, and stores the others.
 
@@ -80,7 +72,7 @@ class KeptRun:
     def __init__(
         self,
         name: str,
-        begin: Beginner,
+        begin: Callable[..., ArmRun | SpreadRun],
         starts: Starts,
         *,
         repeat: Callable[[Starts], Arm],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, Pairs
@@ -28,23 +28,6 @@ from pytest_cpg.stats.sequential import (
 )
 
 StopMode: TypeAlias = Literal["fixed", "sequential", "anytime"]
-
-
-class StoppingRule(Protocol):
-    """When a gate may look, and what it may conclude there."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Episodes of the learned arm at each look, rising."""
-        ...
-
-    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:
-        """Bound the gap at look ``number``, counted from 0."""
-        ...
-
-    def look(self, number: int, oracle: Arm, learned: Arm) -> Look | None:
-        """Return what the report says of look ``number``; None where there is only one look."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +104,10 @@ class AnyTime:
         won = betting_wealth(wins=pairs.oracle_only, losses=pairs.learned_only)
         lost = betting_wealth(wins=pairs.learned_only, losses=pairs.oracle_only)
         return Look(learned.episodes, won if won >= lost else -lost, 2 / (1 - self.level))
+
+
+# When a gate may look, at sizes that rise, and what it may conclude there; looks count from 0.
+StoppingRule: TypeAlias = FixedSize | GroupSequential | AnyTime
 
 
 def stopping_rule(
