@@ -11,7 +11,7 @@ import platform
 import sys
 from importlib.metadata import version
 
-from benchmarks import arms, diagnosis, latent, page, queries, spread, startup, wall
+from benchmarks import answers, arms, diagnosis, latent, page, queries, spread, startup, wall
 
 
 def main() -> None:
@@ -36,6 +36,7 @@ def main() -> None:
         diagnosis.cartpole,
         diagnosis.acrobot,
         queries.cartpole,
+        answers.published,
         page.large,
         startup.added,
         startup.added_in_ci,

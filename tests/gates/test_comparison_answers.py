@@ -14,7 +14,7 @@ from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
 from pytest_cpg.gates.policy_comparison.guards import clip_fault, one_step_error, saturated_fault
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of
+from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of, ruling_of
 from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
 from pytest_cpg.stats import GradedAnswers, answer_metrics
 from pytest_cpg.world_models.ensembles.binding import bind_ensemble
@@ -143,6 +143,13 @@ def test_a_result_survives_its_way_through_json_and_is_compared_with_itself():
     assert kept == KeptAnswers.of(again)
     assert len(result.mistakes) == result.wrong_count
     assert (np.diff(result.confidences[list(result.mistakes)]) <= 0).all()
+
+
+def test_intervals_from_few_starts_are_a_doubt():
+    queries = cart_queries(20)
+    result = measured(Carts(drift=0.5), queries.take(np.tile(np.arange(20), 12)))
+    assert "the queries have 20 starts" in ruling_of(result).doubt
+    assert ruling_of(measured(Carts(drift=0.5), cart_queries())).doubt is None
 
 
 def test_what_is_kept_tells_confidences_apart_that_are_nearly_one():

@@ -1,0 +1,72 @@
+"""What it costs an ensemble to answer the published queries, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+from benchmarks.row import Row
+
+MEMBERS = 100
+
+
+def published() -> Row:
+    """Time the gate on 1 500 queries of up to 50 steps, with 100 members of three wide layers."""
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.answers"], check=True, capture_output=True, text=True
+    )
+    wall, cpu, peak = json.loads(run.stdout)
+    return Row(
+        what=f"1500 queries answered by {MEMBERS} members, wall",
+        ours=f"{wall:.0f} s",
+        other=f"{cpu:.0f} s of CPU",
+        result=f"{peak:.2f} GB",
+        bar="<= 90 s, <= 2 GB",
+    )
+
+
+def main() -> None:
+    """Print seconds, processor seconds and the largest memory in GB."""
+    import numpy as np
+
+    from pytest_cpg.gates.policy_comparison.measure import measure_comparison
+    from pytest_cpg.gates.policy_comparison.published import queries_at
+    from pytest_cpg.gates.policy_comparison.simulators import simulator_of
+    from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
+    from pytest_cpg.world_models import Transitions, train_ensemble
+
+    rng, maze = np.random.default_rng(0), simulator_of("maze-umaze")
+    states, actions = rng.uniform(0.5, 3, size=(1000, 4)), rng.uniform(-1, 1, size=(1000, 2))
+    after, rewards, ended = maze.step(maze.begin(states), actions)
+    steps = Transitions(
+        observations=states,
+        actions=actions,
+        next_observations=maze.observe(after),
+        rewards=rewards,
+        terminations=ended,
+    )
+    # What the weights are does not change what it costs to ask them.
+    model = train_ensemble(steps, seed=0, members=MEMBERS, updates=1)
+    criteria = Criteria(
+        confidence="pci",
+        min_auroc=0.6,
+        max_risk=0.05,
+        min_coverage=0.5,
+        max_loss=None,
+        resamples=1000,
+        level=0.95,
+        family_size=1,
+        seed=0,
+    )
+    spec = Spec(name="maze-umaze", queries=queries_at("maze-umaze"), criteria=criteria)
+    wall, cpu = time.perf_counter(), time.process_time()
+    measure_comparison(spec, model, training_data=None, progress=lambda *_: None)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, peak]))
+
+
+if __name__ == "__main__":
+    main()
