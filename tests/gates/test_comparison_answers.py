@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from comparisons import USUAL, Carts, cart_queries, cart_steps, graded_table
+from comparisons import USUAL, Carts, cart_queries, cart_steps, graded_table, paid
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.contracts.codec import decode, encode
@@ -215,3 +215,19 @@ def test_a_prediction_that_is_no_number_is_told_by_member_query_and_step():
     queries = cart_queries()
     with pytest.raises(WorldModelError, match=r"member 2 .* in query \d+, side a, at imagined ste"):
         imagined_returns(bound(Carts(lost=5), queries), queries, progress=told)
+
+
+class Noisy(Carts):
+    """Carts that are pushed about by noise, as those that draw it may be."""
+
+    noise_size = 1
+
+    def step(self, observations, actions, noise):
+        after = super().step(observations, actions)[0] + 0.1 * noise
+        return after, paid(after)
+
+
+def test_a_model_that_draws_noise_is_not_broken_for_it():
+    result = measured(Noisy(), cart_queries())
+    assert result.faults == ()
+    assert 0 < result.wrong_count < 40
