@@ -11,6 +11,7 @@ from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
+from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.guards import clip_fault, one_step_error, saturated_fault
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
@@ -164,6 +165,8 @@ def test_max_loss_is_a_limit_of_its_own():
     criteria = Criteria(**{**_fields(USUAL), "max_loss": 0.01})
     result = measured(Carts(drift=-0.4), cart_queries(), criteria)
     assert label_of(result) == "UNINFORMED"
+    assert "wrong more often than max_loss allows" in meaning(result)[0]
+    assert "no better than" in meaning(measured(Carts(push=-1.0), cart_queries()))[0]
 
 
 def _fields(criteria):

@@ -16,7 +16,8 @@ def meaning(result: ComparisonResult) -> list[str]:
     if result.faults:
         return list(result.faults)
     label = label_of(result)
-    said = _MEANING[label].format(
+    is_only_above_limit = label == "UNINFORMED" and result.loss.estimate < result.trivial_loss
+    said = (_ABOVE_LIMIT if is_only_above_limit else _MEANING[label]).format(
         risk=100 * result.criteria.max_risk,
         sure=100 * result.coverage_at_risk.estimate,
         trivial=_trivial(result),
@@ -49,6 +50,11 @@ def _more_queries(result: ComparisonResult) -> str:
     return f" About {count} queries in place of {len(result)} would decide, if the shares stay."
 
 
+_ADVICE = (
+    "Train on data of policies like those that are compared, or ask about shorter horizons, where "
+    "the loss by horizon is low."
+)
+_ABOVE_LIMIT = "The model is surely wrong more often than max_loss allows. " + _ADVICE
 _MEANING = {
     "KNOWS ITS LIMITS": (
         "The model answers better than without a model, its confidence tells wrong answers from "
@@ -64,8 +70,5 @@ _MEANING = {
         "own seed and resampled data, or add a randomised prior. Until then trust no threshold on "
         "this confidence."
     ),
-    "UNINFORMED": (
-        "The model's answers are no better than {trivial}. Train on data of policies like those "
-        "that are compared, or ask about shorter horizons, where the loss by horizon is low."
-    ),
+    "UNINFORMED": ("The model's answers are no better than {trivial}. " + _ADVICE),
 }
