@@ -189,6 +189,22 @@ def test_torch_steps_are_given_tensors():
     assert network.training
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_policies_are_asked_in_the_numbers_that_a_model_imagines_in(kind):
+    asked = []
+
+    def act(_, observations):
+        asked.append(observations.dtype)
+        return observations[..., :1]
+
+    def step(observations, actions):
+        return tuple(part.astype(kind) for part in pushed(observations, actions))
+
+    found = bound(stepping(step)).rollout(each(OBSERVATIONS), act, 2)
+    assert asked == [kind, kind]
+    assert found.observations.dtype == kind
+
+
 def own_rollout(observations, act, horizon):
     rewards, after = [], []
     for t in range(horizon):
