@@ -7,6 +7,7 @@ for whoever asked to show: in a test's failure, or below the gates of the sessio
 from __future__ import annotations
 
 import json
+import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -123,15 +124,28 @@ def _findings(answer: Any) -> list[Finding]:
 
 def _alarm(answer: Any) -> Alarm:
     is_alarm = isinstance(answer, Alarm) and callable(answer.p_value)
-    if not is_alarm or not 0 < answer.rate < 1:
+    if not is_alarm or not 0 < _number(answer.rate) < 1:
         raise TypeError
     return Alarm(answer.p_value, float(answer.rate), bool(answer.is_settled))
 
 
 def _p_value(answer: Any) -> float:
-    if not 0 <= answer <= 1:
+    if not 0 <= (value := _number(answer)) <= 1:
         raise ValueError
-    return float(answer)
+    return value
+
+
+def _number(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _texts(answer: Any) -> dict[str, str]:
+    if not isinstance(answer, Mapping):
+        raise TypeError
+    return decode(dict[str, str], encode(answer))
 
 
 def _lost(answer: Any) -> Lost:
@@ -161,9 +175,7 @@ _WANTED: Mapping[str, _Wanted] = {
     "alarm": _Wanted("an Alarm: a function p_value, and a rate between 0 and 1", _alarm),
     "together": _Wanted("a list of Finding", _findings),
     "unprovable": _Wanted("a list of Finding", _findings),
-    "without_effect": _Wanted(
-        "a dict from options to texts", lambda answer: decode(dict[str, str], encode(answer))
-    ),
+    "without_effect": _Wanted("a dict from options to texts", _texts),
     "entry": _Wanted("a dict or a dataclass, of finite numbers and texts", _object),
     "cost": _Wanted("a dict of finite numbers and texts", lambda answer: encode(_object(answer))),
     "lost": _Wanted("a Lost: whole numbers, and how they were lost", _lost),

@@ -158,9 +158,9 @@ HOLM = ("--cpg-correction=holm", "--cpg-family-size=2")
             "alarm().p_value() raised ZeroDivisionError",
         ),
         (
-            'def alarm(self, result): return Alarm(lambda: float("nan"), 0.025, False)',
+            "def alarm(self, result): return Alarm(lambda: None, 0.025, False)",
             HOLM,
-            "alarm().p_value() returned nan, and has to return a number from 0 to 1.",
+            "alarm().p_value() returned None, and has to return a number from 0 to 1.",
         ),
         (
             "def alarm(self, result): raise CpgError('no p-value of this')",
@@ -177,7 +177,7 @@ HOLM = ("--cpg-correction=holm", "--cpg-family-size=2")
         (
             "def without_effect(self, results): return ['seed']",
             (),
-            "without_effect() returned ['seed']",
+            "without_effect() returned ['seed'], and has to return a dict from options to texts.",
         ),
         ("def cost(self, result): return 1 / 0", (), "cost() raised ZeroDivisionError"),
         (
@@ -207,7 +207,7 @@ HOLM = ("--cpg-correction=holm", "--cpg-family-size=2")
         ),
     ],
     ids=[
-        *("alarm raises", "no alarm", "p-value", "rate", "p-value raises", "p-value nan"),
+        *("alarm raises", "no alarm", "p-value", "rate", "p-value raises", "p-value none"),
         "alarm refuses",
         *("together raises", "together text", "effect raises", "effect list"),
         *("cost raises", "cost number", "entry raises", "entry list", "entry nan", "unprovable"),
