@@ -65,10 +65,10 @@ _MEANING = {
         "starts."
     ),
     "OVERCONFIDENT": (
-        "The model's confidence does not tell which of its answers are wrong: at a risk of "
-        "{risk:.3g} % it can answer {sure:.0f} % of the queries. Take more members, give each its "
-        "own seed and resampled data, or add a randomised prior. Until then trust no threshold on "
-        "this confidence."
+        "The model's confidence does not tell which of its answers are wrong; {sure:.0f} % of the "
+        "queries can be answered at a risk of {risk:.3g} %. Take more members, give each its own "
+        "seed and resampled data, or add a randomised prior. Until then trust no threshold on this "
+        "confidence."
     ),
     "UNINFORMED": ("The model's answers are no better than {trivial}. " + _ADVICE),
 }
