@@ -86,7 +86,6 @@ class KeptReturns:
         packed = io.BytesIO()
         np.savez(
             packed,
-            allow_pickle=False,
             settings=np.asarray(self._settings),
             answers=self._answers,
             returns=np.stack(self._blocks),
