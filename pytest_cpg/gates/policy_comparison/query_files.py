@@ -118,7 +118,8 @@ def save_queries(queries: PolicyQueries, path: str | os.PathLike[str]) -> None:
             probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
             content[f"policy{number}_answers"] = queries.act(number, probes)
     packed = io.BytesIO()
-    np.savez_compressed(packed, **{name: np.asarray(array) for name, array in content.items()})
+    arrays: Any = {name: np.asarray(array) for name, array in content.items()}
+    np.savez_compressed(packed, **arrays)
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

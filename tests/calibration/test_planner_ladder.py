@@ -1,0 +1,92 @@
+"""A ladder of planners asks the queries, and the gate tells a good ensemble from a bad one."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("dm_control")
+
+from pytest_cpg.gates.card import Severity
+from pytest_cpg.gates.policy_comparison.generate import generate_queries
+from pytest_cpg.gates.policy_comparison.measure import measure_comparison
+from pytest_cpg.gates.policy_comparison.ruling import ruling_of
+from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
+from pytest_cpg.planners import RandomShooting
+from pytest_cpg.planners.policies import PlannerPolicy
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.world_models import collect_transitions, train_ensemble, train_mlp
+
+pytestmark = [pytest.mark.slow, pytest.mark.trains]
+
+BUDGETS = (64, 16, 4, 1)
+CRITERIA = Criteria(
+    confidence="pci",
+    min_auroc=0.6,
+    max_risk=0.05,
+    min_coverage=0.5,
+    max_loss=None,
+    resamples=1000,
+    level=0.95,
+    family_size=1,
+    seed=0,
+)
+
+
+def ladder(task, dynamics):
+    return [
+        PlannerPolicy(
+            planner=RandomShooting(candidates=budget, horizon=8),
+            dynamics=dynamics,
+            task=task,
+            seed=1,
+        )
+        for budget in BUDGETS
+    ]
+
+
+def first(transitions, count):
+    rows = {field.name: getattr(transitions, field.name) for field in fields(transitions)}
+    kept = {name: None if row is None else row[:count] for name, row in rows.items()}
+    return replace(transitions, **kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "gap", "candidates"), [("cartpole-swingup", 2.0, 400), ("acrobot-swingup", 0.5, 1200)]
+)
+def test_the_gate_separates_a_good_ensemble_from_a_bad_one(name, gap, candidates):
+    task = TASKS[name](actions="box", action_repeat=4)
+    data = collect_transitions(
+        task, count=20000, seed=0, episode_steps=100, hold=3, with_rewards=True
+    )
+    policies = ladder(task, train_mlp(data, seed=0, epochs=30))
+    queries = generate_queries(
+        task,
+        policies,
+        gap=gap,
+        seed=0,
+        candidates=candidates,
+        horizons=(20,),
+        starts="learned",
+    )
+    found = {}
+    for kind, rows, updates in (("good", 20000, 2000), ("bad", 50, 300)):
+        model = train_ensemble(
+            first(data, rows), seed=0, members=5, updates=updates, hidden=64, layers=2
+        )
+        result = measure_comparison(
+            Spec(name=name, queries=queries, criteria=CRITERIA),
+            model,
+            training_data=data,
+            progress=lambda *_: None,
+        )
+        found[kind] = ruling_of(result)
+        loss = result.loss
+        print(
+            f"{name}, {len(queries)} queries, {kind} ensemble: {found[kind].label}, "
+            f"loss {loss.estimate:.3f} [{loss.low:.3f}, {loss.high:.3f}]"
+        )
+    assert len(queries) >= 200
+    assert found["good"].severity == Severity.GOOD
+    # It predicts one step worse than a world in which nothing moves.
+    assert found["bad"].severity == Severity.BROKEN
