@@ -56,7 +56,7 @@ def carts(repository):
     repository.makeconftest(CONFTEST)
 
     def run(*options, models=("good",), queries="QUERIES", more="", body="pass", head=HEAD):
-        arguments = f"queries={queries}{more}"
+        arguments = f"queries={queries}, resamples=200{more}"
         gates = [GATE.format(arguments=arguments, model=model, body=body) for model in models]
         repository.makepyfile(test_carts=head + "".join(gates))
         return repository.runpytest(*options)
