@@ -422,10 +422,7 @@ PRESET = Preset(
     planner="beam",
     settings={"width": 3},
     options={"budget": 50},
-    description="Beam search.",
     solved=100,
-    rollout_steps=1,
-    cpu_ms=1.0,
 )
 """
 GATE_OF_NEW_TASK = """
