@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pytest_cpg.render.diagnosis import cause_lines
-
 from benchmarks.row import Row, cpu_seconds
 from pytest_cpg.contracts import Planner
 from pytest_cpg.episodes.design import Design
@@ -14,6 +12,7 @@ from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
+from pytest_cpg.render.failure import cause_lines
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, collect_transitions, train_mlp
 
