@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import decode, encode, loads
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
@@ -72,7 +73,7 @@ def judge_into(
         # What a kind cannot show fails its test here, and not the whole session later, where the
         # model's name is not known.
         ask(gate.kind, "card", result, gate.max_verdict, model=gate.model)
-        ask(gate.kind, "card", written, gate.max_verdict)
+        card = ask(gate.kind, "card", written, gate.max_verdict)
         # A check says nothing of the model that was accepted.
         name = comparison_name(gate_id(item), len(measured) + 1)
         drift = None if ruling.check else _drift(gate.kind, result, baseline, name)
@@ -92,6 +93,7 @@ def judge_into(
                 reason=reason,
                 drift=drift,
                 drift_fails=drift_fails and drift is not None,
+                shown=card,
             )
         )
 
@@ -195,7 +197,11 @@ def sections(
                 nodeid=item.nodeid,
                 comparison=number,
             )
-        card = ask(gate.kind, "card", judgement.result, gate.max_verdict, model=gate.model)
+        try:
+            card = ask(gate.kind, "card", judgement.result, gate.max_verdict, model=gate.model)
+        except KindError as error:
+            texts.append(error.whole)
+            continue
         is_strict = is_in_doubt(judgement.reason, judgement.ruling)
         again = rerun_command(card, node, settings.deciding, is_strict=is_strict)
         texts.append(

@@ -53,6 +53,7 @@ class SessionOutputs:
 
     def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
+        from pytest_cpg.contracts import KindError
         from pytest_cpg.gates.finding import Finding
         from pytest_cpg.render.github import annotations
         from pytest_cpg.render.report_files import ReportFiles, write_files
@@ -67,13 +68,16 @@ class SessionOutputs:
             root=self._config.rootpath,
             step_summary=Path(summary) if summary and ledger.gates else None,
         )
-        if self._is_in_github:
-            is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
-            self.annotations = annotations(
-                report, self._places(), tests_are_annotated=is_said, shown_of=files.shown_of
-            )
         folder = self._config.invocation_params.dir
         found = tuple(write_files(report, files, folder=folder))
+        if self._is_in_github:
+            is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
+            try:
+                self.annotations = annotations(
+                    report, self._places(), tests_are_annotated=is_said, shown_of=files.shown_of
+                )
+            except KindError as error:
+                found += (Finding(str(error), fails=True),)
         if files.html and self._path("history") and not files.history:
             pattern = self._settings.of_session("history")
             return (Finding(f"no report matches --cpg-history={pattern}"), *found)

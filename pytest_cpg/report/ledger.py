@@ -75,6 +75,8 @@ class Judgement:
         Whether the test fails for a result that is worse than the accepted one.
     films : tuple of str
         Animations of lost episodes, from the root directory.
+    shown : Card or None
+        The card, once it was asked for: a kind may have another answer the next time, or none.
     """
 
     kind: Any = field(default=None, metadata=UNWRITTEN)
@@ -86,12 +88,12 @@ class Judgement:
     drift_fails: bool = False
     films: tuple[str, ...] = ()
     film_problem: str | None = None
+    shown: Card | None = field(default=None, metadata=UNWRITTEN)
 
     @property
     def card(self) -> Card:
         """What the result looks like."""
-        card: Card = ask(self.kind, "card", self.result, self.max_verdict)
-        return card
+        return self.shown or ask(self.kind, "card", self.result, self.max_verdict)
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return what is written: the kind by its marker."""
@@ -145,8 +147,8 @@ def _loaded(values: Any, marker: str, kinds: Kinds) -> Judgement:
         )
     found = decode(Judgement, values)
     result = decode(kinds[marker].result, found.result)
-    ask(kinds[marker], "card", result, found.max_verdict)
-    return replace(found, kind=kinds[marker], result=result)
+    card = ask(kinds[marker], "card", result, found.max_verdict)
+    return replace(found, kind=kinds[marker], result=result, shown=card)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -502,3 +502,22 @@ def test_a_repetition_is_refused_with_what_was_judged_before_the_test_failed_by_
     assert "The test failed by itself: AssertionError: my own" in text
     assert "This was attempt 1, and it counts" in text
     assert "did not end with a judged gate" not in text
+
+
+@pytest.mark.parametrize("calls", [2, 3, 4, 5])
+def test_a_card_that_is_there_a_few_times_costs_no_session(faulty, calls, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    members = f"""
+calls = 0
+
+def card(self, result, accepted, *, model=""):
+    self.calls += 1
+    assert self.calls <= {calls}, "no more"
+    return super().card(result, accepted, model=model)
+""".strip()
+    (faulty.path / "test_two_kinds.py").write_text(TESTS.replace('mine(max_verdict="bad")', "mine"))
+    result, text = faulty(members, "--cpg-json=o.json", "--cpg-md=o.md", "--cpg-html=o.html")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert NAMED + "card() raised AssertionError: no more" in text
+    assert "INTERNALERROR" not in text
+    result.stdout.fnmatch_lines(["*test_yours * FAR"])
