@@ -1,5 +1,6 @@
 """What an ensemble answers, how that is graded, and what its guards find."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,9 +11,15 @@ from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
+from pytest_cpg.gates.policy_comparison.card import card_of
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
 from pytest_cpg.gates.policy_comparison.explanation import meaning
-from pytest_cpg.gates.policy_comparison.guards import clip_fault, one_step_error, saturated_fault
+from pytest_cpg.gates.policy_comparison.guards import (
+    action_fault,
+    clip_fault,
+    one_step_error,
+    saturated_fault,
+)
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
 from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of, ruling_of
@@ -234,3 +241,43 @@ def test_a_model_that_draws_noise_is_not_broken_for_it():
     result = measured(Noisy(), cart_queries())
     assert result.faults == ()
     assert 0 < result.wrong_count < 40
+
+
+@pytest.mark.parametrize("push", [0.0, 1e-3])
+def test_a_model_that_ignores_its_action_is_at_fault_and_one_that_feels_it_a_little_is_not(push):
+    queries = cart_queries()
+    model = Carts(noise=0.0, push=push)
+    assert ("ignores the action" in action_fault(bound(model, queries), queries)) == (push == 0)
+    by_policies = replace(queries, actions_a=None, actions_b=None)
+    assert ("ignores" in action_fault(bound(model, queries), by_policies)) == (push == 0)
+
+
+def test_what_the_starts_alone_give_away_does_not_pass_without_the_action():
+    assert label_of(measured(Carts(push=0.0, noise=0.0), cart_queries())) == "BROKEN"
+
+
+def test_a_test_cannot_change_what_reports_are_made_of():
+    result = measured(Carts(drift=-0.4), cart_queries())
+    for name in ("answers", "labels", "confidences", "imagined_a", "returns_b", "groups"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(result, name)[:] = 0
+
+
+def test_a_wrong_first_prediction_is_told_by_the_recorded_step():
+    class Lost(Carts):
+        def step(self, observations, actions):
+            after, rewards = super().step(observations, actions)
+            after[1, 9:10] = np.nan
+            return after, rewards
+
+    queries = cart_queries()
+    with pytest.raises(WorldModelError, match=r"member 1 .*, in step 9 of training_data"):
+        one_step_error(bound(Lost(), queries), queries, cart_steps())
+
+
+def test_the_table_says_of_how_few_wrong_answers_no_auroc_is_made_within_the_width_of_an_interval():
+    result = measured(Carts(drift=-0.05), cart_queries())
+    assert 0 < result.wrong_count < 10
+    cells = [row.cells for row in card_of(result).table.rows]
+    assert cells[-1][1] == f"only {result.wrong_count} wrong"
+    assert max(len(interval) for _, interval, _, _ in cells) <= len("[0.000, 1.000]")

@@ -75,6 +75,12 @@ def test_queries_are_taken_as_they_are():
     assert queries_at(queries) is queries
 
 
+@pytest.mark.parametrize("given", [None, 5, ["maze-umaze"]])
+def test_what_stands_for_no_queries_is_told_what_does(given):
+    with pytest.raises(ComponentError, match="need a published name such as 'maze-umaze', the pat"):
+        queries_at(given)
+
+
 def test_saved_queries_are_found_by_their_path(tmp_path):
     queries_at("maze-umaze").take(range(20)).save(tmp_path / "few.npz")
     assert len(queries_at(tmp_path / "few.npz")) == 20

@@ -69,7 +69,8 @@ def _table(result: ComparisonResult) -> Table:
         for one in criteria_of(result)
     ]
     if result.auroc is None:
-        few = f"not judged: {result.wrong_count} wrong answers"
+        # As wide as an interval: the table has to fit into 80 columns.
+        few = f"only {result.wrong_count} wrong"
         rows.append(Row(name="AUROC", cells=("-", few, "", "")))
     return Table(
         name="answers",

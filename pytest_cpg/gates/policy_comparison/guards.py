@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, CpgError, FloatArray
+from pytest_cpg.contracts import (
+    ComponentError,
+    CpgError,
+    FloatArray,
+    ImaginationError,
+    WorldModelError,
+)
 from pytest_cpg.gates.policy_comparison.answers import SideReturns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
@@ -24,6 +30,8 @@ from pytest_cpg.world_models.transitions import Transitions
 # As many steps tell a model that moves from one that does not.
 _MOST_STEPS = 512
 _MOST_SWAPPED = 100
+# Steps for which an action is held: where places alone are observed, a push shows a step later.
+_HELD = 3
 # Returns that are nearly equal, and noise that a model draws for each row, turn fewer.
 _MOST_UNFLIPPED = 0.25
 _FEWEST_VALUES, _MOST_AT_TOP = 3, 0.9
@@ -52,7 +60,12 @@ def one_step_error(
     before, after = steps.observations[rows], steps.next_observations[rows]
     actions = np.repeat(steps.actions[rows][None], ensemble.members, axis=0)
     given = np.repeat(before[None], ensemble.members, axis=0)
-    predicted = ensemble.rollout(given, lambda *_: actions, 1).observations[:, :, 0].mean(axis=0)
+    try:
+        imagined = ensemble.rollout(given, lambda *_: actions, 1)
+    except ImaginationError as error:
+        place = f"in step {rows[error.row]} of {source}"
+        raise WorldModelError(error.at(place)) from None
+    predicted = imagined.observations[:, :, 0].mean(axis=0)
     spread = steps.observations.std(axis=0)
     return OneStep(
         learned=_error(predicted - after, spread),
@@ -105,6 +118,38 @@ def frozen_fault(found: OneStep | None) -> str:
         f"{found.source}). Is the training target the next observation, and normalised alike in "
         f"training and in step()?"
     )
+
+
+def action_fault(ensemble: BoundEnsemble, queries: PolicyQueries) -> str:
+    """Say that other actions change nothing in what is imagined, from any of many starts."""
+    rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STEPS)).astype(int)
+    starts = queries.observations_a[rows].astype(np.float32)
+    given = np.repeat(starts[None], ensemble.members, axis=0)
+    if queries.actions_a is None:
+        chosen = [queries.act(number, starts) for number in range(len(queries.policies))]
+    else:
+        chosen = [queries.actions_a[rows], queries.actions_a[rows[::-1]]]
+    if all(np.array_equal(one, chosen[0]) for one in chosen):
+        return ""
+    try:
+        imagined = [_held(ensemble, given, actions) for actions in chosen]
+    except ImaginationError:
+        # A number that is none is an error where a query meets it.
+        return ""
+    if not all(np.array_equal(one, imagined[0]) for one in imagined):
+        return ""
+    return (
+        f"The model ignores the action: from {len(rows)} starts it predicts the same for different "
+        f"ones, so that all policies are alike to it. Is the action an input of every member?"
+    )
+
+
+def _held(ensemble: BoundEnsemble, starts: FloatArray, actions: FloatArray) -> FloatArray:
+    """Return what is imagined [E, B, X] where each start has one action for a few steps."""
+    everyone = np.repeat(actions[None], ensemble.members, axis=0)
+    found = ensemble.rollout(starts, lambda *_: everyone, _HELD)
+    flat = found.observations.reshape(*found.rewards.shape[:2], -1)
+    return np.concatenate([flat, found.rewards], axis=2)
 
 
 def clip_fault(ensemble: BoundEnsemble, queries: PolicyQueries) -> str:

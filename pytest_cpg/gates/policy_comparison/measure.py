@@ -14,6 +14,7 @@ from pytest_cpg.gates.policy_comparison.confidences import compared
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.grading import grade
 from pytest_cpg.gates.policy_comparison.guards import (
+    action_fault,
     clip_fault,
     flip_fault,
     frozen_fault,
@@ -69,6 +70,7 @@ def measure_comparison(
     )
     faults = (
         frozen_fault(one_step),
+        action_fault(ensemble, queries),
         clip_fault(ensemble, queries),
         saturated_fault(given, method),
         flip_fault(ensemble, queries, learned, method),

@@ -72,6 +72,11 @@ def queries_at(given: str | os.PathLike[str] | PolicyQueries) -> PolicyQueries:
     """
     if isinstance(given, PolicyQueries):
         return given
+    if not isinstance(given, str | os.PathLike):
+        raise ComponentError(
+            f"queries: need a published name such as {SHIPPED[1]!r}, the path of an .npz, or "
+            f"PolicyQueries, got {given!r:.60}"
+        )
     text = os.fspath(given)
     if text in ENVIRONMENTS:
         return published_queries(text)
