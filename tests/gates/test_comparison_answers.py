@@ -17,11 +17,12 @@ from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.guards import (
     action_fault,
     clip_fault,
+    frozen_fault,
     one_step_error,
     saturated_fault,
 )
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-from pytest_cpg.gates.policy_comparison.result import ComparisonResult
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult, OneStep
 from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of, ruling_of
 from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
 from pytest_cpg.stats import GradedAnswers, answer_metrics
@@ -204,6 +205,13 @@ def test_only_wrong_answers_count_against_a_confidence_that_does_not_vary():
     assert 'or write confidence="pci"' in saturated_fault(bad, "ev")
     few = GradedAnswers(wrong=np.arange(1000) < 9, confidences=sure)
     assert saturated_fault(few, "pci") == ""
+
+
+@pytest.mark.parametrize(("learned", "is_fault"), [(0.61212825, True), (0.62, True), (0.6, False)])
+def test_a_step_as_far_off_as_without_a_model_is_a_fault_however_rounding_falls(learned, is_fault):
+    # The first is what a network trained on s' = s had on the published queries of Hopper.
+    found = OneStep(learned=learned, frozen=0.61212826, steps=512, source="training_data")
+    assert bool(frozen_fault(found)) == is_fault
 
 
 def test_true_steps_are_the_users_or_of_a_simulator_that_is_known():
