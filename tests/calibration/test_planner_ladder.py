@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 
 import pytest
+from comparisons import USUAL
 
 pytest.importorskip("torch")
 pytest.importorskip("dm_control")
@@ -11,7 +12,7 @@ from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.policy_comparison.generate import generate_queries
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.ruling import ruling_of
-from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
+from pytest_cpg.gates.policy_comparison.spec import Spec
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.planners.policies import PlannerPolicy
 from pytest_cpg.tasks import TASKS
@@ -20,17 +21,7 @@ from pytest_cpg.world_models import collect_transitions, train_ensemble, train_m
 pytestmark = [pytest.mark.slow, pytest.mark.trains]
 
 BUDGETS = (64, 16, 4, 1)
-CRITERIA = Criteria(
-    confidence="pci",
-    min_auroc=0.6,
-    max_risk=0.05,
-    min_coverage=0.5,
-    max_loss=None,
-    resamples=1000,
-    level=0.95,
-    family_size=1,
-    seed=0,
-)
+CRITERIA = replace(USUAL, resamples=1000)
 
 
 def ladder(task, dynamics):
