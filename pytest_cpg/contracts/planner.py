@@ -15,7 +15,7 @@ from pytest_cpg.contracts.parts import has
 class PlanningModel(Protocol):
     """What a planner sees of a world, oracle or learned: how plans may be imagined and rated.
 
-    It may also have any of `Differentiable` and `Observer`.
+    It may also have any of `PlanCosts`, `Differentiable` and `Observer`.
     """
 
     @property
@@ -33,6 +33,18 @@ class PlanningModel(Protocol):
 
     def score(self, latents: FloatArray) -> FloatArray:
         """Rate latents [B, H, Z] by distance to the goal [B, H], never NaN; lower is better."""
+        ...
+
+
+class PlanCosts(Protocol):
+    """A world that rates whole plans, where nobody asks for the score of each step."""
+
+    def plan_costs(self, latents: FloatArray, plans: FloatArray, lengths: IntArray) -> FloatArray:
+        """Return costs [N, K] of plans [N, K, H, A] from latents [N, Z], never NaN.
+
+        Lower is better. The plans of an episode end after its first ``lengths`` [N] actions. Unless
+        the model has a cost of its own, it is the score of the last of them.
+        """
         ...
 
 

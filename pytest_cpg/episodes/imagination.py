@@ -9,8 +9,8 @@ import numpy as np
 from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, WorldModelError
 from pytest_cpg.world_models import BoundModel
 
-# What is asked of real states, and not of those some steps ahead.
-_NOW = ("encode", "update")
+# What is not asked of a state some steps ahead.
+_NOW = ("encode", "update", "the cost of a plan")
 
 
 class Imagination:
@@ -69,6 +69,20 @@ class Imagination:
             self._raise_broken("score", scores)
         return scores
 
+    def plan_costs(self, latents: FloatArray, plans: FloatArray, lengths: IntArray) -> FloatArray:
+        """Imagine and rate; see `PlanCosts.plan_costs`."""
+        model, flat = self._model, plans.reshape(-1, *plans.shape[2:])
+        self.steps += flat.shape[0] * flat.shape[1]
+        drawn = self._drawn(flat)
+        noise = [own.reshape(*plans.shape[:3], -1) for own in drawn]
+        costs = self._call(model.plan_costs, "the rating of plans", latents, plans, lengths, *noise)
+        if np.isnan(costs).any() or not (self._may_diverge or np.isfinite(costs).all()):
+            # Asked for every step, to say how far ahead.
+            begun = np.repeat(latents, plans.shape[1], axis=0)
+            self.score(self._ask(model.rollout, "rollout", begun, flat, *drawn))
+            self._raise_broken("the cost of a plan", costs)
+        return costs
+
     @property
     def observe(self) -> Callable[..., FloatArray] | None:
         """See `PlanningModel`."""
@@ -99,9 +113,18 @@ class Imagination:
     def _ask(
         self, method: Callable[..., FloatArray], what: str, *arguments: FloatArray
     ) -> FloatArray:
+        """Call the model for numbers that are finite, unless it may diverge."""
+        answer = self._call(method, what, *arguments)
+        if not self._may_diverge and not np.isfinite(answer).all():
+            self._raise_broken(what, answer)
+        return answer
+
+    def _call(
+        self, method: Callable[..., FloatArray], what: str, *arguments: FloatArray | IntArray
+    ) -> FloatArray:
         """Call the model; its own exception goes on, with a note that says where it happened."""
         try:
-            answer = method(*arguments)
+            return method(*arguments)
         except WorldModelError as error:
             where = self._where(method, arguments, WorldModelError)
             raise WorldModelError(f"{where}: {what}: {error}") from error.__cause__
@@ -111,9 +134,6 @@ class Imagination:
                 f"pytest-cpg: raised by {what} in {self._where(method, arguments, type(error))}."
             )
             raise
-        if not self._may_diverge and not np.isfinite(answer).all():
-            self._raise_broken(what, answer)
-        return answer
 
     def _raise_broken(self, what: str, answer: FloatArray) -> None:
         """Name the first episode and step whose numbers are not finite."""
@@ -130,7 +150,7 @@ class Imagination:
     def _where(
         self,
         method: Callable[..., FloatArray],
-        arguments: Sequence[FloatArray],
+        arguments: Sequence[FloatArray | IntArray],
         raised: type[Exception],
     ) -> str:
         """Find the first episode whose own rows raise the same; all of them if none does alone."""

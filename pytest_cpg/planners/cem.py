@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import BestPlans, Ties, check_counts, score_plans, take
+from pytest_cpg.planners.candidates import BestPlans, Ties, check_counts, take
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
 from pytest_cpg.planners.noise import check_noise
 from pytest_cpg.planners.objective import Choice, Objective
@@ -103,9 +103,7 @@ class CEM:
         chosen = BestPlans(len(latents), self.horizon, world_model.actions.size)
         for _ in range(self.iterations):
             plans = distribution.draw(rngs, self.samples)
-            costs, lengths = Choice.of(self).rate(
-                score_plans(world_model, latents, plans), remaining
-            )
+            costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
             ranking = chosen.offer(plans, costs, lengths)
             distribution.fit(take(plans, ranking[:, : self.elites]))
         kept = distribution.shifted(chosen.lengths) if self.warm_start else None

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, score_plans, take
+from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, take
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution, shift
 from pytest_cpg.planners.noise import check_noise
 from pytest_cpg.planners.objective import Choice, Objective
@@ -104,9 +104,7 @@ class ICEM:
             known = sum(part.shape[1] for part in candidates)
             drawn = distribution.draw(rngs, self._samples_of(iteration) - known)
             plans = np.concatenate([*candidates, drawn], axis=1)
-            costs, lengths = Choice.of(self).rate(
-                score_plans(world_model, latents, plans), remaining
-            )
+            costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
             ranking = chosen.offer(plans, costs, lengths)
             kept = take(plans, ranking[:, :kept_count])
             distribution.fit(take(plans, ranking[:, : self.elites]))

@@ -78,8 +78,7 @@ class MPPI:
         distribution = plan_distribution(world_model.actions, spread, len(latents), memory)
         for _ in range(self.iterations):
             plans = distribution.draw(rngs, self.samples)
-            scores = score_plans(world_model, latents, plans)
-            costs, _ = Choice.of(self).rate(scores, remaining)
+            costs, _ = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
             distribution.weigh(plans, path_weights(costs, self.temperature))
         mean = distribution.mode
         if self.execute is None:

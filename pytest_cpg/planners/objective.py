@@ -7,8 +7,16 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray
-from pytest_cpg.planners.candidates import Ties, check_counts, check_ties, cut_at_best
+from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.planner import PlanCosts
+from pytest_cpg.planners.candidates import (
+    Ties,
+    check_counts,
+    check_ties,
+    cut_at_best,
+    score_plans,
+)
 
 Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
 
@@ -109,3 +117,20 @@ class Choice:
         return rate(
             scores, remaining, objective=self.objective, execute=self.execute, ties=self.ties
         )
+
+    def rate_plans(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        plans: FloatArray,
+        remaining: IntArray,
+    ) -> tuple[FloatArray, IntArray]:
+        """Imagine candidates [N, K, H, A] from latents [N, Z]; return what `rate` says of them.
+
+        Where nothing but the end of a plan decides, nothing else is rated.
+        """
+        if self.objective != "terminal" or self.execute is None or not has(world_model, PlanCosts):
+            return self.rate(score_plans(world_model, latents, plans), remaining)
+        costs = world_model.plan_costs(latents, plans, np.minimum(remaining, plans.shape[2]))
+        lengths = np.minimum(remaining, self.execute)
+        return costs, np.broadcast_to(lengths[:, None], costs.shape)

@@ -20,7 +20,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Observer
-from pytest_cpg.planners.candidates import check_counts, score_plans
+from pytest_cpg.planners.candidates import check_counts
 from pytest_cpg.planners.distributions import check_spread
 from pytest_cpg.planners.noise import check_noise, draw_noise
 from pytest_cpg.planners.objective import Choice, Objective
@@ -89,7 +89,7 @@ class PolicyGuided:
         own = self._followed(world_model, latents)[:, None]
         near = self._varied(world_model.actions, own, rngs)
         plans = np.concatenate([own, near], axis=1)
-        costs, lengths = Choice.of(self).rate(score_plans(world_model, latents, plans), remaining)
+        costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
         episodes, best = np.arange(len(plans)), costs.argmin(axis=1)
         return Plans(plans[episodes, best], lengths[episodes, best])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
+from pytest_cpg.contracts import ActionSpace, FloatArray, IntArray, Planner
 from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.rating import Rating, behind
@@ -54,6 +54,10 @@ class BoundModel:
         What `rollout` calls, with noise where the model draws it.
     score : callable
         Rates latents [B, H, Z] by distance to the goal [B, H], float64; lower is better.
+    costs : callable or None
+        Maps latents [B, Z], actions [B, H, A], lengths [B] and noise to the scores [B] of the last
+        of so many steps, without rating more than they need. None for a world that rates any step
+        by itself.
     update : callable or None
         Carries latents across a real step: maps latents [B, Z], the actions [B, A] that were
         executed and the simulator states [B, S] they led to, to latents [B, Z]. None for a model
@@ -87,6 +91,7 @@ class BoundModel:
     encode: ArrayFunction = field(repr=False)
     imagine: ArrayFunction = field(repr=False)
     score: ArrayFunction = field(repr=False)
+    costs: ArrayFunction | None = field(default=None, repr=False)
     update: ArrayFunction | None = field(default=None, repr=False)
     observe: ArrayFunction | None = field(default=None, repr=False)
     swapped: tuple[str, ...] = ()
@@ -130,8 +135,30 @@ class BoundModel:
 
         A stochastic model also reads standard normal ``noise`` [B, H, noise_size], by default 0.
         """
+        return self.imagine(latents, actions, *self._noise(actions, noise))
+
+    def plan_costs(
+        self,
+        latents: FloatArray,
+        plans: FloatArray,
+        lengths: IntArray,
+        noise: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return costs [N, K] of plans [N, K, H, A]; see `PlanCosts.plan_costs`.
+
+        A stochastic model also reads noise [N, K, H, noise_size], by default 0.
+        """
+        count = plans.shape[1]
+        flat = [np.repeat(latents, count, axis=0), plans.reshape(-1, *plans.shape[2:])]
+        last = np.repeat(lengths, count)
+        drawn = self._noise(flat[1], None if noise is None else noise.reshape(-1, *noise.shape[2:]))
+        if self.costs is not None:
+            return self.costs(*flat, last, *drawn).reshape(plans.shape[:2])
+        ends = self.imagine(*flat, *drawn)[np.arange(len(last)), last - 1]
+        return self.score(ends[:, None]).reshape(plans.shape[:2])
+
+    def _noise(self, actions: FloatArray, noise: FloatArray | None) -> list[FloatArray]:
+        """Return what a rollout by actions [B, H, A] takes beside them."""
         if not self.noise_size:
-            return self.imagine(latents, actions)
-        if noise is None:
-            noise = np.zeros((*actions.shape[:2], self.noise_size))
-        return self.imagine(latents, actions, noise)
+            return []
+        return [np.zeros((*actions.shape[:2], self.noise_size)) if noise is None else noise]

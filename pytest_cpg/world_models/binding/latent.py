@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import (
     METHODS,
@@ -265,8 +265,18 @@ def bind_parts(
         reached = model.rollout(rating.own(latents), actions, *noise)
         return rating.along(latents, actions, reached)
 
+    def costs(
+        latents: FloatArray, actions: FloatArray, lengths: IntArray, *noise: FloatArray
+    ) -> FloatArray:
+        if model.journey is not None:
+            ends = model.journey(latents, actions, *noise)[np.arange(len(lengths)), lengths - 1]
+            return rating.scores(ends[:, None])[:, 0]
+        reached = model.rollout(rating.own(latents), actions, *noise)
+        return rating.costs(latents, actions, reached, lengths)
+
     return BoundModel(
         actions=task.actions,
+        costs=costs,
         swapped=("dynamics", *rating.swapped),
         noise_size=noise_size,
         witness=witness(model, task, state_size) if rates_states or not rating.swapped else None,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.contracts.world_model import Decoder, Discount, Reward, Score, TerminalValue
@@ -73,6 +73,36 @@ class Rating(NamedTuple):
         self, latents: FloatArray, reached: FloatArray, rewards: FloatArray, *values: FloatArray
     ) -> FloatArray:
         """Return the planner's latents on a way that was rated: rewards, and values, [B, H]."""
+        columns = self._columns(latents, rewards, *values)
+        return np.concatenate([reached, *(column[..., None] for column in columns)], axis=2)
+
+    def costs(
+        self, latents: FloatArray, actions: FloatArray, reached: FloatArray, lengths: IntArray
+    ) -> FloatArray:
+        """Return the scores [B] of the last of so many steps [B], rating no more than they need.
+
+        The other arguments are those of `along`.
+        """
+        rows, last = np.arange(len(reached)), lengths - 1
+        ends = reached[rows, last][:, None]
+        if self.reward is None:
+            return np.asarray(self.scores(ends)[:, 0])
+        own, values = self.own(latents), np.zeros(actions.shape[:2])
+        if self.value is None:
+            before = np.where((last == 0)[:, None], own, reached[rows, last - 1])[:, None]
+            # The discount of each is made of all before it.
+            values[rows, last] = self.reward(before, actions[rows, last][:, None], ends)[:, 0]
+            return np.asarray(-self._columns(latents, values)[0][rows, last])
+        values[rows, last] = self.value(ends)[:, 0]
+        before = np.concatenate([own[:, None], reached[:, :-1]], axis=1)
+        columns = self._columns(latents, self.reward(before, actions, reached), values)
+        earned, discount, value = (column[rows, last] for column in columns)
+        return np.asarray(-(earned + discount * value))
+
+    def _columns(
+        self, latents: FloatArray, rewards: FloatArray, *values: FloatArray
+    ) -> list[FloatArray]:
+        """Return what stands behind the model's own latents after each step, [B, H] each."""
         earned, discount = (latents[:, -self._behind + place, None] for place in (0, 1))
         # Of each step's reward; the last is of what comes after all of them.
         weights = np.cumprod(
@@ -81,8 +111,7 @@ class Rating(NamedTuple):
         rewards = weights[:, :-1] * rewards
         # Without a value, what a short plan and a long one earned cannot be compared.
         earned = earned + np.cumsum(rewards, axis=1) if values else rewards
-        behind = [part[..., None] for part in (earned, weights[:, 1:], *values)]
-        return np.concatenate([reached, *behind], axis=2)
+        return [earned, weights[:, 1:], *values]
 
     @property
     def _behind(self) -> int:

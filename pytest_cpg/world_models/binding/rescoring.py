@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 
 
@@ -42,17 +42,38 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         own = rating.own(latents[:, state_size:])
         return joined(states, model.update(own, actions, states))  # type: ignore[misc]
 
-    def rollout(latents: FloatArray, actions: FloatArray) -> FloatArray:
-        states, rated = np.ascontiguousarray(latents[:, :state_size]), latents[:, state_size:]
+    def imagined(
+        latents: FloatArray, actions: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return states [B, H, S], those that a model can be asked about, and which cannot."""
+        states = np.ascontiguousarray(latents[:, :state_size])
         reached = task.rollout(states, actions)
-        finite = np.isfinite(task.observe(reached)).all(axis=-1, keepdims=True)
+        finite = np.isfinite(task.observe(reached)).all(axis=-1)
         lost = ~np.logical_and.accumulate(finite, axis=1)
-        # A model is not asked about states that are no numbers.
-        known = np.where(lost, states[:, None], reached)
-        own = _followed(model, rating.own(rated), actions, known)
-        _check(own, "the model's encode" if model.update is None else "the model's update")
-        along = np.where(lost, np.nan, rating.along(rated, actions, own))
+        return reached, np.where(lost[..., None], states[:, None], reached), lost
+
+    def followed(own: FloatArray, actions: FloatArray, states: FloatArray) -> FloatArray:
+        reached = _followed(model, own, actions, states)
+        _check(reached, "the model's encode" if model.update is None else "the model's update")
+        return reached
+
+    def rollout(latents: FloatArray, actions: FloatArray) -> FloatArray:
+        reached, known, lost = imagined(latents, actions)
+        rated = latents[:, state_size:]
+        own = followed(rating.own(rated), actions, known)
+        along = np.where(lost[..., None], np.nan, rating.along(rated, actions, own))
         return np.concatenate([reached, along], axis=2)
+
+    def costs(latents: FloatArray, actions: FloatArray, lengths: IntArray) -> FloatArray:
+        _, known, lost = imagined(latents, actions)
+        rows, rated = np.arange(len(lengths)), latents[:, state_size:]
+        own, is_lost = rating.own(rated), lost[rows, lengths - 1]
+        if model.update is None and rating.reward is None:
+            # Nothing on the way is seen or rated.
+            known, lengths = known[rows, lengths - 1][:, None], np.ones_like(lengths)
+        found = rating.costs(rated, actions, followed(own, actions, known), lengths)
+        _check(np.where(is_lost, 0.0, found), "the model's rating")
+        return np.where(is_lost, np.inf, found)
 
     def score(latents: FloatArray) -> FloatArray:
         rated = latents[..., state_size:]
@@ -68,6 +89,7 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         encode=lambda states: joined(states, model.encode(states)),
         imagine=rollout,
         score=score,
+        costs=costs,
         update=update if model.update else None,
         observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
     )

@@ -1,0 +1,174 @@
+"""Plans rated as wholes: the score of their last step, and no other asked for."""
+
+import numpy as np
+import pytest
+from sliders import Forgetful, Remembering, Scoring, Slider
+
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.planners import CEM, ICEM, MPPI, PolicyGuided
+from pytest_cpg.planners.objective import Choice
+from pytest_cpg.world_models import OracleDynamics, Rescored, bind
+
+TASK = Slider()
+STARTS = sample_starts(TASK, 4, seed=1)
+PLANS = np.random.default_rng(0).choice([-1.0, 0.0, 1.0], size=(4, 6, 5, 1))
+LENGTHS = np.array([5, 3, 1, 4])
+
+
+class Rewarding(Forgetful):
+    """Pays for the place it is in when it acts."""
+
+    discount = 0.5
+
+    def reward(self, latents, actions):
+        return -np.abs(latents[..., 0]) - 0.1 * np.abs(actions[..., 0])
+
+
+class Arriving(Forgetful):
+    """Pays for the place it arrives at."""
+
+    def reward(self, latents, actions, reached):
+        return latents[..., 0] - reached[..., 0]
+
+
+class Valuing(Rewarding):
+    def terminal_value(self, latents):
+        return -2 * np.abs(latents[:, 0])
+
+
+class Drawing(Forgetful):
+    noise_size = 1
+
+    def rollout(self, latents, actions, noise):
+        return Slider().rollout(latents, actions + noise)
+
+
+def plain(observations, actions):
+    return observations + actions
+
+
+MODELS = {
+    "oracle": OracleDynamics(TASK),
+    "plain": plain,
+    "decoder": Forgetful(),
+    "memory": Remembering(),
+    "score": Scoring(),
+    "reward": Rewarding(),
+    "reward of both ends": Arriving(),
+    "value": Valuing(),
+    "noise": Drawing(),
+    "true, score": Rescored(Scoring()),
+    "true, decoder": Rescored(Forgetful()),
+    "true, value": Rescored(Valuing()),
+}
+
+
+def bound(model):
+    return bind(
+        model,
+        TASK,
+        probe_states=STARTS.states,
+        probe_actions=np.resize(TASK.actions.values, (4, 1)),
+    )
+
+
+class Counted:
+    """A model that notes of how many rows each of its methods was asked."""
+
+    def __init__(self, model):
+        self.rows, self._model = {}, model
+
+    def __getattr__(self, name):
+        given = getattr(self._model, name)
+        if not callable(given):
+            return given
+
+        def call(latents, *more):
+            self.rows[name] = self.rows.get(name, 0) + latents[..., 0].size
+            return given(latents, *more)
+
+        return call
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_plan_costs_what_its_last_step_scores(name):
+    model = bound(MODELS[name])
+    latents = model.encode(STARTS.states)
+    noise = np.random.default_rng(1).normal(size=(*PLANS.shape[:3], 1))
+    noise = noise if model.noise_size else None
+    costs = model.plan_costs(latents, PLANS, LENGTHS, noise)
+    flat = None if noise is None else noise.reshape(-1, 5, 1)
+    imagined = model.rollout(np.repeat(latents, 6, axis=0), PLANS.reshape(-1, 5, 1), flat)
+    scores = model.score(imagined).reshape(4, 6, 5)
+    assert np.array_equal(costs, scores[np.arange(4), :, LENGTHS - 1])
+
+
+@pytest.mark.parametrize(
+    "planner",
+    [
+        CEM(objective="terminal", execute=1),
+        ICEM(objective="terminal"),
+        MPPI(objective="terminal"),
+        PolicyGuided(policy=lambda seen: -np.sign(seen), objective="terminal"),
+    ],
+    ids=lambda planner: planner.name,
+)
+@pytest.mark.parametrize("name", ["oracle", "value", "noise"])
+def test_planners_find_the_same_plans_by_whole_plans_as_step_by_step(planner, name, monkeypatch):
+    model, remaining = bound(MODELS[name]), np.array([18, 9, 4, 1])
+
+    def planned():
+        world = Imagination("learned", TASK.actions, model)
+        rngs, noise = ([np.random.default_rng(row) for row in range(4)] for _ in range(2))
+        world.plans_for(np.arange(4), 18 - remaining, noise)
+        plans = planner.plan(world, world.encode(STARTS.states), rngs, remaining)
+        return plans.actions, plans.lengths, world.steps
+
+    whole = planned()
+    monkeypatch.delattr(Imagination, "plan_costs")
+    for found, expected in zip(whole, planned(), strict=True):
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        (Valuing(), {"rollout": 5, "reward": 5, "terminal_value": 1}),
+        (Rewarding(), {"rollout": 5, "reward": 1}),
+        (Scoring(), {"rollout": 5, "score": 1}),
+    ],
+)
+def test_what_an_objective_does_not_read_is_not_asked(model, asked):
+    counted = Counted(model)
+    told = bound(counted)
+    world = Imagination("learned", TASK.actions, told)
+    world.plans_for(np.arange(4), np.zeros(4, dtype=int))
+    latents = told.encode(STARTS.states)
+    counted.rows.clear()
+    choice = Choice(objective="terminal", execute=1)
+    choice.rate_plans(world, latents, PLANS, np.full(4, 18))
+    # Of so many steps of each plan; a rollout is asked once for all of them.
+    rows = counted.rows.pop("rollout")
+    assert {"rollout": 5, **{name: n / rows for name, n in counted.rows.items()}} == asked
+
+
+@pytest.mark.parametrize(
+    ("model", "where"), [(Forgetful(), "rollout gave nan"), (Valuing(), "rollout gave inf")]
+)
+def test_a_plan_that_breaks_is_named_with_its_step(model, where, monkeypatch):
+    told = bound(model)
+    world = Imagination("learned", TASK.actions, told)
+    world.plans_for(np.arange(4), np.zeros(4, dtype=int))
+    latents = told.encode(STARTS.states)
+    broken = float(where.split()[-1])
+    monkeypatch.setattr(
+        Slider,
+        "rollout",
+        lambda self, states, actions: np.cumsum(
+            np.where(np.arange(5)[:, None] < 3, actions, broken), axis=1
+        ).repeat(2, axis=2),
+    )
+    with pytest.raises(WorldModelError, match=f"{where}.* in episode 0 at step 0, 4 steps ahead"):
+        world.plan_costs(latents, PLANS, np.full(4, 5))
