@@ -195,7 +195,7 @@ def test_a_text_that_is_no_json_says_where(text, said):
 
 
 @pytest.mark.parametrize("kind", WRITTEN, ids=lambda kind: kind.__name__)
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_anything_that_is_written_is_read_back(kind, data):
     value = data.draw(st.builds(kind))
@@ -207,7 +207,7 @@ def test_anything_that_is_written_is_read_back(kind, data):
 outcomes = st.lists(st.booleans(), min_size=3, max_size=12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(oracle=outcomes, metric=st.sampled_from(["success", "return"]), data=st.data())
 def test_a_result_and_all_that_is_kept_of_it_are_read_back_to_the_byte(oracle, metric, data):
     learned = data.draw(st.lists(st.booleans(), min_size=len(oracle), max_size=len(oracle)))

@@ -69,7 +69,7 @@ def stored_arms(draw):
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(stored=stored_arms())
 def test_what_was_stored_is_loaded_to_the_bit(stored, tmp_path_factory):
     cache = ArmCache(tmp_path_factory.mktemp("arms"), max_bytes=PLENTY)
@@ -222,7 +222,7 @@ def test_a_truncated_file_is_no_arm(cache, tmp_path):
     assert same(cache.load(KEY)[0], stored_of(20))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_no_byte_can_be_changed(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("arms")
@@ -489,7 +489,7 @@ def test_a_file_that_another_process_drops_meanwhile_is_no_matter(tmp_path, monk
     assert names(folder) == {f"{KEYS[1]}-30.json", f"{KEYS[2]}-30.json"}
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(lengths=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 60)), max_size=25))
 def test_the_folder_never_takes_more_than_it_may(lengths, tmp_path_factory):
     folder = tmp_path_factory.mktemp("arms")

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 from fakes import first, result_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cpg.contracts.codec import decode, encode
@@ -12,8 +12,6 @@ from pytest_cpg.gates.planning_gap.compare import compare
 
 COMMIT = "3f2c1e9abcde"
 SOLVED = first(50, 50)
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 
 
 def accepted(learned, oracle=SOLVED, *, commit=COMMIT, **more):
@@ -276,7 +274,6 @@ def test_a_commit_is_shortened_and_keeps_that_the_tree_was_dirty():
         assert comparison.text == f"learned was 44/{shown}: no start lost or gained"
 
 
-@unhurried
 @given(
     pairs=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=50),
     level=st.floats(0.5, 0.999),

@@ -53,8 +53,7 @@ hostile = st.one_of(
     st.text(st.sampled_from("|`@#<>&[]()!*_~$:\\/.-+= \n\r\tabgGhHw1"), max_size=60),
     st.text(st.characters(), max_size=40),
 )
-# A busy machine is no failure.
-unhurried = settings(deadline=None, max_examples=60)
+sixty = settings(max_examples=60)
 
 
 def judgement(result, reason=None, drift=None):
@@ -272,7 +271,7 @@ def lines_of_plain_names():
 TAGS = {f"<{slash}{tag}>" for tag in ("code", "details", "summary", "sub") for slash in ("", "/")}
 
 
-@unhurried
+@sixty
 @given(text=hostile)
 @example(text=HOSTILE[0])
 @example(text=HOSTILE[1])

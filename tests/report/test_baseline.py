@@ -84,8 +84,7 @@ def gates(draw):
     return kept(draw(st.text()), gate, commit=draw(st.text()))
 
 
-# A busy machine is no failure.
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     accepted=st.lists(gates(), max_size=4),
     family_size=st.none() | st.integers(1, 10**6),

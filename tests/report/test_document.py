@@ -231,7 +231,7 @@ def test_a_kind_of_gate_that_nobody_contributes_is_named(full, tmp_path):
     assert "gates[0].comparisons[0].kind is 'ranking', and no plugin or conftest.py" in message
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(gate=st.text(st.characters(), max_size=20), detail=st.text(st.characters(), max_size=20))
 def test_any_name_survives_a_file(tmp_path_factory, gate, detail):
     ledger = Ledger()
@@ -442,7 +442,7 @@ def places(value, place=()):
 WRONG = [None, 0, -1, 7.5, 1e308, -1e308, True, "", "x", [], [1], {}, [[]], {"a": 1}]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_a_report_is_refused_or_can_be_rendered_whatever_happened_to_it(
     full, compiled_page, tmp_path_factory, data

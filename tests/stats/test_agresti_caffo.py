@@ -25,9 +25,7 @@ REPOSITORY = Path(__file__).parents[2]
 REFERENCE = REPOSITORY.parent / "shared" / "reference" / "cpg_published.json"
 PUBLISHED = json.loads(REFERENCE.read_text())["fixed_start"] if REFERENCE.exists() else []
 
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
-five_hundred = settings(deadline=None, max_examples=500)
+five_hundred = settings(max_examples=500)
 levels = st.floats(0.5, 0.999)
 margins = st.sampled_from([0.01, 0.05, 0.1, 0.2, 0.5])
 gaps = st.one_of(st.just(0.0), st.floats(-0.99, 0.99))
@@ -58,7 +56,6 @@ def is_tie(p, level):
     return p == pytest.approx((1 - level) / 2, rel=1e-9)
 
 
-@unhurried
 @given(oracle=arms(), learned=arms(), level=levels)
 def test_agresti_caffo_agrees_with_statsmodels(oracle, learned, level):
     proportion = pytest.importorskip("statsmodels.stats.proportion")
@@ -91,53 +88,11 @@ def test_every_published_row_is_reproduced(row):
     assert judge_gap(*counts) == row["verdict"]
 
 
-@unhurried
-@given(oracle=arms(), learned=arms(), level=levels)
-def test_swapping_the_arms_mirrors_the_gap(oracle, learned, level):
-    ci = agresti_caffo_interval(*oracle, *learned, level=level)
-    swapped = agresti_caffo_interval(*learned, *oracle, level=level)
-    assert (swapped.estimate, swapped.low, swapped.high) == (-ci.estimate, -ci.high, -ci.low)
-
-
-@unhurried
-@given(oracle=arms(most=12), learned=arms(most=12), level=levels)
-def test_gap_and_bounds_stay_within_minus_one_and_one(oracle, learned, level):
-    ci = agresti_caffo_interval(*oracle, *learned, level=level)
-    assert -1 <= ci.estimate <= 1
-    assert -1 <= ci.low < ci.high <= 1
-
-
 def test_bounds_are_cut_where_the_formula_leaves_the_range_of_a_difference():
     assert agresti_caffo_interval(1, 1, 0, 1).high == 1
     assert agresti_caffo_interval(0, 1, 1, 1).low == -1
 
 
-@unhurried
-@given(oracle=arms(most=60), learned=arms(most=60))
-def test_an_oracle_success_more_raises_both_bounds_and_a_learned_one_lowers_them(oracle, learned):
-    successes, episodes = oracle
-    ci = agresti_caffo_interval(*oracle, *learned)
-    if successes < episodes:
-        more = agresti_caffo_interval(successes + 1, episodes, *learned)
-        assert more.low >= ci.low
-        assert more.high >= ci.high
-        assert more.low + more.high > ci.low + ci.high
-        mirrored = agresti_caffo_interval(*learned, successes, episodes)
-        less = agresti_caffo_interval(*learned, successes + 1, episodes)
-        assert less.low <= mirrored.low
-        assert less.high <= mirrored.high
-
-
-@unhurried
-@given(oracle=arms(), learned=arms(), level=st.floats(0.5, 0.95))
-def test_a_higher_level_never_narrows_an_interval(oracle, learned, level):
-    ci = agresti_caffo_interval(*oracle, *learned, level=level)
-    wider = agresti_caffo_interval(*oracle, *learned, level=level + 0.04)
-    assert wider.low <= ci.low
-    assert wider.high >= ci.high
-
-
-@unhurried
 @given(suites=sub_suites())
 def test_the_gap_of_a_union_is_the_episode_weighted_mean_of_its_sub_suites(suites):
     oracle, learned, episodes = (sum(column) for column in zip(*suites, strict=True))
@@ -145,16 +100,6 @@ def test_the_gap_of_a_union_is_the_episode_weighted_mean_of_its_sub_suites(suite
     weighted = sum(n * agresti_caffo_interval(s, n, t, n).estimate for s, t, n in suites)
     assert union.estimate == pytest.approx(weighted / episodes, abs=1e-12)
     assert union.estimate == float(sum(Fraction(s - t, episodes) for s, t, _ in suites))
-
-
-def test_equal_arms_have_no_gap_and_bounds_of_one_size():
-    ci = agresti_caffo_interval(7, 50, 7, 50)
-    assert ci.estimate == 0
-    assert ci.low == -ci.high
-
-
-def test_the_gap_is_rounded_once():
-    assert agresti_caffo_interval(47, 50, 37, 50).estimate == 0.2
 
 
 @pytest.mark.parametrize("n", [5, 10])
@@ -241,14 +186,6 @@ def test_p_is_below_alpha_exactly_where_agresti_caffo_lies_above_zero(oracle, le
         assert (interval.low > 0) == (p < (1 - level) / 2)
 
 
-@unhurried
-@given(oracle=arms(), learned=arms())
-def test_swapping_the_arms_turns_p_into_its_complement(oracle, learned):
-    p = agresti_caffo_p_value(*oracle, *learned)
-    assert 0 < p <= 1
-    assert agresti_caffo_p_value(*learned, *oracle) == pytest.approx(1 - p, abs=1e-12)
-
-
 def test_agresti_caffo_is_the_wald_test_of_scipy_with_a_success_and_a_failure_added():
     stats = pytest.importorskip("scipy.stats")
     for s, failed, t, lost in np.random.default_rng(0).integers(0, 200, (500, 4)).tolist():
@@ -276,7 +213,6 @@ def test_three_episodes_can_fail_a_gate_at_the_default_level():
     assert smallest_decisive_episodes(level=0.95) == 3
 
 
-@unhurried
 @given(oracle=arms(), learned=arms(), level=levels)
 def test_multiples_of_the_counts_resolve_exactly_from_the_promised_size_on(oracle, learned, level):
     (s, n), (t, m) = oracle, learned
@@ -288,22 +224,10 @@ def test_multiples_of_the_counts_resolve_exactly_from_the_promised_size_on(oracl
         assert (ci.low > 0 or ci.high < 0) == (promised is not None and size >= promised)
 
 
-@unhurried
-@given(oracle=arms(), learned=arms(), level=levels)
-def test_resolving_treats_both_arms_alike(oracle, learned, level):
-    forth = episodes_to_resolve(*oracle, *learned, level=level)
-    assert forth == episodes_to_resolve(*learned, *oracle, level=level)
-
-
 def test_an_inconclusive_gate_needs_more_than_it_has():
     assert judge_gap(47, 50, 43, 50) is Verdict.INCONCLUSIVE
     assert episodes_to_resolve(47, 50, 43, 50) == 115
     assert episodes_to_resolve(3, 10, 0, 10) == 14
-
-
-def test_a_resolved_gate_needs_no_more_than_it_has():
-    assert episodes_to_resolve(40, 150, 0, 150) <= 150
-    assert episodes_to_resolve(1, 1, 0, 1) == smallest_decisive_episodes(level=0.95)
 
 
 def test_equal_rates_are_never_resolved():
@@ -321,7 +245,6 @@ def test_rates_too_near_for_the_default_limit_are_not_resolved():
     assert episodes_to_resolve(5000, 10_000, 4999, 10_000) is None
 
 
-@unhurried
 @given(oracle=arms(most=40), learned=arms(most=40), level=levels, margin=margins)
 def test_multiples_of_the_counts_prove_a_margin_exactly_from_the_promised_size_on(
     oracle, learned, level, margin

@@ -2,7 +2,7 @@ from statistics import NormalDist, fmean, pvariance
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
@@ -10,7 +10,6 @@ from pytest_cpg.stats.bonett_price import BONETT_PRICE
 counts = st.integers(0, 80)
 
 
-@settings(deadline=None)
 @given(st.tuples(counts, counts, counts).filter(any), st.floats(0.5, 0.999))
 def test_it_is_the_wald_interval_of_scores_with_one_win_and_one_loss_added(table, level):
     agreed, wins, losses = table

@@ -12,9 +12,7 @@ from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
 ORACLE = [(6, 10), (4, 10), (4, 10)]
 LEARNED = [(10, 10), (2, 10), (10, 10)]
 
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
-five_hundred = settings(deadline=None, max_examples=500)
+five_hundred = settings(max_examples=500)
 levels = st.floats(0.5, 0.999)
 either_starts = pytest.mark.parametrize("same_starts", [False, True])
 
@@ -54,21 +52,6 @@ def reference(oracle, learned, level, same_starts):
 def test_the_interval_is_put_together_from_what_scipy_has(recipe, level, same_starts):
     ci = cluster_interval(*recipe, level=level, same_starts=same_starts)
     assert bounds(ci) == pytest.approx(reference(*recipe, level, same_starts), abs=1e-10)
-
-
-@unhurried
-@given(recipe=recipes(), level=levels)
-def test_where_checkpoints_differ_more_than_episodes_it_is_the_t_interval_of_scipy(recipe, level):
-    stats = pytest.importorskip("scipy.stats")
-    gaps = [s / n - t / m for (s, n), (t, m) in zip(*recipe, strict=True)]
-    if stats.sem(gaps) == 0:
-        return
-    plain = np.clip(stats.ttest_1samp(gaps, 0).confidence_interval(level), -1, 1)
-    ci = cluster_interval(*recipe, level=level, same_starts=False)
-    assert ci.low <= plain[0] + 1e-10
-    assert ci.high >= plain[1] - 1e-10
-    if np.var(gaps, ddof=1) > 0.15:  # more than two arms of one episode do by chance
-        assert bounds(ci) == pytest.approx(plain, abs=1e-10)
 
 
 @five_hundred
@@ -112,40 +95,12 @@ def test_published_checkpoints_do_not_outperform_the_oracle_as_a_recipe():
         assert ci.estimate == pytest.approx(-8 / 30)
 
 
-@unhurried
 @given(recipe=recipes(), level=levels)
 def test_starts_in_common_never_narrow_the_interval(recipe, level):
     own = cluster_interval(*recipe, level=level, same_starts=False)
     common = cluster_interval(*recipe, level=level)
     assert common.estimate == own.estimate
     assert -1 <= common.low <= own.low <= own.estimate <= own.high <= common.high <= 1
-
-
-@either_starts
-@unhurried
-@given(recipe=recipes(), level=levels)
-def test_swapping_the_arms_mirrors_the_gap(same_starts, recipe, level):
-    ci = cluster_interval(*recipe, level=level, same_starts=same_starts)
-    mirrored = cluster_interval(*reversed(recipe), level=level, same_starts=same_starts)
-    assert (mirrored.estimate, *bounds(mirrored)) == (-ci.estimate, -ci.high, -ci.low)
-
-
-@either_starts
-@unhurried
-@given(recipe=recipes(), level=st.floats(0.5, 0.95))
-def test_a_higher_level_never_narrows_an_interval(same_starts, recipe, level):
-    ci = cluster_interval(*recipe, level=level, same_starts=same_starts)
-    wider = cluster_interval(*recipe, level=level + 0.04, same_starts=same_starts)
-    assert wider.low <= ci.low
-    assert wider.high >= ci.high
-
-
-@unhurried
-@given(recipe=recipes())
-def test_the_order_of_checkpoints_does_not_matter(recipe):
-    ci = cluster_interval(*recipe)
-    backwards = cluster_interval(*(arm[::-1] for arm in recipe))
-    assert bounds(backwards) == pytest.approx(bounds(ci), abs=1e-12)
 
 
 def test_a_checkpoint_counts_once_however_many_episodes_it_had():

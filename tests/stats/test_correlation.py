@@ -11,9 +11,7 @@ from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
 
 METHODS = [spearman_interval, kendall_interval]
 
-# A busy machine is no failure.
-unhurried = settings(deadline=None, max_examples=50)
-five_hundred = settings(deadline=None, max_examples=500)
+five_hundred = settings(max_examples=500)
 levels = st.floats(0.5, 0.999)
 every_method = pytest.mark.parametrize("method", METHODS)
 
@@ -104,46 +102,6 @@ def test_perfect_order_leaves_the_room_that_the_number_of_models_asks_for(n):
         assert (ci.estimate, ci.high) == (1, 1)
         assert ci.low == pytest.approx(low, abs=1e-10)
         assert (reverse.estimate, reverse.low, reverse.high) == (-1, -1, -ci.low)
-
-
-@every_method
-@unhurried
-@given(sample=models(), level=levels)
-def test_the_estimate_lies_between_its_bounds_and_both_between_minus_one_and_one(
-    method, sample, level
-):
-    ci = method(*sample, level=level)
-    assert -1 <= ci.low <= ci.estimate <= ci.high <= 1
-    assert ci.low < ci.high
-
-
-@every_method
-@unhurried
-@given(sample=models())
-def test_a_metric_of_the_other_sign_mirrors_the_interval(method, sample):
-    x, y = sample
-    ci, mirrored = method(x, y), method([-value for value in x], y)
-    reference = (-ci.estimate, -ci.high, -ci.low)
-    assert (mirrored.estimate, mirrored.low, mirrored.high) == pytest.approx(reference, abs=1e-12)
-
-
-@every_method
-@unhurried
-@given(sample=models())
-def test_only_the_order_of_the_metric_matters(method, sample):
-    x, y = sample
-    assert method(np.exp(x), y) == method(x, y)
-    swapped = method(y, x)
-    assert (swapped.low, swapped.high) == pytest.approx((method(x, y).low, method(x, y).high))
-
-
-@every_method
-@unhurried
-@given(sample=models(), level=st.floats(0.5, 0.95))
-def test_a_higher_level_never_narrows_an_interval(method, sample, level):
-    ci, wider = method(*sample, level=level), method(*sample, level=level + 0.04)
-    assert wider.low <= ci.low
-    assert wider.high >= ci.high
 
 
 @every_method

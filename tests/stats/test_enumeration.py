@@ -1,17 +1,15 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cpg.stats.enumeration import joint_chance, likely_counts, multinomial_chance
 from pytest_cpg.stats.pairing import pair_rates
 
-unhurried = settings(deadline=None)
 # Of rates nearer to 0 the binomial distribution of scipy overflows.
 rates = st.one_of(st.just(0.0), st.floats(1e-6, 1))
 
 
-@unhurried
 @given(n=st.integers(1, 3000), rate=rates)
 def test_what_is_left_out_is_negligible(n, rate):
     binom = pytest.importorskip("scipy.stats").binom
@@ -27,7 +25,6 @@ def test_few_counts_of_many_episodes_are_likely():
     assert likely_counts(50, 1).tolist() == [50]
 
 
-@unhurried
 @given(n=st.integers(1, 300), rate=rates)
 def test_one_kind_has_the_binomial_chance(n, rate):
     binom = pytest.importorskip("scipy.stats").binom
@@ -36,7 +33,6 @@ def test_one_kind_has_the_binomial_chance(n, rate):
     assert chance == pytest.approx(binom.pmf(counts, n, rate), abs=1e-12)
 
 
-@unhurried
 @given(n=st.integers(1, 30), first=st.floats(0, 0.6), second=st.floats(0, 0.4))
 def test_two_kinds_have_the_multinomial_chance(n, first, second):
     multinomial = pytest.importorskip("scipy.stats").multinomial
@@ -48,7 +44,6 @@ def test_two_kinds_have_the_multinomial_chance(n, first, second):
     assert chance == pytest.approx(np.where(i + j <= n, reference, 0), abs=1e-12)
 
 
-@unhurried
 @given(p=rates, q=rates, share=st.floats(0, 1), n=st.integers(1, 40), extra=st.integers(0, 60))
 def test_joint_chances_are_those_of_one_episode_after_another(p, q, share, n, extra):
     pair = pair_rates(p, q, share=share)

@@ -9,7 +9,6 @@ from pytest_cpg.stats.paired import fewest_wins
 from pytest_cpg.stats.tango import TANGO
 
 scipy_stats = pytest.importorskip("scipy.stats")
-MARGINS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
 def tables(n):
@@ -49,7 +48,7 @@ def test_a_margin_is_held_where_the_score_test_alone_proves_too_much(n, margin):
     assert max(held, above) <= 0.025
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 16), st.floats(0.01, 0.9), st.sampled_from([0.8, 0.95, 0.99]))
 @example(n=16, margin=0.5, level=0.8)
 def test_both_errors_stay_below_half_of_what_the_level_leaves(n, margin, level):

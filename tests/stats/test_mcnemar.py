@@ -4,7 +4,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value, fewest_significant_losses
@@ -31,7 +31,6 @@ def test_exact_mcnemar_is_the_share_of_sign_patterns_that_are_as_lopsided():
             assert p == float(Fraction(lopsided, 2**changed))
 
 
-@settings(deadline=None)
 @given(lost=st.integers(0, 300), gained=st.integers(0, 300))
 def test_exact_mcnemar_is_symmetric_and_falls_as_the_changes_part(lost, gained):
     p = exact_mcnemar_p_value(lost=lost, gained=gained)

@@ -1,13 +1,11 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import Verdict, agresti_caffo_interval, judge_gap
 from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
 from pytest_cpg.stats.resolution import smallest_detectable_gap
 
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 
 
@@ -21,7 +19,6 @@ def flagged(oracle, learned, n, level):
     return judge_gap(oracle, n, learned, n, level=level) is Verdict.MODEL_BOTTLENECK
 
 
-@unhurried
 @given(arm=arms(), level=levels)
 def test_the_smallest_detectable_gap_is_what_a_search_over_all_drops_finds(arm, level):
     successes, n = arm
@@ -33,7 +30,6 @@ def test_the_smallest_detectable_gap_is_what_a_search_over_all_drops_finds(arm, 
     assert drops == list(range(drops[0], successes + 1)) if drops else True
 
 
-@unhurried
 @given(arm=arms(), learned=st.integers(1, 40), level=levels)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_smallest_detectable_gap_of_any_method_is_what_a_search_finds(
@@ -65,7 +61,6 @@ def test_an_oracle_that_rarely_succeeds_can_flag_no_drop():
     assert smallest_detectable_gap(50, 50, level=0.95) == 0.1
 
 
-@unhurried
 @given(arm=arms())
 def test_a_higher_level_never_makes_a_smaller_drop_detectable(arm):
     loose = smallest_detectable_gap(*arm, level=0.9)

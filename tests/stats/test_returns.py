@@ -18,9 +18,7 @@ from pytest_cpg.stats.returns import (
 REPOSITORY = Path(__file__).parents[2]
 METHODS = [paired_mean_interval, fieller_return_interval]
 
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
-five_hundred = settings(deadline=None, max_examples=500)
+five_hundred = settings(max_examples=500)
 levels = st.floats(0.01, 0.9999)
 every_method = pytest.mark.parametrize("method", METHODS)
 
@@ -67,38 +65,12 @@ def test_the_paired_interval_and_p_value_are_those_of_scipy(pair, level):
     assert p == pytest.approx(one_sided, abs=1e-10, rel=1e-8)
 
 
-@unhurried
 @given(pair=arms(), level=levels)
 def test_p_is_below_alpha_exactly_where_the_paired_interval_lies_above_zero(pair, level):
     p = paired_mean_p_value(*pair)
     assert 0 < p <= 1
     if p != pytest.approx((1 - level) / 2, rel=1e-9):
         assert (paired_mean_interval(*pair, level=level).low > 0) == (p < (1 - level) / 2)
-
-
-@unhurried
-@given(pair=arms(), level=levels)
-def test_swapping_the_arms_mirrors_the_gap(pair, level):
-    ci, mirrored = (paired_mean_interval(*arms, level=level) for arms in (pair, pair[::-1]))
-    assert (mirrored.estimate, *bounds(mirrored)) == (-ci.estimate, -ci.high, -ci.low)
-    assert paired_mean_p_value(*pair[::-1]) == pytest.approx(1 - paired_mean_p_value(*pair))
-
-
-@unhurried
-@given(pair=arms(), level=levels, shift=st.floats(-50, 50), factor=st.floats(0.01, 100))
-def test_the_unit_and_the_zero_of_returns_do_not_matter(pair, level, shift, factor):
-    ci = paired_mean_interval(*pair, level=level)
-    moved = paired_mean_interval(*(factor * returns + shift for returns in pair), level=level)
-    expected = [factor * value for value in (ci.estimate, *bounds(ci))]
-    size = 1e-9 * (max(map(abs, expected)) + abs(shift))
-    assert [moved.estimate, *bounds(moved)] == pytest.approx(expected, abs=size)
-
-
-@unhurried
-@given(pair=arms(), level=st.floats(0.5, 0.95))
-def test_a_higher_level_never_narrows_an_interval(pair, level):
-    ci, wider = (paired_mean_interval(*pair, level=value) for value in (level, level + 0.04))
-    assert wider.low <= ci.low <= ci.estimate <= ci.high <= wider.high
 
 
 def test_equal_differences_give_an_interval_of_no_width():
@@ -128,7 +100,6 @@ def test_huge_returns_neither_overflow_nor_give_nan():
     assert 0 < ci.low < ci.high < 1
 
 
-@unhurried
 @given(three=normalised_arms(least=2), level=levels)
 def test_student_rejects_no_ratio_inside_fieller_and_every_one_outside(three, level):
     stats = pytest.importorskip("scipy.stats")
@@ -157,33 +128,12 @@ def test_fieller_ends_where_student_finds_a_difference_of_exactly_zero(three, le
         assert getattr(rest, end) == pytest.approx(0, abs=1e-10 * scale)
 
 
-@unhurried
 @given(three=arms(count=3, least=2, most=10), level=levels)
 def test_fieller_has_an_end_exactly_where_the_oracle_is_shown_to_beat_chance(three, level):
     oracle, _, chance = three
     headroom = paired_mean_interval(oracle, chance, level=level)
     if abs(headroom.low) > 1e-9 * (headroom.high - headroom.low):
         assert (fieller_return_interval(*three, level=level) is None) == (headroom.low < 0)
-
-
-def test_fieller_agrees_with_the_bootstrap_of_scipy_where_returns_are_many_and_normal():
-    stats = pytest.importorskip("scipy.stats")
-    rng = np.random.default_rng(1)
-    three = [rng.normal(mean, 1, size=1000) for mean in (10, 8, 2)]
-    bootstrap = stats.bootstrap(
-        three,
-        lambda top, reached, bottom, axis: (
-            (top.mean(axis=axis) - reached.mean(axis=axis))
-            / (top.mean(axis=axis) - bottom.mean(axis=axis))
-        ),
-        paired=True,
-        vectorized=True,
-        n_resamples=2000,
-        random_state=rng,
-    ).confidence_interval
-    ci = fieller_return_interval(*three)
-    width = ci.high - ci.low
-    assert bounds(ci) == pytest.approx((bootstrap.low, bootstrap.high), abs=0.1 * width)
 
 
 def test_a_ratio_to_an_oracle_that_adds_nothing_to_chance_has_no_interval():

@@ -11,8 +11,6 @@ from pytest_cpg.stats.tango import TANGO
 
 NAMES = ("both", "oracle_only", "learned_only", "neither")
 
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 levels = st.floats(0.5, 0.999)
 
 
@@ -67,7 +65,7 @@ def inverted_score_test(both, oracle_only, learned_only, neither, level):
 
 
 @given(table=paired_tables(), level=levels)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_tango_inverts_the_score_test(table, level):
     ci = TANGO.interval(**table, level=level)
     reference = inverted_score_test(**table, level=level)
@@ -81,18 +79,6 @@ def test_tango_inverts_the_score_test_in_every_table_of_few_starts():
                 table = dict(zip(NAMES, (n - wins - losses, wins, losses, 0), strict=True))
                 reference = inverted_score_test(**table, level=0.95)
                 assert bounds(TANGO.interval(**table)) == pytest.approx(reference, abs=1e-10, rel=0)
-
-
-@given(table=paired_tables(most=20))
-@settings(deadline=None, max_examples=50)
-def test_the_score_test_keeps_exactly_the_gaps_inside_tango(table):
-    ci = TANGO.interval(**table)
-    agreed = table["both"] + table["neither"]
-    chi_square = NormalDist().inv_cdf(0.975) ** 2
-    for gap in np.linspace(-0.99, 0.99, 67):
-        if min(abs(gap - ci.low), abs(gap - ci.high)) > 1e-9:
-            score = score_statistic(gap, table["oracle_only"], table["learned_only"], agreed)
-            assert (score <= chi_square) == (ci.low < gap < ci.high)
 
 
 @pytest.mark.parametrize(
@@ -115,18 +101,6 @@ def test_tango_reproduces_published_examples(counts, level, low, high, digits):
     assert bounds(ci) == pytest.approx((low, high), abs=rounding)
 
 
-@unhurried
-@given(table=paired_tables(), level=levels)
-def test_tango_excludes_no_gap_exactly_where_mcnemar_rejects_it(table, level):
-    wins, losses = table["oracle_only"], table["learned_only"]
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    mcnemar = (wins - losses) / math.sqrt(wins + losses) if wins + losses else 0.0
-    ci = TANGO.interval(**table, level=level)
-    if abs(abs(mcnemar) - z) > 1e-9:
-        assert (ci.low > 0, ci.high < 0) == (mcnemar > z, mcnemar < -z)
-
-
-@unhurried
 @given(table=paired_tables(most=6), level=st.floats(1e-4, 1 - 1e-12))
 def test_the_gap_lies_between_its_bounds(table, level):
     ci = TANGO.interval(**table, level=level)
@@ -140,14 +114,6 @@ def test_an_arm_that_alone_solves_every_start_ends_exactly_at_one(n):
     learned = TANGO.interval(**table | {"learned_only": n})
     assert (oracle.estimate, oracle.high) == (1, 1)
     assert (learned.estimate, learned.low) == (-1, -1)
-
-
-@pytest.mark.parametrize("n", [1, 2, 50])
-def test_arms_that_always_agree_have_no_gap_and_wilson_bounds(n):
-    z = NormalDist().inv_cdf(0.975)
-    ci = TANGO.interval(**dict.fromkeys(NAMES, 0) | {"both": n})
-    assert ci.estimate == 0
-    assert bounds(ci) == pytest.approx((-(z**2) / (n + z**2), z**2 / (n + z**2)), abs=1e-15)
 
 
 def test_twice_its_p_value_is_the_mcnemar_test_of_statsmodels_without_correction():

@@ -4,45 +4,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval, judge_gap
 from pytest_cpg.stats.verdicts import weigh_gap, weigh_returns
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 
 
 @st.composite
 def arms(draw, most=120):
     episodes = draw(st.integers(1, most))
     return draw(st.integers(0, episodes)), episodes
-
-
-@pytest.mark.parametrize(
-    ("counts", "verdict"),
-    [
-        ((27, 30, 6, 30), Verdict.MODEL_BOTTLENECK),
-        ((3, 3, 0, 3), Verdict.MODEL_BOTTLENECK),
-        ((6, 30, 27, 30), Verdict.LEARNED_OUTPERFORMS_ORACLE),
-        ((0, 50, 0, 50), Verdict.PLANNER_BOTTLENECK),
-        ((1, 20, 0, 20), Verdict.PLANNER_BOTTLENECK),
-        ((2, 20, 0, 20), Verdict.INCONCLUSIVE),
-        ((50, 50, 50, 50), Verdict.MODEL_AS_GOOD_AS_ORACLE),
-        ((19, 20, 20, 20), Verdict.MODEL_AS_GOOD_AS_ORACLE),
-        ((18, 20, 20, 20), Verdict.INCONCLUSIVE),
-        ((15, 30, 16, 30), Verdict.INCONCLUSIVE),
-        ((20, 20, 0, 1), Verdict.MODEL_BOTTLENECK),
-    ],
-)
-def test_each_branch_is_reached(counts, verdict):
-    assert judge_gap(*counts) is verdict
-
-
-@pytest.mark.parametrize("successes", [0, 9])
-def test_fewer_than_ten_episodes_call_nothing_alike(successes):
-    assert judge_gap(successes, 9, successes, 9) is Verdict.INCONCLUSIVE
 
 
 def test_ten_episodes_in_both_arms_are_enough_to_call_them_alike():
@@ -90,7 +62,6 @@ def test_a_rate_one_episode_past_the_tolerance_does_not_count():
     assert judge_gap(0, 1000, 0, 1000, tolerance=0) is Verdict.PLANNER_BOTTLENECK
 
 
-@unhurried
 @given(oracle=arms(), learned=arms(), tolerance=st.floats(0, 0.5))
 def test_swapping_the_arms_swaps_who_is_better_and_nothing_else(oracle, learned, tolerance):
     swap = {
@@ -100,23 +71,6 @@ def test_swapping_the_arms_swaps_who_is_better_and_nothing_else(oracle, learned,
     verdict = judge_gap(*oracle, *learned, tolerance=tolerance)
     swapped = judge_gap(*learned, *oracle, tolerance=tolerance)
     assert swapped is swap.get(verdict, verdict)
-
-
-@unhurried
-@given(oracle=arms(), learned=arms())
-def test_a_learned_success_more_never_makes_the_model_the_bottleneck(oracle, learned):
-    successes, episodes = learned
-    if successes < episodes and judge_gap(*oracle, *learned) is not Verdict.MODEL_BOTTLENECK:
-        more = judge_gap(*oracle, successes + 1, episodes)
-        assert more is not Verdict.MODEL_BOTTLENECK
-
-
-@unhurried
-@given(oracle=arms(), learned=arms())
-def test_a_wider_tolerance_only_turns_inconclusive_into_alike(oracle, learned):
-    narrow = judge_gap(*oracle, *learned, tolerance=0.05)
-    wide = judge_gap(*oracle, *learned, tolerance=0.2)
-    assert wide is narrow or narrow is Verdict.INCONCLUSIVE
 
 
 def test_the_level_decides_between_a_finding_and_none():

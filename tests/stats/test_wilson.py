@@ -3,13 +3,11 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cpg.stats.wilson import wilson_episodes_above, wilson_interval
 
-# A busy machine is no failure.
-unhurried = settings(deadline=None)
 levels = st.floats(0.5, 0.999)
 
 
@@ -19,39 +17,19 @@ def arms(draw, most=400):
     return draw(st.integers(0, episodes)), episodes
 
 
-@unhurried
 @given(arm=arms(), level=levels)
 def test_wilson_agrees_with_scipy(arm, level):
     stats = pytest.importorskip("scipy.stats")
     reference = stats.binomtest(*arm).proportion_ci(level, method="wilson")
     ci = wilson_interval(*arm, level=level)
     assert (ci.low, ci.high) == pytest.approx((reference.low, reference.high), abs=1e-12, rel=0)
-
-
-@unhurried
-@given(arm=arms(), level=levels)
-def test_wilson_holds_its_rate_and_mirrors_failures(arm, level):
-    successes, episodes = arm
-    ci = wilson_interval(successes, episodes, level=level)
-    assert 0 <= ci.low <= ci.estimate <= ci.high <= 1
-    mirrored = wilson_interval(episodes - successes, episodes, level=level)
-    assert (mirrored.low, mirrored.high) == pytest.approx((1 - ci.high, 1 - ci.low), abs=1e-12)
+    assert ci.estimate == arm[0] / arm[1]
 
 
 def test_wilson_ends_exactly_at_zero_and_one():
     for episodes in range(1, 60):
         assert wilson_interval(0, episodes).low == 0
         assert wilson_interval(episodes, episodes).high == 1
-
-
-@unhurried
-@given(arm=arms(most=60))
-def test_a_success_more_raises_both_wilson_bounds(arm):
-    successes, episodes = arm
-    if successes < episodes:
-        ci, more = wilson_interval(*arm), wilson_interval(successes + 1, episodes)
-        assert more.low > ci.low
-        assert more.high > ci.high
 
 
 def test_impossible_counts_of_one_arm_are_named_without_an_arm():
@@ -65,7 +43,6 @@ def test_numpy_integers_are_counts():
     assert wilson_interval(np.uint8(200), np.uint8(201)) == wilson_interval(200, 201)
 
 
-@unhurried
 @given(st.integers(1, 20), st.integers(0, 19), st.floats(0.02, 0.98), levels)
 def test_episodes_above_a_bound_are_the_fewest_whose_wilson_interval_is(base, solved, bound, level):
     rate = Fraction(min(solved, base), base)
