@@ -180,11 +180,11 @@ OPTIONS = (
     ),
     Option(
         "last",
-        one_of("inconclusive", "bottleneck"),
+        one_of("inconclusive", "bad"),
         "string",
         "",
         "VERDICT",
-        "run only gates that last said so here: inconclusive, or bottleneck (of model or planner)",
+        "run only gates that last said so here: inconclusive, or bad (any verdict worse than it)",
         is_for_one_gate=False,
         is_for_one_run=True,
     ),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # In pytest's cache: verdicts of every gate when it last ran, and what it cost.
 LAST, COSTS = "cpg/last.1", "cpg/costs.1"
 # Severities of labels, by the word of --cpg-last.
-_WANTED = {"inconclusive": ("UNSURE",), "bottleneck": ("BLIND", "BAD")}
+_WANTED = {"inconclusive": ("UNSURE",), "bad": ("BLIND", "BAD", "BROKEN")}
 
 
 class Selection:

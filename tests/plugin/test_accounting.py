@@ -314,12 +314,12 @@ def test_unit(): ...
         ("-v", "*no gate said so here, as none has run. Run the gates first: pytest --cpg-only"),
         ("-pno:cacheprovider", "*and there is none. Leave -p no:cacheprovider out, and run *"),
     ):
-        nothing = repository.runpytest("--cpg-last=bottleneck", option, *workers)
+        nothing = repository.runpytest("--cpg-last=bad", option, *workers)
         assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-        nothing.stdout.fnmatch_lines([f"--cpg-last=bottleneck: {said}"])
+        nothing.stdout.fnmatch_lines([f"--cpg-last=bad: {said}"])
     repository.runpytest(*workers)
     monkeypatch.setenv("CI", "true")
-    for last, gates in (("bottleneck", ["[mirrored]", "hopeless"]), ("inconclusive", ["[right]"])):
+    for last, gates in (("bad", ["[mirrored]", "hopeless"]), ("inconclusive", ["[right]"])):
         result = repository.runpytest(f"--cpg-last={last}", "-v", *workers)
         assert result.ret == 0
         result.assert_outcomes(passed=len(gates))
@@ -331,7 +331,7 @@ def test_unit(): ...
 @pytest.mark.parametrize(
     ("name", "option", "wrong"),
     [
-        ("last.1", "--cpg-last=bottleneck", [3, "no", [3], {"MODEL BOTTLENECK": 1}, None]),
+        ("last.1", "--cpg-last=bad", [3, "no", [3], {"MODEL BOTTLENECK": 1}, None]),
         (
             "costs.1",
             "--cpg-plan",

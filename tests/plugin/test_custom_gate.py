@@ -124,7 +124,7 @@ def test_it_is_accepted_and_compared(custom):
 def test_it_is_selected_as_a_gate_and_by_what_it_last_said(custom):
     custom.pytester.makepyfile(test_plain="def test_plain(): pass")
     custom("--cpg-only").assert_outcomes(failed=1, deselected=1)
-    custom("--cpg-last=bottleneck").assert_outcomes(failed=1, deselected=1)
+    custom("--cpg-last=bad").assert_outcomes(failed=1, deselected=1)
     custom("--cpg-last=inconclusive").assert_outcomes(deselected=2)
     custom("--cpg-skip").assert_outcomes(passed=1, deselected=1)
 
