@@ -25,6 +25,12 @@ _TWO_KINDS = (
 )
 
 
+_TWICE = (
+    "{nodeid}: two {marker} markers above this test both say {name}, and a test is one gate. Leave "
+    "one out, write a test for each, or parametrise the test."
+)
+
+
 def gate_id(item: pytest.Item) -> str:
     """Return the marker's ``id`` as written, even of a marker that is wrong elsewhere.
 
@@ -58,6 +64,7 @@ def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gat
     if others:
         first, second = kind.marker, others[0].marker
         fail(_TWO_KINDS.format(nodeid=node.nodeid, first=first, second=second))
+    _check_once(node, kind.marker)
     try:
         return gate_of(
             _markers(node, kind.marker),
@@ -115,7 +122,25 @@ def _markers(node: pytest.Item, name: str) -> list[pytest.Mark]:
     """Return a test's markers, closest first: those of its parameters before its own."""
     parameters = getattr(node, "callspec", None)
     closest = [mark for mark in parameters.marks if mark.name == name] if parameters else []
-    return [*closest, *(mark for mark in node.iter_markers(name) if mark not in closest)]
+    return [*closest, *_without(closest, node.iter_markers(name))]
+
+
+def _without(marks: Iterable[pytest.Mark], others: Iterable[pytest.Mark]) -> list[pytest.Mark]:
+    """Return the other markers; equal ones may be two, and arrays in them cannot be compared."""
+    known = {id(mark) for mark in marks}
+    return [mark for mark in others if id(mark) not in known]
+
+
+def _check_once(node: pytest.Item, name: str) -> None:
+    """Fail a test above which two markers of a kind both give an argument."""
+    parameters = getattr(node, "callspec", None)
+    own = (mark for mark in node.own_markers if mark.name == name)
+    said: set[str] = set()
+    for mark in _without(parameters.marks if parameters else (), own):
+        twice = sorted(said & mark.kwargs.keys())
+        if twice:
+            fail(_TWICE.format(nodeid=node.nodeid, marker=name, name=twice[0]))
+        said |= mark.kwargs.keys()
 
 
 def _named(item: pytest.Item, name: str) -> str:

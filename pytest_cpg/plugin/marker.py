@@ -183,7 +183,13 @@ def _read(
         # Parsed as the option's, which may take more than this argument.
         return (_checked(option.flag, argument.parse, value), "session")
     if name in marked:
-        return _checked(name, parse, marked[name]), "marker"
+        value = _checked(name, parse, marked[name])
+        # What is typed or set elsewhere is text; here nobody has to guess.
+        if isinstance(marked[name], str) and isinstance(value, int | float):
+            raise ValueError(
+                f"{name}: need a number, got {marked[name]!r}. Write {name}={value!r}."
+            )
+        return value, "marker"
     default = argument.default
     if option is not None:
         in_project = settings.project[option.name]
