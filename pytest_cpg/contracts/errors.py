@@ -19,6 +19,10 @@ class WorldModelError(CpgError):
     """A world model that broke its contract: shape, dtype, NaN, or no reaction to the action."""
 
 
+CURE = "Clip its predictions (clip_bounds), or train it longer and on normalised data."
+"""Of a model whose predictions grow without bounds."""
+
+
 class ImaginationError(WorldModelError):
     """A prediction that is no finite number, in one row of many.
 
@@ -38,7 +42,7 @@ class ImaginationError(WorldModelError):
         """Return the message, with a place that says more than the row does."""
         return (
             f"member {self.member} predicted {self.what}, {place} at imagined step {self.step}. "
-            f"Clip its predictions (clip_bounds), or train it longer and on normalised data."
+            f"{CURE}"
         )
 
 

@@ -15,7 +15,7 @@ MODELS = {
     "good": Carts(drift=-0.4),
     "unsure": Carts(drift=0.5),
     "wrong": Carts(push=-1.0),
-    "over": Carts(push=0.0),
+    "over": Carts(push=0.1),
     "constant": Constant(),
     "frozen": Frozen(),
     "random": Random(),
@@ -120,14 +120,14 @@ def test_a_failing_section_says_what_is_wrong_and_what_to_do(carts, how):
         "wrong": (
             r"UNINFORMED \d+ wrong, AUROC 0\.\d\d \[.*\] needs < \d+ wrong  n=240",
             r"  loss .* < 0\.329 +no ",
-            r"  sure at 5 % .* > 0\.50 +no ",
+            r"  sure at 5 % .* >= 0\.50 +no ",
             r"  horizon +loss at 10: 0.* 30: 0",
             r"  AURCC .* of a constant confidence",
             r"  surest error #\d+ true .*; imagined .*; sure ",
             r"  The model's answers are no better than what a world pays in which",
             r" +pytest .*test_carts.py::test_wrong.* --cpg-seed=0",
         ),
-        "over": (r"OVERCONFIDENT .* needs > 50 % sure  n=240", r"  The model's confidence does"),
+        "over": (r"OVERCONFIDENT .* needs >= 50 % sure  n=240", r"  The model's confidence does"),
     }.items():
         lines = iter(found[name])
         assert all(any(re.match(one, line) for line in lines) for one in wanted), found[name]
@@ -146,7 +146,7 @@ def test_no_trivial_answerer_passes_whatever_a_test_accepts_as_unsure(carts):
         ]
     )
     said = " ".join(result.stdout.str().split())
-    assert "Are the members copies of one network?" in said
+    assert "members that never disagree are always sure" in said
     assert "With its sides swapped" in said
     assert "ignores the action" in said
 
@@ -170,6 +170,17 @@ def test_its_result_can_be_asserted_on_and_recorded_steps_are_checked(carts):
     assert "One step is predicted no better than by leaving" in section
 
 
+def test_what_a_test_does_to_its_result_is_in_no_report(carts):
+    body = (
+        "cpg_opcc.answers[:] = cpg_opcc.labels\n    cpg_opcc.grades.intervals.clear()\n"
+        "    cpg_opcc.confidences[:] = 1"
+    )
+    result = carts("--cpg-update-baseline", body=body)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([" . test_good * 19 * 78 * 94 % * 240 KNOWS ITS LIMITS"])
+    carts("--cpg-drift=fail").assert_outcomes(passed=1)
+
+
 def test_what_is_open_says_how_many_queries_would_decide(carts):
     result = carts(models=("unsure",), more=', max_verdict="knows its limits"')
     result.assert_outcomes(failed=1)
@@ -178,6 +189,7 @@ def test_what_is_open_says_how_many_queries_would_decide(carts):
 
 def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
     told = {
+        'queries=""': "need a name such as 'maze-umaze', or the path of an .npz, got ''",
         'queries="maze-umase"': "no queries are named 'maze-umase'. Did you mean 'maze-umaze'",
         'queries="missing.npz"': "there is no file of queries missing.npz",
         "queries=cart_queries(100)": "cart has 100 queries, and *min_queries=100.",
@@ -185,6 +197,9 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
         "queries=QUERIES, min_aurok=0.7": "no argument 'min_aurok'. Did you mean 'min_auroc'?",
         'queries=QUERIES, confidence="x"': "need one of pci, ev, u-pci, got 'x'",
         'queries=QUERIES, perturbation="x"': "the marker has no argument 'perturbation'",
+        'queries=QUERIES, min_auroc="0.6"': "need a number, got '0.6'. Write min_auroc=0.6.",
+        "queries=QUERIES)\n@pytest.mark.cpg_opcc(queries=QUERIES": "two cpg_opcc markers above "
+        "this test both say queries, and a test is one gate",
         "queries=QUERIES, max_risk=5": "max_risk: need a number between 0 and 1",
         'queries=QUERIES, max_verdict="broken"': "no verdict named 'broken'",
         "min_auroc=0.7": "the marker names no queries. Write @pytest.mark.cpg_opcc(queries=",

@@ -14,17 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import (
+    CpgError,
     EnsembleRollout,
     FloatArray,
     ImaginationError,
     IntArray,
     WorldModelError,
 )
+from pytest_cpg.contracts.errors import CURE
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 
 _MOST_ROWS = 32
 # Of the observations that one block imagines.
 _MOST_BYTES = 2**27
+# Observations so many times as large as those of all starts are nowhere near them.
+_FAR = 1e3
 
 
 class SideReturns(NamedTuple):
@@ -119,7 +123,16 @@ class _Block:
         """Return the imagined returns [E, B]."""
         horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
         rewards = self._rewards(ensemble, horizon, has_first=True)
-        return np.asarray(rewards @ self.queries.discount ** np.arange(horizon))
+        with np.errstate(over="ignore"):
+            returns = np.asarray(rewards @ self.queries.discount ** np.arange(horizon))
+        broken = np.argwhere(~np.isfinite(returns))
+        if len(broken):
+            member, row = broken[0]
+            raise WorldModelError(
+                f"member {member} predicted rewards up to {np.abs(rewards[member, row]).max():.3g} "
+                f"in {self._query(int(row))} whose sum is no number. {CURE}"
+            )
+        return returns
 
     def frozen_returns(self, ensemble: EnsembleRollout) -> FloatArray:
         """Return what a world pays [E, B] in which nothing moves."""
@@ -141,11 +154,26 @@ class _Block:
             if step == 0 and first is not None:
                 return np.repeat(first[None], members, axis=0)
             flat = observations.reshape(-1, observations.shape[-1])
-            return queries.act(policy, flat).reshape(*observations.shape[:-1], -1)
+            try:
+                return queries.act(policy, flat).reshape(*observations.shape[:-1], -1)
+            except CpgError:
+                self._check_near(flat, policy, step)
+                raise
 
         starts = np.repeat(self._of_rows("observations").astype(np.float32)[None], members, axis=0)
         with self._told(lambda: begun):
             return ensemble.rollout(starts, act, horizon).rewards
+
+    def _check_near(self, observations: FloatArray, policy: int, step: int) -> None:
+        """Raise WorldModelError where a policy was asked about places far from all starts."""
+        starts = np.concatenate([self.queries.observations_a, self.queries.observations_b])
+        reached, usual = np.abs(observations).max(), np.abs(starts).max()
+        if reached > _FAR * usual:
+            raise WorldModelError(
+                f"the model imagined observations up to {reached:.3g} by step {step} of "
+                f"{self._block()}, where policy {policy} has no possible action; queries start "
+                f"within {usual:.3g}. {CURE}"
+            ) from None
 
     def _of_rows(self, what: str) -> FloatArray:
         """Return one array of each side [B, ...], the last row repeated to the block's size."""
@@ -162,9 +190,12 @@ class _Block:
             raise WorldModelError(error.at(f"in {self._query(error.row)}")) from None
         except Exception as error:
             # Whatever a user's model raises: it knows nothing of queries.
-            more = f" and of {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
-            error.add_note(f"at imagined step {begun()} of {self._query(0)}{more}")
+            error.add_note(f"at imagined step {begun()} of {self._block()}")
             raise
+
+    def _block(self) -> str:
+        more = f" and of {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
+        return f"{self._query(0)}{more}"
 
     def _query(self, row: int) -> str:
         at = int(self.rows[min(row, len(self.rows) - 1)])

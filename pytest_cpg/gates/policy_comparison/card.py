@@ -70,7 +70,8 @@ def _table(result: ComparisonResult) -> Table:
     ]
     if result.auroc is None:
         # As wide as an interval: the table has to fit into 80 columns.
-        few = f"only {result.wrong_count} wrong"
+        wrong, right = result.wrong_count, len(result) - result.wrong_count
+        few = f"only {wrong} wrong" if wrong <= right else f"only {right} right"
         rows.append(Row(name="AUROC", cells=("-", few, "", "")))
     return Table(
         name="answers",

@@ -39,8 +39,7 @@ def _more_queries(result: ComparisonResult) -> str:
     for one in criteria_of(result):
         if one.standing is not Standing.OPEN:
             continue
-        bound = float(one.needed[2:])
-        distance = abs(one.found.estimate - bound)
+        distance = abs(one.found.estimate - one.bound)
         if distance == 0:
             return ""
         needed = max(needed, ((one.found.high - one.found.low) / 2 / distance) ** 2)

@@ -6,7 +6,7 @@ Each returns a fault in a sentence or two, with what to do; empty where there is
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,13 @@ from pytest_cpg.contracts import (
     ImaginationError,
     WorldModelError,
 )
+from pytest_cpg.contracts.ensemble import Act
 from pytest_cpg.gates.policy_comparison.answers import SideReturns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, OneStep
-from pytest_cpg.gates.policy_comparison.simulators import simulator_of
+from pytest_cpg.gates.policy_comparison.simulators import acted, simulator_of
 from pytest_cpg.stats import GradedAnswers
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
 from pytest_cpg.world_models.transitions import Transitions
@@ -32,6 +33,11 @@ _MOST_STEPS = 512
 _MOST_SWAPPED = 100
 # Steps for which an action is held: where places alone are observed, a push shows a step later.
 _HELD = 3
+# Of what moves, where actions differ as much as they are large. In the tasks of this package a
+# push moves a third of it or more.
+_LEAST_FELT = 0.01
+# Members that differ by less, relatively, differ by rounding.
+_ALIKE = 1e-6
 # Returns that are nearly equal, and noise that a model draws for each row, turn fewer.
 _MOST_UNFLIPPED = 0.25
 _FEWEST_VALUES, _MOST_AT_TOP = 3, 0.9
@@ -57,7 +63,8 @@ def one_step_error(
         if simulated is None:
             return None
         steps, source = simulated, "the queries' simulator"
-    _check_size(steps, queries)
+    if source == "training_data":
+        _check_sizes(steps, queries)
     rows = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).astype(int)
     before, after = steps.observations[rows], steps.next_observations[rows]
     actions = np.repeat(steps.actions[rows][None], ensemble.members, axis=0)
@@ -95,13 +102,16 @@ def _simulated(queries: PolicyQueries) -> Transitions | None:
     )
 
 
-def _check_size(steps: Transitions, queries: PolicyQueries) -> None:
-    given, wanted = steps.observations.shape[1], queries.observations_a.shape[1]
-    if given != wanted:
-        raise CpgError(
-            f"training_data has observations of size {given}, and the queries of size {wanted}: "
-            f"return the Transitions of {queries.environment}"
-        )
+def _check_sizes(steps: Transitions, queries: PolicyQueries) -> None:
+    pairs = {"observations": (steps.observations, queries.observations_a)}
+    if queries.actions_a is not None:
+        pairs["actions"] = (steps.actions, queries.actions_a)
+    for what, (given, wanted) in pairs.items():
+        if given.shape[1] != wanted.shape[1]:
+            raise CpgError(
+                f"training_data has {what} of size {given.shape[1]}, and the queries of size "
+                f"{wanted.shape[1]}: return the Transitions of {queries.environment}"
+            )
 
 
 def _error(off: FloatArray, spread: FloatArray) -> float:
@@ -112,8 +122,13 @@ def _error(off: FloatArray, spread: FloatArray) -> float:
 
 def frozen_fault(found: OneStep | None) -> str:
     """Say that a step is predicted no better than by a world in which nothing moves."""
-    if found is None or found.frozen == 0:
+    if found is None:
         return ""
+    if found.frozen == 0:
+        return (
+            f"Nothing moves in {found.steps} steps of {found.source}: each next observation is the "
+            f"observation before it. A model trained on such steps learns to stand still."
+        )
     if found.learned <= (1 - _LEAST_BETTER) * found.frozen:
         return ""
     return (
@@ -124,36 +139,94 @@ def frozen_fault(found: OneStep | None) -> str:
     )
 
 
-def action_fault(ensemble: BoundEnsemble, queries: PolicyQueries) -> str:
-    """Say that other actions change nothing in what is imagined, from any of many starts."""
+class Held(NamedTuple):
+    """What follows where each of ``B`` starts has one action for a few steps, and another one.
+
+    Attributes
+    ----------
+    imagined : array [2, E, B, X]
+        Of the one and the other: observations, less the start's, and rewards of all steps.
+    size : array [X]
+        Of what is imagined, as it is.
+    differ : float
+        By how much the actions differ, in units of how large they are.
+    """
+
+    imagined: FloatArray
+    size: FloatArray
+    differ: float
+
+
+def held(ensemble: BoundEnsemble, queries: PolicyQueries) -> Held | None:
+    """Return what follows the actions of side a, and those of other starts, held from each start.
+
+    None where all of them are the same, or where a number that is none would be imagined: that is
+    an error where a query meets it.
+    """
     rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STEPS)).astype(int)
     starts = queries.observations_a[rows].astype(np.float32)
+    actions = queries.actions_a
+    one = acted(queries.act, queries.policy_a[rows], starts) if actions is None else actions[rows]
+    other = one[::-1]
+    if np.array_equal(one, other):
+        return None
     given = np.repeat(starts[None], ensemble.members, axis=0)
-    if queries.actions_a is None:
-        chosen = [queries.act(number, starts) for number in range(len(queries.policies))]
-    else:
-        chosen = [queries.actions_a[rows], queries.actions_a[rows[::-1]]]
-    if all(np.array_equal(one, chosen[0]) for one in chosen):
-        return ""
     try:
-        imagined = [_held(ensemble, given, actions) for actions in chosen]
+        found = [
+            ensemble.rollout(
+                given, _always(np.repeat(taken[None], ensemble.members, axis=0)), _HELD
+            )
+            for taken in (one, other)
+        ]
     except ImaginationError:
-        # A number that is none is an error where a query meets it.
-        return ""
-    if not all(np.array_equal(one, imagined[0]) for one in imagined):
-        return ""
-    return (
-        f"The model ignores the action: from {len(rows)} starts it predicts the same for different "
-        f"ones, so that all policies are alike to it. Is the action an input of every member?"
+        return None
+    shape = (2, *given.shape[:2], -1)
+    observations = np.stack([each.observations for each in found]).astype(np.float64)
+    rewards = np.stack([each.rewards for each in found]).astype(np.float64)
+    whole = np.concatenate([observations.reshape(shape), rewards], axis=3)
+    moved = (observations - given[:, :, None]).reshape(shape)
+    return Held(
+        np.concatenate([moved, rewards - rewards.mean()], axis=3),
+        _size(whole),
+        float(_size(one - other).max() / _size(one).max()),
     )
 
 
-def _held(ensemble: BoundEnsemble, starts: FloatArray, actions: FloatArray) -> FloatArray:
-    """Return what is imagined [E, B, X] where each start has one action for a few steps."""
-    everyone = np.repeat(actions[None], ensemble.members, axis=0)
-    found = ensemble.rollout(starts, lambda *_: everyone, _HELD)
-    flat = found.observations.reshape(*found.rewards.shape[:2], -1)
-    return np.concatenate([flat, found.rewards], axis=2)
+def _always(actions: FloatArray) -> Act:
+    return lambda *_: actions
+
+
+def _size(values: FloatArray) -> FloatArray:
+    """Return the root mean square of each column of values [..., X]."""
+    return np.asarray(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).mean(axis=0)))
+
+
+def action_fault(found: Held | None) -> str:
+    """Say that other actions change nothing to speak of in what is imagined."""
+    if found is None:
+        return ""
+    one, other = found.imagined
+    moves, changes = _size(one), _size(one - other)
+    if (changes > _LEAST_FELT * found.differ * moves).any():
+        return ""
+    return (
+        f"The model ignores the action: from {one.shape[1]} starts other ones change what it "
+        f"predicts by less than {100 * _LEAST_FELT:g} % of what moves, so that all policies are "
+        f"alike to it. Is the action an input of every member, and scaled as in training?"
+    )
+
+
+def copies_fault(found: Held | None) -> str:
+    """Say that all members predict the same, so that they can never be unsure."""
+    if found is None:
+        return ""
+    one = found.imagined[0]
+    if (_size(one - one.mean(axis=0)) > _ALIKE * found.size).any():
+        return ""
+    return (
+        f"All {len(one)} members predict the same from {one.shape[1]} starts, and members that "
+        f"never disagree are always sure. Give each its own seed and its own resampled data."
+    )
 
 
 def clip_fault(ensemble: BoundEnsemble, queries: PolicyQueries) -> str:
@@ -191,8 +264,8 @@ def saturated_fault(answers: GradedAnswers, method: str) -> str:
         else f"{100 * at_top:.0f} % of the wrong answers have the highest confidence"
     )
     return (
-        f"{how}, so that no threshold leaves mistakes out. Are the members copies of one network? "
-        f"Give each its own seed and its own resampled data"
+        f"{how}, so that no threshold leaves mistakes out. Give each member its own seed and its "
+        f"own resampled data"
         + ', take more of them, or write confidence="pci"' * (method == "ev")
         + "."
     )

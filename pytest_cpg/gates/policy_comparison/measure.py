@@ -16,8 +16,10 @@ from pytest_cpg.gates.policy_comparison.grading import grade
 from pytest_cpg.gates.policy_comparison.guards import (
     action_fault,
     clip_fault,
+    copies_fault,
     flip_fault,
     frozen_fault,
+    held,
     one_step_error,
     saturated_fault,
 )
@@ -68,9 +70,11 @@ def measure_comparison(
         stakes=np.abs(queries.returns_b - queries.returns_a),
         groups=queries.groups,
     )
+    pushed = held(ensemble, queries)
     faults = (
         frozen_fault(one_step),
-        action_fault(ensemble, queries),
+        action_fault(pushed),
+        copies_fault(pushed),
         clip_fault(ensemble, queries),
         saturated_fault(given, method),
         flip_fault(ensemble, queries, learned, method),

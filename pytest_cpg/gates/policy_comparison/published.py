@@ -78,6 +78,10 @@ def queries_at(given: str | os.PathLike[str] | PolicyQueries) -> PolicyQueries:
             f"PolicyQueries, got {given!r:.60}"
         )
     text = os.fspath(given)
+    if not text:
+        raise ComponentError(
+            f"queries: need a name such as {SHIPPED[1]!r}, or the path of an .npz, got ''"
+        )
     if text in ENVIRONMENTS:
         return published_queries(text)
     path = Path(text)

@@ -42,8 +42,10 @@ class Criterion:
         As in ``ComparisonResult.p_values``.
     title : str
         In at most 14 columns.
+    bound : float
+        Where it is only just met.
     needed : str
-        In at most 7 columns.
+        The same in at most 7 columns.
     brief : str
         The same with its unit, in at most 14 columns.
     found : Interval
@@ -54,6 +56,7 @@ class Criterion:
 
     name: str
     title: str
+    bound: float
     needed: str
     brief: str
     found: Interval
@@ -76,6 +79,7 @@ def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
     yield Criterion(
         name="loss",
         title="loss",
+        bound=trivial,
         needed=f"< {trivial:.3f}",
         brief=f"< {trivial * len(result):.0f} wrong",
         found=loss,
@@ -86,8 +90,9 @@ def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
         yield Criterion(
             name="max_loss",
             title="loss, max_loss",
-            needed=f"< {asked.max_loss:.3f}",
-            brief=f"< {asked.max_loss * len(result):.0f} wrong",
+            bound=asked.max_loss,
+            needed=f"<={asked.max_loss:.3f}",
+            brief=f"<= {asked.max_loss * len(result):.0f} wrong",
             found=loss,
             standing=_standing(-loss.high, -loss.low, -asked.max_loss),
             label="UNINFORMED",
@@ -96,8 +101,9 @@ def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
         yield Criterion(
             name="auroc",
             title="AUROC",
-            needed=f"> {asked.min_auroc:.2f}",
-            brief=f"AUROC > {asked.min_auroc:.2f}",
+            bound=asked.min_auroc,
+            needed=f">= {asked.min_auroc:.2f}",
+            brief=f"AUROC >= {asked.min_auroc:.2f}",
             found=result.auroc,
             standing=_standing(result.auroc.low, result.auroc.high, asked.min_auroc),
             label="OVERCONFIDENT",
@@ -106,8 +112,9 @@ def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
     yield Criterion(
         name="coverage_at_risk",
         title=f"sure at {100 * asked.max_risk:.3g} %",
-        needed=f"> {asked.min_coverage:.2f}",
-        brief=f"> {100 * asked.min_coverage:.3g} % sure",
+        bound=asked.min_coverage,
+        needed=f">= {asked.min_coverage:.2f}",
+        brief=f">= {100 * asked.min_coverage:.3g} % sure",
         found=coverage,
         standing=_standing(coverage.low, coverage.high, asked.min_coverage),
         label="OVERCONFIDENT",

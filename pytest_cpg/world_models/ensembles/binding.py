@@ -39,7 +39,8 @@ from pytest_cpg.world_models.ensembles.rollout import (
 
 _HOW = """\
 Return several models at once, as one of
-    an object with members = E and step(observations [E, B, O], actions [E, B, A])
+    an object with members = E
+        and step(observations [E, B, O], actions [E, B, A])
         -> (next observations [E, B, O], rewards [E, B])
     an object with members = E and rollout(observations, act, horizon)
     Ensemble([...], reward=...) of dynamics(observations [B, O], actions [B, A])

@@ -125,9 +125,16 @@ def imagine(
         stepped = _clipped(
             step(current, actions, *(() if draw is None else (draw(),))), clip_bounds
         )
+        # What is too large for the model's kind of numbers is none there.
+        with np.errstate(over="ignore"):
+            stepped = Stepped(
+                stepped.observations.astype(current.dtype),
+                stepped.rewards.astype(current.dtype),
+                stepped.terminated,
+            )
         _check_finite(stepped, over, t)
         rewards[:, :, t] = np.where(over, 0.0, stepped.rewards)
-        current = np.where(over[..., None], current, stepped.observations).astype(current.dtype)
+        current = np.where(over[..., None], current, stepped.observations)
         if stepped.terminated is not None:
             over = over | stepped.terminated
         if terminated is not None:
