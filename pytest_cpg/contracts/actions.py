@@ -45,6 +45,12 @@ class FiniteActions:
         """Say which of the actions [..., A] are in the set, exactly: [...]."""
         return np.asarray((actions[..., None, :] == self.values).all(axis=-1).any(axis=-1))
 
+    def nearest(self, actions: FloatArray) -> FloatArray:
+        """Return the possible action that is nearest to each of the actions [..., A]; NaN stays."""
+        distances = ((actions[..., None, :] - self.values) ** 2).sum(axis=-1)
+        known = self.values[distances.argmin(axis=-1)]
+        return np.where(np.isnan(actions).any(axis=-1, keepdims=True), np.nan, known)
+
     def sample(self, rngs: Sequence[np.random.Generator], shape: tuple[int, ...]) -> FloatArray:
         """Draw uniform actions [N, *shape, A], the row of an episode from its own stream."""
         return self.values[np.stack([rng.integers(len(self.values), size=shape) for rng in rngs])]
@@ -86,6 +92,10 @@ class BoxActions:
     def contains(self, actions: FloatArray) -> BoolArray:
         """Say which of the actions [..., A] lie within the bounds: [...]."""
         return np.asarray(((actions >= self.low) & (actions <= self.high)).all(axis=-1))
+
+    def nearest(self, actions: FloatArray) -> FloatArray:
+        """Return the possible action that is nearest to each of the actions [..., A]; NaN stays."""
+        return np.asarray(np.clip(actions, self.low, self.high))
 
     def sample(self, rngs: Sequence[np.random.Generator], shape: tuple[int, ...]) -> FloatArray:
         """Draw uniform actions [N, *shape, A], the row of an episode from its own stream."""

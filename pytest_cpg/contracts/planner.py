@@ -15,7 +15,7 @@ from pytest_cpg.contracts.parts import has
 class PlanningModel(Protocol):
     """What a planner sees of a world, oracle or learned: how plans may be imagined and rated.
 
-    It may also have any of `PlanCosts`, `Differentiable` and `Observer`.
+    It may also have any of `PlanCosts`, `Differentiable`, `Observer` and `Actor`.
     """
 
     @property
@@ -66,6 +66,19 @@ class Observer(Protocol):
 
     def observe(self, latents: FloatArray) -> FloatArray:
         """Map latents [B, H, Z] to observations [B, H, O]."""
+        ...
+
+
+class Actor(Protocol):
+    """A world whose model has a policy of its own, from which plans may begin."""
+
+    @property
+    def has_noisy_policy(self) -> bool:
+        """Whether noise changes what it does."""
+        ...
+
+    def policy_plans(self, latents: FloatArray, noise: FloatArray) -> FloatArray:
+        """Map latents [B, Z] and standard normal noise [B, H, A] to what it would do [B, H, A]."""
         ...
 
 

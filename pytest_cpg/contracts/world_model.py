@@ -92,6 +92,18 @@ class TerminalValue(Protocol):
         ...
 
 
+class Policy(Protocol):
+    """A model that knows what it would do; planners may begin from it (`MPPI.policy_plans`)."""
+
+    def policy(self, latents: FloatArray) -> FloatArray:
+        """Map latents [B, Z] to actions [B, A] of the task; a box's are clipped to its bounds.
+
+        One that needs a second argument gets standard normal noise [B, A] from a stream of each
+        episode's own, and draws nothing itself.
+        """
+        ...
+
+
 class Decoder(Protocol):
     """A model whose plans the task rates by what it decodes, where it has no rating of its own."""
 
@@ -147,23 +159,37 @@ class RatesStates(Protocol):
         ...
 
 
+class TrainedPlanner(Protocol):
+    """A model that says how it is planned with, for ``planner="as-trained"`` in a marker."""
+
+    @property
+    def trained_planner(self) -> Any:
+        """A `Planner`, or its name in markers and its settings: ``{"name": "icem", ...}``."""
+        ...
+
+
 @runtime_checkable
 class WorldModel(Encoder, Rollout, Score, Protocol):
     """A learned world that plans may be imagined in.
 
     Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
     a row for each observation. A model may also have any of `Memory`, `Decoder`, `Reward`,
-    `TerminalValue`, `OwnPlan`, `Noise`, `Discount`, `RatesStates` and `CacheKey`.
+    `TerminalValue`, `Policy`, `OwnPlan`, `Noise`, `Discount`, `RatesStates`, `TrainedPlanner`
+    and `CacheKey`.
     """
 
 
 # Names of all that a model with a rollout may have: methods, and what it says of itself.
 METHODS = tuple(
     name
-    for part in (Encoder, Memory, Score, Decoder, Reward, TerminalValue, OwnPlan)
+    for part in (Encoder, Memory, Score, Decoder, Reward, TerminalValue, Policy, OwnPlan)
     for name in members(part)
 )
-FACTS = tuple(name for part in (Noise, Discount, WarmStart, RatesStates) for name in members(part))
+FACTS = tuple(
+    name
+    for part in (Noise, Discount, WarmStart, RatesStates, TrainedPlanner)
+    for name in members(part)
+)
 
 
 WorldModelFactory: TypeAlias = Callable[[Task], Any]

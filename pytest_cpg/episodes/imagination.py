@@ -27,6 +27,7 @@ class Imagination:
         self._update = model.update
         self.noise_size = model.noise_size
         self._may_diverge = model.may_diverge
+        self.has_noisy_policy = model.has_noisy_policy
 
     @property
     def is_recurrent(self) -> bool:
@@ -88,6 +89,19 @@ class Imagination:
         """See `PlanningModel`."""
         method = self._model.observe
         return None if method is None else lambda latents: self._ask(method, "decode", latents)
+
+    @property
+    def policy_plans(self) -> Callable[..., FloatArray] | None:
+        """See `Actor`; a plan of the policy counts as imagined up to its last action."""
+        method = self._model.policy_plans
+        if method is None:
+            return None
+
+        def ask(latents: FloatArray, noise: FloatArray) -> FloatArray:
+            self.steps += noise.shape[0] * (noise.shape[1] - 1)
+            return self._ask(method, "policy", latents, noise)
+
+        return ask
 
     @property
     def plan_gradient(self) -> Callable[..., FloatArray] | None:

@@ -10,7 +10,7 @@ from pytest_cpg.planners.chance import Chance
 from pytest_cpg.planners.cost import rollout_steps_per_plan, widened
 from pytest_cpg.planners.gradient import GradientMPC
 from pytest_cpg.planners.icem import ICEM
-from pytest_cpg.planners.mppi import MPPI
+from pytest_cpg.planners.mppi import MPPI, tdmpc2
 from pytest_cpg.planners.objective import rate
 from pytest_cpg.planners.policy_guided import PolicyGuided
 from pytest_cpg.planners.random_shooting import RandomShooting
@@ -31,20 +31,24 @@ __all__ = [
     "rate",
     "rollout_steps_per_plan",
     "score_plans",
+    "tdmpc2",
     "widened",
 ]
 
 PLANNERS: Mapping[str, PlannerFactory] = MappingProxyType(
     {
-        planner.name: planner
-        for planner in (
-            RandomShooting,
-            CEM,
-            ICEM,
-            MPPI,
-            BeamSearch,
-            Greedy,
-            GradientMPC,
-        )
+        **{
+            planner.name: planner
+            for planner in (
+                RandomShooting,
+                CEM,
+                ICEM,
+                MPPI,
+                BeamSearch,
+                Greedy,
+                GradientMPC,
+            )
+        },
+        "tdmpc2": tdmpc2,
     }
 )

@@ -28,6 +28,8 @@ class Spread:
         deviation for a box.
     initial, minimum : float
         Deviation at first, and below which none falls; of a box only, in halves of its width.
+    refits : bool
+        Whether `PlanDistribution.weigh` moves a box's deviation too, between minimum and initial.
     correlation, colour : float
         See `draw_noise`.
     """
@@ -36,6 +38,7 @@ class Spread:
     smoothing: float = 0.0
     initial: float = 1.0
     minimum: float = 0.0
+    refits: bool = False
     correlation: float = 0.0
     colour: float = 0.0
 
@@ -62,7 +65,7 @@ class PlanDistribution(Protocol):
         ...
 
     def weigh(self, plans: FloatArray, weights: FloatArray) -> None:
-        """Move to the mean of plans [N, K, H, A] by weights [N, K] of sum 1."""
+        """Move to the mean of plans [N, K, H, A] by weights [N, K] of sum 1; see `Spread`."""
         ...
 
     def shifted(self, lengths: IntArray) -> FloatArray:
@@ -156,9 +159,9 @@ class _Gaussian:
         self._middle = (actions.low + actions.high) / 2
         # One deviation of 1 reaches both bounds.
         half = (actions.high - actions.low) / 2
-        self._least = spread.minimum * half
+        self._least, self._most = spread.minimum * half, spread.initial * half
         self._means = np.broadcast_to(self._middle, shape).copy() if memory is None else memory
-        self._deviations = np.broadcast_to(spread.initial * half, shape).copy()
+        self._deviations = np.broadcast_to(self._most, shape).copy()
 
     @property
     def mode(self) -> FloatArray:
@@ -178,8 +181,13 @@ class _Gaussian:
 
     def weigh(self, plans: FloatArray, weights: FloatArray) -> None:
         smoothing = self._spread.smoothing
-        mean = (weights[..., None, None] * plans).sum(axis=1)
+        shares = weights[..., None, None]
+        mean = (shares * plans).sum(axis=1)
         self._means = (1 - smoothing) * mean + smoothing * self._means
+        if self._spread.refits:
+            variances = (shares * (plans - mean[:, None]) ** 2).sum(axis=1)
+            deviations = (1 - smoothing) * np.sqrt(variances) + smoothing * self._deviations
+            self._deviations = np.clip(deviations, self._least, self._most)
 
     def shifted(self, lengths: IntArray) -> FloatArray:
         return shift(self._means, lengths, self._middle)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import check_counts, is_number, score_plans
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.planner import Actor
+from pytest_cpg.planners.candidates import check_counts, is_number, score_plans, take
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
-from pytest_cpg.planners.noise import check_noise
+from pytest_cpg.planners.noise import check_noise, draw_noise
 from pytest_cpg.planners.objective import Choice, Objective, rate
 
+# Settings that a report always names.
+_USUAL = (
+    *("iterations", "samples", "horizon", "temperature", "deviation", "correlation", "smoothing"),
+    *("objective", "execute"),
+)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MPPI:
     """Model predictive path integral control (Williams et al., ICRA 2017, equation 22).
 
@@ -37,7 +45,19 @@ class MPPI:
     smoothing : float
         As in `CEM`.
     objective, execute
-        See `rate`. Without ``execute``, the mean is imagined too, to be cut at its best step.
+        See `rate`. Without ``execute``, what is chosen is imagined too, to be cut at its best step.
+    elites : int, optional
+        So many of the best plans are weighed; by default all.
+    raw_temperature : bool
+        Whether the temperature is in the costs' own unit instead.
+    minimum_deviation : float, optional
+        The deviation is fitted to the weighed plans, too, between this and ``deviation``; by
+        default it stays what it was.
+    policy_plans : int
+        So many of the candidates are what the model's own policy would do, drawn anew for each
+        plan, where it has one; see `contracts.world_model.Policy`. One that takes no noise has one.
+    draws_elite : bool
+        Whether one of the weighed plans, drawn by its weight, is executed in place of their mean.
     """
 
     iterations: int = 2
@@ -49,16 +69,49 @@ class MPPI:
     smoothing: float = 0.0
     objective: Objective = "sum"
     execute: int | None = 1
+    elites: int | None = None
+    raw_temperature: bool = False
+    minimum_deviation: float | None = None
+    policy_plans: int = 0
+    draws_elite: bool = False
     name: ClassVar[str] = "mppi"
     is_warm_started: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_counts(iterations=self.iterations, samples=self.samples)
         Choice.of(self).check(self.horizon)
-        check_spread(smoothing=self.smoothing, deviation=self.deviation)
         check_noise(correlation=self.correlation)
+        least = 0.0 if self.minimum_deviation is None else self.minimum_deviation
+        check_spread(smoothing=self.smoothing, deviation=self.deviation, minimum_deviation=least)
+        if least > self.deviation:
+            raise ValueError(
+                f"minimum_deviation must not exceed deviation {self.deviation}, got {least!r}"
+            )
         if not is_number(self.temperature) or not 0 < self.temperature < np.inf:
             raise ValueError(f"temperature must be a number above 0, got {self.temperature!r}")
+        self._check_counts()
+        for name in ("raw_temperature", "draws_elite"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+
+    def _check_counts(self) -> None:
+        if self.elites is not None:
+            check_counts(elites=self.elites)
+        if self.policy_plans != 0:
+            check_counts(policy_plans=self.policy_plans)
+        for name in ("elites", "policy_plans"):
+            if (getattr(self, name) or 0) > self.samples:
+                raise ValueError(
+                    f"{name} must not exceed samples {self.samples}, got {getattr(self, name)}"
+                )
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if field.name in _USUAL or getattr(self, field.name) != field.default
+        )
+        return f"MPPI({', '.join(shown)})"
 
     def plan(
         self,
@@ -73,26 +126,90 @@ class MPPI:
             horizon=self.horizon,
             smoothing=self.smoothing,
             initial=self.deviation,
+            minimum=self.minimum_deviation or 0.0,
+            refits=self.minimum_deviation is not None,
             correlation=self.correlation,
         )
         distribution = plan_distribution(world_model.actions, spread, len(latents), memory)
+        begun = self._begun(world_model, latents, rngs)
         for _ in range(self.iterations):
             plans = distribution.draw(rngs, self.samples)
+            plans[:, : begun.shape[1]] = begun
             costs, _ = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
-            distribution.weigh(plans, path_weights(costs, self.temperature))
-        mean = distribution.mode
+            if self.elites is not None:
+                best = np.argsort(costs, axis=1, kind="stable")[:, : self.elites]
+                plans, costs = take(plans, best), np.take_along_axis(costs, best, axis=1)
+            weights = path_weights(costs, self.temperature, raw=self.raw_temperature)
+            distribution.weigh(plans, weights)
+        chosen = _drawn(plans, weights, rngs) if self.draws_elite else distribution.mode
         if self.execute is None:
-            scores = score_plans(world_model, latents, mean[:, None])
+            scores = score_plans(world_model, latents, chosen[:, None])
             lengths = rate(scores, remaining)[1][:, 0]
         else:
             lengths = np.minimum(remaining, self.execute)
-        return Plans(mean, lengths, memory=distribution.shifted(lengths))
+        return Plans(chosen, lengths, memory=distribution.shifted(lengths))
+
+    def _begun(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        rngs: Sequence[np.random.Generator],
+    ) -> FloatArray:
+        """Return what the model's policy would do [N, P, H, A]; no plan of a world without one."""
+        episodes, size = len(latents), world_model.actions.size
+        # Drawn in any world: the arms of an episode go on with the same noise.
+        noise = draw_noise(rngs, (self.policy_plans, self.horizon, size))
+        if not self.policy_plans or not has(world_model, Actor):
+            return noise[:, :0]
+        count = self.policy_plans if world_model.has_noisy_policy else 1
+        rows = np.repeat(latents, count, axis=0)
+        noise = noise[:, :count].reshape(len(rows), self.horizon, size)
+        plans = world_model.policy_plans(rows, noise)
+        return plans.reshape(episodes, count, self.horizon, size)
 
 
-def path_weights(costs: FloatArray, temperature: float) -> FloatArray:
+# Of the official code (github.com/nicklashansen/tdmpc2, config.yaml at e9f5932). It multiplies
+# values by its temperature of 0.5, where costs are divided here; its actions are in [-1, 1].
+_OFFICIAL = MPPI(
+    iterations=6,
+    samples=512,
+    elites=64,
+    policy_plans=24,
+    horizon=3,
+    temperature=2.0,
+    raw_temperature=True,
+    deviation=2.0,
+    minimum_deviation=0.05,
+    objective="terminal",
+    draws_elite=True,
+)
+
+
+def tdmpc2(**changes: Any) -> MPPI:
+    """Return the planner that TD-MPC2 plans with (Hansen et al., ICLR 2024), fields changed.
+
+    For 20 actions or more the official code takes 8 iterations.
+
+    >>> tdmpc2(horizon=5).elites
+    64
+    """
+    return replace(_OFFICIAL, **changes)
+
+
+def _drawn(
+    plans: FloatArray, weights: FloatArray, rngs: Sequence[np.random.Generator]
+) -> FloatArray:
+    """Draw one of the plans [N, K, H, A] of each episode by its weight [N, K]: [N, H, A]."""
+    unit = np.array([rng.random() for rng in rngs])
+    upper = np.cumsum(weights, axis=1)[:, :-1]
+    return np.asarray(plans[np.arange(len(plans)), (unit[:, None] >= upper).sum(axis=1)])
+
+
+def path_weights(costs: FloatArray, temperature: float, *, raw: bool = False) -> FloatArray:
     """Return the weight of each candidate [N, K], of sum 1, from its cost [N, K].
 
-    A plan of infinite cost has none, unless all of them have.
+    A plan of infinite cost has none, unless all of them have. The temperature is in standard
+    deviations of the costs, or in their own unit where it is ``raw``.
 
     >>> path_weights(np.array([[0.0, 1.0, np.inf]]), 0.5).round(3)
     array([[0.982, 0.018, 0.   ]])
@@ -106,6 +223,7 @@ def path_weights(costs: FloatArray, temperature: float) -> FloatArray:
     least = np.where(is_known, costs, np.inf).min(axis=1, keepdims=True)
     above = np.where(is_known, known - np.where(np.isfinite(least), least, 0.0), 0.0)
     # Equal costs have equal weights, whatever the temperature.
-    exponent = above / np.where(deviation > 0, temperature * deviation, 1.0)
+    unit = 1.0 if raw else deviation
+    exponent = above / np.where(deviation > 0, temperature * unit, 1.0)
     weights = np.where(is_known | ~is_known.any(axis=1, keepdims=True), np.exp(-exponent), 0.0)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

@@ -121,11 +121,7 @@ class PolicyGuided:
                 rows.append(actions.idle)
                 continue
             rows.append(self._answer(observations[row : row + 1], actions.size))
-        wanted = np.stack(rows)
-        if isinstance(actions, FiniteActions):
-            distances = ((wanted[:, None] - actions.values) ** 2).sum(axis=-1)
-            return np.asarray(actions.values[distances.argmin(axis=1)])
-        return np.asarray(np.clip(wanted, actions.low, actions.high))
+        return actions.nearest(np.stack(rows))
 
     def _answer(self, observation: FloatArray, size: int) -> FloatArray:
         """Return the policy's action [A] for one observation [1, O]."""

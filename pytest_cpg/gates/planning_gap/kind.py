@@ -122,7 +122,7 @@ class PlanningGap:
         from pytest_cpg.gates.planning_gap.measure import measure_gap
         from pytest_cpg.gates.planning_gap.notation import arm_progress
 
-        design, oracle = spec.design(run.task(spec.task)), run.given["oracle_dynamics"]
+        design, oracle = spec.planned(run.task(spec.task), model), run.given["oracle_dynamics"]
         result = measure_gap(
             design,
             spec.criteria,
@@ -262,7 +262,7 @@ class PlanningGap:
         from pytest_cpg.episodes.replay import replay
         from pytest_cpg.gates.planning_gap.notation import arm_progress
 
-        design = spec.design(run.task(spec.task))
+        design = spec.planned(run.task(spec.task), model)
         if then is not None:
             most = max(episodes) + 1
             design = replace(

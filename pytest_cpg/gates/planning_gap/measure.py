@@ -24,7 +24,7 @@ from pytest_cpg.episodes.probe import (
 )
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
-from pytest_cpg.gates.planning_gap.notes import differences_of, notes_on
+from pytest_cpg.gates.planning_gap.notes import begins_from_policy, differences_of, notes_on
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak
 from pytest_cpg.gates.planning_gap.ruling import WeighedArm, is_settled, weigh_arm
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
@@ -81,6 +81,9 @@ def measure_gap(
             "oracle": bound_as_truth(oracle, design, starts),
             "learned": bound_to_starts(learned, design, starts),
         }
+        if begins_from_policy(design, models["learned"]):
+            swapped = (*models["learned"].swapped, "policy")
+            models["learned"] = replace(models["learned"], swapped=swapped)
         _warn_of_loops(models["learned"], design)
         given = {"oracle": oracle, "learned": learned, "rescored": Rescored(learned)}
         rescored = models["learned"].rescored

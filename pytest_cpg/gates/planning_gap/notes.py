@@ -47,6 +47,7 @@ def notes_on(
             f"success on this task is weak evidence of planning"
         )
     notes += _on_gradients(design, models)
+    notes += _on_policy(design, models["learned"])
     extra = [part for part in models["learned"].swapped if part != "dynamics"]
     if extra:
         notes.append(
@@ -58,6 +59,32 @@ def notes_on(
             "known"
         )
     return [*notes, *models["learned"].notes]
+
+
+def begins_from_policy(design: Design, learned: BoundModel) -> bool:
+    """Say whether plans of the learned arm begin from the model's policy."""
+    is_asked = learned.planner is None and _policy_plans(design) > 0
+    return is_asked and learned.policy_plans is not None
+
+
+def _policy_plans(design: Design) -> int:
+    return int(getattr(design.planner, "policy_plans", 0))
+
+
+def _on_policy(design: Design, learned: BoundModel) -> list[str]:
+    """Say which arms a planner that begins from a policy has one in."""
+    count = _policy_plans(design)
+    if not count or learned.planner is not None:
+        return []
+    if not begins_from_policy(design, learned):
+        return [
+            f"the planner takes {count} plans from a model's policy, and this model has none: they "
+            f"are drawn like the others"
+        ]
+    return [
+        "the model's policy proposes plans in the learned arm; the oracle arm knows no model, and "
+        "draws them like the others"
+    ]
 
 
 def _on_gradients(design: Design, models: Mapping[str, BoundModel]) -> list[str]:

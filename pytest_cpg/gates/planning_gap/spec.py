@@ -22,6 +22,7 @@ from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.gates.arguments import between
 from pytest_cpg.gates.kind import Asked, TaskChoice
+from pytest_cpg.gates.planning_gap.as_trained import AS_TRAINED, AsTrained, as_trained
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.sizes import Sizes, interval_of, sizes_of
@@ -55,6 +56,10 @@ class Spec:
     design: Callable[[Task], Design]
     criteria: Criteria
     diagnosed: str
+
+    def planned(self, task: Task, model: Any) -> Design:
+        """Return what all arms share, planned as the model says where that is left to it."""
+        return as_trained(self.design(task), model)
 
     def is_diagnosed(self, result: GateResult) -> bool:
         """Say whether a result is asked why it is as it is."""
@@ -164,7 +169,11 @@ def _changed(task: Task, **options: Any) -> Task:
 def _planner(
     values: Mapping[str, Any], task: str, contributed: Mapping[str, PlannerFactory]
 ) -> Planner:
-    planners: dict[str, PlannerFactory] = {**contributed, PRESET: partial(preset_planner, task)}
+    planners: dict[str, PlannerFactory] = {
+        **contributed,
+        PRESET: partial(preset_planner, task),
+        AS_TRAINED: partial(AsTrained, planners=contributed),
+    }
     given, horizon = values["planner"], values["horizon"]
     if given == _POLICY_GUIDED and given not in planners:
         raise ValueError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FloatArray, IntArray, Planner
+from pytest_cpg.world_models.binding.acting import Acting
 from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.rating import Rating, behind
@@ -27,6 +28,8 @@ class LatentModel:
         Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
     observe : callable or None
         Maps the planner's latents [..., Z] to observations [..., O].
+    acting : Acting or None
+        What it would do itself.
     journey : callable or None
         Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
         and noise to the planner's latents [B, H, Z].
@@ -38,6 +41,7 @@ class LatentModel:
     rating: Rating
     observe: ArrayFunction | None
     journey: ArrayFunction | None = None
+    acting: Acting | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,6 +87,11 @@ class BoundModel:
         What a reader of its verdict should know, a clause each.
     may_diverge : bool
         Its states may be NaN without anything being wrong with a model, as the true dynamics' are.
+    policy_plans : callable or None
+        Maps latents [B, Z] and standard normal noise [B, H, A] to what the model would do itself
+        [B, H, A].
+    has_noisy_policy : bool
+        Whether the noise changes that.
     gradient : PlanGradient or None
         How its plans are differentiated, where that can be asked for.
     """
@@ -102,6 +111,8 @@ class BoundModel:
     notes: tuple[str, ...] = ()
     planner: Planner | None = None
     witness: BoundModel | None = field(default=None, repr=False)
+    policy_plans: ArrayFunction | None = field(default=None, repr=False)
+    has_noisy_policy: bool = False
     gradient: PlanGradient | None = field(default=None, repr=False)
 
     @property

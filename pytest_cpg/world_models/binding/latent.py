@@ -20,6 +20,7 @@ from pytest_cpg.contracts.world_model import (
     RatesStates,
     Rollout,
 )
+from pytest_cpg.world_models.binding.acting import acting_of
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
@@ -67,6 +68,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         rating=rating,
         observe=observer_of(learned, task, rating, imagined),
         journey=_journey_of(learned, rating, latents, plans, *noise, reached=imagined),
+        acting=acting_of(learned, task, latents, actions, noise_size),
     )
     # A latent that is encoded has no plan behind it, which some rate by.
     bound = replace(
@@ -257,7 +259,7 @@ def bind_parts(
     model: LatentModel, task: Task, *, noise_size: int, state_size: int, rates_states: bool = True
 ) -> BoundModel:
     """Return a model in the latents that planners see."""
-    rating, carry = model.rating, model.update
+    rating, carry, acting = model.rating, model.update, model.acting
 
     def rollout(latents: FloatArray, actions: FloatArray, *noise: FloatArray) -> FloatArray:
         if model.journey is not None:
@@ -273,6 +275,9 @@ def bind_parts(
             return rating.scores(ends[:, None])[:, 0]
         reached = model.rollout(rating.own(latents), actions, *noise)
         return rating.costs(latents, actions, reached, lengths)
+
+    def policy_plans(latents: FloatArray, noise: FloatArray) -> FloatArray:
+        return acting.followed(rating.own(latents), noise)  # type: ignore[union-attr]  # below
 
     return BoundModel(
         actions=task.actions,
@@ -290,4 +295,6 @@ def bind_parts(
             )
         ),
         observe=model.observe,
+        policy_plans=policy_plans if acting else None,
+        has_noisy_policy=acting is not None and acting.is_noisy,
     )

@@ -75,6 +75,18 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         _check(np.where(is_lost, 0.0, found), "the model's rating")
         return np.where(is_lost, np.inf, found)
 
+    def policy_plans(latents: FloatArray, noise: FloatArray) -> FloatArray:
+        begun, plans = rating.own(latents[:, state_size:]), np.empty(noise.shape)
+        own = begun
+        for step in range(noise.shape[1]):
+            if step:
+                # From the start each time: see `Task.rollout` on what can be gone on from.
+                _, known, _ = imagined(latents, plans[:, :step])
+                own = followed(begun, plans[:, :step], known)[:, -1]
+            plans[:, step] = model.acting.chosen(own, noise[:, step])  # type: ignore[union-attr]
+        _check(plans, "the model's policy")
+        return plans
+
     def score(latents: FloatArray) -> FloatArray:
         rated = latents[..., state_size:]
         lost = np.isnan(rated).any(axis=-1)
@@ -91,6 +103,8 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         score=score,
         costs=costs,
         update=update if model.update else None,
+        policy_plans=policy_plans if model.acting else None,
+        has_noisy_policy=model.acting is not None and model.acting.is_noisy,
         observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
     )
 

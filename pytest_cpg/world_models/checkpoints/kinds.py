@@ -57,10 +57,22 @@ def load(
     rate_by = settings.pop("rate_by", "reward")
     if rate_by not in ("reward", "observations"):
         raise WorldModelError(f'rate_by: need "reward" or "observations", got {rate_by!r}')
+    planner = settings.pop("planner", {})
+    if not isinstance(planner, dict):
+        raise WorldModelError(
+            f'planner: got {planner!r}. Write planner = {{ name = "icem", horizon = 20 }}'
+        )
     model = _opened(file, settings, task, trusted)
     if task is not None and hasattr(model, "for_task"):
         model = model.for_task(task)
-    return _decoded(model, task) if rate_by == "observations" else model
+    own = getattr(model, "trained_planner", {})
+    if rate_by == "observations":
+        model = _decoded(model, task)
+    if planner or own:
+        # A planner of another name has other settings.
+        known = own if planner.get("name", own.get("name")) == own.get("name") else {}
+        model.trained_planner = {**known, **planner}
+    return model
 
 
 def _decoded(model: Any, task: Task | None) -> Any:

@@ -28,6 +28,9 @@ OTHERS = {
 }
 
 
+_MANY_ACTIONS = 20
+
+
 class TDMPC2(torch.nn.Module):
     """A TD-MPC2 network that plans are imagined in.
 
@@ -70,6 +73,9 @@ class TDMPC2(torch.nn.Module):
             raise WorldModelError(f"discount: need a number in (0, 1], got {discount!r}")
         self.conditions = conditions
         self.discount = discount
+        # As the official code does for large action spaces.
+        more = {"iterations": 8} if self.sizes.action >= _MANY_ACTIONS else {}
+        self.trained_planner = {"name": "tdmpc2", **more}
         self._encoder = _network(part(own, "_encoder.state."), simplex=simnorm_dim)
         self._dynamics = _network(part(own, "_dynamics."), simplex=simnorm_dim)
         self._reward = _network(part(own, "_reward."))
@@ -80,6 +86,11 @@ class TDMPC2(torch.nn.Module):
             for member in range(self.sizes.members)
         )
         kind = own["_reward.0.weight"].dtype
+        # Of the policy's deviation, on the log scale; files of before October 2024 lack them.
+        self.log_low, self.log_range = (
+            float(weights.get(name, official))
+            for name, official in (("log_std_min", -10.0), ("log_std_dif", 12.0))
+        )
         self.register_buffer("bins", torch.linspace(low, high, self.sizes.bins, dtype=kind))
         self.register_buffer("columns", torch.arange(self.sizes.observation))
         self.eval().requires_grad_(requires_grad=False)
@@ -153,6 +164,13 @@ class TDMPC2(torch.nn.Module):
             steps = [self._scalar(self._reward(rows)) for rows in joint.unbind(dim=1)]
             return torch.stack(steps, dim=1)
         return self._scalar(self._reward(joint))
+
+    @on_arrays
+    def policy(self, latents: Tensor, noise: Tensor) -> Tensor:
+        """Map latents [B, Z] and standard normal noise [B, A] to what it would do [B, A]."""
+        mean, spread = self._policy(latents).chunk(2, dim=-1)
+        deviation = torch.exp(self.log_low + self.log_range * (torch.tanh(spread) + 1) / 2)
+        return self.conditions.unscaled(torch.tanh(mean + deviation * noise))
 
     @on_arrays
     def terminal_value(self, latents: Tensor) -> Tensor:

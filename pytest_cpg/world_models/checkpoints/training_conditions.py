@@ -51,6 +51,11 @@ class Conditions:
         low, high = self.action_low, self.action_high
         return (actions - low) * (2 / (high - low)) - 1
 
+    def unscaled(self, actions: Tensor) -> Tensor:
+        """Return actions [..., A] from -1 to 1 in the units of training."""
+        low, high = self.action_low, self.action_high
+        return low + (actions + 1) * ((high - low) / 2)
+
     def order(self, task: Task, *, model: str, sizes: tuple[int, int]) -> tuple[int, ...]:
         """Return which column of the task's observations each of the network's inputs is, [O].
 
