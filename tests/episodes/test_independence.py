@@ -10,7 +10,8 @@ from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
 
-# Together they imagine more than the 512 rows that a learned model is called with at once.
+# Together they imagine more than the 512 rows that a learned model is called with at once; alone,
+# so few that calls of fewer rows are tried and made.
 EPISODES = 27
 PLANNERS = {
     "random-shooting": RandomShooting(candidates=20, horizon=10),

@@ -115,11 +115,12 @@ def _bind_callable(
 ) -> BoundModel:
     """Bind plain dynamics: latents are observations, the task rates them."""
     observations, noise_size = observed(task, states), noise_size_of(learned)
+    plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
     seconds_per_row = None
     if isinstance(learned, Ensemble):
-        rollout, seconds_per_row = ensemble_rollout(learned, observations, actions)
+        rollout, seconds_per_row = ensemble_rollout(learned, observations, actions, plans)
     elif noise_size:
-        rollout = _noisy_rollout(learned, observations, actions, noise_size)
+        rollout = _noisy_rollout(learned, observations, actions, plans, noise_size)
     else:
         dynamics = adapt_dynamics(learned, observations, actions)
         seconds_per_row = dynamics.seconds_per_row
@@ -129,15 +130,14 @@ def _bind_callable(
                 from pytest_cpg.world_models.binding.tensors import rollout_there
 
                 there = rollout_there(learned, otherwise=rollout)
-                plans = np.stack([np.roll(actions, -t, axis=0) for t in range(_HORIZON)], axis=1)
                 if agree(rollout(observations, plans), there(observations, plans)):
                     rollout = there
-            rollout = tiled_for(learned, rollout)
+            rollout = tiled_for(learned, rollout, (observations, plans))
     model = LatentModel(
         encode=lambda states: observed(task, states),
         update=None,
         rollout=rollout,
-        rating=Rating((), task_score(task)),
+        rating=Rating((), task_score(task, observations[:, None])),
         observe=unchanged,
     )
     bound = bind_parts(model, task, noise_size=noise_size, state_size=states.shape[1])
@@ -145,10 +145,15 @@ def _bind_callable(
 
 
 def _noisy_rollout(
-    learned: Callable[..., Any], observations: FloatArray, actions: FloatArray, noise_size: int
+    learned: Callable[..., Any],
+    observations: FloatArray,
+    actions: FloatArray,
+    plans: FloatArray,
+    noise_size: int,
 ) -> ArrayFunction:
     """Return the rollout of dynamics that read noise."""
-    noise = probe_noise(len(actions), noise_size, horizon=1)[0][:, 0]
+    drawn = probe_noise(len(actions), noise_size)[0]
+    noise = drawn[:, 0]
     step = adapt(
         learned,
         observations,
@@ -160,7 +165,7 @@ def _noisy_rollout(
         f"noise_size promises",
     )
     check_rows(learned, "the model", tiled(step), observations, actions, noise)
-    return tiled(_steps(step))
+    return tiled_for(learned, _steps(step), (observations, plans, drawn))
 
 
 def _steps(step: ArrayFunction) -> ArrayFunction:

@@ -11,7 +11,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
 from pytest_cpg.world_models.binding.callables import BatchedDynamics, adapt_dynamics
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
-from pytest_cpg.world_models.binding.tiling import tiled
+from pytest_cpg.world_models.binding.tiling import tiled_for
 
 Combine: TypeAlias = Literal["mean", "sampled"]
 
@@ -63,23 +63,27 @@ class Ensemble:
 
 
 def ensemble_rollout(
-    ensemble: Ensemble, observations: FloatArray, actions: FloatArray
+    ensemble: Ensemble, observations: FloatArray, actions: FloatArray, plans: FloatArray
 ) -> tuple[ArrayFunction, float | None]:
     """Return the rollout of an ensemble, and what a row costs where members take one at a time.
 
-    Raises WorldModelError, naming the member that is not usable.
+    Plans [P, H, A] are some to try it with. Raises WorldModelError, naming the member that is not
+    usable.
     """
     members = [
         _member(number, member, observations, actions)
         for number, member in enumerate(ensemble.members)
     ]
     costs = [member.seconds_per_row for member in members if member.seconds_per_row is not None]
-    cost = sum(costs) if costs else None
+    cost, probe = sum(costs) if costs else None, (observations, plans)
     if ensemble.combine == "mean":
-        return _tiled_if_batched(_mean_rollout(members), is_batched=not costs), cost
+        rollout = _mean_rollout(members)
+        return (rollout if costs else tiled_for(ensemble, rollout, probe)), cost
     rollouts = [
-        _tiled_if_batched(_mean_rollout([one]), is_batched=one.seconds_per_row is None)
-        for one in members
+        tiled_for(given, _mean_rollout([one]), probe)
+        if one.seconds_per_row is None
+        else _mean_rollout([one])
+        for given, one in zip(ensemble.members, members, strict=True)
     ]
     return _sampled(rollouts), cost
 
@@ -127,7 +131,3 @@ def _sampled(rollouts: Sequence[ArrayFunction]) -> ArrayFunction:
         return imagined
 
     return rollout
-
-
-def _tiled_if_batched(rollout: ArrayFunction, *, is_batched: bool) -> ArrayFunction:
-    return tiled(rollout) if is_batched else rollout

@@ -35,7 +35,7 @@ def observer_of(
         )
     except WorldModelError:
         return None
-    seen = tiled(decode)
+    seen = tiled(decode, probe=(imagined,))
     return lambda latents: seen(rating.own(latents))
 
 

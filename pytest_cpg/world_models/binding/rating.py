@@ -167,7 +167,7 @@ def rating_of(
             shape=lambda latents: (*latents.shape[:-1], task.observation_size),
             promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
         )
-        rate = task_score(task)
+        rate = task_score(task, decode(imagined))
         return Rating(("decoder",), lambda latents: rate(decode(latents)))
     if imagined.shape[-1] != task.observation_size:
         raise WorldModelError(
@@ -176,16 +176,21 @@ def rating_of(
             f"{imagined.shape[-1]}. Add score(latents [..., {imagined.shape[-1]}]) -> [...] or "
             f"decode(latents) -> [..., {task.observation_size}]."
         )
-    return Rating((), task_score(task))
+    return Rating((), task_score(task, imagined))
 
 
-def task_score(task: Task) -> ArrayFunction:
-    """Return the task's score of observations [B, H, O]; a task without one raises its error."""
+def task_score(task: Task, probe: FloatArray) -> ArrayFunction:
+    """Return the task's score of observations [B, H, O], such as these [P, H, O].
+
+    A task without one raises its error.
+    """
     is_rated_by_states = has(task, StateScore)
     if is_rated_by_states:
         # Said now, and not after the oracle arm has run.
         task.score(np.zeros((1, task.observation_size)))
-    return tiled(lambda observations: np.asarray(task.score(observations), dtype=np.float64))
+    return tiled(
+        lambda observations: np.asarray(task.score(observations), dtype=np.float64), probe=(probe,)
+    )
 
 
 def reads_both_ends(reward: Callable[..., Any]) -> bool:

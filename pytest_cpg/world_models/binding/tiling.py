@@ -1,9 +1,10 @@
 """Tiling: batches made into calls of one size, so that a row's result is its own.
 
 The result of a row must not depend on the batch it is in, or an episode would end otherwise alone
-than among others. Float products round by the shape of the batch (numpy in nearly every row,
-torch for small ones), so whatever is learned is always called with exactly `TILE` rows, short
-tiles padded by repeating the last row. That is done here, and nowhere else.
+than among others. Float products round by the shape of the batch, so whatever is learned is called
+with exactly `TILE` rows, short tiles padded by repeating the last row. Where `Sizes` has seen a
+model give the same bits in smaller calls, fewer rows are added. That is done here, and nowhere
+else.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.machine.processors import own_share
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, ShapeRule, describe
-from pytest_cpg.world_models.binding.torch_state import is_elsewhere, same_mode
+from pytest_cpg.world_models.binding.tile_sizes import Sizes
+from pytest_cpg.world_models.binding.torch_state import is_compiled, is_elsewhere, same_mode
 
 # Rows per call of a learned model. On the default MLP, 2500 rows in such tiles cost a quarter more
 # CPU time than in one piece; in tiles of 50 rows they cost 2.7 times as much.
@@ -35,36 +37,55 @@ def tile_of(learned: object) -> int:
     return TILE_ELSEWHERE if is_elsewhere(learned) else TILE
 
 
-def tiled(function: ArrayFunction, *, rows: int = TILE, threads: int = 1) -> ArrayFunction:
-    """Return a batched function that is only ever called with so many rows."""
+def tiled(
+    function: ArrayFunction,
+    *,
+    rows: int = TILE,
+    threads: int = 1,
+    probe: Sequence[FloatArray] = (),
+) -> ArrayFunction:
+    """Return a batched function that is only ever called with so many rows.
+
+    With a ``probe`` to try it with, also with fewer, where that gives the same bits; see `Sizes`.
+    """
+    sizes = Sizes(function, probe, rows)
 
     def call(*arrays: FloatArray) -> FloatArray:
         count = len(arrays[0])
+        ends = np.cumsum([0, *sizes.of(arrays)])
 
-        def tile(first: int) -> FloatArray:
-            own = np.minimum(np.arange(first, first + rows), count - 1)
+        def tile(number: int) -> FloatArray:
+            first, end = ends[number], ends[number + 1]
+            own = np.minimum(np.arange(first, end), count - 1)
             # np.take gives C order whatever the argument's: products round by memory order too.
             return function(*(np.take(array, own, axis=0) for array in arrays))[: count - first]
 
-        firsts = range(0, count, rows)
-        workers = min(threads, len(firsts))
+        workers = min(threads, len(ends) - 1)
         # Loops, as a StopIteration of the function's would end anything that iterates over calls.
-        tiles = [] if workers < 2 else _threaded(tile, firsts, workers)
+        tiles = [] if workers < 2 else _threaded(tile, range(len(ends) - 1), workers)
         results: FloatArray = np.empty(0)
-        for number, first in enumerate(firsts):
-            found = tiles[number] if tiles else tile(first)
-            if not first:
+        for number in range(len(ends) - 1):
+            found = tiles[number] if tiles else tile(number)
+            if not number:
                 results = np.empty((count, *found.shape[1:]))
-            results[first : first + rows] = found
+            results[ends[number] : ends[number + 1]] = found
         return results
 
     return call
 
 
-def tiled_for(learned: object, function: ArrayFunction) -> ArrayFunction:
+def tiled_for(
+    learned: object, function: ArrayFunction, probe: Sequence[FloatArray]
+) -> ArrayFunction:
     """Return a function of a model in tiles of its own size, on as many threads as it allows."""
-    is_shared = is_thread_safe(learned) and not is_elsewhere(learned)
-    return tiled(function, rows=tile_of(learned), threads=own_share() if is_shared else 1)
+    far = is_elsewhere(learned)
+    return tiled(
+        function,
+        rows=tile_of(learned),
+        threads=own_share() if is_thread_safe(learned) and not far else 1,
+        # Elsewhere rows cost little, and another size may be compiled anew.
+        probe=() if far or is_compiled(learned) else probe,
+    )
 
 
 def method_of(
@@ -76,7 +97,7 @@ def method_of(
     it; see `adapt`.
     """
     method = adapt(getattr(learned, name), *probe, shape=shape, promise=promise)
-    checked = tiled_for(learned, method)
+    checked = tiled_for(learned, method, probe)
     check_rows(learned, name, checked, *probe)
     return checked
 
@@ -91,7 +112,7 @@ def is_thread_safe(learned: object) -> bool:
 
 
 def _threaded(
-    tile: Callable[[int], FloatArray], firsts: Sequence[int], threads: int
+    tile: Callable[[int], FloatArray], numbers: Sequence[int], threads: int
 ) -> list[FloatArray]:
     """Make tiles on several threads at once, in the modes that the caller is in.
 
@@ -99,15 +120,15 @@ def _threaded(
     they are through with the tiles under way: torch must be in none when Python ends.
     """
     mode, is_over = same_mode(), Event()
-    results: list[Future[FloatArray]] = [Future() for _ in firsts]
+    results: list[Future[FloatArray]] = [Future() for _ in numbers]
 
     def work(number: int) -> None:
-        for place in range(number, len(firsts), threads):
+        for place in range(number, len(numbers), threads):
             if is_over.is_set():
                 return
             try:
                 with mode():
-                    results[place].set_result(tile(firsts[place]))
+                    results[place].set_result(tile(numbers[place]))
             except BaseException as error:
                 results[place].set_exception(error)
 

@@ -28,7 +28,7 @@ def inference(*models: object) -> Iterator[None]:
     if torch is None:
         yield
         return
-    networks = _networks(models, torch.nn.Module)
+    networks = _reached(models, torch.nn.Module)
     modes = [(part, part.training) for network in networks for part in network.modules()]
     try:
         for network in networks:
@@ -48,7 +48,7 @@ def weights_digest(model: object) -> str:
     torch = sys.modules.get("torch")
     if torch is None:
         return ""
-    networks = _networks([model], torch.nn.Module)
+    networks = _reached([model], torch.nn.Module)
     inner = {id(part) for network in networks for part in network.modules() if part is not network}
     digest, is_empty = hashlib.sha256(), True
     for network in networks:
@@ -80,7 +80,7 @@ def devices(model: object) -> str:
         return ""
     found = {
         value.device
-        for network in _networks([model], torch.nn.Module)
+        for network in _reached([model], torch.nn.Module)
         for value in network.state_dict().values()
         if isinstance(value, torch.Tensor)
     }
@@ -94,8 +94,22 @@ def is_elsewhere(model: object) -> bool:
         return False
     return any(
         isinstance(value, torch.Tensor) and value.device.type != "cpu"
-        for network in _networks([model], torch.nn.Module)
+        for network in _reached([model], torch.nn.Module)
         for value in network.state_dict().values()
+    )
+
+
+def is_compiled(model: object) -> bool:
+    """Say whether torch compiles any part of a model anew for rows of another number."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return any(
+        hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None
+        for network in _reached([model], torch.nn.Module)
+        for part in network.modules()
+    ) or any(
+        "_torchdynamo_orig_callable" in vars(value) for value in _reached([model], FunctionType)
     )
 
 
@@ -144,8 +158,8 @@ def same_mode() -> Callable[[], AbstractContextManager[None]]:
     return mode
 
 
-def _networks(models: Iterable[object], kind: type) -> list[Any]:
-    """Return the networks that can be reached from the models, each once."""
+def _reached(models: Iterable[object], kind: type) -> list[Any]:
+    """Return what is of a kind, such as networks, and can be reached from models, each once."""
     found: list[Any] = []
     seen: set[int] = set()
     level = list(models)
