@@ -1,4 +1,8 @@
-"""What it costs an ensemble to answer the published queries, in a process of its own."""
+"""What it costs an ensemble to answer the published queries, in a process of its own.
+
+Of a body, whose queries do not come with the package:
+python -m benchmarks.answers FOLDER/queries_hopper.npz
+"""
 
 from __future__ import annotations
 
@@ -34,21 +38,18 @@ def main() -> None:
 
     from pytest_cpg.gates.policy_comparison.measure import measure_comparison
     from pytest_cpg.gates.policy_comparison.published import queries_at
-    from pytest_cpg.gates.policy_comparison.simulators import simulator_of
     from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
     from pytest_cpg.world_models import Transitions, train_ensemble
 
-    rng, maze = np.random.default_rng(0), simulator_of("maze-umaze")
-    states, actions = rng.uniform(0.5, 3, size=(1000, 4)), rng.uniform(-1, 1, size=(1000, 2))
-    after, rewards, ended = maze.step(maze.begin(states), actions)
-    steps = Transitions(
-        observations=states,
-        actions=actions,
-        next_observations=maze.observe(after),
-        rewards=rewards,
-        terminations=ended,
-    )
+    name = sys.argv[1] if len(sys.argv) > 1 else "maze-umaze"
+    queries = queries_at(name)
     # What the weights are does not change what it costs to ask them.
+    steps = Transitions(
+        observations=queries.observations_a,
+        actions=queries.actions_a,
+        next_observations=queries.observations_b,
+        rewards=np.ones(len(queries)),
+    )
     model = train_ensemble(steps, seed=0, members=MEMBERS, updates=1)
     criteria = Criteria(
         confidence="pci",
@@ -61,7 +62,7 @@ def main() -> None:
         family_size=1,
         seed=0,
     )
-    spec = Spec(name="maze-umaze", queries=queries_at("maze-umaze"), criteria=criteria)
+    spec = Spec(name=name, queries=queries, criteria=criteria)
     wall, cpu = time.perf_counter(), time.process_time()
     measure_comparison(spec, model, training_data=None, progress=lambda *_: None)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -20,9 +20,9 @@ def drawn(actions=BOX, **options):
     return TanhNetwork.drawn(3, actions, rng=np.random.default_rng(0), **options)
 
 
-def test_a_network_is_tanh_of_every_layer_rounded_at_the_end():
+@pytest.mark.parametrize("sizes", [(3, 5, 4, 2), (3, 200, 200, 2)], ids=["small", "in parts"])
+def test_a_network_is_tanh_of_every_layer_rounded_at_the_end(sizes):
     rng = np.random.default_rng(1)
-    sizes = (3, 5, 4, 2)
     weights = [rng.normal(size=(after, before)) for before, after in pairwise(sizes)]
     biases = [rng.normal(size=size) for size in sizes[1:]]
     wanted = SEEN
