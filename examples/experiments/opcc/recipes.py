@@ -39,7 +39,7 @@ RECIPES = {
 }
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def collected(queries, recipe, count, seed):
     """Return so many transitions of a recipe, with rewards and terminations."""
     world = environment(queries.environment)

@@ -1,135 +1,259 @@
-"""Tables: what the grid found, as Markdown beside the published numbers."""
+"""Tables: what the grid found, as Markdown beside the published numbers: python tables.py"""
 
 import json
 from pathlib import Path
 
 import numpy as np
+from cells import BASE, BODIES, KINDS, MAZES, SEEDS, TABLES
+from results import found
 
+from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES
 from pytest_cpg.stats.student import student_critical_value
 
-PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text())
+HERE = Path(__file__).parent
+PUBLISHED = json.loads((HERE / "published.json").read_text())
 HORIZONS = ("10", "20", "30", "40", "50")
+# Cells of every kind, for tables by horizon, by confidence and of the claims.
+SOME = (
+    "hopper-mixed-same",
+    "halfcheetah-mixed-same",
+    "walker2d-mixed-same",
+    "hundred-same",
+    "hopper-mixed",
+    "hopper-medium",
+    "hopper-random",
+    "halfcheetah-mixed",
+    "walker2d-mixed",
+    "wide",
+    "hundred",
+)
+INTRODUCTION = f"""\
+# Tables
+
+Made by `grid.py`; README.md says what cells are, and what was found. A ± B is the mean of
+{len(SEEDS)} seeds with its 95 % interval of Student's t; a seed decides transitions and training.
+Answers and losses are those of PCI, unless it says EV. `-` is undefined, or was not
+run with all of them.
+"""
 
 
-def written(found):
-    """Return all tables, of the cells that were run."""
-    return "\n".join(
-        [
-            "Made by `grid.py`; README.md says what cells are. Losses are those of PCI answers,",
-            "unless it says EV. Of several groups of ten members: mean and 95 % interval of",
-            "Student's t, which is about training alone, as all share their transitions.",
-            "",
-            "## Against the paper: learned with s' = s",
-            "",
-            *against_paper(found),
-            "",
-            "## Settings",
-            "",
-            *settings(found),
-            "",
-            "## Horizons",
-            "",
-            *horizons(found),
-            "",
-            "## Members",
-            "",
-            *sizes(found),
-            "",
-        ]
-    )
+def write():
+    """Write results.md."""
+    (HERE / "results.md").write_text(written(found()))
+
+
+def written(found_runs):
+    """Return all tables, of the cells that were run with every seed."""
+    runs = {cell: seeds for cell, seeds in found_runs.items() if len(seeds) == len(SEEDS)}
+    parts = {
+        "Learned with s' = s, beside Tables 3 and 4 of the paper: loss of EV": against_paper,
+        "Kinds of data: loss": lambda runs: by_kind(runs, "loss", "always a"),
+        "Kinds of data: AUROC": lambda runs: by_kind(runs, "auroc"),
+        "Kinds of data: coverage at risk .05": lambda runs: by_kind(runs, "coverage_at_risk"),
+        "Kinds of model, on Hopper's mixed data": models,
+        "Members": members,
+        "Horizons: loss": lambda runs: horizons(runs, "loss"),
+        "Horizons: AUROC": lambda runs: horizons(runs, "auroc"),
+        "Horizons: AURCC": lambda runs: horizons(runs, "aurcc"),
+        "Confidences": confidences,
+        "Operating points and CR_10": claims,
+        "Mazes: loss": mazes,
+        "Cost": lambda _: costs(found_runs),
+    }
+    sections = [f"## {title}\n\n{table(*part(runs))}" for title, part in parts.items()]
+    return "\n".join([INTRODUCTION, *sections])
 
 
 def table(head, rows):
-    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
 
 
-def against_paper(found):
-    """Return the losses of cells that learn s' = s beside the published ones, by horizon."""
+def against_paper(runs):
+    """Return losses of cells that learn s' = s beside the published ones, by horizon."""
     rows = []
-    for name, cell in found.items():
-        environment = cell["cell"]["environment"]
-        published = PUBLISHED["loss"].get(environment)
-        if cell["cell"]["target"] != "same" or published is None:
+    for body in BODIES:
+        published, cells = PUBLISHED["loss"][body], [f"{body}-{kind}-same" for kind in KINDS]
+        first = cells[0]
+        if first not in runs:
             continue
-        ours = cell["all"]["ev"]
-        losses = {"all": ours["loss"], **ours["horizons"]}
-        keys = ("all", *HORIZONS)
-        rows.append([f"{environment}, published", *(number(published.get(key)) for key in keys)])
-        rows.append([f"`{name}`, EV", *(number(losses.get(key)) for key in keys)])
-        apart = [published[key] - losses[key] for key in keys if key in published and key in losses]
-        rows.append([f"largest difference: {max(map(abs, apart)):.3f}", *[""] * len(keys)])
-    return table(["", "all", *HORIZONS], rows)
+        ours = ev_losses(runs, first)
+        rows.append([f"{body}, published", *(number(published[key]) for key in ours)])
+        rows += [
+            [f"`{cell}`", *map(interval, ev_losses(runs, cell).values())]
+            for cell in (*cells, f"{first}-longer")
+            if cell in runs
+        ]
+        apart = [interval(np.subtract(ours[key], published[key])) for key in ours]
+        rows.append([f"`{first}` less published", *apart])
+        if all(cell in runs for cell in cells):
+            rows.append([f"{body}, mean of kinds", *map(interval, mean_of_kinds(runs, cells))])
+        counts = any_run(runs, first)["queries"]
+        counts = {"all": sum(counts.values()), **counts}
+        losses = {key: np.mean(ours[key]) for key in ours}
+        errors = [(loss * (1 - loss) / counts[key]) ** 0.5 for key, loss in losses.items()]
+        rows.append(["standard error of so many queries", *map(number, errors)])
+    return ["", "all", *HORIZONS], rows
 
 
-def settings(found):
-    """Return every cell's metrics with their intervals."""
+def ev_losses(runs, cell):
+    """Return the losses of EV by horizon, of each seed."""
+    losses = {"all": values(runs, cell, "ev", "loss")}
+    for key in HORIZONS:
+        losses[key] = by_horizon(runs, cell, "ev", key, "loss")
+    return losses
+
+
+def mean_of_kinds(runs, cells):
+    count = min(len(runs[cell]) for cell in cells)
+    lists = [[of[:count] for of in ev_losses(runs, cell).values()] for cell in cells]
+    return np.mean(lists, axis=0)
+
+
+def by_kind(runs, metric, *more):
+    """Return one metric for each kind of data and each body, of both targets."""
     rows = []
-    for name, cell in found.items():
+    for body in BODIES:
+        for target, end in (("next", ""), ("same", "-same")):
+            cells = [f"{body}-{kind}{end}" for kind in KINDS]
+            row = [f"{body}, {target}"]
+            row += [interval(values(runs, cell, "pci", metric)) for cell in cells]
+            if more:
+                known = [cell for cell in cells if cell in runs]
+                row.append(number(any_run(runs, known[0])["always_a"] if known else None))
+            rows.append(row)
+    return ["body, target", *KINDS, *more], rows
+
+
+def models(runs):
+    """Return the metrics of every kind of model, and how its loss differs from the first's."""
+    rows = []
+    for cell in filter(runs.get, TABLES["models"]):
+        loss = values(runs, cell, "pci", "loss")
+        apart = [runs[cell][s]["pci"]["loss"] - runs[BASE][s]["pci"]["loss"] for s in SEEDS]
         rows.append(
             [
-                f"`{name}`",
-                str(len(cell["groups"])),
-                interval(cell, "pci", "loss"),
-                interval(cell, "ev", "auroc"),
-                interval(cell, "pci", "auroc"),
-                interval(cell, "u-pci", "auroc"),
-                interval(cell, "pci", "aurcc", digits=4),
-                number(half_the_loss(cell), 4),
-                interval(cell, "pci", "rpp", digits=4),
-                interval(cell, "ev", "cr", digits=2),
-                interval(cell, "pci", "cr", digits=2),
-                interval(cell, "pci", "coverage_at_risk", digits=2),
-                f"{cell['cpu_seconds']['training']:.0f} + {cell['cpu_seconds']['answering']:.0f}",
+                f"`{cell}`",
+                interval(loss),
+                "-" if cell == BASE else interval(apart),
+                *(interval(values(runs, cell, name, "auroc")) for name in CONFIDENCES),
+                interval(values(runs, cell, "pci", "aurcc"), 4),
+                number(np.mean(loss) / 2 if loss else None, 4),
+                interval(values(runs, cell, "pci", "coverage_at_risk")),
             ]
         )
-    head = ["cell", "groups", "loss", "AUROC EV", "AUROC PCI", "AUROC U-PCI", "AURCC PCI"]
-    head += ["loss / 2", "RPP PCI", "CR_10 EV", "CR_10 PCI", "coverage at risk .05"]
-    return table([*head, "CPU s, training + answering"], rows)
+    head = ["cell", "loss", f"less `{BASE}`", *(f"AUROC {name.upper()}" for name in CONFIDENCES)]
+    return [*head, "AURCC PCI", "loss / 2", "coverage at risk .05"], rows
 
 
-def horizons(found):
-    rows = []
-    for name, cell in found.items():
-        lists = [group["pci"]["horizons"] for group in cell["groups"]]
-        rows.append(
-            [
-                f"`{name}`",
-                *(
-                    number(np.mean([one[key] for one in lists])) if key in lists[0] else "-"
-                    for key in HORIZONS
-                ),
-            ]
-        )
-    return table(["cell", *HORIZONS], rows)
-
-
-def sizes(found):
+def members(runs):
     """Return what more members do: each size has those of the smaller ones."""
     rows = []
-    for name, cell in found.items():
-        for size, metrics in cell["sizes"].items():
-            if len(cell["sizes"]) > 1:
-                values = (number(metrics[key]) for key in ("loss", "auroc", "aurcc"))
-                rows.append([f"`{name}`", size, *values])
-    return table(["cell", "members", "loss", "AUROC PCI", "AURCC PCI"], rows)
+    for cell in filter(runs.get, TABLES["members"]):
+        for size in any_run(runs, cell)["sizes"]:
+            of_size = [run["sizes"][size] for run in runs[cell].values()]
+            row = [f"`{cell}`", size]
+            row += [interval([one[name]["loss"] for one in of_size]) for name in ("ev", "pci")]
+            row += [interval([one[name]["auroc"] for one in of_size]) for name in CONFIDENCES]
+            row += [interval([one[name]["aurcc"] for one in of_size], 4) for name in ("ev", "pci")]
+            rows.append(row)
+    head = ["cell", "members", "loss EV", "loss PCI"]
+    head += [f"AUROC {name.upper()}" for name in CONFIDENCES]
+    return [*head, "AURCC EV", "AURCC PCI"], rows
 
 
-def half_the_loss(cell):
-    return np.mean([group["pci"]["loss"] for group in cell["groups"]]) / 2
+def horizons(runs, metric):
+    """Return one of the metrics by horizon, of some cells."""
+    rows = []
+    for cell in filter(runs.get, SOME):
+        lists = [by_horizon(runs, cell, "pci", h, metric) for h in HORIZONS]
+        rows.append([f"`{cell}`", *map(interval, lists)])
+    return ["cell", *HORIZONS], rows
 
 
-def interval(cell, confidence, metric, digits=3):
-    """Return the mean over groups and its interval, as text."""
-    values = [group[confidence][metric] for group in cell["groups"]]
-    if any(value is None for value in values):
-        return "undefined"
-    mean, count = float(np.mean(values)), len(values)
+def confidences(runs):
+    """Return what each confidence is worth, of some cells."""
+    metrics = ("loss", "auroc", "excess", "aurcc", "rpp", "coverage_at_risk", "regret")
+    rows = [
+        [f"`{cell}`", name.upper(), *(interval(values(runs, cell, name, m)) for m in metrics)]
+        for cell in filter(runs.get, SOME)
+        for name in CONFIDENCES
+    ]
+    head = ["cell", "confidence", "loss", "AUROC", "excess AURC", "AURCC", "RPP"]
+    return [*head, "coverage at risk .05", "regret"], rows
+
+
+def claims(runs):
+    """Return how many thresholds cover half or less, and CR_10 by our and the baselines' PCI."""
+    rows = []
+    for cell in filter(runs.get, SOME):
+        row = [f"`{cell}`"]
+        row += [interval(values(runs, cell, n, "points_to_half"), 1) for n in CONFIDENCES]
+        row += [interval(values(runs, cell, n, "cr"), 2) for n in CONFIDENCES]
+        row += [interval(values(runs, cell, n, "cr_of_baselines"), 2) for n in ("ev", "pci")]
+        rows.append(row)
+    head = ["cell", *(f"points in (0, .5] {name.upper()}" for name in CONFIDENCES)]
+    head += [f"CR_10 {name.upper()}" for name in CONFIDENCES]
+    return [*head, "baselines' CR_10 EV", "baselines' CR_10 PCI"], rows
+
+
+def mazes(runs):
+    rows = []
+    for maze in MAZES:
+        row = [maze, number(PUBLISHED["loss"][maze]["all"])]
+        for cell in (f"{maze}-same", maze):
+            row += [interval(values(runs, cell, name, "loss")) for name in ("ev", "pci")]
+        rows.append([*row, interval(values(runs, maze, "pci", "auroc"))])
+    head = ["maze", "published", "same, EV", "same, PCI", "next, EV", "next, PCI"]
+    return [*head, "next, AUROC PCI"], rows
+
+
+def costs(runs):
+    """Return the CPU minutes of each table, and of one run in it."""
+    rows = []
+    for name, cells in TABLES.items():
+        done = [run["cpu_seconds"] for cell in cells for run in runs.get(cell, {}).values()]
+        spent = [sum(seconds.values()) for seconds in done]
+        many = len(cells) * len(SEEDS)
+        rows.append(
+            [
+                f"`{name}`",
+                f"{len(spent)} of {many}",
+                f"{sum(spent) / 60:.1f}",
+                f"{min(spent):.0f} to {max(spent):.0f}" if spent else "-",
+            ]
+        )
+    return ["table", "runs", "CPU minutes", "CPU s a run"], rows
+
+
+def any_run(runs, cell):
+    return next(iter(runs.get(cell, {}).values()), {})
+
+
+def by_horizon(runs, cell, confidence, horizon, metric):
+    return [run[confidence]["horizons"][horizon][metric] for run in runs.get(cell, {}).values()]
+
+
+def values(runs, cell, confidence, metric):
+    """Return a metric of each seed; none where the cell was not run."""
+    return [run[confidence][metric] for run in runs.get(cell, {}).values()]
+
+
+def interval(given, digits=3):
+    """Return the mean over seeds and its interval, as text."""
+    given = list(given)
+    if not given or any(value is None for value in given):
+        return "-"
+    mean, count = float(np.mean(given)), len(given)
     if count < 2:
         return number(mean, digits)
     t = student_critical_value(0.95, freedom=count - 1)
-    half = t * float(np.std(values, ddof=1)) / count**0.5
+    half = t * float(np.std(given, ddof=1)) / count**0.5
     return f"{number(mean, digits)} ± {number(half, digits)}"
 
 
 def number(value, digits=3):
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,88 @@
+"""Cells: the settings of every ensemble that is trained, and the tables that they are in."""
+
+from dataclasses import dataclass
+
+SEEDS = range(5)
+BODIES = ("hopper", "halfcheetah", "walker2d")
+MAZES = ("maze-open", "maze-umaze", "maze-medium", "maze-large")
+KINDS = ("mixed", "random", "medium", "expert", "medium-expert")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One ensemble; what is not said is feed-forward, deterministic, normalised and clipped.
+
+    Attributes
+    ----------
+    recipe : str
+        Of the transitions; see recipes.py.
+    target : "next" or "same"
+        What is learned to come after an observation: what did, or the observation itself, as the
+        public baselines' replay buffer has it.
+    bounds : "all", "before" or "none"
+        What observations are clipped to: all, those before a step alone, or nothing.
+    draws : bool
+        Imagine with draws from the predicted variance, in place of its mean.
+    training : dict
+        What else `train_ensemble` is told.
+    """
+
+    environment: str = "hopper"
+    recipe: str = "mixed"
+    target: str = "next"
+    bounds: str = "all"
+    draws: bool = False
+    members: int = 10
+    updates: int = 1000
+    hidden: int = 64
+    training: dict | None = None
+
+
+# No change is learned soon: what is left to learn is the reward.
+SAME = {"target": "same", "updates": 300}
+GAUSSIAN = {"output": "gaussian"}
+AUTOREGRESSIVE = {"kind": "autoregressive"}
+NEITHER = {"normalise_inputs": False, "normalise_targets": False}
+
+
+def _of_kinds(environment, **more):
+    end = "-same" if more else ""
+    return {f"{environment}-{kind}{end}": Cell(environment, kind, **more) for kind in KINDS}
+
+
+def _on_bodies(end, **more):
+    return {f"{body}-mixed{end}": Cell(body, **more) for body in BODIES}
+
+
+BASE = "hopper-mixed"
+TABLES = {
+    "same": {
+        **{name: cell for body in BODIES for name, cell in _of_kinds(body, **SAME).items()},
+        **_on_bodies("-same-longer", target="same"),
+    },
+    "data": {name: cell for body in BODIES for name, cell in _of_kinds(body).items()},
+    "models": {
+        BASE: Cell(),
+        "prior": Cell(training={"prior_scale": 5.0}),
+        "gaussian": Cell(training=GAUSSIAN),
+        "gaussian-drawn": Cell(training=GAUSSIAN, draws=True),
+        "inputs-only": Cell(training={"normalise_targets": False}),
+        "targets-only": Cell(training={"normalise_inputs": False}),
+        "not-normalised": Cell(training=NEITHER),
+        "bounds-before": Cell(bounds="before"),
+        "no-bounds": Cell(bounds="none"),
+        "wide": Cell(hidden=200),
+        "autoregressive": Cell(training=AUTOREGRESSIVE),
+        "autoregressive-drawn": Cell(training=AUTOREGRESSIVE | GAUSSIAN, draws=True),
+    },
+    "members": {
+        "hundred": Cell(members=100),
+        "hundred-same": Cell(members=100, **SAME),
+    },
+    "mazes": {
+        name + end: Cell(name, **more)
+        for name in MAZES
+        for end, more in (("", {}), ("-same", SAME))
+    },
+}
+CELLS = {name: cell for table in TABLES.values() for name, cell in table.items()}

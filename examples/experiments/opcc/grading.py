@@ -1,0 +1,77 @@
+"""Grading: what an ensemble's imagined returns say of the queries, and how good that is."""
+
+import numpy as np
+
+from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES, compared
+from pytest_cpg.stats.graded_answers import GradedAnswers
+from pytest_cpg.stats.risk_coverage import answer_metrics, published_cr, risk_coverage
+
+METRICS = ("loss", "auroc", "aurcc", "rpp", "cr", "excess", "coverage_at_risk", "regret")
+BY_HORIZON = ("loss", "auroc", "aurcc")
+# Added to every standard error by the public baselines, whose levels are a grid of hundredths.
+BASELINES_ERROR, BASELINES_TOP = 1e-3, 0.99
+
+
+def graded(sides, queries):
+    """Return the metrics of each confidence, over all queries and at each horizon."""
+    found = {}
+    for name in CONFIDENCES:
+        answers = answered(sides, queries, name)
+        found[name] = {
+            **overall(answers, sides, name),
+            "horizons": {
+                str(h): metrics(answers.take(queries.horizons == h), BY_HORIZON)
+                for h in np.unique(queries.horizons)
+            },
+        }
+    return found
+
+
+def by_size(sides, queries, sizes):
+    """Return the metrics of each confidence over all queries, for so many of the members."""
+    return {
+        str(size): {
+            name: overall(answered(some, queries, name), some, name) for name in CONFIDENCES
+        }
+        for size in sizes
+        for some in [[side[:size] for side in sides]]
+    }
+
+
+def answered(sides, queries, confidence):
+    answers, confidences = compared(*sides, confidence)
+    return GradedAnswers(
+        wrong=answers != queries.labels,
+        confidences=confidences,
+        stakes=np.abs(queries.returns_a - queries.returns_b),
+    )
+
+
+def overall(answers, sides, confidence):
+    """Return all metrics, and two of the published claims: points to 0.5, CR of the baselines."""
+    on_grid = baselines_pci(*sides) if confidence == "pci" else answers.confidences
+    baselines = GradedAnswers(wrong=answers.wrong, confidences=on_grid)
+    return {
+        **metrics(answers, METRICS),
+        "points_to_half": sum(0 < point <= 0.5 for point in risk_coverage(answers).coverages),
+        "cr_of_baselines": rounded(published_cr(baselines)),
+    }
+
+
+def baselines_pci(values_a, values_b):
+    """Return PCI as the public baselines find it: on a grid, with a larger standard error."""
+    from scipy.special import stdtr
+
+    gaps = values_b - values_a
+    errors = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps)) + BASELINES_ERROR
+    levels = 1 - 2 * stdtr(len(gaps) - 1, -np.abs(gaps.mean(axis=0)) / errors)
+    return np.minimum(np.floor(100 * levels) / 100, BASELINES_TOP)
+
+
+def metrics(answers, names):
+    found = answer_metrics(answers)
+    return {name: rounded(getattr(found, name)) for name in names}
+
+
+def rounded(value):
+    return None if value is None else round(float(value), 4)
