@@ -37,6 +37,7 @@ def main() -> None:
         diagnosis.acrobot,
         queries.cartpole,
         answers.published,
+        answers.spread,
         page.large,
         startup.added,
         startup.added_in_ci,

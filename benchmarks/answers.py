@@ -19,10 +19,7 @@ MEMBERS = 100
 
 def published() -> Row:
     """Time the gate on 1 500 queries of up to 50 steps, with 100 members of three wide layers."""
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.answers"], check=True, capture_output=True, text=True
-    )
-    wall, cpu, peak = json.loads(run.stdout)
+    wall, cpu, peak = _timed(workers="1")
     return Row(
         what=f"1500 queries answered by {MEMBERS} members, wall",
         ours=f"{wall:.0f} s",
@@ -32,16 +29,36 @@ def published() -> Row:
     )
 
 
-def main() -> None:
+def spread() -> Row:
+    """Time the same in two worker processes, their start included."""
+    (alone, _, _), (wall, _, _) = (_timed(workers=workers) for workers in "12")
+    return Row(
+        what=f"1500 queries answered by {MEMBERS} members, 2 workers, wall",
+        ours=f"{wall:.0f} s",
+        other=f"{alone:.0f} s in one process",
+        result=f"{alone / wall:.1f}x",
+        bar="> 1x",
+    )
+
+
+def _timed(*, workers: str, members: str = str(MEMBERS)) -> list[float]:
+    """Return seconds, processor seconds and the largest memory in GB of a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.answers", "maze-umaze", members, workers]
+    run = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: list[float] = json.loads(run.stdout)
+    return found
+
+
+def main(name: str = "maze-umaze", members: str = str(MEMBERS), workers: str = "1") -> None:
     """Print seconds, processor seconds and the largest memory in GB."""
     import numpy as np
 
     from pytest_cpg.gates.policy_comparison.measure import measure_comparison
     from pytest_cpg.gates.policy_comparison.published import queries_at
     from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
+    from pytest_cpg.machine.pool import WorkerPool
     from pytest_cpg.world_models import Transitions, train_ensemble
 
-    name = sys.argv[1] if len(sys.argv) > 1 else "maze-umaze"
     queries = queries_at(name)
     # What the weights are does not change what it costs to ask them.
     steps = Transitions(
@@ -50,7 +67,7 @@ def main() -> None:
         next_observations=queries.observations_b,
         rewards=np.ones(len(queries)),
     )
-    model = train_ensemble(steps, seed=0, members=MEMBERS, updates=1)
+    model = train_ensemble(steps, seed=0, members=int(members), updates=1)
     criteria = Criteria(
         confidence="pci",
         min_auroc=0.6,
@@ -64,10 +81,13 @@ def main() -> None:
     )
     spec = Spec(name=name, queries=queries, criteria=criteria)
     wall, cpu = time.perf_counter(), time.process_time()
-    measure_comparison(spec, model, training_data=None, progress=lambda *_: None)
+    executor = WorkerPool(int(workers)) if workers != "1" else None
+    measure_comparison(spec, model, training_data=None, progress=lambda *_: None, executor=executor)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, peak]))
+    if executor is not None:
+        executor.shutdown(wait=False)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, TypeAlias
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arm_key import arm_key, why_not_kept
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
-from pytest_cpg.episodes.blocks import Workload
+from pytest_cpg.episodes.blocks import arm_workload
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.kept_run import KeptRun
 from pytest_cpg.episodes.probe import probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun
 from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.machine.workers import Workload
 from pytest_cpg.planners import Chance
 from pytest_cpg.world_models import BoundModel
 
@@ -155,7 +156,9 @@ class ArmRuns:
         role, design = _role(name), self._design_of(name)
         if name not in self._workloads:
             probe = probe_of(design.task, self._starts, design.seed)
-            self._workloads[name] = Workload.of(design, self._given[role], self._bound[role], probe)
+            self._workloads[name] = arm_workload(
+                design, self._given[role], self._bound[role], probe
+            )
         return SpreadRun(
             name,
             self._workloads[name],

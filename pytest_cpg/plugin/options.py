@@ -165,7 +165,7 @@ OPTIONS = (
         "int",
         1,
         "N",
-        "processes that run blocks of each gate's episodes (default 1: this one alone); outcomes "
+        "processes that run parts of each gate, such as episodes (default 1: this one); outcomes "
         "are the same for any number",
         is_for_one_gate=False,
     ),
@@ -175,7 +175,7 @@ OPTIONS = (
         "string",
         "",
         "ADDRESS",
-        "run blocks of episodes on the dask cluster of this scheduler (extra cluster)",
+        "run parts of each gate on the dask cluster of this scheduler (extra cluster)",
         is_for_one_gate=False,
     ),
     Option(

@@ -1,5 +1,6 @@
 """What an ensemble answers, how that is graded, and what its guards find."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, OneStep
 from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of, ruling_of
 from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
+from pytest_cpg.gates.policy_comparison.spread_answers import SpreadAnswers
 from pytest_cpg.stats import GradedAnswers, answer_metrics
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models.ensembles.binding import bind_ensemble
@@ -369,3 +371,31 @@ def test_the_table_says_of_how_few_wrong_answers_no_auroc_is_made_within_the_wid
     cells = [row.cells for row in card_of(result).table.rows]
     assert cells[-1][1] == f"only {result.wrong_count} wrong"
     assert max(len(interval) for _, interval, _, _ in cells) <= len("[0.000, 1.000]")
+
+
+def test_answers_from_workers_are_the_same_bits_in_whatever_order_they_come():
+    queries = cart_queries(200)
+    ensemble = bound(Network(), queries)
+    told_done = []
+    alone = imagined_returns(ensemble, queries, progress=told)
+    with ThreadPoolExecutor(3) as executor:
+        spread = SpreadAnswers(executor, Network(), ensemble, queries, seed=0)
+        found = imagined_returns(
+            ensemble, queries, progress=lambda *done: told_done.append(done), spread=spread
+        )
+    np.testing.assert_array_equal(found, alone)
+    assert told_done[0] == ("queries", 0, 400)
+    assert told_done[-1] == ("queries", 400, 400)
+
+
+def test_a_model_that_is_another_one_in_a_worker_is_refused():
+    class Forgetful(Network):
+        def __getstate__(self):
+            return {"weights": 2 * Network.weights}
+
+    queries = cart_queries(40)
+    ensemble = bound(Network(), queries)
+    with ThreadPoolExecutor(1) as executor:
+        spread = SpreadAnswers(executor, Forgetful(), ensemble, queries, seed=0)
+        with pytest.raises(WorldModelError, match="answers otherwise in a worker"):
+            imagined_returns(ensemble, queries, progress=told, spread=spread)

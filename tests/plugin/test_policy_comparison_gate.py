@@ -1,6 +1,7 @@
 """The gate on compared policies as a user meets it: in numpy, with ensembles of carts."""
 
 import json
+import os
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -274,6 +275,42 @@ def test_it_is_required_and_selected_as_every_gate(carts, monkeypatch):
 def test_it_is_one_of_holms_family(carts):
     result = carts("--cpg-correction=holm", "--cpg-family-size=2", models=("wrong",))
     result.stdout.fnmatch_lines(["*97.5% CI*", "*family * 2 gates*", "*family-size=2*"])
+
+
+MORTAL = """
+import os
+from pathlib import Path
+
+
+class Mortal(Carts):
+    def step(self, observations, actions):
+        flag = Path({flag!r})
+        if os.getpid() != {process} and self.steps == 9 and not flag.exists():
+            flag.touch()
+            os._exit(1)
+        return super().step(observations, actions)
+"""
+
+
+def test_answers_spread_over_processes_are_the_same_even_if_one_is_killed(carts):
+    def comparisons(*options):
+        result = carts(*options, "--cpg-json=o.json", models=("good", "mortal"))
+        result.assert_outcomes(passed=2)
+        for gate in json.loads((carts.path / "o.json").read_text())["gates"]:
+            (comparison,) = gate["comparisons"]
+            yield {**comparison["result"], "seconds": 0}
+
+    flag = carts.path / "killed"
+    module = MORTAL.format(flag=str(flag), process=os.getpid())
+    carts.pytester.makepyfile(mortal=f"from comparisons import Carts\n{module}")
+    carts.pytester.makeconftest(
+        CONFTEST.replace("MODELS = {", 'from mortal import Mortal\nMODELS = {"mortal": Mortal(),')
+    )
+    carts.pytester.syspathinsert()
+    alone = [*comparisons()]
+    assert not flag.exists()
+    assert [*comparisons("--cpg-workers=2")] == alone
+    assert flag.exists()
 
 
 @pytest.mark.parametrize("option", ["--cpg-quick", "--cpg-render"])

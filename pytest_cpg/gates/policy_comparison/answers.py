@@ -6,10 +6,10 @@ product depend on how many queries there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,13 +22,23 @@ from pytest_cpg.contracts import (
     WorldModelError,
 )
 from pytest_cpg.contracts.errors import CURE
+from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
 
 _MOST_ROWS = 32
+# Rows that a model is checked with before it is asked anything.
+_PROBES = 4
 # Of the observations that one block imagines.
 _MOST_BYTES = 2**27
 # Observations so many times as large as those of all starts are nowhere near them.
 _FAR = 1e3
+
+
+# Gives place and returns [E, B] of each block as they are done, and calls what tells of progress.
+Spread: TypeAlias = Callable[
+    [Sequence["Block"], Callable[[], None]], Iterator[tuple[int, FloatArray]]
+]
 
 
 class SideReturns(NamedTuple):
@@ -38,11 +48,29 @@ class SideReturns(NamedTuple):
     b: FloatArray
 
 
+def bound_to(model: Any, queries: PolicyQueries, *, seed: int) -> BoundEnsemble:
+    """Return the model as an ensemble whose episodes end where the queries' world ends them."""
+    world = ENVIRONMENTS.get(queries.environment)
+    observations = queries.observations_a[:_PROBES]
+    if queries.actions_a is None:
+        actions = queries.act(int(queries.policy_a[0]), observations)
+    else:
+        actions = queries.actions_a[:_PROBES]
+    return bind_ensemble(
+        model,
+        observations=observations,
+        actions=actions,
+        terminated=None if world is None else world.terminated,
+        seed=seed,
+    )
+
+
 def imagined_returns(
     ensemble: EnsembleRollout,
     queries: PolicyQueries,
     *,
     progress: Callable[[str, int, int], None],
+    spread: Spread | None = None,
 ) -> SideReturns:
     """Return what every member imagines of both sides of every query.
 
@@ -50,10 +78,26 @@ def imagined_returns(
     ----------
     progress : callable
         Told how many sides are done, and of how many.
+    spread : callable, optional
+        Who imagines the blocks; None for this process.
 
     Raises WorldModelError when a prediction is no finite number, naming member, query and step.
     """
-    return _of_blocks(ensemble, queries, _Block.returns, lambda *done: progress("queries", *done))
+    blocks = [*_blocks(queries, members=ensemble.members)]
+    count, done = 2 * len(queries), 0
+
+    def tell() -> None:
+        progress("queries", done, count)
+
+    tell()
+    found = np.empty((ensemble.members, count))
+    here = ((place, block.returns(ensemble)) for place, block in enumerate(blocks))
+    for place, returns in here if spread is None else spread(blocks, tell):
+        rows = blocks[place].rows
+        found[:, rows] = returns[:, : len(rows)]
+        done += len(rows)
+        tell()
+    return SideReturns(*np.split(found, 2, axis=1))
 
 
 def frozen_returns(ensemble: EnsembleRollout, queries: PolicyQueries) -> SideReturns:
@@ -61,26 +105,13 @@ def frozen_returns(ensemble: EnsembleRollout, queries: PolicyQueries) -> SideRet
 
     It pays what the model pays for its first step, for every step.
     """
-    return _of_blocks(ensemble, queries, _Block.frozen_returns, lambda *_: None)
-
-
-def _of_blocks(
-    ensemble: EnsembleRollout,
-    queries: PolicyQueries,
-    returns: Callable[[_Block, EnsembleRollout], FloatArray],
-    tell: Callable[[int, int], None],
-) -> SideReturns:
-    count, done = len(queries), 0
-    found = np.empty((ensemble.members, 2 * count))
-    tell(done, 2 * count)
+    found = np.empty((ensemble.members, 2 * len(queries)))
     for block in _blocks(queries, members=ensemble.members):
-        found[:, block.rows] = returns(block, ensemble)[:, : len(block.rows)]
-        done += len(block.rows)
-        tell(done, 2 * count)
-    return SideReturns(found[:, :count], found[:, count:])
+        found[:, block.rows] = block.frozen_returns(ensemble)[:, : len(block.rows)]
+    return SideReturns(*np.split(found, 2, axis=1))
 
 
-def _blocks(queries: PolicyQueries, *, members: int) -> Iterator[_Block]:
+def _blocks(queries: PolicyQueries, *, members: int) -> Iterator[Block]:
     """Yield all rows; those of a block have one policy and one horizon."""
     policies = np.concatenate([queries.policy_a, queries.policy_b])
     horizons = np.concatenate([queries.horizons, queries.horizons])
@@ -89,7 +120,7 @@ def _blocks(queries: PolicyQueries, *, members: int) -> Iterator[_Block]:
     changes = np.diff(policies[order]).astype(bool) | np.diff(horizons[order]).astype(bool)
     for alike in np.split(order, np.flatnonzero(changes) + 1):
         for start in range(0, len(alike), size):
-            yield _Block(queries=queries, rows=alike[start : start + size], size=size)
+            yield Block(queries=queries, rows=alike[start : start + size], size=size)
 
 
 def _block_size(queries: PolicyQueries, *, members: int) -> int:
@@ -102,7 +133,7 @@ def _block_size(queries: PolicyQueries, *, members: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Block:
+class Block:
     """Sides that are imagined together, filled up by the last of them.
 
     Attributes

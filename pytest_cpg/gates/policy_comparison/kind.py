@@ -77,7 +77,11 @@ class PolicyComparison:
         from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 
         return measure_comparison(
-            spec, model, training_data=run.given["training_data"], progress=run.progress
+            spec,
+            model,
+            training_data=run.given["training_data"],
+            progress=run.progress,
+            executor=run.execution.executor,
         )
 
     def judge(self, result: ComparisonResult, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
+from pytest_cpg.gates.policy_comparison.answers import bound_to, frozen_returns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
-from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.grading import grade
 from pytest_cpg.gates.policy_comparison.guards import (
     action_fault,
@@ -23,14 +23,10 @@ from pytest_cpg.gates.policy_comparison.guards import (
     one_step_error,
     saturated_fault,
 )
-from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
 from pytest_cpg.gates.policy_comparison.spec import Spec, digest_of
+from pytest_cpg.gates.policy_comparison.spread_answers import SpreadAnswers
 from pytest_cpg.stats import GradedAnswers
-from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
-
-# Rows that a model is checked with before it is asked anything.
-_PROBES = 4
 
 
 def measure_comparison(
@@ -39,6 +35,7 @@ def measure_comparison(
     *,
     training_data: Any,
     progress: Callable[[str, int, int], None],
+    executor: Executor | None = None,
 ) -> ComparisonResult:
     """Return what a model answers to the queries, and what that is worth.
 
@@ -50,14 +47,20 @@ def measure_comparison(
         Of anything else no true steps are taken.
     progress : callable
         Told what is done, how much of it, and of how much.
+    executor : Executor, optional
+        Whose workers imagine the answers; None for this process.
 
     Raises CpgError when the model cannot be asked, or predicts what is no finite number.
     """
     queries, method = spec.queries, spec.criteria.confidence
-    ensemble = _bound(model, queries, seed=spec.criteria.seed)
+    seed = spec.criteria.seed
+    ensemble = bound_to(model, queries, seed=seed)
     one_step = one_step_error(ensemble, queries, training_data)
     begun = time.perf_counter()
-    learned = imagined_returns(ensemble, queries, progress=progress)
+    spread = None
+    if executor is not None:
+        spread = SpreadAnswers(executor, model, ensemble, queries, seed=seed)
+    learned = imagined_returns(ensemble, queries, progress=progress, spread=spread)
     seconds = time.perf_counter() - begun
     answers, confidences = compared(learned.a, learned.b, method)
     frozen = frozen_returns(ensemble, queries)
@@ -118,20 +121,3 @@ def measure_comparison(
 def _shortened(returns: FloatArray) -> FloatArray:
     """Return returns [N] to six digits: a report has thousands of them."""
     return np.array([float(f"{one:.6g}") for one in returns])
-
-
-def _bound(model: Any, queries: PolicyQueries, *, seed: int) -> BoundEnsemble:
-    """Return the model as an ensemble whose episodes end where the queries' world ends them."""
-    world = ENVIRONMENTS.get(queries.environment)
-    observations = queries.observations_a[:_PROBES]
-    if queries.actions_a is None:
-        actions = queries.act(int(queries.policy_a[0]), observations)
-    else:
-        actions = queries.actions_a[:_PROBES]
-    return bind_ensemble(
-        model,
-        observations=observations,
-        actions=actions,
-        terminated=None if world is None else world.terminated,
-        seed=seed,
-    )

@@ -1,0 +1,85 @@
+"""Spread answers: blocks of queries that the workers of an executor imagine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
+from pytest_cpg.episodes.blocks import OTHER_ANSWER
+from pytest_cpg.gates.policy_comparison.answers import Block, bound_to
+from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.machine.executors import run_all
+from pytest_cpg.machine.workers import Crew, Workload
+from pytest_cpg.world_models.binding.conventions import describe
+from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
+
+
+class SpreadAnswers:
+    """Imagines blocks on an executor, to the same bits as this process does.
+
+    Parameters
+    ----------
+    model : object
+        As it was given, which workers bind anew.
+    ensemble : BoundEnsemble
+        The same, bound here.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        model: Any,
+        ensemble: BoundEnsemble,
+        queries: PolicyQueries,
+        *,
+        seed: int,
+    ) -> None:
+        self._executor = executor
+        workload = Workload.of(
+            ((model, describe(model)), (queries, "PolicyQueries")),
+            _Loaded,
+            (model, queries, seed, _probed(ensemble, queries)),
+            name=describe(model),
+        )
+        self._crew = Crew(executor, workload)
+
+    def __call__(
+        self, blocks: Sequence[Block], tick: Callable[[], None]
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Give the place and the returns [E, B] of each block, in any order."""
+        calls = [self._crew.call(_Rows(one.rows, one.size)) for one in blocks]
+        yield from run_all(self._executor, calls, tick=lambda _: tick())
+        self._crew.are_equipped()
+
+
+class _Rows(NamedTuple):
+    """A block without its queries, which a worker has."""
+
+    rows: IntArray
+    size: int
+
+    def __str__(self) -> str:
+        return f"the block of sides from number {self.rows[0]} on"
+
+
+class _Loaded:
+    """An ensemble and queries in a worker."""
+
+    def __init__(self, model: Any, queries: PolicyQueries, seed: int, answer: FloatArray) -> None:
+        self._queries, self._ensemble = queries, bound_to(model, queries, seed=seed)
+        if not np.array_equal(_probed(self._ensemble, queries), answer, equal_nan=True):
+            raise WorldModelError(OTHER_ANSWER)
+
+    def run(self, block: _Rows) -> FloatArray:
+        """Return the imagined returns [E, B]."""
+        whole = Block(queries=self._queries, rows=block.rows, size=block.size)
+        return whole.returns(self._ensemble)
+
+
+def _probed(ensemble: BoundEnsemble, queries: PolicyQueries) -> FloatArray:
+    """Return what is paid [E, B] from the first start, by which a model is known again."""
+    return Block(queries=queries, rows=np.zeros(1, dtype=int), size=2).frozen_returns(ensemble)

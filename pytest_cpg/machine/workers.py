@@ -1,0 +1,220 @@
+"""Workers: blocks of work in other processes, and what these need, sent to each of them once."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import traceback
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+from weakref import ref
+
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.machine.executors import Call, sharers_of
+from pytest_cpg.machine.parcels import Parcel, dump, load
+from pytest_cpg.machine.pool import WorkerPool
+from pytest_cpg.machine.processors import SHARERS
+
+T = TypeVar("T")
+
+# Tasks and models that a worker keeps, and what runs them: those of a gate, and some of the one
+# before.
+_MOST_LOADED = 6
+
+
+class Work(Protocol):
+    """What a worker makes of a workload."""
+
+    def run(self, block: Any) -> Any:
+        """Return the result of a block, which is never None."""
+        ...
+
+
+class Workload(NamedTuple):
+    """What blocks are run with, as workers get it.
+
+    Attributes
+    ----------
+    parts : tuple of Parcel
+        Such as a task and a model, which other workloads may have, too. Each is sent to a worker
+        that does not have it.
+    whole : Parcel
+        All that is run, with references to these.
+    """
+
+    parts: tuple[Parcel, ...]
+    whole: Parcel
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[tuple[object, str]],
+        make: Callable[..., Work],
+        values: tuple[Any, ...],
+        *,
+        name: str,
+    ) -> Workload:
+        """Return what ``make(*values)`` makes in a worker, with parts that are sent once.
+
+        Raises ComponentError when it cannot be sent, by the name of the part or of the whole.
+        """
+        known: list[tuple[object, Parcel]] = []
+        for part, called in parts:
+            known.append((part, dump(part, called, known)))
+        return cls(tuple(parcel for _, parcel in known), dump((make, *values), name, known))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the parts, and of the whole."""
+        return tuple(parcel.key for parcel in (*self.parts, self.whole))
+
+
+class Sender(NamedTuple):
+    """Who wants a block.
+
+    Attributes
+    ----------
+    sharers : int
+        Workers that share the processors of one machine.
+    process : int
+        What runs in its threads leaves its environment alone.
+    filters : list
+        Of warnings, while a block is run: what is an error there is one here.
+    """
+
+    sharers: int
+    process: int
+    filters: list[Any]
+
+
+class Crew:
+    """The workers of an executor, at one workload."""
+
+    def __init__(self, executor: Executor, workload: Workload) -> None:
+        self._executor, self._workload = executor, workload
+        # Workers of a cluster have others to serve, and warnings of their own.
+        filters = _filters() if isinstance(executor, WorkerPool) else []
+        self._sender = Sender(sharers_of(executor), os.getpid(), filters)
+        self._asked: set[str] = set()
+
+    def call(self, block: object) -> Call:
+        """Return the call that runs a block, which its text tells from others."""
+        return Call(str(block), partial(self._submit, block))
+
+    def are_equipped(self) -> None:
+        """Remember that the workers have what they need: all blocks have been run."""
+        _sent_to(self._executor).update(self._workload.keys)
+
+    def _submit(self, block: object, equipped: bool) -> Future[Any]:
+        workload, sent = self._workload, _sent_to(self._executor)
+        parcels = (*workload.parts, workload.whole) if equipped else ()
+        if str(block) not in self._asked:
+            # A worker that is new since then asks for them.
+            parcels = tuple(parcel for parcel in parcels if parcel.key not in sent)
+            self._asked.add(str(block))
+        return self._executor.submit(run_block, workload.keys, parcels, self._sender, block)
+
+
+# What has been sent to whom, by the executor's id; a worker that has it no more asks again.
+_SENT: dict[int, tuple[Callable[[], Executor | None], set[str]]] = {}
+
+
+def _sent_to(executor: Executor) -> set[str]:
+    """Return the keys of what an executor's workers have been sent, to be added to."""
+    known = _SENT.get(id(executor))
+    if known is None or known[0]() is not executor:
+        try:
+            known = ref(executor), set[str]()
+        # One of a user's, with slots alone: it is sent everything again.
+        except TypeError:
+            return set()
+        _SENT[id(executor)] = known
+    return known[1]
+
+
+def _filters() -> list[Any]:
+    """Return this process's warning filters, as far as every worker knows their categories."""
+    return [one for one in warnings.filters if one[2].__module__ in ("builtins", "warnings")]
+
+
+def run_block(
+    keys: tuple[str, ...], parcels: tuple[Parcel, ...], sender: Sender, block: Any
+) -> Any:
+    """Run a block in a worker; None if it needs more of what ``keys`` stand for.
+
+    Raises what the work does, in a form that survives being sent.
+    """
+    try:
+        # One at a time: dask has several threads in a process, and torch one state for all.
+        with _LOCK, _warned_by(sender.filters):
+            if keys[-1] not in _LOADED:
+                if sender.process != os.getpid():
+                    os.environ[SHARERS] = str(sender.sharers)
+                parts = _parts(keys[:-1], parcels)
+                whole = next((parcel for parcel in parcels if parcel.key == keys[-1]), None)
+                if parts is None or whole is None:
+                    return None
+                make, *values = load(whole, parts)
+                _keep(_LOADED, keys[-1], make(*values))
+            _LOADED.move_to_end(keys[-1])
+            return _LOADED[keys[-1]].run(block)
+    # What a model raises may be of any kind, and of one that cannot be sent.
+    except Exception as error:
+        if _can_be_sent(error):
+            raise
+        lost = WorldModelError(f"{type(error).__name__}: {error}")
+        lost.add_note("".join(traceback.format_exception(error)))
+        raise lost from None
+
+
+def _parts(keys: tuple[str, ...], parcels: tuple[Parcel, ...]) -> list[Any] | None:
+    """Return what keys stand for, known here or just sent; None if one is neither."""
+    given = {parcel.key: parcel for parcel in parcels}
+    parts: list[Any] = []
+    for key in keys:
+        if key not in _PARTS:
+            if key not in given:
+                return None
+            _keep(_PARTS, key, load(given[key], parts))
+        _PARTS.move_to_end(key)
+        parts.append(_PARTS[key])
+    return parts
+
+
+def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:
+    """Keep what was used last."""
+    kept[key] = value
+    while len(kept) > _MOST_LOADED:
+        kept.popitem(last=False)
+
+
+_LOADED: OrderedDict[str, Work] = OrderedDict()
+_PARTS: OrderedDict[str, Any] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def _warned_by(filters: list[Any]) -> Iterator[None]:
+    """Treat warnings by these filters; by those of this process where there are none."""
+    if not filters:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filters[:] = filters  # type: ignore[index]  # a list, whatever its stub says
+        yield
+
+
+def _can_be_sent(error: Exception) -> bool:
+    """Say whether an exception survives being sent: one that does not would break its pool."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301  # written here
+    # Whatever a user's exception does then.
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,44 @@
+"""How many queries a verdict needs, on the maze, in plain numpy."""
+
+import numpy as np
+import pytest
+from comparisons import USUAL
+
+from pytest_cpg.gates.policy_comparison.explanation import meaning
+from pytest_cpg.gates.policy_comparison.measure import measure_comparison
+from pytest_cpg.gates.policy_comparison.point_maze import MAZES, PointMaze
+from pytest_cpg.gates.policy_comparison.published import queries_at
+from pytest_cpg.gates.policy_comparison.ruling import Standing, criteria_of, label_of
+from pytest_cpg.gates.policy_comparison.spec import Spec
+
+
+class Slope:
+    """Members whose ball rolls in a maze that is tilted, to each a little differently."""
+
+    members = 4
+    maze = PointMaze(layout=MAZES["open"])
+
+    def __init__(self):
+        apart = np.random.default_rng(0).normal(size=(self.members, 2))
+        self.tilt = (0.4 + 0.2 * (apart - apart.mean(axis=0)))[:, None]
+
+    def step(self, observations, actions):
+        pushed = np.clip(actions + self.tilt, -1, 1)
+        rows = (part.reshape(-1, part.shape[-1]) for part in (observations, pushed))
+        after = self.maze.step(*rows).reshape(observations.shape)
+        return after, self.maze.reward(after)
+
+
+@pytest.mark.parametrize(
+    ("count", "label"), [(200, "INCONCLUSIVE"), (600, "KNOWS ITS LIMITS")], ids=str
+)
+def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(count, label):
+    rows = np.random.default_rng(0).choice(1500, count, replace=False)
+    spec = Spec(name="maze", queries=queries_at("maze-open").take(rows), criteria=USUAL)
+    result = measure_comparison(spec, Slope(), training_data=None, progress=lambda *_: None)
+    assert label_of(result) == label
+    asked = {one.name: one for one in criteria_of(result)}
+    is_open = asked["loss"].standing is Standing.OPEN
+    assert is_open == (result.loss.low < result.trivial_loss <= result.loss.high)
+    assert is_open == (label == "INCONCLUSIVE")
+    assert ("00 queries in place of 200 would decide" in meaning(result)[0]) == is_open
