@@ -65,6 +65,22 @@ class Score(Protocol):
         ...
 
 
+class Cost(Protocol):
+    """A model that rates whole plans.
+
+    Where nothing but the end of a plan decides (``objective="terminal"`` with ``execute``), it is
+    asked once for each plan, and nothing else is. Any other objective reads scores of steps: those
+    of the model's `Score`, `Reward` or `Decoder`, and without one of them it is refused.
+    """
+
+    def cost(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map latents [B, Z] and plans [B, H, A] to costs [B]; lower is better.
+
+        That of a stochastic model takes noise as its rollout does.
+        """
+        ...
+
+
 class Reward(Protocol):
     """A model whose plans are rated by its rewards, in place of `Score`.
 
@@ -173,7 +189,7 @@ class WorldModel(Encoder, Rollout, Score, Protocol):
     """A learned world that plans may be imagined in.
 
     Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
-    a row for each observation. A model may also have any of `Memory`, `Decoder`, `Reward`,
+    a row for each observation. A model may also have any of `Memory`, `Decoder`, `Cost`, `Reward`,
     `TerminalValue`, `Policy`, `OwnPlan`, `Noise`, `Discount`, `RatesStates`, `TrainedPlanner`
     and `CacheKey`.
     """
@@ -182,7 +198,7 @@ class WorldModel(Encoder, Rollout, Score, Protocol):
 # Names of all that a model with a rollout may have: methods, and what it says of itself.
 METHODS = tuple(
     name
-    for part in (Encoder, Memory, Score, Decoder, Reward, TerminalValue, Policy, OwnPlan)
+    for part in (Encoder, Memory, Score, Cost, Decoder, Reward, TerminalValue, Policy, OwnPlan)
     for name in members(part)
 )
 FACTS = tuple(

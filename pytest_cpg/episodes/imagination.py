@@ -78,9 +78,10 @@ class Imagination:
         noise = [own.reshape(*plans.shape[:3], -1) for own in drawn]
         costs = self._call(model.plan_costs, "the rating of plans", latents, plans, lengths, *noise)
         if np.isnan(costs).any() or not (self._may_diverge or np.isfinite(costs).all()):
-            # Asked for every step, to say how far ahead.
-            begun = np.repeat(latents, plans.shape[1], axis=0)
-            self.score(self._ask(model.rollout, "rollout", begun, flat, *drawn))
+            if model.cost is None:
+                # Asked for every step, to say how far ahead.
+                begun = np.repeat(latents, plans.shape[1], axis=0)
+                self.score(self._ask(model.rollout, "rollout", begun, flat, *drawn))
             self._raise_broken("the cost of a plan", costs)
         return costs
 

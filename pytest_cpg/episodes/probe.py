@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_cpg.contracts import (
     ActionSpace,
+    ComponentError,
     FiniteActions,
     FloatArray,
     IntArray,
@@ -22,7 +23,9 @@ from pytest_cpg.episodes.arm_run import ArmRun, Progress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts, sample_starts
 from pytest_cpg.episodes.streams import Stream
+from pytest_cpg.planners.cost import reads_steps
 from pytest_cpg.world_models import BoundModel, bind
+from pytest_cpg.world_models.binding.rating import NO_STEPS
 
 # States at which a model is checked before it is trusted.
 _PROBES = 8
@@ -39,8 +42,14 @@ def starts_of(design: Design) -> Starts:
 
 def bound_to_starts(model: Any, design: Design, starts: Starts) -> BoundModel:
     """Return a model as an arm uses it, checked on states near the starts."""
-    states, actions = probe_of(design.task, starts, design.seed)
-    return bind(model, design.task, probe_states=states, probe_actions=actions)
+    task, planner = design.task, design.planner
+    states, actions = probe_of(task, starts, design.seed)
+    bound = bind(model, task, probe_states=states, probe_actions=actions)
+    # Said now, and not after the oracle arm has run.
+    is_planned = not bound.rates_steps and bound.planner is None
+    if is_planned and reads_steps(planner, task.actions, budget=int(task.budget)):
+        raise ComponentError(f"planner {planner.name!r}: {NO_STEPS}")
+    return bound
 
 
 def bound_as_truth(model: Any, design: Design, starts: Starts) -> BoundModel:

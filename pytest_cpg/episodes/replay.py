@@ -156,7 +156,13 @@ def _trace(
     imagination.plans_for(np.full(len(at), episode), at)
     begun = states[at]
     latents = np.stack(notes.latents)
-    predicted = imagination.score(imagination.rollout(latents, plans))
+    if model.rates_steps:
+        predicted = imagination.score(imagination.rollout(latents, plans))
+    else:
+        # The cost of the whole plan, at each of its steps.
+        lengths = np.minimum(plans.shape[1], task.budget - at)
+        costs = imagination.plan_costs(latents, plans[:, None], lengths)
+        predicted = np.repeat(costs, plans.shape[1], axis=1)
     within = np.arange(plans.shape[1]) < (task.budget - at)[:, None]
     truth = OracleDynamics(task)
     reached = truth.rollout(begun, plans)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, FloatArray, Planner
+from pytest_cpg.contracts import ActionSpace, FloatArray, IntArray, Planner
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import RolloutSteps, is_warm_started
 
@@ -32,6 +32,19 @@ def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: in
     memory = plan(*question, memory=None).memory
     first, _ = world.steps, plan(*question, memory=memory)
     return world.steps - first
+
+
+def reads_steps(planner: Planner, actions: ActionSpace, *, budget: int) -> bool:
+    """Say whether a planner asks for scores of steps, by asking for a plan in an empty world.
+
+    False for one that needs more than an empty world: it says so when it plans.
+    """
+    if has(planner, RolloutSteps):
+        return False
+    world = _CostlyWorld(actions)
+    warm: Any = {"memory": None} if is_warm_started(planner) else {}
+    planner.plan(world, np.zeros((1, 1)), [np.random.default_rng(0)], np.array([budget]), **warm)
+    return world.is_scored
 
 
 def widened(planner: Planner, times: int) -> Planner | None:
@@ -64,3 +77,17 @@ class _EmptyWorld:
 
     def score(self, latents: FloatArray) -> FloatArray:
         return np.zeros(latents.shape[:2])
+
+
+class _CostlyWorld(_EmptyWorld):
+    """An empty world that rates whole plans, and notes whether scores of steps were asked for."""
+
+    is_scored = False
+
+    def plan_costs(self, latents: FloatArray, plans: FloatArray, lengths: IntArray) -> FloatArray:
+        del latents, lengths
+        return np.zeros(plans.shape[:2])
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        self.is_scored = True
+        return super().score(latents)

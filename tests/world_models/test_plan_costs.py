@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 from sliders import Forgetful, Remembering, Scoring, Slider
 
-from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts import ComponentError, WorldModelError
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.episodes.replay import replay
 from pytest_cpg.episodes.starts import sample_starts
-from pytest_cpg.planners import CEM, ICEM, MPPI, PolicyGuided
+from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.planners import CEM, ICEM, MPPI, PolicyGuided, RandomShooting
 from pytest_cpg.planners.objective import Choice
 from pytest_cpg.world_models import OracleDynamics, Rescored, bind
 
@@ -49,6 +53,35 @@ def plain(observations, actions):
     return observations + actions
 
 
+class Costly(Forgetful):
+    """Has a cost of whole plans, and nothing that rates their steps."""
+
+    decode = None
+
+    def cost(self, latents, actions):
+        return Scoring().score(self.rollout(latents, actions)[:, -1])
+
+
+class Both(Costly):
+    def score(self, latents):
+        return Scoring().score(latents)
+
+
+class Disagreeing(Both):
+    def score(self, latents):
+        return 1 - Scoring().score(latents)
+
+
+class DrawingCosts(Drawing):
+    decode = None
+
+    def cost(self, latents, actions, noise):
+        return Scoring().score(self.rollout(latents, actions, noise)[:, -1])
+
+    def score(self, latents):
+        return Scoring().score(latents)
+
+
 MODELS = {
     "oracle": OracleDynamics(TASK),
     "plain": plain,
@@ -59,6 +92,8 @@ MODELS = {
     "reward of both ends": Arriving(),
     "value": Valuing(),
     "noise": Drawing(),
+    "cost": Both(),
+    "cost and noise": DrawingCosts(),
     "true, score": Rescored(Scoring()),
     "true, decoder": Rescored(Forgetful()),
     "true, value": Rescored(Valuing()),
@@ -172,3 +207,65 @@ def test_a_plan_that_breaks_is_named_with_its_step(model, where, monkeypatch):
     )
     with pytest.raises(WorldModelError, match=f"{where}.* in episode 0 at step 0, 4 steps ahead"):
         world.plan_costs(latents, PLANS, np.full(4, 5))
+
+
+def gate(model, planner):
+    design = Design(task=TASK, planner=planner, episodes=6, seed=0)
+    return design, measure_gap(design, oracle=OracleDynamics(TASK), learned=model)
+
+
+TERMINAL = CEM(objective="terminal", execute=1, horizon=5)
+
+
+def test_a_model_with_a_cost_alone_is_gated_by_planners_that_ask_for_no_steps():
+    found = [gate(model, TERMINAL) for model in (Costly(), Both())]
+    (design, costly), (_, scoring) = found
+    assert costly.swapped == ("dynamics", "score")
+    assert costly.rescored is None
+    assert np.array_equal(costly.learned.successes, scoring.learned.successes)
+    assert np.array_equal(costly.learned.steps, scoring.learned.steps)
+    traces = replay(design, oracle=OracleDynamics(TASK), learned=Costly(), episodes=(0,)).traces
+    assert np.isfinite(traces[0].learned.predicted).all()
+
+
+@pytest.mark.parametrize(
+    "planner",
+    [RandomShooting(), MPPI(), CEM(objective="terminal"), ICEM(objective="sum")],
+    ids=repr,
+)
+def test_a_planner_that_asks_for_steps_is_refused_before_an_arm_is_run(planner, monkeypatch):
+    monkeypatch.setattr(ArmRun, "advance", None)
+    with pytest.raises(ComponentError, match=f"planner '{planner.name}': scores of the steps") as e:
+        gate(Costly(), planner)
+    assert 'planner=MPPI(objective="terminal")' in str(e.value)
+
+
+def test_where_cost_and_score_disagree_it_is_said_which_plans_by_what():
+    assert not bound(Both()).notes
+    assert bound(Both()).rescored is not None
+    model = bound(Disagreeing())
+    (note,) = model.notes
+    assert "objective='terminal' plans by the cost, any other by the score" in note
+    assert model.rescored is None
+    latents = model.encode(STARTS.states)
+    costs = model.plan_costs(latents, PLANS, LENGTHS)
+    assert np.array_equal(costs, bound(Both()).plan_costs(latents, PLANS, LENGTHS))
+
+
+def test_a_cost_is_asked_once_for_each_plan_and_for_no_longer_one_than_is_left():
+    class Noting(Both):
+        def cost(self, latents, actions):
+            asked.append(actions.shape[1])
+            return super().cost(latents, actions)
+
+        def score(self, latents):
+            asked.append("score")
+            return super().score(latents)
+
+    asked = []
+    model = bound(Noting())
+    latents = model.encode(STARTS.states)
+    asked.clear()
+    model.plan_costs(latents, PLANS, LENGTHS)
+    # Trying how few rows it may be asked for at once takes calls of its own.
+    assert list(dict.fromkeys(asked)) == [1, 3, 4, 5]

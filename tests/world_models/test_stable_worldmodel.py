@@ -11,6 +11,7 @@ from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics, bind
+from pytest_cpg.world_models.binding.fingerprint import fingerprint
 from pytest_cpg.world_models.checkpoints.stable_worldmodel import StableWorldModel
 
 
@@ -93,6 +94,86 @@ def test_what_a_rollout_predicts_is_decoded_and_rated_by_the_task(rows):
         StableWorldModel(network, predicted="predictions", **given).decode(imagined)
     with pytest.raises(WorldModelError, match="has no get_cost"):
         StableWorldModel(torch.nn.Linear(2, 2), action_size=2)
+
+
+class FirstGoal(Predictor):
+    """Takes the first start's goal for that of all, as LeWM does, and reads the last action."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = []
+
+    def get_cost(self, info, candidates):
+        self.shapes.append(tuple(candidates.shape))
+        if "goal_latent" not in info:
+            given = dict(info)
+            given.pop("action")
+            info["goal_latent"] = self.encoder(given["goal"][:, 0])
+        last = self.rollout(info, candidates)["predicted_emb"][:, :, -1]
+        return (last - info["goal_latent"][:1]).square().sum(dim=-1)
+
+
+def planned_costs(network, count):
+    """Costs of plans [N, K], from starts with goals of their own, and what they should be."""
+    rng = np.random.default_rng(0)
+    starts, plans = rng.normal(size=(count, 2)), rng.normal(size=(count, 5, 3, 2))
+    given = {"action_size": 2, "info": lambda o: {"state": o, "goal": o + 1}}
+    model = StableWorldModel(network, **given)
+    probe = {"probe_states": maze().reset(np.arange(8)), "probe_actions": rng.normal(size=(8, 2))}
+    bound = bind(model, maze(), **probe)
+    latents = bound.encode(starts)
+    found = [bound.plan_costs(latents, plans, np.full(count, 3)) for _ in range(8)]
+    assert all(np.array_equal(found[0], more) for more in found)
+    rows = np.repeat(starts, 5, axis=0)
+    costs, _ = reference(network, rows, plans.reshape(-1, 3, 2), rows + 1)
+    return found[0], costs[:, -1].reshape(count, 5)
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+@pytest.mark.parametrize("network", [Predictor, FirstGoal])
+def test_plans_of_an_episode_are_rated_at_once(network, count):
+    found, expected = planned_costs(network(), count)
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_several_episodes_are_rated_at_once_where_that_is_right():
+    network = FirstGoal()
+    planned_costs(network, 20)
+    assert network.shapes[-20:] == [(1, 5, 3, 2)] * 20
+
+    class Right(FirstGoal):
+        def get_cost(self, info, candidates):
+            self.shapes.append(tuple(candidates.shape))
+            return super(FirstGoal, self).get_cost(info, candidates)
+
+    network = Right()
+    planned_costs(network, 20)
+    assert network.shapes[-6:] == [(8, 5, 3, 2)] * 2 + [(1, 5, 3, 2)] * 4
+
+
+def test_a_score_of_each_step_is_right_for_one_start_alone_too(rows):
+    observations, actions = rows
+    network = FirstGoal()
+    model = StableWorldModel(
+        network, action_size=2, info=lambda o: {"state": o, "goal": o + 1}, longest=3
+    )
+    imagined = model.rollout(model.encode(observations), actions)
+    costs, _ = reference(network, observations, actions, observations + 1)
+    assert model.score(imagined) == pytest.approx(costs, abs=1e-5)
+
+
+def test_what_a_model_misses_is_named():
+    model = StableWorldModel(Predictor(), action_size=2, info="state")
+    latents = model.encode(np.zeros((1, 2)))
+    with pytest.raises(WorldModelError, match="the model reads 'goal', and info= gives state"):
+        model.episode_costs(latents, np.zeros((1, 4, 3, 2)))
+
+
+def test_what_is_kept_from_call_to_call_is_no_part_of_a_model():
+    model = StableWorldModel(Predictor(), action_size=2, info=with_goal)
+    before = fingerprint(model)
+    model.episode_costs(model.encode(np.zeros((1, 2))), np.zeros((1, 4, 3, 2)))
+    assert fingerprint(model) == before
 
 
 def test_a_model_of_costs_can_be_gated():

@@ -184,8 +184,11 @@ def _steps(step: ArrayFunction) -> ArrayFunction:
 def _gradient_of(
     bound: BoundModel, learned: Any, task: Task, states: FloatArray, actions: FloatArray
 ) -> PlanGradient | None:
-    """Return how plans are differentiated; None where each call draws noise or takes one row."""
-    if bound.noise_size or bound.seconds_per_row is not None:
+    """Return how plans are differentiated; None where each call draws noise or takes one row.
+
+    None as well for a model that has a cost of whole plans alone.
+    """
+    if bound.noise_size or bound.seconds_per_row is not None or not bound.rates_steps:
         return None
 
     def rate(latents: FloatArray, plans: FloatArray) -> FloatArray:

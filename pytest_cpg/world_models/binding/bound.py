@@ -30,6 +30,8 @@ class LatentModel:
         Maps the planner's latents [..., Z] to observations [..., O].
     acting : Acting or None
         What it would do itself.
+    cost : callable or None
+        Maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to costs [N, K].
     journey : callable or None
         Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
         and noise to the planner's latents [B, H, Z].
@@ -40,6 +42,7 @@ class LatentModel:
     rollout: ArrayFunction
     rating: Rating
     observe: ArrayFunction | None
+    cost: ArrayFunction | None = None
     journey: ArrayFunction | None = None
     acting: Acting | None = None
 
@@ -62,6 +65,11 @@ class BoundModel:
         Maps latents [B, Z], actions [B, H, A], lengths [B] and noise to the scores [B] of the last
         of so many steps, without rating more than they need. None for a world that rates any step
         by itself.
+    cost : callable or None
+        The model's own of whole plans: maps latents [N, Z], plans [N, K, H, A], lengths [N] and
+        noise to costs [N, K].
+    rates_steps : bool
+        Whether `score` can be asked; else there is a ``cost``.
     update : callable or None
         Carries latents across a real step: maps latents [B, Z], the actions [B, A] that were
         executed and the simulator states [B, S] they led to, to latents [B, Z]. None for a model
@@ -101,6 +109,8 @@ class BoundModel:
     imagine: ArrayFunction = field(repr=False)
     score: ArrayFunction = field(repr=False)
     costs: ArrayFunction | None = field(default=None, repr=False)
+    cost: ArrayFunction | None = field(default=None, repr=False)
+    rates_steps: bool = True
     update: ArrayFunction | None = field(default=None, repr=False)
     observe: ArrayFunction | None = field(default=None, repr=False)
     swapped: tuple[str, ...] = ()
@@ -160,6 +170,10 @@ class BoundModel:
         A stochastic model also reads noise [N, K, H, noise_size], by default 0.
         """
         count = plans.shape[1]
+        if self.cost is not None:
+            zeros = np.zeros((*plans.shape[:3], self.noise_size))
+            drawn = [zeros if noise is None else noise] if self.noise_size else []
+            return self.cost(latents, plans, lengths, *drawn)
         flat = [np.repeat(latents, count, axis=0), plans.reshape(-1, *plans.shape[2:])]
         last = np.repeat(lengths, count)
         drawn = self._noise(flat[1], None if noise is None else noise.reshape(-1, *noise.shape[2:]))

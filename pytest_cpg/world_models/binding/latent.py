@@ -24,6 +24,7 @@ from pytest_cpg.world_models.binding.acting import acting_of
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
+from pytest_cpg.world_models.binding.costs import cost_of, differs
 from pytest_cpg.world_models.binding.nested_states import flattened
 from pytest_cpg.world_models.binding.observer import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
@@ -34,6 +35,10 @@ from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
 # "decoder" and "rewards" are as near to a method's name as this.
 _LIKENESS = 0.85
+_OTHER_COST = (
+    "the cost of a plan is another than the score of its last step: objective='terminal' plans by "
+    "the cost, any other by the score, and there is no third arm"
+)
 # Steps imagined to check a model; enough to tell the horizon's axis from the others.
 _HORIZON = 3
 
@@ -61,12 +66,15 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     )
     imagined = rollout(latents, plans, *noise)
     rating = rating_of(learned, task, latents, plans, imagined)
+    cost = cost_of(learned, latents, plans, *noise)
+    is_other = cost is not None and differs(cost, rating, latents, plans, imagined, *noise)
     model = LatentModel(
         encode=lambda states: encode(observed(task, states)),
         update=_update_of(learned, task, latents, actions, observations),
         rollout=rollout,
         rating=rating,
         observe=observer_of(learned, task, rating, imagined),
+        cost=cost,
         journey=_journey_of(learned, rating, latents, plans, *noise, reached=imagined),
         acting=acting_of(learned, task, latents, actions, noise_size),
     )
@@ -77,9 +85,14 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             task,
             noise_size=noise_size,
             state_size=states.shape[1],
-            rates_states=not has(learned, RatesStates) or learned.rates_states,
+            rates_states=not is_other
+            and (not has(learned, RatesStates) or bool(learned.rates_states)),
         ),
-        notes=(*misspelt(whole), *_unused(whole, is_nested=learned is not whole)),
+        notes=(
+            *misspelt(whole),
+            *_unused(whole, is_nested=learned is not whole),
+            *[_OTHER_COST] * (is_other and rating.rates_steps),
+        ),
     )
     if not has(learned, OwnPlan):
         return bound
@@ -259,7 +272,7 @@ def bind_parts(
     model: LatentModel, task: Task, *, noise_size: int, state_size: int, rates_states: bool = True
 ) -> BoundModel:
     """Return a model in the latents that planners see."""
-    rating, carry, acting = model.rating, model.update, model.acting
+    rating, carry, acting, cost = model.rating, model.update, model.acting, model.cost
 
     def rollout(latents: FloatArray, actions: FloatArray, *noise: FloatArray) -> FloatArray:
         if model.journey is not None:
@@ -282,6 +295,8 @@ def bind_parts(
     return BoundModel(
         actions=task.actions,
         costs=costs,
+        cost=cost and (lambda latents, *more: cost(rating.own(latents), *more)),
+        rates_steps=rating.rates_steps,
         swapped=("dynamics", *rating.swapped),
         noise_size=noise_size,
         witness=witness(model, task, state_size) if rates_states or not rating.swapped else None,

@@ -20,6 +20,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import (
     FACTS,
     METHODS,
+    Cost,
     Decoder,
     Encoder,
     Reward,
@@ -107,7 +108,7 @@ def _is_nest(state: Any, rows: int) -> bool:
 
 def _check_rated(learned: Any, state: Any, nest: _Nest, size: int) -> None:
     """Raise WorldModelError where nothing rates a state, and its numbers are no observation."""
-    is_rated = any(has(learned, part) for part in (Score, Decoder, Reward, TerminalValue))
+    is_rated = any(has(learned, part) for part in (Score, Cost, Decoder, Reward, TerminalValue))
     if is_rated or sum(_sizes(nest.form)) == size:
         return
     raise WorldModelError(

@@ -7,12 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
+from pytest_cpg.contracts import ComponentError, FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import StateScore
-from pytest_cpg.contracts.world_model import Decoder, Discount, Reward, Score, TerminalValue
+from pytest_cpg.contracts.world_model import Cost, Decoder, Discount, Reward, Score, TerminalValue
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
 from pytest_cpg.world_models.binding.tiling import method_of, tiled
+
+NO_STEPS = (
+    "scores of the steps of a plan were asked for, and the model has a cost of whole plans alone. "
+    'Write planner=MPPI(objective="terminal") (from pytest_cpg.planners import MPPI), or add '
+    "score(latents [..., Z]) -> [...] to the model."
+)
 
 
 class Rating(NamedTuple):
@@ -44,6 +50,11 @@ class Rating(NamedTuple):
     reward: ArrayFunction | None = None
     value: ArrayFunction | None = None
     discount: float = 1.0
+
+    @property
+    def rates_steps(self) -> bool:
+        """Whether there is anything but a cost of whole plans."""
+        return self.score is not None or self.reward is not None
 
     def begun(self, own: FloatArray) -> FloatArray:
         """Return the latents that a plan begins with, from the model's own [B, Z]."""
@@ -122,6 +133,8 @@ class Rating(NamedTuple):
         """Rate a planner's latents [B, H, Z]: scores [B, H], lower is better."""
         if self.score is not None:
             return self.score(latents)
+        if self.reward is None:
+            raise ComponentError(NO_STEPS)
         if self.value is None:
             return np.asarray(-latents[..., -2])
         earned, discount, value = np.moveaxis(latents[..., -3:], -1, 0)
@@ -169,6 +182,8 @@ def rating_of(
         )
         rate = task_score(task, decode(imagined))
         return Rating(("decoder",), lambda latents: rate(decode(latents)))
+    if has(learned, Cost):
+        return Rating(("score",))
     if imagined.shape[-1] != task.observation_size:
         raise WorldModelError(
             f"{describe(learned)} has neither a score, a reward nor a decode, so its latents must "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from pytest_cpg.world_models.binding.conventions import ArrayFunction, Failure, 
 _LEAST = 8
 # Of each size in its trial. All trials together compute about so many whole tiles.
 _CALLS = 4
+# Rows that `together` asks for at once, at most.
+_TOGETHER = 8
 # Rows that cost as much as one more call. A row of the default MLP costs 2.7 times as much in tiles
 # of 50 as in tiles of 512: a call costs as much as 115.
 _CALL = 115
@@ -69,6 +72,46 @@ class Sizes:
                     return size
             size //= 2
         return size
+
+
+def together(function: ArrayFunction, probe: Sequence[FloatArray]) -> ArrayFunction:
+    """Return a function that is asked for several rows at once, where that changes no bit.
+
+    Unlike one in tiles, it may be right for a single row alone: a model may take what belongs to
+    the first row for what belongs to all.
+    """
+    most: dict[tuple[tuple[int, ...], ...], int] = {}
+    calls: dict[tuple[tuple[int, ...], ...], int] = {}
+
+    def tried(shape: tuple[tuple[int, ...], ...]) -> int:
+        rows = [_cycled(array, (_TOGETHER, *own)) for array, own in zip(probe, shape, strict=True)]
+        alone = _in_calls(function, rows, 1)
+        size = _TOGETHER
+        while size > 1:
+            found = attempt(lambda *arrays, size=size: _in_calls(function, arrays, size), *rows)
+            if not isinstance(found, Failure) and np.array_equal(found, alone, equal_nan=True):
+                return size
+            size //= 2
+        return size
+
+    def call(*arrays: FloatArray) -> FloatArray:
+        shape, count = tuple(array.shape[1:] for array in arrays), len(arrays[0])
+        if shape not in most:
+            calls[shape] = calls.get(shape, 0) + count - -(-count // _TOGETHER)
+            if calls[shape] > _CALLS * _TOGETHER:
+                most[shape] = tried(shape)
+        return _in_calls(function, arrays, most.get(shape, 1))
+
+    return call
+
+
+def _in_calls(function: ArrayFunction, arrays: Sequence[FloatArray], size: int) -> FloatArray:
+    """Call a function with so many rows at a time, and with single ones for what is left."""
+    count = len(arrays[0])
+    whole = count - count % size
+    ends = [*range(0, whole, size), *range(whole, count + 1)]
+    found = [function(*(array[first:end] for array in arrays)) for first, end in pairwise(ends)]
+    return np.concatenate(found)
 
 
 def _divided(count: int, largest: int, least: int) -> list[int]:

@@ -6,6 +6,7 @@ candidates)`` that adds what it predicts [B, K, T, D] to ``info``. The library i
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -16,13 +17,22 @@ from pytest_cpg.world_models.binding.tensors import Tensor, torch
 
 # Maps observations [B, O] to what the model reads of them, [B, ...] each.
 Info: TypeAlias = Callable[[Tensor], Mapping[str, Tensor]]
+Given: TypeAlias = dict[str, Tensor]
+Ask: TypeAlias = Callable[[Given, Tensor], Tensor]
+# What a model was given for observations and a shape of plans, with what it left there.
+Kept: TypeAlias = OrderedDict[tuple[bytes, tuple[int, ...]], Given]
+
+# Plans in a call that rates steps, and starts whose encodings are kept from call to call.
+_AT_ONCE, _MOST_KEPT = 64, 64
 
 
 class StableWorldModel:
     """A model that gives the cost of a plan, or predicts what it leads to.
 
-    A cost rates each step of a plan: up to there. A prediction is decoded, and the task rates it.
-    Neither is of a state that no plan led to, so there is no third arm, which rates true ones.
+    With ``objective="terminal"`` and ``execute=1`` its cost is asked once a plan, for all
+    candidates of an episode at once. Any other objective asks for the cost up to each step, as many
+    times as a plan has steps. A prediction is decoded, and the task rates it. Neither is of a state
+    that no plan led to, so there is no third arm, which rates true ones.
     A latent [Z] is the observation [O] that a plan began with, how many actions were taken, and
     room for ``longest`` of them [A].
 
@@ -32,8 +42,9 @@ class StableWorldModel:
     action_size : int
         Numbers in one action, ``A``.
     info : callable or str
-        Maps observations [B, O] to what the model reads, goals included; or the key it reads the
-        observation itself under.
+        Maps observations [B, O] to what the model reads [B, ...], goals included; or the key it
+        reads the observation itself under. A model that wants the last ``action`` and is given none
+        gets one of zeros.
     longest : int
         The longest plan, in actions.
     predicted : str, optional
@@ -62,10 +73,24 @@ class StableWorldModel:
             )
         self._model, self._action_size, self._longest = model, action_size, longest
         self._info, self._predicted, self._decoder = info, predicted, decode
-        if predicted is None:
-            self.score = self._cost
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kept: Kept = OrderedDict()
+        if self._predicted is None:
+            self.score, self.episode_costs = self._cost, self._episode_costs
         else:
             self.decode = self._ends
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what it was made of: what it keeps only saves time."""
+        made = {"_kept", "score", "episode_costs", "decode"}
+        return {name: value for name, value in vars(self).items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin anew from what it was made of."""
+        vars(self).update(state)
+        self._begin()
 
     def encode(self, observations: FloatArray) -> FloatArray:
         """Map observations [B, O] to latents [B, Z]."""
@@ -106,43 +131,86 @@ class StableWorldModel:
                 f"rollout gave {', '.join(said)} and no {self._predicted!r}. Name what it "
                 f"predicts: predicted=."
             )
-        ends: Tensor = said[self._predicted][:, 0, -1]
-        return self._decoder(ends) if self._decoder else ends
+        ends = said[self._predicted][:, :, -1]
+        rows: Tensor = ends.reshape(-1, ends.shape[-1])
+        return self._decoder(rows) if self._decoder else rows
 
-    def _asked(
-        self, latents: FloatArray, ask: Callable[[dict[str, Tensor], Tensor], Tensor]
-    ) -> FloatArray:
-        """Ask the model about the plan behind each latent [..., Z]; its answers [..., D].
+    def _episode_costs(self, latents: FloatArray, plans: FloatArray) -> FloatArray:
+        """Map latents [N, Z] and plans [N, K, H, A] from there to costs [N, K]."""
+        first = latents.shape[1] - self._longest * self._action_size - 1
+        observations, taken = latents[:, :first], latents[:, first].astype(int)
+        if taken.any():
+            begun = self.rollout(
+                np.repeat(latents, plans.shape[1], axis=0), plans.reshape(-1, *plans.shape[2:])
+            )
+            return self._cost(begun[:, -1]).reshape(plans.shape[:2])
+        return self._answers(observations, plans, self._model.get_cost, self._kept)
 
-        Every call has all rows of one place in the plan, so that none depends on other plans.
-        """
+    def _asked(self, latents: FloatArray, ask: Ask) -> FloatArray:
+        """Ask the model about the plan behind each latent [..., Z]; its answers [..., D]."""
         given = np.asarray(latents, dtype=np.float64)
-        places = np.moveaxis(given.reshape(len(given), -1, given.shape[-1]), 1, 0)
-        answers = np.stack([self._at_one_place(rows, ask) for rows in places], axis=1)
-        return answers.reshape(*given.shape[:-1], -1)
-
-    def _at_one_place(
-        self, rows: FloatArray, ask: Callable[[dict[str, Tensor], Tensor], Tensor]
-    ) -> FloatArray:
-        first = rows.shape[1] - self._longest * self._action_size
-        taken = rows[:, first - 1].astype(int)
+        rows = given.reshape(-1, given.shape[-1])
+        first = rows.shape[1] - self._longest * self._action_size - 1
+        taken = rows[:, first].astype(int)
         if not taken.all():
             raise WorldModelError("a plan without actions cannot be rated by this model")
-        own = next(iter(getattr(self._model, "parameters", list)()), torch.zeros(0))
-        there = torch.tensor(rows, dtype=own.dtype, device=own.device)
-        plans = there[:, first:].reshape(len(rows), 1, self._longest, self._action_size)
+        plans = rows[:, first + 1 :].reshape(len(rows), self._longest, self._action_size)
+        begun, of = np.unique(rows[:, :first], axis=0, return_inverse=True)
         answers: FloatArray = np.empty(0)
         for count in np.unique(taken):
-            # The model may write to it.
-            info = {k: v[:, None].clone() for k, v in self._read(there[:, : first - 1]).items()}
-            with torch.inference_mode():
-                found = ask(info, plans[:, :, :count].clone()).double().cpu().numpy()
-            found = found.reshape(len(rows), -1)
-            is_here = (taken == count)[:, None]
-            answers = np.where(is_here, found, answers if answers.size else found)
-        return answers
+            for number in range(len(begun)):
+                own = np.flatnonzero((taken == count) & (of.reshape(-1) == number))
+                for some in np.array_split(own, range(_AT_ONCE, len(own), _AT_ONCE)):
+                    if not some.size:
+                        continue
+                    # Always as many, so that none depends on how many others there are.
+                    filled = plans[np.resize(some, _AT_ONCE), :count]
+                    found = self._answers(begun[number][None], filled[None], ask, OrderedDict())
+                    found = found.reshape(_AT_ONCE, -1)[: len(some)]
+                    if not answers.size:
+                        answers = np.empty((len(rows), found.shape[1]))
+                    answers[some] = found
+        return answers.reshape(*given.shape[:-1], -1)
 
-    def _read(self, observations: Tensor) -> Mapping[str, Tensor]:
-        if callable(self._info):
-            return self._info(observations)
-        return {self._info: observations}
+    def _answers(
+        self, observations: FloatArray, plans: FloatArray, ask: Ask, kept: Kept
+    ) -> FloatArray:
+        """Ask about plans [N, K, H, A] from observations [N, O]; answers [N, K, ...]."""
+        own = next(iter(getattr(self._model, "parameters", list)()), torch.zeros(0))
+        there = [torch.tensor(v, dtype=own.dtype, device=own.device) for v in (observations, plans)]
+        key = (observations.tobytes(), plans.shape)
+        # As its own solver does: what a model makes of start and goal, and leaves in what it is
+        # given, it finds there in the next iteration.
+        info = kept.pop(key, None) or self._read(there[0], plans)
+        with torch.inference_mode():
+            try:
+                found = ask(info, there[1])
+            except KeyError as error:
+                found = ask(self._mended(info, error, there), there[1])
+        kept[key] = info
+        while len(kept) > _MOST_KEPT:
+            kept.popitem(last=False)
+        return np.asarray(found.double().cpu().numpy())
+
+    def _mended(self, info: Given, error: KeyError, there: list[Tensor]) -> Given:
+        """Return what a model is given, with the action that it missed there.
+
+        Raises WorldModelError where it missed something else.
+        """
+        missing = error.args[0] if error.args else ""
+        if missing in info or not isinstance(missing, str):
+            raise error
+        if missing != "action":
+            raise WorldModelError(
+                f"the model reads {missing!r}, and info= gives {', '.join(info)}. Return it from "
+                f"info=, a row for each observation."
+            ) from error
+        plans = there[1]
+        info["action"] = torch.zeros_like(plans[:, :, :1])
+        return info
+
+    def _read(self, observations: Tensor, plans: FloatArray) -> Given:
+        """Return what a model is given for these observations [N, O]: [N, K, ...] each."""
+        read = self._info(observations) if callable(self._info) else {self._info: observations}
+        count = plans.shape[1]
+        return {k: v[:, None].expand(len(v), count, *v.shape[1:]) for k, v in read.items()}
