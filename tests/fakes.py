@@ -16,6 +16,18 @@ from pytest_cpg.gates.planning_gap.measure import gate_result
 from pytest_cpg.gates.planning_gap.ruling import weigh_arm
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.report.ledger import Judgement
+from pytest_cpg.report.provenance import Provenance
+
+PROVENANCE = Provenance(
+    revision="3f2c1e9abcde",
+    dirty=True,
+    python="3.11.7",
+    platform="Linux-x86_64",
+    processor="Turbo 5",
+    processors=2,
+    kernels={"numpy": "X86_V3", "torch": "AVX2"},
+    packages={"pytest-cpg": "0.1.0", "numpy": "2.4.6"},
+)
 
 
 def arm(name, outcomes, returns=None, perturbed=None):
@@ -109,11 +121,17 @@ def stored_of(episodes, *, first=0, confidences=None, name="oracle", rng=0):
     )
 
 
-def judged(result, reason=None, *, max_verdict="INCONCLUSIVE", **more):
+def judged(result, reason=None, drift=None, *, max_verdict="INCONCLUSIVE", **more):
     """Return what a result means for a test."""
     kind = GATES["cpg"]
     limit = max_verdict_of(max_verdict, kind.labels)
     ruling = kind.judge(result, limit)
     return Judgement(
-        kind=kind, result=result, ruling=ruling, max_verdict=limit, reason=reason, **more
+        kind=kind,
+        result=result,
+        ruling=ruling,
+        max_verdict=limit,
+        reason=reason,
+        drift=drift,
+        **more,
     )

@@ -1,11 +1,12 @@
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from runs import arm_of, run_of
+from track import Track
 
-from pytest_cpg.contracts import CpgError, FiniteActions, Plans, Task, TaskError, WorldModelError
+from pytest_cpg.contracts import CpgError, Plans, Task, TaskError, WorldModelError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.episodes.streams import Stream
@@ -14,41 +15,11 @@ from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
 LEVEL = 0.95
 
 
-@dataclass(frozen=True)
-class Track:
-    """A cart on a line that must come near 0; it starts anywhere in [-far, far]."""
+class Around(Track):
+    """The cart, which starts on both sides."""
 
-    budget: int = 30
-    far: float = 6.0
-    breaks_at: float = np.inf
-    name: str = "track"
-    observation_size: int = 1
-    control_period: float = 0.1
-    versions: dict[str, str] = field(default_factory=dict)
-    actions = FiniteActions(np.array([[-1.0], [-0.25], [0.25], [1.0]]))
-
-    def reset(self, seeds):
-        return np.array([[np.random.default_rng(s).uniform(-self.far, self.far)] for s in seeds])
-
-    def step(self, states, actions):
-        after = states + actions
-        after[np.abs(after) > self.breaks_at] = np.nan
-        return after
-
-    def rollout(self, states, actions):
-        return states[:, None] + np.cumsum(actions, axis=1)
-
-    def observe(self, states):
-        return states
-
-    def score(self, observations):
-        return np.abs(observations[..., 0])
-
-    def reward(self, states, actions):
-        return (np.abs(states[..., 0]) < 0.3).astype(float)
-
-    def success(self, states, actions):
-        return self.reward(states, actions) > 0.5
+    def __init__(self, budget=30, *, far=6.0, **fields):
+        super().__init__(budget, near=-far, far=far, **fields)
 
 
 class TrueModel:
@@ -73,18 +44,17 @@ class Mirrored(TrueModel):
 
 
 def run(planner=None, model=None, *, task=None, starts=None, name="learned", **options):
-    task = task or Track()
+    task = task or Around()
     starts = starts or sample_starts(task, 20, seed=3)
     planner = planner or RandomShooting(candidates=10, horizon=6)
     model = model or TrueModel(task)
     return arm_of(name, task, planner, model, starts, seed=3, level=LEVEL, **options)
 
 
-@dataclass(frozen=True)
-class Earning(Track):
+class Earning(Around):
     """The cart, whose goal is a return."""
 
-    least_return: float = -25.0
+    least_return = -25.0
 
     def reward(self, states, actions):
         return -np.abs(states[..., 0])
@@ -108,18 +78,18 @@ def test_a_return_that_is_a_goal_decides_at_the_end_of_an_episode():
 
 
 def test_the_fake_task_meets_the_protocol():
-    assert isinstance(Track(), Task)
+    assert isinstance(Around(), Task)
 
 
 def test_a_planner_with_the_true_model_succeeds_and_one_with_a_wrong_model_fails():
     assert run().success_rate == 1.0
-    assert run(model=Mirrored(Track())).success_rate < 0.5
+    assert run(model=Mirrored(Around())).success_rate < 0.5
 
 
 def test_steps_count_to_success_or_to_the_end_of_the_budget():
-    arm = run(model=Mirrored(Track()))
-    assert (arm.steps[~arm.successes] == Track().budget).all()
-    assert (arm.steps[arm.successes] <= Track().budget).all()
+    arm = run(model=Mirrored(Around()))
+    assert (arm.steps[~arm.successes] == Around().budget).all()
+    assert (arm.steps[arm.successes] <= Around().budget).all()
     assert (arm.steps >= 1).all()
 
 
@@ -128,7 +98,7 @@ def test_steps_count_to_success_or_to_the_end_of_the_budget():
 )
 @pytest.mark.parametrize("batch", [1, 7, 20])
 def test_an_episode_ends_the_same_in_any_batch_and_order(planner, batch):
-    starts = sample_starts(Track(), 20, seed=3)
+    starts = sample_starts(Around(), 20, seed=3)
 
     def trace(rows):
         done = {int(e): [] for e in starts.episodes[rows]}
@@ -152,13 +122,13 @@ def test_an_episode_ends_the_same_in_any_batch_and_order(planner, batch):
 
 
 def test_starts_depend_on_seed_and_index_only():
-    few, many = sample_starts(Track(), 5, seed=1), sample_starts(Track(), 50, seed=1)
+    few, many = sample_starts(Around(), 5, seed=1), sample_starts(Around(), 50, seed=1)
     assert np.array_equal(few.states, many.states[:5])
-    assert not np.array_equal(few.states, sample_starts(Track(), 5, seed=2).states)
+    assert not np.array_equal(few.states, sample_starts(Around(), 5, seed=2).states)
 
 
 def test_solved_starts_are_replaced_and_counted():
-    task = Track()
+    task = Around()
     starts = sample_starts(task, 300, seed=0)
     idle = np.full((300, 1), -0.25)
     assert not task.success(task.step(starts.states, idle), idle).any()
@@ -166,25 +136,24 @@ def test_solved_starts_are_replaced_and_counted():
 
 
 def test_fixed_starts_are_all_the_same():
-    starts = sample_starts(Track(), 4, seed=9, fixed=True)
+    starts = sample_starts(Around(), 4, seed=9, fixed=True)
     assert len(np.unique(starts.states)) == 1
 
 
 def test_a_task_that_starts_at_its_goal_is_an_error():
     with pytest.raises(TaskError, match="episode 0 found 100 starts in a row"):
-        sample_starts(Track(far=1e-9), 3, seed=0)
+        sample_starts(Around(far=1e-9), 3, seed=0)
 
 
 def test_a_threshold_that_every_start_reaches_is_named():
-    task = type("Lenient", (Track,), {"threshold": 0.0})(far=1e-9)
+    task = type("Lenient", (Around,), {"threshold": 0.0})(far=1e-9)
     with pytest.raises(TaskError, match=r"Raise threshold=0, which that step's reward reaches"):
         sample_starts(task, 3, seed=0)
 
 
 def test_a_diverged_simulator_names_the_episode_and_step():
-    task = Track(breaks_at=8.0)
     with pytest.raises(TaskError, match=r"diverged in episode \d+ at step \d+"):
-        run(model=Mirrored(task), task=task)
+        run(model=Mirrored(Around()), task=Around(breaks_at=8.0))
 
 
 class NotFinite(TrueModel):
@@ -195,13 +164,13 @@ class NotFinite(TrueModel):
 
 
 def test_predictions_that_are_not_finite_name_the_episode_and_step():
-    starts = sample_starts(Track(), 20, seed=3)
+    starts = sample_starts(Around(), 20, seed=3)
     first = int(np.flatnonzero(starts.states[:, 0] > 2)[0])
     with pytest.raises(
         WorldModelError,
         match=rf"learned arm: rollout gave inf in episode {first} at step 0, 4 steps ahead",
     ):
-        run(model=NotFinite(Track()), starts=starts)
+        run(model=NotFinite(Around()), starts=starts)
 
 
 class Diverging(NotFinite):
@@ -213,9 +182,9 @@ class Diverging(NotFinite):
 
 @pytest.mark.parametrize("name", ["oracle", "learned", "chance", "anything"])
 def test_the_model_and_not_its_arms_name_says_whether_it_may_diverge(name):
-    run(model=Diverging(Track()), name=name)
+    run(model=Diverging(Around()), name=name)
     with pytest.raises(WorldModelError, match=f"{name} arm: rollout gave inf"):
-        run(model=NotFinite(Track()), name=name)
+        run(model=NotFinite(Around()), name=name)
 
 
 class Raising(TrueModel):
@@ -226,10 +195,10 @@ class Raising(TrueModel):
 
 
 def test_a_model_that_raises_keeps_its_exception_and_gets_a_note_with_the_episode():
-    starts = sample_starts(Track(), 20, seed=3)
+    starts = sample_starts(Around(), 20, seed=3)
     first = int(np.flatnonzero(starts.states[:, 0] > 2)[0])
     with pytest.raises(ZeroDivisionError, match="my own bug") as caught:
-        run(model=Raising(Track()), starts=starts)
+        run(model=Raising(Around()), starts=starts)
     note = f"raised by rollout in the learned arm, episode {first} at step 0"
     assert re.search(note, caught.value.__notes__[0])
 
@@ -279,7 +248,7 @@ def test_progress_ends_with_all_episodes_done():
 
 
 def test_starts_are_not_changed_by_running_them():
-    starts = sample_starts(Track(), 20, seed=3)
+    starts = sample_starts(Around(), 20, seed=3)
     before = starts.states.copy()
     run(starts=starts)
     assert np.array_equal(starts.states, before)
@@ -323,11 +292,11 @@ def outcomes(arm):
 )
 @pytest.mark.parametrize("cut", [0, 1, 5])
 def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the_end, cut):
-    starts = sample_starts(Track(), 12, seed=3)
+    starts = sample_starts(Around(), 12, seed=3)
     rounds = []
 
     def arm_run(which, progress=None):
-        task = Track()
+        task = Around()
         return run_of(
             "learned",
             task,
@@ -358,8 +327,8 @@ def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the
 
 
 def test_a_snapshot_of_other_episodes_is_refused():
-    starts = sample_starts(Track(), 6, seed=3)
-    task = Track()
+    starts = sample_starts(Around(), 6, seed=3)
+    task = Around()
 
     def begun(which):
         options = {"seed": 3, "level": LEVEL}
@@ -378,7 +347,7 @@ def test_a_snapshot_of_other_episodes_is_refused():
 
 
 def test_what_is_finished_of_an_arm_that_was_broken_off_is_as_if_run_alone():
-    starts, task = sample_starts(Track(), 9, seed=3), Track()
+    starts, task = sample_starts(Around(), 9, seed=3), Around()
 
     def stop(done, count):
         if count == 9:
@@ -414,23 +383,23 @@ def taken_by(planner, starts, rows):
 
 
 def test_a_warm_started_planner_goes_on_from_its_own_last_plan_in_any_batch():
-    starts = sample_starts(Track(), 9, seed=3)
+    starts = sample_starts(Around(), 9, seed=3)
     together = taken_by(Habit(), starts, np.arange(9))
     for rows in (np.arange(9)[::-1], np.array([4, 2]), np.array([4])):
         found = taken_by(Habit(), starts, rows)
         assert all(found[int(e)] == together[int(e)] for e in starts.episodes[rows])
     firsts = {e: Stream.PLANNER.of(3, e) for e in together}
     for episode, actions in together.items():
-        expected = Track.actions.sample([firsts[episode]], (5,))[0, :, 0]
+        expected = Around.actions.sample([firsts[episode]], (5,))[0, :, 0]
         assert actions[:5] == list(expected[: len(actions[:5])])
 
 
 def test_a_resumed_arm_plans_its_new_episodes_apart_from_those_under_way():
-    starts = sample_starts(Track(), 9, seed=3)
+    starts = sample_starts(Around(), 9, seed=3)
     rounds = []
 
     def arm_run(progress=None):
-        task, options = Track(), {"seed": 3, "level": LEVEL, "progress": progress}
+        task, options = Around(), {"seed": 3, "level": LEVEL, "progress": progress}
         return run_of("learned", task, Habit(), TrueModel(task), starts, **options)
 
     expected = arm_run().advance(9)

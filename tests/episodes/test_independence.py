@@ -86,8 +86,14 @@ def short_task(name, threads):
 
 
 @models
-@pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("task", ["acrobot-swingup", "cartpole-swingup", "reacher-easy"])
+@pytest.mark.parametrize(
+    ("task", "planner"),
+    [
+        ("acrobot-swingup", "cem"),
+        ("cartpole-swingup", "random-shooting"),
+        ("reacher-easy", "cem"),
+    ],
+)
 def test_episodes_do_not_feel_each_other(task, planner, model):
     pytest.importorskip("dm_control")
     check(functools.partial(short_task, task), PLANNERS[planner], MODELS[model])

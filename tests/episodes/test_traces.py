@@ -1,9 +1,10 @@
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
+from track import Track
 
-from pytest_cpg.contracts import CpgError, FiniteActions, Plans, WorldModelError
+from pytest_cpg.contracts import CpgError, Plans, WorldModelError
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.replay import replay
 from pytest_cpg.episodes.traces import EpisodeTrace, optimism_of
@@ -13,44 +14,6 @@ from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics
 
 NAMES = [one.name for one in fields(EpisodeTrace)]
-
-
-@dataclass(frozen=True)
-class Track:
-    """A cart on a line that must come near 0; its simulator diverges beyond a bound."""
-
-    budget: int = 30
-    breaks_at: float = np.inf
-    name: str = "track"
-    observation_size: int = 1
-    control_period: float = 0.1
-    versions: dict[str, str] = field(default_factory=dict)
-    actions = FiniteActions(np.array([[-1.0], [-0.25], [0.25], [1.0]]))
-
-    def reset(self, seeds):
-        return np.array([[np.random.default_rng(s).uniform(3.0, 6.0)] for s in seeds])
-
-    def step(self, states, actions):
-        return self.rollout(states, actions[:, None])[:, 0]
-
-    def rollout(self, states, actions):
-        after = np.empty((*actions.shape[:2], 1))
-        for t in range(actions.shape[1]):
-            states = states + actions[:, t]
-            after[:, t] = np.where(np.abs(states) > self.breaks_at, np.nan, states)
-        return after
-
-    def observe(self, states):
-        return states
-
-    def score(self, observations):
-        return np.abs(observations[..., 0])
-
-    def reward(self, states, actions):
-        return (np.abs(states[..., 0]) < 0.3).astype(float)
-
-    def success(self, states, actions):
-        return self.reward(states, actions) > 0.5
 
 
 @dataclass(frozen=True)

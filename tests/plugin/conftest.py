@@ -1,48 +1,15 @@
 """A model repository in miniature, for running the plugin on: a cart on a line, in numpy."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-CONFTEST = '''
-import numpy as np
+TRACK = (Path(__file__).parents[1] / "track.py").read_text(encoding="utf-8")
+CONFTEST = (
+    TRACK
+    + '''
 import pytest
-
-from pytest_cpg.contracts import FiniteActions
-
-
-class Track:
-    """A cart that must come near 0; with far > 0 it starts away from there."""
-
-    name = "track"
-    observation_size = 1
-    control_period = 0.1
-    versions = {"track": "1.0"}
-    actions = FiniteActions(np.array([[-1.0], [-0.25], [0.25], [1.0]]))
-
-    def __init__(self, budget=None):
-        self.budget = 30 if budget is None else budget
-
-    def reset(self, seeds):
-        return np.array([[np.random.default_rng(s).uniform(3.0, 6.0)] for s in seeds])
-
-    def step(self, states, actions):
-        return states + actions
-
-    def rollout(self, states, actions):
-        return states[:, None] + np.cumsum(actions, axis=1)
-
-    def observe(self, states):
-        return states
-
-    def score(self, observations):
-        return np.abs(observations[..., 0])
-
-    def reward(self, states, actions):
-        return (np.abs(states[..., 0]) < 0.3).astype(float)
-
-    def success(self, states, actions):
-        return self.reward(states, actions) > 0.5
 
 
 class Unreachable(Track):
@@ -88,6 +55,7 @@ def pytest_cpg_world_models():
     models = (right, mirrored, one_way, deaf, diverging, raising)
     return {model.__name__: lambda task, model=model: model for model in models}
 '''
+)
 
 
 # What the outer run must not tell the inner one.

@@ -48,7 +48,6 @@ def measured(project, name, *options):
 @pytest.mark.parametrize(
     ("more", "workers"),
     [
-        ("", ()),
         ("", ("-n", "1")),
         (', stop="anytime", max_episodes=60', ()),
         (', metric="return"', ()),

@@ -50,16 +50,8 @@ def model(*lines, result="observations + actions"):
 BROKEN_MODELS = [
     ("raises", model("if late(): raise RuntimeError('mine')"), 1, "RuntimeError: mine"),
     ("recurses", model("if late(): return model(observations, actions)"), 1, "RecursionError"),
-    ("no memory", model("if late(): raise MemoryError('8 EiB')"), 1, "MemoryError: 8 EiB"),
     ("exits", model("if late(): sys.exit(0)"), 1, "SystemExit: 0"),
-    ("exits unseen", model("if late(): os._exit(0)"), 1, "SystemExit: os._exit(0) would have"),
     ("exits by 256", model("if late(): os._exit(256)"), 1, "SystemExit: os._exit(0) would have"),
-    (
-        "exits by a name",
-        f"from os import _exit\n\n{model('if late(): _exit(0)')}",
-        1,
-        "SystemExit: os._exit(0) would have",
-    ),
     ("leaves pytest", model("if late(): pytest.exit('enough', 0)"), 1, "did not report"),
     ("interrupted", model("if late(): raise KeyboardInterrupt"), 2, "interrupted in arm 2/3"),
     (
@@ -75,11 +67,9 @@ BROKEN_MODELS = [
         "broken off: XFailed: known That is no",
     ),
     ("nan", model("if late(): return observations * np.nan"), 1, "rollout gave nan in episode"),
-    ("infinite", model("if late(): return observations + np.inf"), 1, "rollout gave inf in"),
     ("wrong shape", model(result="observations[:, :0]"), 1, "return one row for each"),
     ("another shape later", model("if late(): return observations[:1]"), 1, "shape"),
     ("text", model(result="'far'"), 1, "is not usable as dynamics"),
-    ("nothing", model(result="None"), 1, "is not usable as dynamics"),
     ("blind", model(result="observations + 1.0"), 1, "ignores the action"),
     (
         "random",
@@ -90,7 +80,6 @@ BROKEN_MODELS = [
     ("remembers", model(result="observations + actions + late()"), 1, "answers otherwise"),
     ("takes no action", "def model(observations): return observations", 1, "model"),
     ("is no model", "model = 3", 1, "model"),
-    ("is a class", "class model: ...", 1, "model"),
 ]
 
 
@@ -241,12 +230,13 @@ HARMLESS = {
 @pytest.mark.parametrize("lines", HARMLESS.values(), ids=HARMLESS)
 def test_what_a_model_does_besides_leaves_the_gate_alone(repository, lines):
     changes = "changes" in lines[0] or "+=" in lines[0]
-    pure = run(repository, model(), "--cpg-json=pure.json")
     text = model(*lines, result="observations" if changes else "observations + actions")
     start = run_apart if re.search(r"os\.|alarm", lines[0]) else run
     found = start(repository, text, "--cpg-json=found.json", "-W", "ignore")
-    if pure.ret == found.ret == 0:
-        assert outcomes(repository, "found") == outcomes(repository, "pure")
+    if found.ret == 0:
+        # The other gate judges the same model, which does nothing besides.
+        ours, other = outcomes(repository, "found")
+        assert ours == other
     else:
         # Refusing it is as good.
         check(found, 1, "model")
@@ -261,30 +251,6 @@ def outcomes(repository, name):
     kept = [one["result"] for gate in report["gates"] for one in gate["comparisons"]]
     results = [decode(GATES["cpg"].result, one) for one in kept]
     return [(r.verdict, r.learned.successes.tolist(), r.learned.returns.tolist()) for r in results]
-
-
-BROKEN_SESSIONS = [
-    (
-        "killed worker",
-        model("if late(): os.kill(os.getpid(), 9)"),
-        ("-n", "2"),
-        1,
-        "did not report",
-    ),
-    ("worker that ends", model("if late(): os._exit(1)"), ("-n", "1"), 1, "did not report"),
-    ("out of time", model("time.sleep(late())"), ("--cpg-timeout=2",), 1, "INCOMPLETE after"),
-    ("unknown task", model(), ("--cpg-episodes=20",), 2, "Did you mean 'track'?"),
-    ("no episodes", model(), ("--cpg-episodes=0",), 4, "need a whole number of at least 1"),
-    ("report is a folder", model(), ("--cpg-json=.",), 1, "cannot write the report"),
-    (
-        "left out in CI",
-        model(),
-        ("--cpg-require=all", "-k", "gate and not other"),
-        1,
-        "not selected",
-    ),
-    ("one too few", model(), ("--cpg-require=3",), 1, "2 gates judged, and 3 required"),
-]
 
 
 ONCE = "if late() and len(calls) == 40: os.kill({process}, signal.{name})"
@@ -351,15 +317,9 @@ def test_a_name_that_cannot_be_sent_is_refused(repository, name, is_parameter, w
     check(result, code, f"{name}: need a name without lone surrogates, got 'a\\ud800'")
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "code", "said"),
-    [row[1:] for row in BROKEN_SESSIONS],
-    ids=[row[0] for row in BROKEN_SESSIONS],
-)
-def test_a_broken_session(repository, text, options, code, said):
-    if "Did you mean" in said:
-        text += '\n\n@pytest.mark.cpg(task="trakc")\ndef test_typo(cpg): ...\n'
-    check(run(repository, text, *options), code, said)
+def test_a_gate_whose_worker_ends_is_missed(repository):
+    result = run(repository, model("if late(): os._exit(1)"), "-n", "1")
+    check(result, 1, "did not report")
 
 
 def test_a_cache_folder_that_is_a_file_costs_only_time(repository):

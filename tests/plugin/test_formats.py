@@ -102,9 +102,8 @@ def files(tmp_path_factory):
         torch.jit.save(torch.jit.trace(wide, pair), folder / "wide.pt")
         if find_spec("onnxruntime") and find_spec("onnxscript"):
             to_onnx(Pushed(), folder / "pair.onnx")
-            to_onnx(Joined(), folder / "joined.onnx")
+            to_onnx(Joined(), folder / "joined.onnx", external_data=False)
             to_onnx(Pushed(), folder / "double.onnx", dtype=torch.float64)
-            to_onnx(Pushed(gain=-1.0), folder / "mirrored.onnx", external_data=False)
             to_onnx(Pushed(), folder / "one.onnx", rows=1)
     torch.save(network.state_dict(), folder / "weights.pt")
     if find_spec("safetensors"):
@@ -140,14 +139,14 @@ def gate(repository, files):
 
 
 @needs("onnxruntime", "onnxscript")
-@pytest.mark.parametrize("name", ["pair.onnx", "joined.onnx", "double.onnx"])
+@pytest.mark.parametrize("name", ["pair.onnx", "double.onnx"])
 def test_onnx_of_torch_with_its_data_file(gate, name):
     gate(name, f"{name}.data")
 
 
 @needs("onnxruntime", "onnxscript")
-def test_an_onnx_model_that_is_wrong_is_judged(gate):
-    gate("mirrored.onnx", failed=1).stdout.fnmatch_lines(["*MODEL BOTTLENECK*"])
+def test_onnx_of_torch_in_one_file(gate):
+    gate("joined.onnx")
 
 
 @needs("onnxruntime", "onnxscript")
@@ -211,7 +210,8 @@ def test_dreamer_in_its_own_layout(repository, files):
     for name in ("latest.pt", "latest.toml"):
         shutil.copy(files / name, repository.path)
     # In a process of its own, as MuJoCo cannot be imported twice.
-    repository.runpytest_subprocess("--cpg-model=latest.pt").assert_outcomes(passed=1)
+    result = repository.runpytest_subprocess("--cpg-model=latest.pt", "--cpg-quick")
+    result.assert_outcomes(passed=1)
 
 
 @needs("torchrl")

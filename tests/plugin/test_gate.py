@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from ways import both_ways
+from ways import mostly_alone
 
 GATE = """
     import pytest
@@ -309,14 +309,13 @@ def test_a_verbose_log_has_one_line_per_arm(repository):
     )
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_summary_is_the_same_under_xdist(repository, workers):
+def test_the_summary_is_the_same_under_xdist(repository):
     pytest.importorskip("xdist")
     repository.makepyfile(
         test_a=gate(), test_b=gate(model="mirrored"), test_c=gate(more=", episodes=5")
     )
     alone = repository.runpytest("-p", "no:xdist", "-p", "no:randomly")
-    spread = repository.runpytest("-n", workers)
+    spread = repository.runpytest("-n", "2")
     spread.assert_outcomes(failed=1, passed=2)
 
     def table(result):
@@ -385,7 +384,7 @@ def test_planning_the_fixtures_only_reports_no_gate_as_missing(repository):
         result.stdout.no_fnmatch_line("*did not report*")
 
 
-@both_ways
+@mostly_alone
 def test_setting_up_only_is_no_way_past_a_gate(repository, monkeypatch, workers):
     monkeypatch.setenv("CI", "true")
     conftest = (repository.path / "conftest.py").read_text(encoding="utf-8")
@@ -473,12 +472,12 @@ def test_setup(broken): ...
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "1"), ("--tb=native", "--show-capture=no")])
 @pytest.mark.parametrize(
-    ("verdict", "against", "between"),
+    ("options", "verdict", "against", "between"),
     [
-        ("INCONCLUSIVE", "> max INCONCLUSIVE", "The test failed by itself, too:"),
-        ("MODEL BOTTLENECK", "gate passed", "Above is what * The test failed by itself:"),
+        ((), "INCONCLUSIVE", "> max INCONCLUSIVE", "The test failed by itself, too:"),
+        (("-n", "1"), "MODEL BOTTLENECK", "gate passed", "Above * The test failed by itself:"),
+        (("--tb=native", "--show-capture=no"), "MODEL BOTTLENECK", "gate passed", "Above *"),
     ],
 )
 def test_a_test_that_fails_by_itself_shows_its_gate_first(

@@ -142,31 +142,31 @@ def test_a_replay_measures_nothing_for_others(project):
     last.assert_outcomes(failed=1, deselected=2)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--cpg-replay=none.json"], "there is no file"),
-        (["--cpg-replay="], "need a path"),
-        (["--cpg-replay={file}::99"], "episode 99 is not among the lost episodes"),
-        (["--cpg-replay={file}::x"], "names no episodes"),
-        (["--cpg-replay={file}", "-n", "2"], "add -n 0"),
-        (["--cpg-replay={file}", "--cpg-quick"], "Leave one of them out"),
-        (["--cpg-replay={file}", "--cpg-resume"], "Leave one of them out"),
-        (["--cpg-replay={file}", "--cpg-seed=7"], "episodes that were lost. Leave one of them"),
-        (["--cpg-replay={file}", "--cpg-episodes=7"], "Leave one of them out"),
-        (
-            ["--cpg-replay={file}", "test_gates.py::test_other"],
-            "no gate 'test_gates.py::test_gate' was coll",
-        ),
-        (["--cpg-replay={file}", "--cpg-json=out.json"], "no results to write"),
-        (["--cpg-render", "--cpg-plan"], "nothing to film"),
-    ],
-)
-def test_mistakes_are_named_before_anything_is_run(project, options, said):
+MISTAKES = [
+    (["--cpg-replay=none.json"], "there is no file"),
+    (["--cpg-replay="], "need a path"),
+    (["--cpg-replay={file}::99"], "episode 99 is not among the lost episodes"),
+    (["--cpg-replay={file}::x"], "names no episodes"),
+    (["--cpg-replay={file}", "-n", "2"], "add -n 0"),
+    (["--cpg-replay={file}", "--cpg-quick"], "Leave one of them out"),
+    (["--cpg-replay={file}", "--cpg-resume"], "Leave one of them out"),
+    (["--cpg-replay={file}", "--cpg-seed=7"], "episodes that were lost. Leave one of them"),
+    (["--cpg-replay={file}", "--cpg-episodes=7"], "Leave one of them out"),
+    (
+        ["--cpg-replay={file}", "test_gates.py::test_other"],
+        "no gate 'test_gates.py::test_gate' was coll",
+    ),
+    (["--cpg-replay={file}", "--cpg-json=out.json"], "no results to write"),
+    (["--cpg-render", "--cpg-plan"], "nothing to film"),
+]
+
+
+def test_mistakes_are_named_before_anything_is_run(project):
     file = lost_file(project)
-    result = project.runpytest(*(option.format(file=file) for option in options))
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert said in " ".join(result.stderr.str().split())
+    for options, said in MISTAKES:
+        result = project.runpytest(*(option.format(file=file) for option in options))
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert said in " ".join(result.stderr.str().split())
 
 
 def test_a_replay_is_no_way_around_what_ci_requires(project, monkeypatch):
@@ -218,13 +218,13 @@ def test_a_film_is_not_made_without_pictures_and_says_so(project):
     assert "has no pictures" in flat(result)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")])
-def test_what_fails_is_filmed(project, workers):
+def test_what_fails_is_filmed(project):
+    pytest.importorskip("xdist")
     pytest.importorskip("PIL")
     path = project.path / "conftest.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
-    result = project.runpytest("--cpg-render", *workers)
+    result = project.runpytest("--cpg-render", "-n", "1")
     assert result.ret == 1
     result.stdout.fnmatch_lines([f"  film: {LOST}-episode-0.gif", f"  film: {LOST}-episode-2.gif"])
     assert len(list(project.path.glob(f"{LOST}.gif"))) == 3

@@ -76,9 +76,7 @@ def test_a_bad_marker_alone_ends_the_session(repository):
     ("argument", "message"),
     [
         ("--cpg-episodes=0", "need a whole number of at least 1, got '0'"),
-        ("--cpg-episodes=many", "need a whole number of at least 1, got 'many'"),
         ("--cpg-confidence=1", "need a number between 0 and 1 (both excluded), got '1'"),
-        ("--cpg-seed=x", "need a whole number of at least 0, got 'x'"),
     ],
 )
 def test_a_bad_option_is_a_usage_error(repository, argument, message):
@@ -171,22 +169,6 @@ def test_a_fixture_without_a_marker_says_what_to_write(repository):
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        ("diverging", "learned arm: rollout gave nan in episode * at step *"),
-        ("raising", "E *RuntimeError: my own bug"),
-    ],
-)
-def test_a_broken_model_is_an_error_and_no_verdict(repository, model, message):
-    repository.makepyfile(MARKED.format(marker=f'task="track", model={model!r}'))
-    result = repository.runpytest()
-    result.assert_outcomes(errors=1)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines([message])
-    result.stdout.no_fnmatch_line("*BOTTLENECK*")
-
-
 def test_a_model_that_raises_shows_its_own_frames_and_the_episode(repository):
     repository.makepyfile(MARKED.format(marker='task="track", model="raising"'))
     result = repository.runpytest()
@@ -196,6 +178,7 @@ def test_a_model_that_raises_shows_its_own_frames_and_the_episode(repository):
             "E *pytest-cpg: raised by rollout in the learned arm, episode * at step *",
         ]
     )
+    result.stdout.no_fnmatch_line("*BOTTLENECK*")
     result.stdout.no_fnmatch_line("*pytest_cpg*episodes.py:*")
 
 
@@ -307,54 +290,6 @@ def test_an_interruption_after_the_arms_is_told_from_one_within(repository):
     result.stdout.fnmatch_lines([" ! test_gate *-- interrupted after it had measured --"])
 
 
-def test_a_planned_gate_that_vanishes_fails_the_session(repository):
-    repository.makeconftest(
-        (repository.path / "conftest.py").read_text()
-        + """
-def pytest_runtest_protocol(item):
-    return True if "lost" in item.name else None
-"""
-    )
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.cpg(task="track", model="right")
-        def test_kept(cpg):
-            pass
-
-        @pytest.mark.cpg(task="track", model="right")
-        def test_lost(cpg):
-            pass
-        """
-    )
-    result = repository.runpytest()
-    assert result.ret == 1
-    result.stdout.fnmatch_lines([" ! test_lost *-- did not report --", " 1 of 2 planned gates*"])
-
-
-def test_a_crashed_worker_leaves_its_gate_named_and_the_exit_code_red(repository):
-    pytest.importorskip("xdist")
-    repository.makepyfile(
-        """
-        import os
-
-        import pytest
-
-        @pytest.mark.cpg(task="track", model="right")
-        def test_kept(cpg):
-            pass
-
-        @pytest.mark.cpg(task="track")
-        def test_lost(benchmark_runner):
-            os._exit(1)
-        """
-    )
-    result = repository.runpytest("-n", "2")
-    assert result.ret == 1
-    result.stdout.fnmatch_lines([" ! test_lost *-- did not report --"])
-
-
 def test_a_slow_scalar_model_warns_once_with_its_cost(repository):
     repository.makeini("[pytest]\ncpg_episodes = 20\nfilterwarnings = default\n")
     repository.makepyfile(
@@ -377,8 +312,8 @@ def test_a_slow_scalar_model_warns_once_with_its_cost(repository):
     )
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["alone", "-n1"])
-def test_a_task_with_numbers_that_json_does_not_know_works_all_the_same(repository, arguments):
+def test_a_task_with_numbers_that_json_does_not_know_works_all_the_same(repository):
+    pytest.importorskip("xdist")
     repository.makepyfile(
         """
         import numpy as np
@@ -394,7 +329,7 @@ def test_a_task_with_numbers_that_json_does_not_know_works_all_the_same(reposito
             assert '"odd": "3"' in cpg.to_json()
         """
     )
-    repository.runpytest(*arguments).assert_outcomes(passed=1)
+    repository.runpytest("-n1").assert_outcomes(passed=1)
 
 
 def test_a_task_with_an_impossible_number_fails_its_own_test_only(repository):
@@ -498,14 +433,13 @@ def test_a_missing_extra_is_one_clean_message(repository, monkeypatch):
             pass
         """
     )
-    for arguments in ([], ["-n1"]):
-        result = repository.runpytest_subprocess(*arguments)
-        result.assert_outcomes(errors=1)
-        text = result.stdout.str()
-        assert 'pip install "pytest-cpg[control]"' in text
-        assert "Traceback" not in text
-        assert "During handling" not in text
-        assert "tasks/suite.py" not in text
+    result = repository.runpytest_subprocess()
+    result.assert_outcomes(errors=1)
+    text = result.stdout.str()
+    assert 'pip install "pytest-cpg[control]"' in text
+    assert "Traceback" not in text
+    assert "During handling" not in text
+    assert "tasks/suite.py" not in text
 
 
 def test_a_named_model_and_another_one_judged_is_an_error(repository):

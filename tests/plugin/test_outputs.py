@@ -70,7 +70,7 @@ def without_times(value):
     return [without_times(one) for one in value] if isinstance(value, list) else value
 
 
-@both_ways
+@mostly_alone
 def test_the_report_says_what_became_of_every_gate(project, workers):
     result = project.runpytest("--cpg-json=out/report.json", "-k", "not rank", *workers)
     result.stdout.fnmatch_lines([" written: out/report.json"])
@@ -89,7 +89,7 @@ def test_the_report_says_what_became_of_every_gate(project, workers):
 
 WAYS = [
     ("-p", "no:xdist"),
-    ("-n", "3", "--dist", "loadscope"),
+    ("-n", "2", "--dist", "loadscope"),
     ("-n", "2", "--dist", "worksteal"),
 ]
 
@@ -120,7 +120,7 @@ def heading_of(folder):
     return (folder / "comment.md").read_text(encoding="utf-8").splitlines()[1]
 
 
-@both_ways
+@mostly_alone
 def test_a_session_whose_other_tests_fail_did_not_pass(repository, workers):
     repository.makepyfile(test_good=GREEN, test_unit="def test_unit(): assert False")
     result = repository.runpytest("--cpg-md=comment.md", "--cpg-json=report.json", *workers)
@@ -176,7 +176,7 @@ def test_an_internal_error_is_no_pass(repository):
     assert heading_of(repository.path) == expected
 
 
-@both_ways
+@mostly_alone
 def test_a_comment_for_a_pull_request_keeps_names_as_text(project, workers):
     project.runpytest("--cpg-md=comment.md", *workers)
     text = (project.path / "comment.md").read_text(encoding="utf-8")
@@ -381,7 +381,7 @@ def test_a_smoke_test_is_called_one_and_no_pass(repository):
     assert "<title>cpg: 1 gate, passed</title>" in page
 
 
-@both_ways
+@mostly_alone
 def test_a_cache_that_cannot_be_written_costs_no_report(project, workers):
     (project.path / ".pytest_cache" / "v").mkdir(parents=True)
     (project.path / ".pytest_cache" / "v" / "cpg").write_text("", encoding="utf-8")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from ways import mostly_alone
 
 from pytest_cpg.stats.methods import METHODS
 
@@ -25,7 +26,7 @@ def rows(result):
     return [line for line in result.outlines if line[:3] in (" F ", " . ", " ? ", " E ")]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@mostly_alone
 def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, workers):
     gates(repository, bad=("mirrored", ""), good=("right", ""))
     result = repository.runpytest("--cpg-stop=sequential", "--cpg-max-episodes=50", *workers)
@@ -338,6 +339,7 @@ def test_what_was_measured_counts_however_the_test_is_skipped(repository):
 import unittest
 
 import pytest
+from ways import mostly_alone
 
 
 @pytest.mark.cpg(task="track", model="mirrored")
@@ -352,6 +354,7 @@ def test_a_fixture_that_skips_after_the_arms_ran_hides_no_verdict(repository):
     repository.makepyfile(
         """
 import pytest
+from ways import mostly_alone
 
 
 @pytest.fixture

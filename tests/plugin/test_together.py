@@ -72,7 +72,7 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
     text = (project.path / "test_gates.py").read_text(encoding="utf-8")
     replaced = text.replace("conftest, model", "conftest, 'mirrored'")
     (project.path / "test_gates.py").write_text(replaced, encoding="utf-8")
-    warned = project.runpytest(*workers)
+    warned = project.runpytest()
     assert warned.ret == 0
     warned.stdout.fnmatch_lines(
         [
@@ -292,7 +292,7 @@ def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
     )
 
 
-@both_ways
+@mostly_alone
 def test_the_last_attempt_that_was_allowed_is_the_one_that_counts(project, workers):
     pytest.importorskip("pytest_rerunfailures")
     project.write("right", more=", id='one'")
@@ -426,7 +426,7 @@ def test_a_skipped_module_loses_no_accepted_gate(project):
     assert accepted(project) == ["test_a.py::test_gate[right]"]
 
 
-@both_ways
+@mostly_alone
 @pytest.mark.parametrize("trouble", ["import nothing_of_this_name", SKIPPED])
 def test_a_file_that_was_not_collected_loses_no_gate_of_its_own_id(project, trouble, workers):
     project.write("right", name="test_a")

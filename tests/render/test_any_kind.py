@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from fakes import PROVENANCE
 
 from pytest_cpg.gates.card import Bound, Card, Cause, Command, Remark, Row, Ruling, Severity, Table
 from pytest_cpg.gates.kind import ForecastLine
@@ -17,19 +18,8 @@ from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
-from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.report.shown import Shown
 
-PROVENANCE = Provenance(
-    revision=None,
-    dirty=None,
-    python="3.11.7",
-    platform="Linux",
-    processor="Turbo 5",
-    processors=2,
-    kernels={},
-    packages={},
-)
 ERROR = Card(
     headline="error 0.31 [0.25,0.38]",
     size="T=200",

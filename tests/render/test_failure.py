@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from fakes import first, judged, result_of
+from fakes import PROVENANCE, first, judged, result_of
 from rendered import rows_of, shown_of
 from usual_settings import usual_settings
 
@@ -26,7 +26,6 @@ from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Ledger, dump, load
 from pytest_cpg.report.outcomes import SessionEnd
-from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.stats.sequential import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
@@ -34,17 +33,6 @@ OPEN = result_of(first(47, 50), first(43, 50))
 EVEN = result_of(first(25, 50), first(25, 50))
 GOOD = result_of(first(50, 50), first(50, 50))
 DROPPED = result_of(first(50, 50), first(20, 50), perturbation=DropActions(5))
-
-PROVENANCE = Provenance(
-    revision=None,
-    dirty=None,
-    python="3.11.7",
-    platform="Linux",
-    processor="Turbo 5",
-    processors=2,
-    kernels={"numpy": "X86_V3", "torch": "AVX2"},
-    packages={},
-)
 
 
 def text_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE):

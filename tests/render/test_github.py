@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from fakes import first, judged, result_of
+from fakes import PROVENANCE, first, judged, result_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rendered import annotations, markdown, step_summary
@@ -12,27 +12,12 @@ from pytest_cpg.render.markdown import MARKER
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
-from pytest_cpg.report.provenance import Provenance
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 OPEN = result_of(first(47, 50), first(43, 50))
-PROVENANCE = Provenance(
-    revision=None,
-    dirty=None,
-    python="3.11.7",
-    platform="Linux",
-    processor="Turbo 5",
-    processors=2,
-    kernels={"numpy": "X86_V3", "torch": "AVX2"},
-    packages={},
-)
 # What the runner takes for a command: properties without a colon, and one line.
 COMMAND = re.compile(r"::error ((?:\w+=[^:,\r\n]*)(?:,\w+=[^:,\r\n]*)*)::([^\r\n]*)")
 LARGE = 65_536
-
-
-def judgement(result, reason=None):
-    return judged(result, reason)
 
 
 def session(gates, *findings):
@@ -52,12 +37,12 @@ def failed(*judgements):
 
 MIXED = session(
     {
-        "bad": failed(judgement(OPEN), judgement(BAD, "the verdict is worse than INCONCLUSIVE")),
-        "good": Entry(outcome="passed", judgements=(judgement(OPEN),)),
-        "expected": Entry(outcome="xfailed", judgements=(judgement(BAD, "worse"),)),
+        "bad": failed(judged(OPEN), judged(BAD, "the verdict is worse than INCONCLUSIVE")),
+        "good": Entry(outcome="passed", judgements=(judged(OPEN),)),
+        "expected": Entry(outcome="xfailed", judgements=(judged(BAD, "worse"),)),
         "broken": Entry(outcome="error", detail="error in setup: boom, 5% of it"),
         "gone": None,
-        "assertion": failed(judgement(OPEN)),
+        "assertion": failed(judged(OPEN)),
         "skipped": Entry(outcome="skipped"),
     },
     Finding("all is well"),
@@ -113,16 +98,16 @@ def test_where_tests_are_annotated_already_only_what_no_test_says_is():
 
 
 def test_a_green_session_has_none():
-    green = session({"good": Entry(outcome="passed", judgements=(judgement(OPEN),))}, Finding("x"))
+    green = session({"good": Entry(outcome="passed", judgements=(judged(OPEN),))}, Finding("x"))
     assert annotations(green) == []
 
 
 def test_each_failing_comparison_is_a_line_up_to_ten():
-    both = session({"bad": failed(judgement(BAD, "one"), judgement(OPEN), judgement(BAD, "two"))})
+    both = session({"bad": failed(judged(BAD, "one"), judged(OPEN), judged(BAD, "two"))})
     (command,) = annotations(both)
     assert [line[-3:] for line in read(command)[1].splitlines()] == ["one", "two"]
     assert command.count("%0A") == 1
-    (command,) = annotations(session({"bad": failed(*[judgement(BAD, "one")] * 12)}))
+    (command,) = annotations(session({"bad": failed(*[judged(BAD, "one")] * 12)}))
     lines = read(command)[1].splitlines()
     assert len(lines) == 11
     assert lines[-1] == "and 2 more"

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from fakes import first, judged, result_of
+from fakes import PROVENANCE, first, judged, result_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rendered import markdown
@@ -17,23 +17,12 @@ from pytest_cpg.render.markdown import MARKER
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
-from pytest_cpg.report.provenance import Provenance
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 GOOD = result_of(first(100, 100), first(100, 100))
 OPEN = result_of(first(47, 50), first(43, 50))
 WEAK = result_of(first(12, 12), first(12, 12))
 RETURN = result_of(first(9, 10), first(2, 10), metric="return", margin=0.5)
-PROVENANCE = Provenance(
-    revision="3f2c1e9abcde",
-    dirty=True,
-    python="3.11.7",
-    platform="Linux-x86_64",
-    processor="Turbo 5",
-    processors=2,
-    kernels={"numpy": "X86_V3", "torch": "AVX2"},
-    packages={"pytest-cpg": "0.1.0", "numpy": "2.4.6"},
-)
 # The limit on a comment of GitHub, in characters.
 LIMIT = 65_536
 CELLS = 8
@@ -56,12 +45,8 @@ hostile = st.one_of(
 sixty = settings(max_examples=60)
 
 
-def judgement(result, reason=None, drift=None):
-    return judged(result, reason, drift=drift)
-
-
 def entry(outcome, *results, reason=None, drift=None, **more):
-    judgements = tuple(judgement(result, reason, drift) for result in results)
+    judgements = tuple(judged(result, reason, drift) for result in results)
     return Entry(outcome=outcome, judgements=judgements, **more)
 
 
@@ -162,7 +147,7 @@ def test_each_comparison_has_a_row_and_failing_gates_come_first():
 
 
 def test_of_a_failing_gate_only_the_comparison_that_failed_it_is_called_failed():
-    both = (judgement(OPEN), judgement(BAD, "worse"))
+    both = (judged(OPEN), judged(BAD, "worse"))
     text = text_of({"t.py::test": Entry(outcome="failed", judgements=both)})
     assert [row[1].partition(":")[0] for row in rows(text)] == ["passed", "**failed**"]
     assert text.count("<details><summary><code>t") == 1

@@ -156,26 +156,12 @@ def test_the_declared_size_of_the_family_stays(path):
     assert saved(path, "a").family_size == 12
 
 
-def test_nothing_is_left_beside_the_file(path):
-    saved(path, "a")
-    assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
-
-
 def test_what_a_killed_process_left_behind_does_no_harm(path):
     path.parent.mkdir()
     path.with_name("baseline.json.lock").write_text("half a li")
     saved(path, "a")
     assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
     assert list(load(path).gates) == ["a"]
-
-
-def test_a_link_to_the_file_stays_a_link(path, tmp_path):
-    saved(path, "a")
-    link = tmp_path / "link.json"
-    link.symlink_to(path)
-    saved(link, "b")
-    assert link.is_symlink()
-    assert list(load(path).gates) == ["a", "b"]
 
 
 def good_text():
@@ -245,18 +231,6 @@ def test_a_merge_conflict_is_named_with_its_line(path):
     path.write_text('[{"schema": 1}\n<<<<<<< HEAD\n=======\n>>>>>>> other\n]\n')
     with pytest.raises(FileError, match=r"line 2 is the mark of a merge conflict.* Keep one"):
         load(path)
-
-
-def test_a_folder_in_place_of_the_file_is_an_error_with_its_name(path):
-    path.mkdir(parents=True)
-    with pytest.raises(FileError, match=r"cannot read the baseline .*baseline.json: "):
-        load(path)
-
-
-def test_a_file_in_place_of_the_folder_is_an_error_with_its_name(path):
-    path.parent.write_text("")
-    with pytest.raises(FileError, match=r"cannot (read|write) the baseline .*baseline.json: "):
-        saved(path, "a")
 
 
 def test_a_number_that_json_does_not_know_is_not_written(path):

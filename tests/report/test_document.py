@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from fakes import first, judged, result_of
+from fakes import PROVENANCE, first, judged, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendered import html_page, markdown
@@ -24,7 +24,6 @@ from pytest_cpg.machine.files import FileError
 from pytest_cpg.report.document import document, drift_of, read, write
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
-from pytest_cpg.report.provenance import Provenance
 
 SCHEMA = json.loads(files("pytest_cpg.report").joinpath("report.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -38,19 +37,6 @@ STOPPED = replace(
     max_episodes=50,
     looks=(Look(10, 3.2, 2.4),),
 )
-PROVENANCE = Provenance(
-    revision="3f2c1e9abcde",
-    dirty=True,
-    python="3.11.7",
-    platform="Linux-x86_64",
-    processor="Turbo 5",
-    processors=2,
-    packages={"pytest-cpg": "0.1.0", "numpy": "2.4.6"},
-)
-
-
-def judgement(result, reason=None, drift=None):
-    return judged(result, reason, drift=drift)
 
 
 def drifts():
@@ -72,16 +58,16 @@ def full():
     ledger = Ledger()
     ledger.plan(["bad", "gone", "good", "cut", "drifts", "skipped", "expected"])
     ledger.report(
-        "good", Entry(outcome="passed", judgements=tuple(map(judgement, (GOOD, RETURN, PERTURBED))))
+        "good", Entry(outcome="passed", judgements=tuple(map(judged, (GOOD, RETURN, PERTURBED))))
     )
-    ledger.report("bad", Entry(outcome="failed", judgements=(judgement(BAD, "worse"),)))
-    again = Entry(outcome="passed", judgements=(judgement(STOPPED),), attempt=2)
+    ledger.report("bad", Entry(outcome="failed", judgements=(judged(BAD, "worse"),)))
+    again = Entry(outcome="passed", judgements=(judged(STOPPED),), attempt=2)
     ledger.report("bad", again)
     ledger.report("drifts", Entry(outcome="failed", judgements=tuple(
-        judgement(result, drift.text, drift) for result, drift in drifts()
+        judged(result, drift.text, drift) for result, drift in drifts()
     )))  # fmt: skip
     ledger.report("skipped", Entry(outcome="skipped", measurements=("a > b",)))
-    ledger.report("expected", Entry(outcome="xfailed", judgements=(judgement(BAD, "worse"),)))
+    ledger.report("expected", Entry(outcome="xfailed", judgements=(judged(BAD, "worse"),)))
     ledger.report("unplanned", Entry(outcome="error", detail="error in setup: boom"))
     ledger.running["cut"] = "interrupted in arm 2/3"
     ledger.deselected["other"] = None
@@ -211,8 +197,8 @@ def test_a_report_from_when_there_was_one_kind_of_gate_is_read(full, tmp_path):
 
 def test_each_comparison_says_its_kind_its_label_and_how_bad_that_is():
     ledger, half_open = Ledger(), result_of(first(9, 10), first(8, 10))
-    ledger.report("g", Entry(outcome="passed", judgements=(judgement(GOOD), judgement(half_open))))
-    ledger.report("b", Entry(outcome="xfailed", judgements=(judgement(BAD, "worse"),)))
+    ledger.report("g", Entry(outcome="passed", judgements=(judged(GOOD), judged(half_open))))
+    ledger.report("b", Entry(outcome="xfailed", judgements=(judged(BAD, "worse"),)))
     written = document(ledger, PROVENANCE, SessionEnd(exit_code=0))
     assert [
         [comparison[name] for name in ("kind", "label", "severity")]

@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 from fakes import first, result_of
 
-from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates import GATES
 from pytest_cpg.machine.files import FileError
@@ -106,17 +105,6 @@ def test_a_file_that_cannot_be_written_is_an_error_of_the_user(lost, tmp_path):
     (tmp_path / "lost").write_text("a file")
     with pytest.raises(FileError, match="is no folder"):
         lost_episodes.write(lost, tmp_path / "lost")
-
-
-def test_a_write_that_is_broken_off_leaves_the_old_file(lost, file, monkeypatch):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    before = file.read_bytes()
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(CpgError, match="No space left on device"):
-        lost_episodes.write(lost, file.parent)
-    assert (file.read_bytes(), os.listdir(file.parent)) == (before, [file.name])
 
 
 def test_a_missing_file_says_who_writes_one(tmp_path):
