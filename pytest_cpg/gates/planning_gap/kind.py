@@ -1,13 +1,15 @@
 """The planning gap as a kind of gate.
 
-Loaded in every session with gates: whatever measures is imported when it is called.
+Loaded with the first gate that is collected: whatever measures is imported when it is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_cpg.episodes.perturbations import parse_perturbation
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import (
     REQUIRED,
@@ -19,27 +21,25 @@ from pytest_cpg.gates.arguments import (
     one_of,
     whole,
 )
+from pytest_cpg.gates.card import Card, Ruling, Severity
+from pytest_cpg.gates.drift import Drift
+from pytest_cpg.gates.finding import Compared, Finding
+from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, Lost, MaxVerdict, Measuring, Run
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.compare import compare, unprovable
+from pytest_cpg.gates.planning_gap.lost import Loss
+from pytest_cpg.gates.planning_gap.notation import arm_progress
 from pytest_cpg.gates.planning_gap.options import OPTIONS
+from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
+from pytest_cpg.gates.planning_gap.ruling import ruling_of
+from pytest_cpg.gates.planning_gap.spec import Spec, spec_of
+from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
+from pytest_cpg.stats import Verdict
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.traces import Replay
-    from pytest_cpg.gates.card import Card, Ruling, Severity
-    from pytest_cpg.gates.drift import Drift
-    from pytest_cpg.gates.finding import Compared, Finding
-    from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, Lost, MaxVerdict, Measuring, Run
-    from pytest_cpg.gates.planning_gap.accepted import BaselineGate
     from pytest_cpg.gates.planning_gap.benchmark import Benchmark
-    from pytest_cpg.gates.planning_gap.lost import Loss
-    from pytest_cpg.gates.planning_gap.result import GateResult
-    from pytest_cpg.gates.planning_gap.spec import Spec
-
-
-def _perturbation(value: Any) -> Any:
-    from pytest_cpg.episodes.perturbations import parse_perturbation
-
-    return parse_perturbation(value)
-
 
 _ANY_NUMBER = between(float("-inf"), float("inf"))
 _KNOWN = GATES["cpg"]
@@ -73,16 +73,13 @@ class PlanningGap:
         Argument("least_return", _ANY_NUMBER, help="the return of an episode that succeeds"),
         Argument("min_oracle", between(0, 1), help="success rate that the oracle has to reach"),
         Argument("group", name, "", help="the recipe that the model is one checkpoint of"),
-        Argument("perturbation", _perturbation, help="what goes wrong in real steps"),
+        Argument("perturbation", parse_perturbation, help="what goes wrong in real steps"),
     )
     has_smoke_test = True
 
     @property
     def labels(self) -> Mapping[str, Severity]:
         """Verdicts, best first."""
-        from pytest_cpg.gates.card import Severity
-        from pytest_cpg.stats import Verdict
-
         return {
             verdict.value: Severity(verdict.severity)
             for verdict in sorted(Verdict, key=lambda verdict: verdict.severity)
@@ -91,14 +88,10 @@ class PlanningGap:
     @property
     def result(self) -> type[GateResult]:
         """The type of results."""
-        from pytest_cpg.gates.planning_gap.result import GateResult
-
         return GateResult
 
     def parse(self, asked: Asked) -> Spec:
         """Return what is asked for, checked."""
-        from pytest_cpg.gates.planning_gap.spec import spec_of
-
         return spec_of(asked)
 
     def accepts(self, spec: Spec) -> MaxVerdict:
@@ -106,21 +99,14 @@ class PlanningGap:
 
         A margin asks for proof, so that what is not proven must not pass.
         """
-        from pytest_cpg.gates.card import Severity
-        from pytest_cpg.gates.kind import MaxVerdict
-        from pytest_cpg.stats import Verdict
-
         if spec.criteria.margin is None:
             return MaxVerdict(label=Verdict.INCONCLUSIVE.value, severity=Severity.UNSURE)
         return MaxVerdict(label=Verdict.MODEL_AS_GOOD_AS_ORACLE.value, severity=Severity.GOOD)
 
     def measure(self, spec: Spec, model: Any, run: Run) -> GateResult:
         """Run the arms on the same starts, and ask why there is a gap."""
-        from dataclasses import replace
-
         from pytest_cpg.gates.diagnosis.sample import diagnose
         from pytest_cpg.gates.planning_gap.measure import measure_gap
-        from pytest_cpg.gates.planning_gap.notation import arm_progress
 
         design, oracle = spec.planned(run.task(spec.task), model), run.given["oracle_dynamics"]
         result = measure_gap(
@@ -145,24 +131,16 @@ class PlanningGap:
 
     def judge(self, result: GateResult, max_verdict: MaxVerdict) -> Ruling:
         """Return what a result says."""
-        from pytest_cpg.gates.planning_gap.ruling import ruling_of
-        from pytest_cpg.stats import Verdict
-
         return ruling_of(result, Verdict(max_verdict.label))
 
     def card(self, result: GateResult, max_verdict: MaxVerdict, *, model: str = "") -> Card:
         """Return what a result looks like."""
         from pytest_cpg.gates.planning_gap.card import card_of
-        from pytest_cpg.stats import Verdict
 
         return card_of(result, Verdict(max_verdict.label), model=model)
 
     def alarm(self, result: GateResult) -> Alarm:
         """Return what a result brings to the family of all gates."""
-        from pytest_cpg.gates.kind import Alarm
-        from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
-        from pytest_cpg.stats import Verdict
-
         is_within = result.margin is not None and result.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
         return Alarm(
             p_value=lambda: gap_p_value_of(result),
@@ -178,8 +156,6 @@ class PlanningGap:
 
     def without_effect(self, results: Sequence[GateResult]) -> Mapping[str, str]:
         """Return the options that decided nothing in these results, and why."""
-        from pytest_cpg.gates.planning_gap.result import without_effect
-
         return without_effect(results)
 
     def cost(self, result: GateResult) -> dict[str, Any]:
@@ -212,39 +188,26 @@ class PlanningGap:
 
     def entry(self, result: GateResult) -> BaselineGate:
         """Return what is kept of an accepted result."""
-        from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-
         return BaselineGate.of(result)
 
     def read_entry(self, values: Mapping[str, Any], *, commit: str) -> BaselineGate:
         """Return what was kept of a result that was accepted at a commit."""
-        from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-
         return BaselineGate.read(values, commit=commit)
 
     def unprovable(self, accepted: Mapping[str, BaselineGate]) -> list[Finding]:
         """Name the gates, newly accepted, whose regression no later result could prove."""
-        from pytest_cpg.gates.planning_gap.compare import unprovable
-
         return unprovable(accepted)
 
     def compare(self, accepted: BaselineGate | None, result: GateResult) -> Drift:
         """Compare a result with the one that was accepted."""
-        from pytest_cpg.gates.planning_gap.compare import compare
-
         return compare(result, accepted, level=result.level)
 
     def lost(self, result: GateResult) -> Lost:
         """Return the episodes that only the oracle solved."""
-        from pytest_cpg.gates.kind import Lost
-        from pytest_cpg.gates.planning_gap.lost import Loss
-
         return Lost(result.lost_episodes, Loss.of(result))
 
     def read_lost(self, values: Mapping[str, Any], *, episodes: Sequence[int]) -> Loss:
         """Return how episodes were lost, from its plain values."""
-        from pytest_cpg.gates.planning_gap.lost import Loss
-
         return Loss.read(values, episodes=episodes)
 
     def replay(
@@ -257,10 +220,7 @@ class PlanningGap:
         then: Loss | None = None,
     ) -> Replay:
         """Run both arms again on some episodes, and keep all that was planned."""
-        from dataclasses import replace
-
         from pytest_cpg.episodes.replay import replay
-        from pytest_cpg.gates.planning_gap.notation import arm_progress
 
         design = spec.planned(run.task(spec.task), model)
         if then is not None:
