@@ -6,7 +6,9 @@ One success and one failure are added to each arm, and then the Wald interval is
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.counts import check_arm, check_margin, smallest, smallest_up_to
 from pytest_cpg.stats.enumeration import (
@@ -23,12 +25,7 @@ from pytest_cpg.stats.intervals import (
     upper_tail,
     wald_bounds,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
-
-    from pytest_cpg.stats.pairing import PairRates
+from pytest_cpg.stats.pairing import PairRates
 
 
 def agresti_caffo_interval(

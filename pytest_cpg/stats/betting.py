@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_cpg.stats.counts import check_count, check_table, smallest_up_to
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paths import pair_chances, paired_paths
 from pytest_cpg.stats.sequential import Characteristics
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 # A look costs one batch of episodes: from 32 pairs on there is one for every sixteenth more.
 _PAIRS_PER_LOOK = 16
@@ -108,8 +106,6 @@ def betting_characteristics(
     oracle_only, learned_only : float
         Chances that only the oracle, or only the learned arm solves a start; at most 1 together.
     """
-    import numpy as np
-
     chances = pair_chances(oracle_only, learned_only)
     stake = _stake(level)
     # The fewest wins that win the bet, by the number of losses.
@@ -194,8 +190,6 @@ def _log_wealth(gap: float, wins: int, losses: int, ties: int) -> float:
     With bets ``u / (1 + gap)``, ``u`` from 0 to 1, a win multiplies by ``1 + u (1 - gap) / (1 +
     gap)``, a tie by ``1 - u gap / (1 + gap)`` and a loss by ``1 - u``.
     """
-    import numpy as np
-
     u, weights = _gauss_legendre((wins + losses + ties) // 2 + 1)
     with np.errstate(divide="ignore"):
         logs = (
@@ -210,8 +204,6 @@ def _log_wealth(gap: float, wins: int, losses: int, ties: int) -> float:
 @cache
 def _gauss_legendre(nodes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return nodes in (0, 1) and weights, exact for polynomials of degree ``2 * nodes - 1``."""
-    import numpy as np
-
     x, weights = np.polynomial.legendre.leggauss(nodes)
     return (x + 1) / 2, weights / 2
 

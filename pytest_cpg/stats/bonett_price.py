@@ -18,14 +18,12 @@ independent arms of equal rates never disagree on more than half).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.intervals import as_floats, exceeds, wald_bounds
 from pytest_cpg.stats.paired import PairedMethod
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 
 def _bounds(wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_cpg.stats.counts import check_count
 from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, OperatingPoints
+from pytest_cpg.stats.graded_answers import GradedAnswers
 from pytest_cpg.stats.intervals import Interval
 from pytest_cpg.stats.risk_coverage import measured
 from pytest_cpg.stats.sampled import Adjusted, Percentile, Sampled, Scaled, Share
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from pytest_cpg.stats.graded_answers import GradedAnswers
 
 # Resamples that are measured together: their counts fit into a cache.
 _AT_ONCE = 64
@@ -56,8 +52,6 @@ def sampled_metrics(
     resamples : int
         From 100.
     """
-    import numpy as np
-
     drawn = _resampled([answers], rng=rng, resamples=resamples, points=points)[0]
     once = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
     size = _Sizes(answers)
@@ -84,8 +78,6 @@ def sampled_differences(
     Raises ValueError as `sampled_metrics`, and when the answers are not to as many queries in the
     same groups.
     """
-    import numpy as np
-
     if not np.array_equal(now.groups, before.groups):
         raise ValueError(
             f"need answers to the same queries in the same groups, got {len(now)} and {len(before)}"
@@ -147,8 +139,6 @@ class _Sizes:
     """How much there is to learn from: answers, groups, and groups with right and wrong ones."""
 
     def __init__(self, answers: GradedAnswers) -> None:
-        import numpy as np
-
         self.answers = len(answers)
         self.groups = int(answers.groups.max()) + 1
         self.contrasted = min(
@@ -174,8 +164,6 @@ def _resampled(
     points: OperatingPoints,
 ) -> list[dict[str, NDArray[np.float64]]]:
     """Return each metric [R] of each table, in the same resamples of groups."""
-    import numpy as np
-
     wanted = check_count("resamples", resamples, least=_FEWEST_RESAMPLES)
     groups = tables[0].groups
     many = int(groups.max()) + 1
@@ -202,8 +190,6 @@ def _sampled(
     size: _Sizes,
     points: OperatingPoints,
 ) -> Sampled | None:
-    import numpy as np
-
     if np.isnan(estimate):
         return None
     if name in _JUMPING:
@@ -228,8 +214,6 @@ def _sampled(
 def _difference(
     name: str, change: float, drawn: NDArray[np.float64], *, freedom: int
 ) -> Sampled | None:
-    import numpy as np
-
     if np.isnan(change):
         return None
     if name in _JUMPING:
@@ -251,8 +235,6 @@ def _change_of_loss(
     now: GradedAnswers, before: GradedAnswers, drawn: NDArray[np.float64]
 ) -> Sampled:
     """Return the change of the share of wrong answers, by Bonett and Price."""
-    import numpy as np
-
     n = len(now)
     more, fewer = int((now.wrong & ~before.wrong).sum()), int((before.wrong & ~now.wrong).sum())
     change, moved = (more - fewer) / n, (more + fewer) / n

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_cpg.stats.coverage_curves import levels
 from pytest_cpg.stats.graded_answers import GradedAnswers
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _BINS = 10
 _FOLDS = 5
@@ -72,8 +70,6 @@ def reliability(answers: GradedAnswers) -> Reliability:
     >>> round(found.ece, 3), round(found.calibrated_ece, 3)
     (0.4, 0.0)
     """
-    import numpy as np
-
     confidences, right = answers.confidences, (~answers.wrong).astype(np.float64)
     if confidences.min() < 0 or confidences.max() > 1:
         beyond = confidences[(confidences < 0) | (confidences > 1)][0]
@@ -99,7 +95,6 @@ def _isotonic(
     confidences: NDArray[np.float64], right: NDArray[np.float64], asked: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the chance of being right at the ``asked`` confidences, straight between others."""
-    import numpy as np
     from scipy.optimize import isotonic_regression
 
     # Equal confidences have one chance; the least sure first.
@@ -112,8 +107,6 @@ def _isotonic(
 def _bins(
     confidences: NDArray[np.float64], right: NDArray[np.float64]
 ) -> tuple[ReliabilityBin, ...]:
-    import numpy as np
-
     # 0.7 * 10 and a mean of seven tenths may round to either side of 7.
     held = np.minimum((confidences * _BINS + _ROUNDING).astype(int), _BINS - 1)
     return tuple(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
 
 from pytest_cpg.stats.counts import check_arm
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.returns import paired_mean
 from pytest_cpg.stats.student import student_critical_value
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 def cluster_interval(

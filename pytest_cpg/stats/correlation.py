@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.intervals import Interval, critical_value
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 # Kendall's variance divides by n - 4.
 FEWEST_MODELS_TO_CORRELATE = 5
@@ -80,8 +78,6 @@ def kendall_interval(metric: ArrayLike, success: ArrayLike, *, level: float = 0.
 def _check_models(
     metric: ArrayLike, success: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    import numpy as np
-
     columns = []
     for name, values in (("metric", metric), ("success", success)):
         column = np.asarray(values)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 # Closer confidences differ by rounding alone.
 _SAME_CONFIDENCE = 1e-9
@@ -48,8 +47,6 @@ DEFAULT_POINTS = OperatingPoints()
 
 def levels(confidences: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return which threshold [N] lets each answer in first: 0 is the surest."""
-    import numpy as np
-
     order = np.argsort(-confidences, kind="stable")
     steps = -np.diff(confidences[order]) >= _SAME_CONFIDENCE
     level = np.empty(len(order), dtype=np.intp)
@@ -96,8 +93,6 @@ class Curves:
         self,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return AURC [R], in closed form the mean over all orders within ties, ideal, excess."""
-        import numpy as np
-
         harmonic = np.concatenate([[0.0], (1 / np.arange(1, self.total.max() + 1)).cumsum()])
         # Of k answers down to within a tie, W + rate * (k - a) are wrong: rate, and the rest by k.
         rest = self.lost[:, :-1] - _share(self.wrong_at, self.at) * self.ends[:, :-1]
@@ -112,8 +107,6 @@ class Curves:
 
     def _orders(self) -> dict[str, NDArray[np.float64]]:
         """Return the shares of pairs of a right and a wrong answer that are in disorder."""
-        import numpy as np
-
         right = self.at - self.wrong_at
         reversed_pairs = (right * self.lost[:, :-1]).sum(axis=1)
         ties = (right * self.wrong_at).sum(axis=1)
@@ -123,16 +116,12 @@ class Curves:
 
     def _coverage_resolution(self, bins: int) -> NDArray[np.float64]:
         """Return CR_K."""
-        import numpy as np
-
         # In whole numbers: 0.3 lies in the fourth bin of ten. 1 lies in the last.
         held = np.minimum(self.ends * bins // self.total[:, None], bins - 1)
         return np.asarray((1 + (np.diff(held, axis=1) > 0).sum(axis=1)) / bins)
 
     def _risk_at(self, coverage: float) -> NDArray[np.float64]:
         """Return the risk of the surest answers, ties in random order."""
-        import numpy as np
-
         wanted = coverage * self.total
         level = (self.ends[:, 1:] < wanted[:, None]).sum(axis=1)
         rows = np.arange(len(level))
@@ -142,16 +131,12 @@ class Curves:
 
     def _coverage_at(self, risk: float) -> NDArray[np.float64]:
         """Return the largest coverage whose risk is accepted."""
-        import numpy as np
-
         is_accepted = self.risk <= risk + _ROUNDING
         return np.asarray(np.where(is_accepted, self.ends, 0).max(axis=1) / self.total)
 
 
 def _from_origin(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return sums [R, G + 1] of the first of ``counts`` [R, G], from 0."""
-    import numpy as np
-
     ends = np.zeros((len(counts), counts.shape[1] + 1), dtype=np.int64)
     np.cumsum(counts, axis=1, out=ends[:, 1:])
     return ends
@@ -159,6 +144,4 @@ def _from_origin(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     """Return ``part / whole``, and 0 where there is nothing."""
-    import numpy as np
-
     return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(whole)), where=whole > 0))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    from pytest_cpg.stats.pairing import PairRates
+from pytest_cpg.stats.pairing import PairRates
 
 # Chance of all that is left out of one kind of count.
 _NEGLIGIBLE = 1e-13
@@ -17,8 +15,6 @@ _NEGLIGIBLE = 1e-13
 
 def likely_counts(n: int, rate: float) -> NDArray[np.int64]:
     """Return the counts of ``n`` that Bernstein's inequality does not call negligible."""
-    import numpy as np
-
     if rate in (0, 1):
         return np.array([n * int(rate)])
     reach = farthest_count(n, rate)
@@ -40,7 +36,6 @@ def multinomial_chance(
 
     Counts and rates broadcast.
     """
-    import numpy as np
     from scipy.special import gammaln, xlogy
 
     rest = n - sum(count for count, _ in kinds)
@@ -61,8 +56,6 @@ def joint_chance(
     characteristic function, on the smallest grid that holds all likely counts: counts that the grid
     does not tell apart are too far from each other for more than one to be likely.
     """
-    import numpy as np
-
     rows, columns = (1 << (counts.size - 1).bit_length() for counts in (s, t))
     x = np.exp(-2j * math.pi * np.arange(rows) / rows)[:, None]
     # Chances are real: half of the frequencies are enough.

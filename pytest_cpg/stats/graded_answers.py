@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 
 class GradedAnswers:
@@ -40,7 +37,6 @@ class GradedAnswers:
         stakes: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> None:
-        import numpy as np
 
         self.wrong = np.array(wrong)
         if self.wrong.dtype != np.bool_ or self.wrong.ndim != 1 or not self.wrong.size:
@@ -65,8 +61,6 @@ class GradedAnswers:
 
     def take(self, chosen: ArrayLike) -> GradedAnswers:
         """Return some of the answers, by their indices or by a bool for each."""
-        import numpy as np
-
         which = np.asarray(chosen)
         return GradedAnswers(
             wrong=self.wrong[which],
@@ -77,8 +71,6 @@ class GradedAnswers:
 
 
 def _finite(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
-    import numpy as np
-
     values = np.array(given, dtype=np.float64)
     if values.shape != (n,):
         raise ValueError(f"need one of {name} for each of {n} answers, got {values.shape}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.counts import check_fraction
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +42,6 @@ def critical_value(level: float) -> float:
     Raises ValueError when ``level`` is not in (0, 1).
     """
     coverage = check_fraction("a level", level, such_as=0.95)
-    # statistics brings random, decimal and fractions; a session without a gate needs none of them.
-    from statistics import NormalDist
-
     # The lower tail keeps its digits at levels so near to 1 that (1 + level) / 2 rounds to 1.
     return abs(NormalDist().inv_cdf((1 - coverage) / 2))
 
@@ -69,6 +65,4 @@ def exceeds(excess: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArra
 
 def as_floats(*counts: ArrayLike) -> list[NDArray[np.float64]]:
     """Return counts, which need not be whole, as arrays."""
-    import numpy as np
-
     return [np.asarray(count, dtype=np.float64) for count in counts]

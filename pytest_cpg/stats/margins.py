@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from statistics import NormalDist
+
+import numpy as np
 
 from pytest_cpg.stats.counts import check_count, check_margin, check_table, smallest_from
 from pytest_cpg.stats.enumeration import farthest_count, multinomial_chance
@@ -41,8 +44,6 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
     margin : float
         The largest gap that is no loss, in (0, 1).
     """
-    from statistics import NormalDist
-
     n, z = check_count("episodes", episodes, least=1), critical_value(level)
     check_margin(margin)
     alpha = (1 - float(level)) / 2 * (1 - _MISSED)
@@ -105,7 +106,6 @@ def exact_tango_p_value(*, both: int, oracle_only: int, learned_only: int, neith
 
 def _worst_chance(n: int, gap: float, z: float) -> float:
     """Return the chance of an interval above ``gap`` where that is the gap, at the worst share."""
-    import numpy as np
     from scipy.special import bdtrc
 
     shares = shares_of_disagreement(-gap, _SHARES)[1 if gap == 0 else 0 :, None]

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.counts import check_margin, check_table, smallest_up_to
 from pytest_cpg.stats.enumeration import likely_counts, multinomial_chance, total_chance
 from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
-
-    from pytest_cpg.stats.pairing import PairRates
+from pytest_cpg.stats.pairing import PairRates
 
 
 class PairedBounds(Protocol):
@@ -176,8 +174,6 @@ def fewest_wins(
     One more than ``disagreed`` where none do. Given the disagreements, a region holds all numbers
     of wins from one on (tests/calibration/test_paired_calibration.py, tests/stats/test_margins.py).
     """
-    import numpy as np
-
     disagreed = np.asarray(disagreed)
     least, most = np.zeros_like(disagreed), disagreed + 1
     while (least < most).any():

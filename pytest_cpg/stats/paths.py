@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_cpg.stats.counts import real_or_nan
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    FloatArray: TypeAlias = NDArray[np.float64]
-    IntArray: TypeAlias = NDArray[np.intp]
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.intp]
 
 # Rows of counts that are stepped at once, so that few of those beyond the last pair are.
 _ROWS = 128
@@ -40,8 +38,6 @@ def paired_paths(
     Whoever receives them sets the mass that ends there to 0. One pair is added at a time, and only
     positive numbers are added, so that small masses keep their digits.
     """
-    import numpy as np
-
     win, loss, tie = chances
     # [1 + wins, 1 + losses]: before the first count there is a border of no mass.
     mass = np.zeros((sizes[-1] + 2, sizes[-1] + 2))
@@ -80,15 +76,11 @@ def shares_of_disagreement(least: float, number: int) -> FloatArray:
     That is the arc sine of the root (Anscombe, Biometrika 35:246-254, 1948). Evenly spaced shares
     miss the worst one where hardly any pair is a tie: there errors swing within a few thousandths.
     """
-    import numpy as np
-
     shares: FloatArray = np.sin(np.linspace(math.asin(math.sqrt(least)), math.pi / 2, number)) ** 2
     return shares
 
 
 def log_chances(chances: FloatArray) -> FloatArray:
     """Return logarithms, finite at chances of 0 so that no count of something is still 0."""
-    import numpy as np
-
     logs: FloatArray = np.log(np.maximum(chances, 1e-300))
     return logs

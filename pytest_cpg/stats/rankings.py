@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.counts import check_count
 from pytest_cpg.stats.intervals import critical_value
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 # Two models that each solve half of all starts, independently, differ on every one of n starts in
 # the same direction in 2 / 4**n of the runs, and resampling would then tell them apart for certain:
@@ -80,8 +79,6 @@ def rank_models(
     resamples : int
         Enough for at least one in each tail: 40 at level 0.95.
     """
-    import numpy as np
-
     solved = _check_outcomes(names, outcomes)
     critical_value(level)  # refuses an impossible level
     drawn = check_count("resamples", resamples, least=math.ceil(round(2 / (1 - level), 9)))
@@ -105,8 +102,6 @@ def rank_models(
 
 
 def _check_outcomes(names: Sequence[str], outcomes: ArrayLike) -> NDArray[np.bool_]:
-    import numpy as np
-
     if isinstance(names, str) or len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"need different names of at least two models, got {names!r}")
     solved = np.asarray(outcomes)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.student import student_critical_value
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 # Below this size squares and their sums stay finite.
 LARGEST_RETURN = 1e100
@@ -88,8 +86,6 @@ def fieller_return_interval(
     oracle, learned, chance : array [N]
         Return of each episode, from the same starts in the same order.
     """
-    import numpy as np
-
     top, reached, bottom = _check_returns(oracle=oracle, learned=learned, chance=chance)
     critical_value(level)  # refuses an impossible level
     n, gain = len(top), float((top - bottom).mean())
@@ -117,8 +113,6 @@ def fieller_return_interval(
 
 
 def _check_returns(**arms: ArrayLike) -> tuple[NDArray[np.float64], ...]:
-    import numpy as np
-
     columns = []
     for name, returns in arms.items():
         column = np.asarray(returns)

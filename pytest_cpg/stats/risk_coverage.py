@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, Curves, OperatingPoints, levels
 from pytest_cpg.stats.graded_answers import GradedAnswers
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +73,6 @@ def answer_metrics(
     >>> round(found.aurcc, 5), found.rpp, found.cr, found.loss, found.excess
     (0.14583, 0.0, 0.5, 0.5, 0.0)
     """
-    import numpy as np
-
     values = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
     return AnswerMetrics(**{name: _or_none(float(value[0])) for name, value in values.items()})
 
@@ -88,8 +85,6 @@ def metrics_by(
     answers: GradedAnswers, key: ArrayLike, *, points: OperatingPoints = DEFAULT_POINTS
 ) -> dict[int, AnswerMetrics]:
     """Return the metrics of the answers of each whole number in ``key`` [N], such as a horizon."""
-    import numpy as np
-
     keys = np.asarray(key)
     return {
         int(value): answer_metrics(answers.take(keys == value), points=points)
@@ -116,8 +111,6 @@ class RiskCoverage:
 
 def risk_coverage(answers: GradedAnswers) -> RiskCoverage:
     """Return the curve whose area is ``aurcc``."""
-    import numpy as np
-
     level = levels(answers.confidences)
     counted = np.bincount(level).cumsum()
     lost = np.bincount(level, weights=answers.wrong).cumsum()
@@ -136,8 +129,6 @@ def published_cr(answers: GradedAnswers, *, bins: int = 10) -> float:
     Its edges are sums of 1 / K in floating point: a coverage of 0.3 falls below its bin, and for
     some K, such as 49, there is an edge and a bin too many.
     """
-    import numpy as np
-
     edges = np.arange(0, 1, 1 / bins)
     held = np.unique(np.digitize(risk_coverage(answers).coverages, edges))
     return len(held) / len(edges)
@@ -147,8 +138,6 @@ def measured(
     answers: GradedAnswers, times: NDArray[np.int64], *, points: OperatingPoints = DEFAULT_POINTS
 ) -> dict[str, NDArray[np.float64]]:
     """Return each metric [R] of answers that are counted ``times`` [R, N]; NaN where undefined."""
-    import numpy as np
-
     level = levels(answers.confidences)
     order = np.argsort(level, kind="stable")
     starts = np.flatnonzero(np.diff(level[order], prepend=-1))

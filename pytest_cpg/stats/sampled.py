@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_cpg.stats.counts import check_fraction
 from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class Sampled(Protocol):
@@ -207,8 +206,6 @@ class Percentile:
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return the percentile interval."""
-        import numpy as np
-
         tail = (1 - check_fraction("a level", level, such_as=0.95)) / 2
         low, high = np.quantile(self.resamples, [tail, 1 - tail])
         return Interval(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.coverage_curves import Curves
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +70,6 @@ def _by_confidence(
     confidences: ArrayLike, failures: ArrayLike
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return episodes and failures [G] of each distinct confidence, the surest first."""
-    import numpy as np
-
     confidence, failed = np.asarray(confidences), np.asarray(failures)
     if confidence.ndim != 1 or confidence.dtype.kind not in "iuf" or not confidence.size:
         raise ValueError(f"need one confidence for each episode, got {confidences!r}")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
 from pytest_cpg.stats.counts import check_count, check_margin, check_table, smallest_from
 from pytest_cpg.stats.intervals import Interval, critical_value
+from pytest_cpg.stats.paired import PairedMethod
 from pytest_cpg.stats.paths import (
     log_chances,
     pair_chances,
@@ -19,16 +24,8 @@ from pytest_cpg.stats.paths import (
 )
 from pytest_cpg.stats.tango import TANGO
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from pytest_cpg.stats.paired import PairedMethod
-
-    IntArray: TypeAlias = NDArray[np.intp]
-    BoolArray: TypeAlias = NDArray[np.bool_]
+IntArray: TypeAlias = NDArray[np.intp]
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 FIRST_LOOK = 10
 _STEP = 25
@@ -274,8 +271,6 @@ def _error_at_no_gap(sizes: tuple[int, ...], constant: float, margin: float | No
     Paths are enumerated once, by weights; what ends with ``D`` disagreements then has the chance
     ``d**D (1 - d)**(pairs - D)``, at a share ``d``, for each unit of weight.
     """
-    import numpy as np
-
     # At share 0 nothing ends.
     shares = shares_of_disagreement(0, _SHARES)[1:]
     logs_of_chances = log_chances(np.stack([shares, 1 - shares]))
@@ -295,8 +290,6 @@ def _error_at_no_gap(sizes: tuple[int, ...], constant: float, margin: float | No
 
 def _error_at_margin(sizes: tuple[int, ...], constant: float, margin: float) -> float:
     """Return the chance to prove a margin that is the gap, at the worst share of disagreement."""
-    import numpy as np
-
     shares = shares_of_disagreement(margin, _SHARES_WITH_MARGIN)
     # A unit of weight has one half for each disagreement.
     logs_of_chances = log_chances(np.stack([shares + margin, shares - margin, 1 - shares]))

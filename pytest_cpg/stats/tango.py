@@ -19,14 +19,12 @@ episodes at level 0.95, but in up to 4.0 % where the arms disagree on more than 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.intervals import as_floats, exceeds
 from pytest_cpg.stats.paired import PairedMethod
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
 
 def _bounds(wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from fractions import Fraction
 from typing import NamedTuple
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
@@ -188,8 +189,6 @@ def _at_most(count: int, episodes: int, share: float) -> bool:
     As floats ``1 - 0.95 <= 0.05`` is false, and so is ``3 / 20 <= 0.15`` in exact arithmetic on
     the float 0.15. A billion tells all counts of a gate apart and undoes the rounding of ``share``.
     """
-    from fractions import Fraction
-
     return Fraction(count, episodes) <= Fraction(share).limit_denominator(10**9)
 
 
