@@ -7,15 +7,13 @@ import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode
+from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
+from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Verdict
-
-if TYPE_CHECKING:
-    from pytest_cpg.episodes.arm import Arm
-    from pytest_cpg.gates.planning_gap.result import GateResult
 
 _OUTCOMES = re.compile("[01]+")
 # What is written for who reads a diff, and follows from the rest.

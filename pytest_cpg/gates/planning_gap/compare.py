@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Interval, agresti_caffo_interval
 from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value, fewest_significant_losses
 from pytest_cpg.stats.returns import paired_mean_interval
-
-if TYPE_CHECKING:
-    from pytest_cpg.gates.planning_gap.result import GateResult
 
 # Of one difference: a dozen lines.
 _MOST_SIGNS = 1000

@@ -5,15 +5,13 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_cpg.contracts.codec import BESIDE, decode
 from pytest_cpg.episodes.design import DesignRecord
+from pytest_cpg.episodes.traces import Replay
+from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.world_models import weights_digest
-
-if TYPE_CHECKING:
-    from pytest_cpg.episodes.traces import Replay
-    from pytest_cpg.gates.planning_gap.result import GateResult
 
 # Of a design: what a replay's own may differ in.
 _SHARED = ("planner", "task", "budget", "perturbation")

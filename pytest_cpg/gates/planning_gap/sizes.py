@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from pytest_cpg.episodes.arm import Metric
-    from pytest_cpg.gates.kind import Asked
-    from pytest_cpg.gates.planning_gap.stopping import StopMode
+from pytest_cpg.episodes.arm import Metric
+from pytest_cpg.gates.kind import Asked
+from pytest_cpg.gates.planning_gap.stopping import StopMode
+from pytest_cpg.stats.agresti_caffo import smallest_decisive_episodes
+from pytest_cpg.stats.betting import anytime_look_sizes
+from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.sequential import look_sizes, paired_statistic, wang_tsiatis_boundary
 
 # Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
 MOST_SEQUENTIAL, _QUICK = 1000, 150
@@ -117,9 +120,6 @@ def _check_oracle_episodes(asked: Asked, interval: str, *, has_margin: bool) -> 
 
 
 def _check_first_look(stop: StopMode, most: int, level: float) -> None:
-    from pytest_cpg.stats.betting import anytime_look_sizes
-    from pytest_cpg.stats.sequential import look_sizes, paired_statistic, wang_tsiatis_boundary
-
     try:
         if stop == "anytime":
             anytime_look_sizes(most, level=level)
@@ -142,9 +142,6 @@ def _check_first_look(stop: StopMode, most: int, level: float) -> None:
 
 
 def _check_can_fail(episodes: int, level: float, interval: str) -> None:
-    from pytest_cpg.stats.agresti_caffo import smallest_decisive_episodes
-    from pytest_cpg.stats.methods import PAIRED_METHODS
-
     if interval != "agresti-caffo":
         least = PAIRED_METHODS[interval].smallest_decisive_pairs(level=level)
         if episodes < least:
