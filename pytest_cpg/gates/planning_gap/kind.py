@@ -28,10 +28,8 @@ from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, Lost, MaxVerdict, 
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare, unprovable
 from pytest_cpg.gates.planning_gap.lost import Loss
-from pytest_cpg.gates.planning_gap.notation import arm_progress
 from pytest_cpg.gates.planning_gap.options import OPTIONS
 from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
-from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.gates.planning_gap.spec import Spec, spec_of
 from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
 from pytest_cpg.stats import Verdict
@@ -107,6 +105,7 @@ class PlanningGap:
         """Run the arms on the same starts, and ask why there is a gap."""
         from pytest_cpg.gates.diagnosis.sample import diagnose
         from pytest_cpg.gates.planning_gap.measure import measure_gap
+        from pytest_cpg.gates.planning_gap.notation import arm_progress
 
         design, oracle = spec.planned(run.task(spec.task), model), run.given["oracle_dynamics"]
         result = measure_gap(
@@ -131,6 +130,8 @@ class PlanningGap:
 
     def judge(self, result: GateResult, max_verdict: MaxVerdict) -> Ruling:
         """Return what a result says."""
+        from pytest_cpg.gates.planning_gap.ruling import ruling_of
+
         return ruling_of(result, Verdict(max_verdict.label))
 
     def card(self, result: GateResult, max_verdict: MaxVerdict, *, model: str = "") -> Card:
@@ -221,6 +222,7 @@ class PlanningGap:
     ) -> Replay:
         """Run both arms again on some episodes, and keep all that was planned."""
         from pytest_cpg.episodes.replay import replay
+        from pytest_cpg.gates.planning_gap.notation import arm_progress
 
         design = spec.planned(run.task(spec.task), model)
         if then is not None:
