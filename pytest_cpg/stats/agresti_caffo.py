@@ -142,71 +142,42 @@ def smallest_decisive_episodes(*, level: float) -> int:
     )
 
 
-def episodes_to_resolve(
+def episodes_to_settle(
     oracle_successes: int,
     oracle_episodes: int,
     learned_successes: int,
     learned_episodes: int,
     *,
+    margin: float | None = None,
     level: float = 0.95,
     limit: int = 100_000,
 ) -> int | None:
-    """Return the fewest episodes per arm at which these two rates give an interval without 0.
+    """Return the fewest episodes per arm at which these two rates settle a gate.
 
-    The interval is taken at exactly the observed rates, so at counts that need not be whole; it
-    excludes 0 at every larger size too. This is no promise about a new run: the observed rates are
-    estimates, and if they were true, the interval would exclude 0 in about half of the runs of this
-    size. It is the total per arm, not what is missing, and at most the present size when the
-    interval of two equally large arms excludes 0 already. None when the rates are equal, or when
-    more than ``limit`` episodes would be needed.
+    Without a margin the interval excludes 0 there, with one it ends below the margin, and so it
+    does at every larger size. It is taken at exactly the observed rates, so at counts that need not
+    be whole. This is no promise about a new run: the observed rates are estimates, and if they were
+    true, the interval would say so in about half of the runs of this size. It is the total per arm,
+    not what is missing, and at most the present size when two equally large arms are settled
+    already. None when the rates are equal, or their gap is not below the margin, or when more than
+    ``limit`` episodes would be needed.
 
-    >>> episodes_to_resolve(3, 10, 0, 10)
-    14
-    """
-    oracle = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
-    learned = check_arm(learned_successes, learned_episodes, prefix="learned_")
-    z = critical_value(level)
-
-    def is_resolved(n: int) -> bool:
-        s, t = (n * successes / episodes for successes, episodes in (oracle, learned))
-        low, high = agresti_caffo_bounds(s, n, t, n, z=z)
-        return low > 0 or high < 0
-
-    return smallest_up_to(is_resolved, limit)
-
-
-def episodes_to_prove_margin(
-    oracle_successes: int,
-    oracle_episodes: int,
-    learned_successes: int,
-    learned_episodes: int,
-    *,
-    margin: float,
-    level: float = 0.95,
-    limit: int = 100_000,
-) -> int | None:
-    """Return the episodes per arm from which on these two rates prove a gap below ``margin``.
-
-    The interval ends below the margin at this size and at every larger one. As in
-    `episodes_to_resolve` the rates are taken as observed, and the number is the total per arm. None
-    when the observed gap is not below the margin, or when more than ``limit`` episodes would be
-    needed.
-
-    >>> episodes_to_prove_margin(50, 50, 50, 50, margin=0.1)
-    26
+    >>> episodes_to_settle(3, 10, 0, 10), episodes_to_settle(50, 50, 50, 50, margin=0.1)
+    (14, 26)
 
     Parameters
     ----------
-    margin : float
+    margin : float, optional
         The gap to rule out, in (0, 1).
     """
     s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
     t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")
-    allowed = check_margin(margin)
     z = critical_value(level)
+    if margin is not None:
+        check_margin(margin)
 
-    def is_proven(size: int) -> bool:
-        _, high = agresti_caffo_bounds(size * s / n, size, size * t / m, size, z=z)
-        return high < allowed
+    def is_settled(size: int) -> bool:
+        low, high = agresti_caffo_bounds(size * s / n, size, size * t / m, size, z=z)
+        return low > 0 or high < 0 if margin is None else high < margin
 
-    return smallest_up_to(is_proven, limit)
+    return smallest_up_to(is_settled, limit)

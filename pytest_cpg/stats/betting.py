@@ -8,8 +8,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_cpg.stats.counts import check_count, check_table, smallest_up_to
+from pytest_cpg.stats.counts import check_count, smallest_up_to
 from pytest_cpg.stats.intervals import Interval, critical_value
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.paths import pair_chances, paired_paths
 from pytest_cpg.stats.sequential import Characteristics
 
@@ -69,23 +70,20 @@ def anytime_look_sizes(max_episodes: int, *, level: float = 0.95) -> tuple[int, 
     return (*sizes, most)
 
 
-def anytime_interval(
-    *, both: int, oracle_only: int, learned_only: int, neither: int, level: float = 0.95
-) -> Interval:
+def anytime_interval(pairs: Pairs, *, level: float = 0.95) -> Interval:
     """Bound the gap so that the bounds after all pairs hold together, however many there will be.
 
     A confidence sequence: the gaps that no bet against them has multiplied by ``2 / (1 - level)``,
     where the bet is averaged as in `betting_wealth`, over all that cannot be ruined (Waudby-Smith
     and Ramdas, JRSS B 86:1-27, 2024). It excludes 0 exactly where that bet has been won.
 
-    >>> ci = anytime_interval(both=1, oracle_only=9, learned_only=0, neither=0)
+    >>> ci = anytime_interval(Pairs(both=1, oracle_only=9, learned_only=0, neither=0))
     >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
     '+0.90 [+0.11, +1.00]'
     """
-    agreed, wins, losses, failed = check_table(both, oracle_only, learned_only, neither)
-    ties = agreed + failed
+    wins, losses, ties = pairs.oracle_only, pairs.learned_only, pairs.both + pairs.neither
     return Interval(
-        estimate=(wins - losses) / (wins + losses + ties),
+        estimate=pairs.gap,
         low=_low(wins, losses, ties, level),
         high=-_low(losses, wins, ties, level),
         level=float(level),
@@ -121,38 +119,26 @@ def betting_characteristics(
     return Characteristics(above, below, used)
 
 
-def anytime_episodes_to_resolve(
-    *, oracle_only: int, learned_only: int, episodes: int, level: float = 0.95, limit: int = 10_000
+def anytime_episodes_to_settle(
+    pairs: Pairs, *, level: float = 0.95, limit: int = 10_000
 ) -> int | None:
     """Return about how many starts win a bet at these shares of outcomes, as `betting_wealth`.
 
-    As `agresti_caffo.episodes_to_resolve`: shares as observed, and the total. Wins and losses are
+    As `agresti_caffo.episodes_to_settle`: shares as observed, and the total. Wins and losses are
     rounded to whole numbers, so that the next sizes may fall back by one start. None when each arm
     alone solved equally many, or when more than ``limit`` starts would be needed.
 
-    >>> anytime_episodes_to_resolve(oracle_only=6, learned_only=2, episodes=40)
+    >>> anytime_episodes_to_settle(Pairs(both=30, oracle_only=6, learned_only=2, neither=2))
     184
-
-    Parameters
-    ----------
-    oracle_only, learned_only, episodes : int
-        Starts that one arm alone solved, and all starts.
     """
-    size = check_count("episodes", episodes, least=1)
-    more, fewer = (
-        check_count(name, count)
-        for name, count in (("oracle_only", oracle_only), ("learned_only", learned_only))
-    )
-    if more + fewer > size:
-        raise ValueError(f"need at least {more + fewer} episodes, got {size}")
-    more, fewer = max(more, fewer), min(more, fewer)
-    critical_value(level)  # refuses an impossible level
+    fewer, more = sorted((pairs.oracle_only, pairs.learned_only))
+    stake = _stake(level)
 
-    def is_resolved(n: int) -> bool:
-        wins, losses = round(n * more / size), round(n * fewer / size)
-        return betting_wealth(wins=wins, losses=losses) >= 2 / (1 - level)
+    def is_settled(n: int) -> bool:
+        wins, losses = round(n * more / pairs.count), round(n * fewer / pairs.count)
+        return betting_wealth(wins=wins, losses=losses) >= stake
 
-    return smallest_up_to(is_resolved, limit) if more > fewer else None
+    return smallest_up_to(is_settled, limit) if more > fewer else None
 
 
 @cache

@@ -38,27 +38,6 @@ def check_arm(
     return s, n
 
 
-def check_table(
-    both: SupportsIndex,
-    oracle_only: SupportsIndex,
-    learned_only: SupportsIndex,
-    neither: SupportsIndex,
-) -> tuple[int, int, int, int]:
-    """Return the four counts of a paired table as ints.
-
-    Raises ValueError when one is no count, or when there is no episode.
-    """
-    table = (
-        check_count("both", both),
-        check_count("oracle_only", oracle_only),
-        check_count("learned_only", learned_only),
-        check_count("neither", neither),
-    )
-    if not any(table):
-        raise ValueError("need at least one episode, got four counts of 0")
-    return table
-
-
 def real_or_nan(value: object) -> float:
     """Return a real number as a float, and NaN for anything else.
 

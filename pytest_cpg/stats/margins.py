@@ -9,10 +9,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from pytest_cpg.stats.counts import check_count, check_margin, check_table, smallest_from
+from pytest_cpg.stats.counts import check_count, check_margin, smallest_from
 from pytest_cpg.stats.enumeration import farthest_count, multinomial_chance
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paired import fewest_wins
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.paths import shares_of_disagreement
 from pytest_cpg.stats.tango import TANGO
 
@@ -60,48 +61,34 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
     return 2 * NormalDist().cdf(found / _HUNDREDTHS + 1e-9) - 1
 
 
-def margin_interval(
-    *,
-    both: int,
-    oracle_only: int,
-    learned_only: int,
-    neither: int,
-    margin: float,
-    level: float = 0.95,
-) -> Interval:
+def margin_interval(pairs: Pairs, *, margin: float, level: float = 0.95) -> Interval:
     """Bound the gap so that a margin is proven no more often than the level says.
 
     Tango's interval at `margin_level`.
 
-    >>> ci = margin_interval(both=50, oracle_only=0, learned_only=0, neither=0, margin=0.1)
+    >>> pairs = Pairs(both=50, oracle_only=0, learned_only=0, neither=0)
+    >>> ci = margin_interval(pairs, margin=0.1)
     >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '+0.00 [-0.075, +0.075]'
     """
-    table = check_table(both, oracle_only, learned_only, neither)
-    interval = TANGO.interval(
-        both=both,
-        oracle_only=oracle_only,
-        learned_only=learned_only,
-        neither=neither,
-        level=margin_level(sum(table), margin=margin, level=level),
-    )
-    return replace(interval, level=float(level), method="Tango, exact")
+    held = margin_level(pairs.count, margin=margin, level=level)
+    return replace(TANGO.interval(pairs, level=held), level=float(level), method="Tango, exact")
 
 
-def exact_tango_p_value(*, both: int, oracle_only: int, learned_only: int, neither: int) -> float:
+def exact_tango_p_value(pairs: Pairs) -> float:
     """Return the one-sided p-value of Tango's test at the worst share of disagreement, in (0, 1].
 
     The chance of this statistic or more without a gap, however often the arms disagree.
 
-    >>> round(exact_tango_p_value(both=35, oracle_only=12, learned_only=2, neither=1), 5)
+    >>> round(exact_tango_p_value(Pairs(both=35, oracle_only=12, learned_only=2, neither=1)), 5)
     0.00375
     """
-    _, wins, losses, _ = table = check_table(both, oracle_only, learned_only, neither)
+    wins, losses = pairs.oracle_only, pairs.learned_only
     if wins <= losses:
         return 1.0
     # What was found counts itself, whatever rounds.
-    z = TANGO.statistic(wins, losses, sum(table)) * (1 - 1e-9)
-    return max(_worst_chance(sum(table), 0.0, z), 5e-324)
+    z = TANGO.statistic(wins, losses, pairs.count) * (1 - 1e-9)
+    return max(_worst_chance(pairs.count, 0.0, z), 5e-324)
 
 
 def _worst_chance(n: int, gap: float, z: float) -> float:

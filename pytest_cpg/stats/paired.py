@@ -14,10 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_cpg.stats.counts import check_margin, check_table, smallest_up_to
+from pytest_cpg.stats.counts import check_margin, smallest_up_to
 from pytest_cpg.stats.enumeration import likely_counts, multinomial_chance, total_chance
 from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
-from pytest_cpg.stats.pairing import PairRates
+from pytest_cpg.stats.pairing import PairRates, Pairs
 
 
 class PairedBounds(Protocol):
@@ -57,34 +57,20 @@ class PairedMethod:
     statistic: Callable[[int, int, int], float]
     above: PairedRegion
 
-    def interval(
-        self,
-        *,
-        both: int,
-        oracle_only: int,
-        learned_only: int,
-        neither: int,
-        level: float = 0.95,
-    ) -> Interval:
+    def interval(self, pairs: Pairs, *, level: float = 0.95) -> Interval:
         """Bound the gap."""
-        table = check_table(both, oracle_only, learned_only, neither)
-        _, wins, losses, _ = table
-        low, high = self.bounds(wins, losses, sum(table), z=critical_value(level))
+        z = critical_value(level)
+        low, high = self.bounds(pairs.oracle_only, pairs.learned_only, pairs.count, z=z)
         return Interval(
-            estimate=(wins - losses) / sum(table),
-            low=low,
-            high=high,
-            level=float(level),
-            method=self.name,
+            estimate=pairs.gap, low=low, high=high, level=float(level), method=self.name
         )
 
-    def p_value(self, *, both: int, oracle_only: int, learned_only: int, neither: int) -> float:
+    def p_value(self, pairs: Pairs) -> float:
         """Return the one-sided p-value that goes with the interval, in (0, 1].
 
         The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0.
         """
-        table = check_table(both, oracle_only, learned_only, neither)
-        return upper_tail(self.statistic(table[1], table[2], sum(table)))
+        return upper_tail(self.statistic(pairs.oracle_only, pairs.learned_only, pairs.count))
 
     def power(self, rates: PairRates, n: int, *, z: float) -> float:
         """Return the chance of an interval above 0 with ``n`` pairs."""
@@ -113,57 +99,30 @@ class PairedMethod:
             if 2.0**-n <= (1 - level) / 2 * (1 + 1e-9) and self.above(n, 0, n, z=z)
         )
 
-    def episodes_to_resolve(
+    def episodes_to_settle(
         self,
+        pairs: Pairs,
         *,
-        both: int,
-        oracle_only: int,
-        learned_only: int,
-        neither: int,
+        margin: float | None = None,
         level: float = 0.95,
         limit: int = 100_000,
     ) -> int | None:
-        """Return the fewest starts at which these shares of outcomes give an interval without 0.
+        """Return the fewest starts at which these shares of outcomes settle a gate.
 
-        As `agresti_caffo.episodes_to_resolve`: the interval is taken at exactly the observed
-        shares, it excludes 0 at every larger size too, and if the shares were true it would do so
-        in about half of the runs of this size. It is the total, not what is missing. None when each
-        arm alone solved equally many, or when more than ``limit`` starts would be needed.
+        As `agresti_caffo.episodes_to_settle`: the interval is taken at exactly the observed shares.
         """
-        table = check_table(both, oracle_only, learned_only, neither)
-        win, loss = table[1] / sum(table), table[2] / sum(table)
+        win, loss = pairs.oracle_only / pairs.count, pairs.learned_only / pairs.count
         z = critical_value(level)
+        if margin is not None:
+            check_margin(margin)
 
-        def is_resolved(n: int) -> bool:
+        def is_settled(n: int) -> bool:
+            if margin is not None:
+                return bool(self.above(n * loss, n * win, n, gap=-margin, z=z))
             wins, losses = n * win, n * loss
             return bool(self.above(wins, losses, n, z=z) or self.above(losses, wins, n, z=z))
 
-        return smallest_up_to(is_resolved, limit)
-
-    def episodes_to_prove_margin(
-        self,
-        *,
-        both: int,
-        oracle_only: int,
-        learned_only: int,
-        neither: int,
-        margin: float,
-        level: float = 0.95,
-        limit: int = 100_000,
-    ) -> int | None:
-        """Return the starts from which on these shares of outcomes prove a gap below ``margin``.
-
-        As `episodes_to_resolve`, for a margin in (0, 1): None when the observed gap is not below
-        it, or when more than ``limit`` starts would be needed.
-        """
-        table = check_table(both, oracle_only, learned_only, neither)
-        win, loss = table[1] / sum(table), table[2] / sum(table)
-        allowed, z = check_margin(margin), critical_value(level)
-
-        def is_proven(n: int) -> bool:
-            return bool(self.above(n * loss, n * win, n, gap=-allowed, z=z))
-
-        return smallest_up_to(is_proven, limit)
+        return smallest_up_to(is_settled, limit)
 
 
 def fewest_wins(

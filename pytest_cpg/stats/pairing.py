@@ -1,10 +1,37 @@
-"""Pairing: how far the two arms of a gate succeed on the same starts."""
+"""Pairing: how the two arms of a gate do on the same starts, as counts and as chances."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from pytest_cpg.stats.counts import real_or_nan
+from pytest_cpg.stats.counts import check_count, real_or_nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """How the two arms did on the same starts: the number of starts that end in each way."""
+
+    both: int
+    oracle_only: int
+    learned_only: int
+    neither: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no count, and a table without a start."""
+        for field in fields(self):
+            object.__setattr__(self, field.name, check_count(field.name, getattr(self, field.name)))
+        if not self.count:
+            raise ValueError("need at least one episode, got four counts of 0")
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self.both + self.oracle_only + self.learned_only + self.neither
+
+    @property
+    def gap(self) -> float:
+        """The success rate of the oracle arm minus the learned one's, in [-1, 1]."""
+        return (self.oracle_only - self.learned_only) / self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

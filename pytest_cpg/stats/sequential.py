@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
-from pytest_cpg.stats.counts import check_count, check_margin, check_table, smallest_from
+from pytest_cpg.stats.counts import check_count, check_margin, smallest_from
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paired import PairedMethod
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.paths import (
     log_chances,
     pair_chances,
@@ -146,23 +147,19 @@ def wang_tsiatis_boundary(
     )
 
 
-def repeated_interval(
-    boundary: Boundary, look: int, *, both: int, oracle_only: int, learned_only: int, neither: int
-) -> Interval:
+def repeated_interval(boundary: Boundary, look: int, pairs: Pairs) -> Interval:
     """Bound the gap at one look so that the bounds of all looks hold together.
 
     A repeated confidence interval (Jennison and Turnbull, JRSS B 51:305-361, 1989): the paired
     interval with the critical value of the look. It excludes 0 exactly where the boundary is
     crossed.
     """
-    agreed, wins, losses, failed = check_table(both, oracle_only, learned_only, neither)
-    pairs = agreed + wins + losses + failed
-    if pairs != boundary.looks[look]:
-        raise ValueError(f"look {look} is at {boundary.looks[look]} pairs, got {pairs}")
-    method = _method(boundary.margin)
-    low, high = method.bounds(wins, losses, pairs, z=boundary.critical_values[look])
+    if pairs.count != boundary.looks[look]:
+        raise ValueError(f"look {look} is at {boundary.looks[look]} pairs, got {pairs.count}")
+    wins, losses, z = pairs.oracle_only, pairs.learned_only, boundary.critical_values[look]
+    low, high = _method(boundary.margin).bounds(wins, losses, pairs.count, z=z)
     return Interval(
-        estimate=(wins - losses) / pairs,
+        estimate=pairs.gap,
         low=low,
         high=high,
         level=boundary.level,

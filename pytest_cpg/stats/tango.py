@@ -7,10 +7,12 @@ solved by one arm alone. Without a gap it lies above 0 in at most 2.7 % of runs 
 episodes at level 0.95, but in up to 4.0 % where the arms disagree on more than half of the starts
 (exact enumeration).
 
->>> ci = TANGO.interval(both=35, oracle_only=12, learned_only=2, neither=1)
+>>> from pytest_cpg.stats.pairing import Pairs
+>>> pairs = Pairs(both=35, oracle_only=12, learned_only=2, neither=1)
+>>> ci = TANGO.interval(pairs)
 >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
 '+0.20 [+0.061, +0.345]'
->>> round(TANGO.p_value(both=35, oracle_only=12, learned_only=2, neither=1), 4)
+>>> round(TANGO.p_value(pairs), 4)
 0.0038
 >>> TANGO.above([8, 9], 2, 50, z=1.96).tolist()
 [False, True]

@@ -8,6 +8,7 @@ import pytest
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value
 from pytest_cpg.stats.families import holm
 from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.pairing import Pairs
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def paired_table(method, n):
     for wins in range(n + 1):
         for losses in range(n + 1 - wins):
             table[wins, losses] = PAIRED_METHODS[method].p_value(
-                both=0, oracle_only=wins, learned_only=losses, neither=n - wins - losses
+                Pairs(both=0, oracle_only=wins, learned_only=losses, neither=n - wins - losses)
             )
     return table
 

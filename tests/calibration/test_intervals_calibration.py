@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import agresti_caffo_interval
-from pytest_cpg.stats.agresti_caffo import episodes_to_resolve
+from pytest_cpg.stats.agresti_caffo import episodes_to_settle
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
+from pytest_cpg.stats.pairing import Pairs
 
 pytestmark = pytest.mark.slow
 
@@ -64,10 +65,9 @@ def paired_alarms(n, discordance):
     for discordant in range(n + 1):
         flags = [
             BONETT_PRICE.interval(
-                both=n - discordant,
-                oracle_only=wins,
-                learned_only=discordant - wins,
-                neither=0,
+                Pairs(
+                    both=n - discordant, oracle_only=wins, learned_only=discordant - wins, neither=0
+                )
             ).low
             > 0
             for wins in range(discordant + 1)
@@ -93,7 +93,7 @@ def test_bonett_price_false_alarms_double_when_every_one_of_few_starts_splits_th
 )
 def test_about_half_of_the_runs_of_the_promised_size_are_resolved(counts):
     s, n, t, m = counts
-    size = episodes_to_resolve(*counts)
+    size = episodes_to_settle(*counts)
     low, _ = agresti_caffo_table(size)
     oracle, learned = outcomes(size, [s / n, t / m])
     assert 0.4 < oracle @ (low > 0) @ learned < 0.65

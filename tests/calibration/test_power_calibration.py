@@ -7,7 +7,7 @@ from pytest_cpg.stats.agresti_caffo import agresti_caffo_above
 from pytest_cpg.stats.enumeration import joint_chance, likely_counts, multinomial_chance
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
-from pytest_cpg.stats.pairing import pair_rates
+from pytest_cpg.stats.pairing import Pairs, pair_rates
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
 
 pytestmark = pytest.mark.slow
@@ -231,7 +231,7 @@ def test_about_half_of_the_runs_of_the_promised_size_are_resolved(counts):
     table = dict(zip(NAMES, counts, strict=True))
     shares = np.array(counts) / sum(counts)
     for method in PAIRED_METHODS.values():
-        size = method.episodes_to_resolve(**table)
+        size = method.episodes_to_settle(Pairs(**table))
         assert 0.4 < chance_above(method, shares, size) < 0.65
 
 
@@ -240,5 +240,5 @@ def test_about_half_of_the_runs_of_the_promised_size_prove_the_margin(counts):
     table = dict(zip(NAMES, counts, strict=True))
     swapped = np.array(counts)[[0, 2, 1, 3]] / sum(counts)
     for method in PAIRED_METHODS.values():
-        size = method.episodes_to_prove_margin(**table, margin=0.15)
+        size = method.episodes_to_settle(Pairs(**table), margin=0.15)
         assert 0.4 < chance_above(method, swapped, size, gap=-0.15) < 0.65

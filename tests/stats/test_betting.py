@@ -13,17 +13,14 @@ from pytest_cpg.stats.betting import (
     betting_characteristics,
     betting_wealth,
 )
+from pytest_cpg.stats.pairing import Pairs
 
 counts = st.integers(0, 60)
 
 
 def table(wins, losses, ties):
-    return {
-        "both": ties // 2,
-        "oracle_only": wins,
-        "learned_only": losses,
-        "neither": ties - ties // 2,
-    }
+    both = ties // 2
+    return Pairs(both=both, oracle_only=wins, learned_only=losses, neither=ties - both)
 
 
 @settings(max_examples=500)
@@ -58,7 +55,7 @@ def test_bounds_of_500_tables_are_where_the_integral_of_the_bets_reaches_the_sta
     rng = np.random.default_rng(0)
     totals = rng.integers(1, 61, size=500)
     tables = np.array([rng.multinomial(n, rng.dirichlet([1, 1, 1])) for n in totals])
-    bounds = [anytime_interval(**table(*row)) for row in tables.tolist()]
+    bounds = [anytime_interval(table(*row)) for row in tables.tolist()]
     wins, losses, ties = tables.T[:, :, None]
     # Clenshaw and Curtis's rule with 65 nodes is exact for polynomials of degree 64.
     angles = np.pi * np.arange(65) / 64
@@ -83,7 +80,7 @@ def test_bounds_of_500_tables_are_where_the_integral_of_the_bets_reaches_the_sta
 @given(counts, counts, counts, st.sampled_from([0.8, 0.95, 0.995]))
 def test_the_interval_excludes_zero_exactly_where_a_bet_is_won(wins, losses, ties, level):
     ties += not wins + losses + ties
-    interval = anytime_interval(**table(wins, losses, ties), level=level)
+    interval = anytime_interval(table(wins, losses, ties), level=level)
     stake = 2 / (1 - level)
     assert (interval.low > 0) == (betting_wealth(wins=wins, losses=losses) >= stake)
     assert (interval.high < 0) == (betting_wealth(wins=losses, losses=wins) >= stake)
@@ -116,4 +113,4 @@ def test_fewer_episodes_than_a_bet_takes_are_refused(most):
 
 def test_an_impossible_level_is_refused():
     with pytest.raises(ValueError, match="need a level between 0 and 1"):
-        anytime_interval(**table(1, 1, 1), level=1.0)
+        anytime_interval(table(1, 1, 1), level=1.0)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.paired import fewest_wins
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.tango import TANGO
 
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -26,7 +27,8 @@ def worst_errors(n, margin, interval):
     """Return the largest chances to prove a margin that is the gap, and to lie above no gap."""
     rows = tables(n)
     bounds = [
-        interval(both=n - b - c, oracle_only=b, learned_only=c, neither=0) for b, c in rows.tolist()
+        interval(Pairs(both=n - b - c, oracle_only=b, learned_only=c, neither=0))
+        for b, c in rows.tolist()
     ]
     proven = rows[[ci.high < margin for ci in bounds]]
     above = rows[[ci.low > 0 for ci in bounds]]
@@ -43,7 +45,7 @@ def worst_errors(n, margin, interval):
 @pytest.mark.parametrize(("n", "margin"), [(10, 0.3), (15, 0.1), (15, 0.3), (22, 0.15), (25, 0.25)])
 def test_a_margin_is_held_where_the_score_test_alone_proves_too_much(n, margin):
     plain, _ = worst_errors(n, margin, TANGO.interval)
-    held, above = worst_errors(n, margin, lambda **pairs: margin_interval(**pairs, margin=margin))
+    held, above = worst_errors(n, margin, lambda pairs: margin_interval(pairs, margin=margin))
     assert plain > 0.026
     assert max(held, above) <= 0.025
 
@@ -53,14 +55,14 @@ def test_a_margin_is_held_where_the_score_test_alone_proves_too_much(n, margin):
 @example(n=16, margin=0.5, level=0.8)
 def test_both_errors_stay_below_half_of_what_the_level_leaves(n, margin, level):
     errors = worst_errors(
-        n, margin, lambda **pairs: margin_interval(**pairs, margin=margin, level=level)
+        n, margin, lambda pairs: margin_interval(pairs, margin=margin, level=level)
     )
     assert max(errors) <= (1 - level) / 2 * (1 + 1e-9)
 
 
 def test_the_interval_is_no_narrower_than_tango_and_keeps_what_it_says_of_itself():
-    pairs = {"both": 30, "oracle_only": 5, "learned_only": 1, "neither": 14}
-    plain, held = TANGO.interval(**pairs), margin_interval(**pairs, margin=0.2)
+    pairs = Pairs(both=30, oracle_only=5, learned_only=1, neither=14)
+    plain, held = TANGO.interval(pairs), margin_interval(pairs, margin=0.2)
     assert held.low < plain.low < plain.estimate == held.estimate < plain.high < held.high
     assert (held.level, held.method) == (0.95, "Tango, exact")
     assert margin_level(16, margin=0.2) == pytest.approx(
@@ -69,9 +71,9 @@ def test_the_interval_is_no_narrower_than_tango_and_keeps_what_it_says_of_itself
 
 
 def test_where_the_score_test_holds_its_level_nothing_is_widened():
-    pairs = {"both": 2, "oracle_only": 0, "learned_only": 0, "neither": 0}
+    pairs = Pairs(both=2, oracle_only=0, learned_only=0, neither=0)
     assert margin_level(2, margin=0.2) == 0.95
-    plain, held = TANGO.interval(**pairs), margin_interval(**pairs, margin=0.2)
+    plain, held = TANGO.interval(pairs), margin_interval(pairs, margin=0.2)
     assert (held.low, held.high) == (plain.low, plain.high)
 
 
@@ -92,9 +94,9 @@ def test_an_exact_p_value_is_the_chance_of_what_was_found_or_more():
     rows = tables(n)
     more = rows[(rows[:, 0] - rows[:, 1]) / np.maximum(rows.sum(axis=1), 1) ** 0.5 >= found - 1e-12]
     expected = max(chance_of(more, n, d / 2, d / 2) for d in np.linspace(0, 1, 401))
-    p = exact_tango_p_value(both=3, oracle_only=wins, learned_only=losses, neither=2)
+    p = exact_tango_p_value(Pairs(both=3, oracle_only=wins, learned_only=losses, neither=2))
     assert p == pytest.approx(expected, rel=1e-3)
-    assert exact_tango_p_value(both=3, oracle_only=2, learned_only=2, neither=0) == 1
+    assert exact_tango_p_value(Pairs(both=3, oracle_only=2, learned_only=2, neither=0)) == 1
 
 
 @pytest.mark.parametrize("margin", [0, 1, -0.1, float("nan"), "0.1", None])

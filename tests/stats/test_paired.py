@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import agresti_caffo_interval
-from pytest_cpg.stats.agresti_caffo import episodes_to_resolve
+from pytest_cpg.stats.agresti_caffo import episodes_to_settle
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.pairing import Pairs
 
 NAMES = ("both", "oracle_only", "learned_only", "neither")
 
@@ -52,8 +53,8 @@ def counts_of(n):
 @every_method
 @given(table=paired_tables(), level=levels)
 def test_swapping_the_arms_mirrors_the_gap(method, table, level):
-    ci = method.interval(**table, level=level)
-    mirrored = method.interval(**swapped(table), level=level)
+    ci = method.interval(Pairs(**table), level=level)
+    mirrored = method.interval(Pairs(**swapped(table)), level=level)
     assert (mirrored.estimate, mirrored.low, mirrored.high) == (-ci.estimate, -ci.high, -ci.low)
 
 
@@ -61,8 +62,10 @@ def test_swapping_the_arms_mirrors_the_gap(method, table, level):
 @given(table=paired_tables(), level=levels)
 def test_it_does_not_matter_how_agreement_divides_into_both_and_neither(method, table, level):
     moved = table | {"both": table["both"] + table["neither"], "neither": 0}
-    assert method.interval(**moved, level=level) == method.interval(**table, level=level)
-    assert method.p_value(**moved) == method.p_value(**table)
+    assert method.interval(Pairs(**moved), level=level) == method.interval(
+        Pairs(**table), level=level
+    )
+    assert method.p_value(Pairs(**moved)) == method.p_value(Pairs(**table))
 
 
 @every_method
@@ -71,14 +74,15 @@ def test_the_estimate_is_that_of_the_independent_interval(method, table):
     n = sum(table.values())
     oracle, learned = table["both"] + table["oracle_only"], table["both"] + table["learned_only"]
     assert (
-        method.interval(**table).estimate == agresti_caffo_interval(oracle, n, learned, n).estimate
+        method.interval(Pairs(**table)).estimate
+        == agresti_caffo_interval(oracle, n, learned, n).estimate
     )
 
 
 @every_method
 def test_a_single_start_never_decides(method):
     for name in NAMES:
-        ci = method.interval(**dict.fromkeys(NAMES, 0) | {name: 1})
+        ci = method.interval(Pairs(**dict.fromkeys(NAMES, 0) | {name: 1}))
         assert ci.low < 0 < ci.high
 
 
@@ -86,7 +90,7 @@ def test_a_single_start_never_decides(method):
 def test_huge_counts_keep_their_digits(method):
     # The normal limit: half a width is z sqrt(variance / n), here for a gap of 0.
     n = 4 * 10**12
-    ci = method.interval(**dict.fromkeys(NAMES, n // 4))
+    ci = method.interval(Pairs(**dict.fromkeys(NAMES, n // 4)))
     half = NormalDist().inv_cdf(0.975) * math.sqrt(0.5 / n)
     assert (ci.low, ci.high) == pytest.approx((-half, half), rel=1e-6)
 
@@ -94,8 +98,8 @@ def test_huge_counts_keep_their_digits(method):
 @every_method
 def test_numpy_integers_are_counts(method):
     counts = {"both": np.uint8(200), "oracle_only": np.int64(40), "learned_only": np.int32(9)}
-    ci = method.interval(**counts, neither=np.uint8(100))
-    assert ci == method.interval(both=200, oracle_only=40, learned_only=9, neither=100)
+    ci = method.interval(Pairs(**counts, neither=np.uint8(100)))
+    assert ci == method.interval(Pairs(both=200, oracle_only=40, learned_only=9, neither=100))
     assert {type(value) for value in (ci.estimate, ci.low, ci.high, ci.level)} == {float}
 
 
@@ -105,27 +109,31 @@ def test_numpy_integers_are_counts(method):
 def test_an_impossible_count_is_named_with_its_value(method, name, value):
     counts = dict.fromkeys(NAMES, 5) | {name: value}
     with pytest.raises(ValueError, match=rf"{name} to be a whole number .*, got {value!r}$"):
-        method.interval(**counts)
+        method.interval(Pairs(**counts))
 
 
 @every_method
 def test_no_episode_is_refused(method):
     with pytest.raises(ValueError, match="need at least one episode, got four counts of 0"):
-        method.interval(**dict.fromkeys(NAMES, 0))
+        method.interval(Pairs(**dict.fromkeys(NAMES, 0)))
 
 
 @every_method
 @pytest.mark.parametrize("level", [0, 1, 95, -0.5, math.nan, "0.95", True])
 def test_an_impossible_level_is_refused_with_its_value(method, level):
     with pytest.raises(ValueError, match=rf"need a level between 0 and 1.*, got {level!r}$"):
-        method.interval(**dict.fromkeys(NAMES, 5), level=level)
+        method.interval(Pairs(**dict.fromkeys(NAMES, 5)), level=level)
 
 
 @every_method
 @five_hundred
 @given(table=paired_tables(), gap=gaps, level=levels)
 def test_the_region_is_above_and_below_where_the_interval_is(method, table, gap, level):
-    ci, z, n = method.interval(**table, level=level), critical_value(level), sum(table.values())
+    ci, z, n = (
+        method.interval(Pairs(**table), level=level),
+        critical_value(level),
+        sum(table.values()),
+    )
     wins, losses = table["oracle_only"], table["learned_only"]
     is_above = bool(method.above(wins, losses, n, gap=gap, z=z))
     is_below = bool(method.above(losses, wins, n, gap=-gap, z=z))
@@ -141,7 +149,7 @@ def test_the_region_decides_as_the_interval_for_all_counts_of_few_starts(method,
     above = method.above(wins, losses, n, z=critical_value(0.95))
     for won, lost, is_above in zip(wins.tolist(), losses.tolist(), above, strict=True):
         table = {"both": n - won - lost, "oracle_only": won, "learned_only": lost, "neither": 0}
-        assert is_above == (method.interval(**table).low > 0)
+        assert is_above == (method.interval(Pairs(**table)).low > 0)
 
 
 @every_method
@@ -162,30 +170,30 @@ def test_counts_of_a_region_need_not_be_whole(method):
 @five_hundred
 @given(table=paired_tables(), level=levels)
 def test_p_is_below_alpha_exactly_where_the_paired_interval_lies_above_zero(method, table, level):
-    p = method.p_value(**table)
+    p = method.p_value(Pairs(**table))
     if not is_tie(p, level):
-        assert (method.interval(**table, level=level).low > 0) == (p < (1 - level) / 2)
+        assert (method.interval(Pairs(**table), level=level).low > 0) == (p < (1 - level) / 2)
 
 
 @every_method
 def test_arms_that_always_agree_have_p_one_half(method):
-    assert method.p_value(both=7, oracle_only=0, learned_only=0, neither=3) == 0.5
-    assert method.p_value(both=7, oracle_only=4, learned_only=4, neither=3) == 0.5
+    assert method.p_value(Pairs(both=7, oracle_only=0, learned_only=0, neither=3)) == 0.5
+    assert method.p_value(Pairs(both=7, oracle_only=4, learned_only=4, neither=3)) == 0.5
 
 
 @every_method
 def test_p_is_never_zero_however_clear_the_gap(method):
     table = {"both": 0, "oracle_only": 10**6, "learned_only": 0, "neither": 0}
-    assert 0 < method.p_value(**table) < 1e-15
-    assert method.p_value(**swapped(table)) == 1
+    assert 0 < method.p_value(Pairs(**table)) < 1e-15
+    assert method.p_value(Pairs(**swapped(table))) == 1
 
 
 @every_method
 @given(table=paired_tables(), level=levels)
 def test_multiples_of_a_table_resolve_exactly_from_the_promised_size_on(method, table, level):
-    promised = method.episodes_to_resolve(**table, level=level)
+    promised = method.episodes_to_settle(Pairs(**table), level=level)
     for size, counts in multiples(table):
-        ci = method.interval(**counts, level=level)
+        ci = method.interval(Pairs(**counts), level=level)
         assert (ci.low > 0 or ci.high < 0) == (promised is not None and size >= promised)
 
 
@@ -194,44 +202,44 @@ def test_multiples_of_a_table_resolve_exactly_from_the_promised_size_on(method, 
 def test_multiples_of_a_table_prove_a_margin_exactly_from_the_promised_size_on(
     method, table, level, margin
 ):
-    promised = method.episodes_to_prove_margin(**table, margin=margin, level=level)
+    promised = method.episodes_to_settle(Pairs(**table), margin=margin, level=level)
     for size, counts in multiples(table):
-        ci = method.interval(**counts, level=level)
+        ci = method.interval(Pairs(**counts), level=level)
         assert (ci.high < margin) == (promised is not None and size >= promised)
 
 
 def test_arms_that_agree_more_take_fewer_starts():
     alike = {"both": 42, "oracle_only": 5, "learned_only": 1, "neither": 2}
     apart = {"both": 40, "oracle_only": 7, "learned_only": 3, "neither": 0}
-    sizes = [BONETT_PRICE.episodes_to_resolve(**table) for table in (alike, apart)]
+    sizes = [BONETT_PRICE.episodes_to_settle(Pairs(**table)) for table in (alike, apart)]
     # Both tables have 47 and 43 successes of 50.
     assert sizes == [83, 126]
-    assert episodes_to_resolve(47, 50, 43, 50) == 115
+    assert episodes_to_settle(47, 50, 43, 50) == 115
 
 
 @every_method
 def test_arms_that_each_won_as_many_starts_are_never_resolved(method):
     table = {"both": 3, "oracle_only": 4, "learned_only": 4, "neither": 3}
-    assert method.episodes_to_resolve(**table) is None
-    assert method.episodes_to_resolve(**table, limit=10**9) is None
+    assert method.episodes_to_settle(Pairs(**table)) is None
+    assert method.episodes_to_settle(Pairs(**table), limit=10**9) is None
 
 
 def test_the_fewest_starts_may_be_more_or_less_than_were_run():
     table = {"both": 0, "oracle_only": 150, "learned_only": 0, "neither": 0}
-    assert BONETT_PRICE.episodes_to_resolve(**table) == 4
-    assert BONETT_PRICE.episodes_to_resolve(**table, limit=3) is None
+    assert BONETT_PRICE.episodes_to_settle(Pairs(**table)) == 4
+    assert BONETT_PRICE.episodes_to_settle(Pairs(**table), limit=3) is None
 
 
 def test_a_gap_as_large_as_the_margin_is_never_proven_to_be_below_it():
     table = {"both": 42, "oracle_only": 5, "learned_only": 0, "neither": 3}
-    assert BONETT_PRICE.episodes_to_prove_margin(**table, margin=0.1, limit=10**9) is None
-    assert BONETT_PRICE.episodes_to_prove_margin(**table, margin=0.11) == 3436
+    assert BONETT_PRICE.episodes_to_settle(Pairs(**table), margin=0.1, limit=10**9) is None
+    assert BONETT_PRICE.episodes_to_settle(Pairs(**table), margin=0.11) == 3436
 
 
 @every_method
 def test_impossible_margins_and_limits_are_refused_with_their_value(method):
     table = dict.fromkeys(NAMES, 5)
     with pytest.raises(ValueError, match=r"need a margin between 0 and 1, such as 0\.1, got 10"):
-        method.episodes_to_prove_margin(**table, margin=10)
+        method.episodes_to_settle(Pairs(**table), margin=10)
     with pytest.raises(ValueError, match="need limit to be a whole number of at least 1, got 0"):
-        method.episodes_to_resolve(**table, limit=0)
+        method.episodes_to_settle(Pairs(**table), limit=0)

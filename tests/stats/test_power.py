@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
 
 few = settings(max_examples=8)
@@ -32,7 +33,7 @@ def is_flagged(method, n, extra, level):
             oracle = both + oracle_only + more, n + extra
             return agresti_caffo_interval(*oracle, both + learned_only, n, level=level).low
         counts = {"both": both, "oracle_only": oracle_only, "learned_only": learned_only}
-        return PAIRED_METHODS[method].interval(**counts, neither=neither, level=level).low
+        return PAIRED_METHODS[method].interval(Pairs(**counts, neither=neither), level=level).low
 
     counts = tables(n).tolist()
     return np.array([[low(*table, more) > 0 for more in range(extra + 1)] for table in counts])

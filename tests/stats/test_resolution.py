@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from pytest_cpg.stats import Verdict, agresti_caffo_interval, judge_gap
 from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.resolution import smallest_detectable_gap
 
 levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
@@ -45,7 +46,7 @@ def test_the_smallest_detectable_gap_of_any_method_is_what_a_search_finds(
         if method == "agresti-caffo":
             return agresti_caffo_interval(s, m, t, n, level=level).low
         table = {"both": t, "oracle_only": drop, "learned_only": 0, "neither": n - common}
-        return PAIRED_METHODS[method].interval(**table, level=level).low
+        return PAIRED_METHODS[method].interval(Pairs(**table), level=level).low
 
     flagged = [drop for drop in range(common + 1) if low(drop) > 0]
     if gap is None:

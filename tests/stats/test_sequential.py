@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_cpg.stats import sequential
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.sequential import (
     Boundary,
     boundary_p_value,
@@ -23,12 +24,8 @@ from pytest_cpg.stats.tango import TANGO
 
 def table(wins, losses, pairs):
     rest = pairs - wins - losses
-    return {
-        "both": rest // 2,
-        "oracle_only": wins,
-        "learned_only": losses,
-        "neither": rest - rest // 2,
-    }
+    both = rest // 2
+    return Pairs(both=both, oracle_only=wins, learned_only=losses, neither=rest - both)
 
 
 def boundary_at(looks, constant, margin=None):
@@ -117,7 +114,7 @@ def test_bounds_are_the_wald_bounds_of_scores_at_the_critical_value_of_the_look(
         scores = [1] * (wins + 1) + [-1] * (losses + 1) + [0] * ties
         half = z * (pvariance(scores) / len(scores)) ** 0.5
         reference = np.clip((fmean(scores) - half, fmean(scores) + half), -1, 1)
-        interval = repeated_interval(boundary, look, **table(wins, losses, pairs))
+        interval = repeated_interval(boundary, look, table(wins, losses, pairs))
         assert (interval.low, interval.high) == pytest.approx(reference, abs=1e-12, rel=0)
 
 
@@ -128,7 +125,7 @@ def test_the_interval_excludes_zero_exactly_where_the_boundary_is_crossed(margin
     boundary = wang_tsiatis_boundary(50, margin=margin)
     pairs, z = boundary.looks[k], boundary.critical_values[k]
     wins, losses = min(wins, pairs), min(losses, pairs - min(wins, pairs))
-    interval = repeated_interval(boundary, k, **table(wins, losses, pairs))
+    interval = repeated_interval(boundary, k, table(wins, losses, pairs))
     statistic = paired_statistic(wins=wins, losses=losses, pairs=pairs, margin=margin)
     assert (interval.low > 0) == (statistic > z)
     assert (interval.high < 0) == (statistic < -z)
@@ -143,14 +140,14 @@ def test_one_look_alone_is_the_interval_of_its_level(wins, losses, level):
     z = sequential.critical_value(level)
     for margin, interval in ((None, BONETT_PRICE.interval), (0.1, TANGO.interval)):
         boundary = boundary_at((50,), z, margin)
-        ours = repeated_interval(boundary, 0, **table(wins, losses, 50))
-        fixed = interval(**table(wins, losses, 50), level=level)
+        ours = repeated_interval(boundary, 0, table(wins, losses, 50))
+        fixed = interval(table(wins, losses, 50), level=level)
         assert (ours.low, ours.high) == pytest.approx((fixed.low, fixed.high), abs=1e-12)
 
 
 def test_counts_of_another_look_are_refused():
     with pytest.raises(ValueError, match="look 1 is at 25 pairs, got 10"):
-        repeated_interval(wang_tsiatis_boundary(50), 1, **table(9, 0, 10))
+        repeated_interval(wang_tsiatis_boundary(50), 1, table(9, 0, 10))
 
 
 @pytest.mark.parametrize("margin", [None, 0.2])
@@ -162,7 +159,7 @@ def test_characteristics_are_those_of_all_paths_counted_one_by_one(margin):
         chance = math.prod({1: win, -1: loss, 0: 1 - win - loss}[step] for step in path)
         for k, pairs in enumerate(boundary.looks):
             wins, losses = path[:pairs].count(1), path[:pairs].count(-1)
-            interval = repeated_interval(boundary, k, **table(wins, losses, pairs))
+            interval = repeated_interval(boundary, k, table(wins, losses, pairs))
             if interval.low > 0 or interval.high < 0 or pairs == 8:
                 above += chance * (interval.low > 0)
                 below += chance * (interval.high < 0)
@@ -178,7 +175,7 @@ def test_the_error_without_a_gap_is_that_of_all_paths_at_the_worst_share():
     for path in itertools.product((1, -1, 0), repeat=7):
         for k, pairs in enumerate(boundary.looks):
             wins, losses = path[:pairs].count(1), path[:pairs].count(-1)
-            if repeated_interval(boundary, k, **table(wins, losses, pairs)).low > 0:
+            if repeated_interval(boundary, k, table(wins, losses, pairs)).low > 0:
                 disagreed = 7 - path.count(0)
                 by_disagreement[disagreed] = by_disagreement.get(disagreed, 0) + 1
                 break
@@ -196,7 +193,7 @@ def test_the_error_at_a_margin_is_that_of_all_paths_at_the_worst_share():
     for path in itertools.product((1, -1, 0), repeat=7):
         for k, pairs in enumerate(boundary.looks):
             wins, losses = path[:pairs].count(1), path[:pairs].count(-1)
-            if repeated_interval(boundary, k, **table(wins, losses, pairs)).high < margin:
+            if repeated_interval(boundary, k, table(wins, losses, pairs)).high < margin:
                 counts = path.count(1), path.count(-1)
                 by_counts[counts] = by_counts.get(counts, 0) + 1
                 break

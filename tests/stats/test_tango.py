@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import Interval
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.tango import TANGO
 
 NAMES = ("both", "oracle_only", "learned_only", "neither")
@@ -67,7 +68,7 @@ def inverted_score_test(both, oracle_only, learned_only, neither, level):
 @given(table=paired_tables(), level=levels)
 @settings(max_examples=150)
 def test_tango_inverts_the_score_test(table, level):
-    ci = TANGO.interval(**table, level=level)
+    ci = TANGO.interval(Pairs(**table), level=level)
     reference = inverted_score_test(**table, level=level)
     assert bounds(ci) == pytest.approx(reference, abs=1e-10, rel=0)
 
@@ -78,7 +79,9 @@ def test_tango_inverts_the_score_test_in_every_table_of_few_starts():
             for losses in range(n + 1 - wins):
                 table = dict(zip(NAMES, (n - wins - losses, wins, losses, 0), strict=True))
                 reference = inverted_score_test(**table, level=0.95)
-                assert bounds(TANGO.interval(**table)) == pytest.approx(reference, abs=1e-10, rel=0)
+                assert bounds(TANGO.interval(Pairs(**table))) == pytest.approx(
+                    reference, abs=1e-10, rel=0
+                )
 
 
 @pytest.mark.parametrize(
@@ -97,21 +100,21 @@ def test_tango_inverts_the_score_test_in_every_table_of_few_starts():
 )
 def test_tango_reproduces_published_examples(counts, level, low, high, digits):
     rounding = 0.5001 * 10**-digits
-    ci = TANGO.interval(**dict(zip(NAMES, counts, strict=True)), level=level)
+    ci = TANGO.interval(Pairs(**dict(zip(NAMES, counts, strict=True))), level=level)
     assert bounds(ci) == pytest.approx((low, high), abs=rounding)
 
 
 @given(table=paired_tables(most=6), level=st.floats(1e-4, 1 - 1e-12))
 def test_the_gap_lies_between_its_bounds(table, level):
-    ci = TANGO.interval(**table, level=level)
+    ci = TANGO.interval(Pairs(**table), level=level)
     assert ci.low <= ci.estimate <= ci.high
 
 
 @pytest.mark.parametrize("n", [1, 2, 50])
 def test_an_arm_that_alone_solves_every_start_ends_exactly_at_one(n):
     table = dict.fromkeys(NAMES, 0)
-    oracle = TANGO.interval(**table | {"oracle_only": n})
-    learned = TANGO.interval(**table | {"learned_only": n})
+    oracle = TANGO.interval(Pairs(**table | {"oracle_only": n}))
+    learned = TANGO.interval(Pairs(**table | {"learned_only": n}))
     assert (oracle.estimate, oracle.high) == (1, 1)
     assert (learned.estimate, learned.low) == (-1, -1)
 
@@ -121,5 +124,5 @@ def test_twice_its_p_value_is_the_mcnemar_test_of_statsmodels_without_correction
     for a, b, c, d in np.random.default_rng(0).integers(0, 81, (500, 4)).tolist():
         if b + c:
             reference = contingency.mcnemar([[a, b], [c, d]], exact=False, correction=False).pvalue
-            p = TANGO.p_value(both=a, oracle_only=b, learned_only=c, neither=d)
+            p = TANGO.p_value(Pairs(both=a, oracle_only=b, learned_only=c, neither=d))
             assert 2 * min(p, 1 - p) == pytest.approx(reference, abs=1e-10, rel=1e-8)

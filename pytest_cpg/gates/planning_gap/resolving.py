@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.sizes import MOST_SEQUENTIAL
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.agresti_caffo import episodes_to_prove_margin, episodes_to_resolve
-from pytest_cpg.stats.betting import anytime_episodes_to_resolve
+from pytest_cpg.stats.agresti_caffo import episodes_to_settle
+from pytest_cpg.stats.betting import anytime_episodes_to_settle
 from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 from pytest_cpg.stats.wilson import wilson_episodes_above
@@ -90,32 +90,23 @@ def _episodes_needed(result: GateResult) -> int | None:
     if margin is not None and result.gap >= margin:
         margin = None
     if result.stop == "anytime":
-        return anytime_episodes_to_resolve(
-            oracle_only=result.pairs.oracle_only,
-            learned_only=result.pairs.learned_only,
-            episodes=result.learned.episodes,
-            level=level,
-            limit=_MOST_EPISODES,
-        )
+        return anytime_episodes_to_settle(result.pairs, level=level, limit=_MOST_EPISODES)
     # It hardly changes with the number of episodes.
     level = level_of_last_look(result)
     if result.method != "agresti-caffo":
-        pairs, method = asdict(result.pairs), PAIRED_METHODS[result.method]
-        if margin is None:
-            return method.episodes_to_resolve(**pairs, level=level, limit=_MOST_EPISODES)
-        return method.episodes_to_prove_margin(
-            **pairs, margin=margin, level=level, limit=_MOST_EPISODES
+        return PAIRED_METHODS[result.method].episodes_to_settle(
+            result.pairs, margin=margin, level=level, limit=_MOST_EPISODES
         )
     oracle, learned = result.oracle, result.learned
-    counts = (
+    return episodes_to_settle(
         oracle.success_count,
         oracle.episodes,
         learned.success_count,
         learned.episodes,
+        margin=margin,
+        level=level,
+        limit=_MOST_EPISODES,
     )
-    if margin is None:
-        return episodes_to_resolve(*counts, level=level, limit=_MOST_EPISODES)
-    return episodes_to_prove_margin(*counts, margin=margin, level=level, limit=_MOST_EPISODES)
 
 
 def _episodes_to_bound_oracle(result: GateResult) -> int | None:

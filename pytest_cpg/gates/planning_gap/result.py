@@ -15,42 +15,12 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.diagnosis import Diagnosis
 from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.returns import fieller_return_interval, paired_mean_interval
 
 SCHEMA = 2
 # Schema 1 had one interval, one stopping rule and one metric: the defaults of what came after.
 _READABLE = (1, SCHEMA)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
-    """How the two arms did on the same starts, counted in episodes."""
-
-    both: int
-    oracle_only: int
-    learned_only: int
-    neither: int
-
-    @classmethod
-    def of(cls, oracle: Arm, learned: Arm) -> Pairs:
-        """Count the episodes that both arms ran; the oracle arm may have run more.
-
-        Raises ValueError when episodes of one place in the arms did not begin at the same start.
-        """
-        shared = oracle.indices[: learned.episodes]
-        if not np.array_equal(shared, learned.indices):
-            raise ValueError(
-                f"need arms over the same episodes to pair them, got indices {_ends(shared)} and "
-                f"{_ends(learned.indices)}"
-            )
-        solved = oracle.successes[: learned.episodes]
-        both = int((solved & learned.successes).sum())
-        return cls(
-            both=both,
-            oracle_only=int(solved.sum()) - both,
-            learned_only=learned.success_count - both,
-            neither=int((~solved & ~learned.successes).sum()),
-        )
 
 
 class Look(NamedTuple):
@@ -174,9 +144,9 @@ class GateResult:
     diagnosis: Diagnosis | None = None
 
     def __post_init__(self) -> None:
-        Pairs.of(self.oracle, self.learned)
+        pairs_of(self.oracle, self.learned)
         # Chance runs on where a gate stops early before it is known to see.
-        Pairs.of(self.oracle, self.chance.first(min(self.oracle.episodes, self.chance.episodes)))
+        pairs_of(self.oracle, self.chance.first(min(self.oracle.episodes, self.chance.episodes)))
 
     def __repr__(self) -> str:
         return (
@@ -226,7 +196,7 @@ class GateResult:
     @property
     def pairs(self) -> Pairs:
         """The paired table of the two arms."""
-        return Pairs.of(self.oracle, self.learned)
+        return pairs_of(self.oracle, self.learned)
 
     @property
     def is_oracle_too_weak(self) -> bool:
@@ -308,6 +278,27 @@ class GateResult:
         the text.
         """
         return decode(cls, loads(text))
+
+
+def pairs_of(oracle: Arm, learned: Arm) -> Pairs:
+    """Count how two arms did on the starts that both began at; the oracle arm may have more.
+
+    Raises ValueError when episodes of one place in the arms did not begin at the same start.
+    """
+    shared = oracle.indices[: learned.episodes]
+    if not np.array_equal(shared, learned.indices):
+        raise ValueError(
+            f"need arms over the same episodes to pair them, got indices {_ends(shared)} and "
+            f"{_ends(learned.indices)}"
+        )
+    solved = oracle.successes[: learned.episodes]
+    both = int((solved & learned.successes).sum())
+    return Pairs(
+        both=both,
+        oracle_only=int(solved.sum()) - both,
+        learned_only=learned.success_count - both,
+        neither=int((~solved & ~learned.successes).sum()),
+    )
 
 
 def without_effect(results: Sequence[GateResult]) -> dict[str, str]:

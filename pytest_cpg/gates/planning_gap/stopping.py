@@ -6,12 +6,12 @@ it says something says it far too often.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.planning_gap.result import GateResult, Look, Pairs
+from pytest_cpg.gates.planning_gap.result import GateResult, Look, pairs_of
 from pytest_cpg.stats import Interval, agresti_caffo_interval
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value
 from pytest_cpg.stats.betting import anytime_interval, anytime_look_sizes, betting_wealth
@@ -47,8 +47,8 @@ class FixedSize:
     def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:  # noqa: ARG002
         """Bound the gap by the method asked for; Tango's holds a margin if there is one."""
         if self.method == "tango" and self.margin is not None:
-            pairs = asdict(Pairs.of(oracle, learned))
-            return margin_interval(**pairs, margin=self.margin, level=self.level)
+            pairs = pairs_of(oracle, learned)
+            return margin_interval(pairs, margin=self.margin, level=self.level)
         return gap_interval(self.method, oracle, learned, level=self.level)
 
     def look(self, number: int, oracle: Arm, learned: Arm) -> None:
@@ -68,11 +68,11 @@ class GroupSequential:
 
     def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:
         """Bound the gap by the repeated interval of this look."""
-        return repeated_interval(self.boundary, number, **asdict(Pairs.of(oracle, learned)))
+        return repeated_interval(self.boundary, number, pairs_of(oracle, learned))
 
     def look(self, number: int, oracle: Arm, learned: Arm) -> Look:
         """Return the paired statistic beside the boundary."""
-        pairs = Pairs.of(oracle, learned)
+        pairs = pairs_of(oracle, learned)
         statistic = paired_statistic(
             wins=pairs.oracle_only,
             losses=pairs.learned_only,
@@ -96,11 +96,11 @@ class AnyTime:
 
     def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:  # noqa: ARG002
         """Bound the gap at this and every other time."""
-        return anytime_interval(**asdict(Pairs.of(oracle, learned)), level=self.level)
+        return anytime_interval(pairs_of(oracle, learned), level=self.level)
 
     def look(self, number: int, oracle: Arm, learned: Arm) -> Look:  # noqa: ARG002
         """Return what the better of both bets has won, negative if it is that on the model."""
-        pairs = Pairs.of(oracle, learned)
+        pairs = pairs_of(oracle, learned)
         won = betting_wealth(wins=pairs.oracle_only, losses=pairs.learned_only)
         lost = betting_wealth(wins=pairs.learned_only, losses=pairs.oracle_only)
         return Look(learned.episodes, won if won >= lost else -lost, 2 / (1 - self.level))
@@ -127,7 +127,7 @@ def stopping_rule(
 def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Interval:
     """Bound the gap of two arms; paired methods see the starts that both arms began at."""
     if method in PAIRED_METHODS:
-        return PAIRED_METHODS[method].interval(**asdict(Pairs.of(oracle, learned)), level=level)
+        return PAIRED_METHODS[method].interval(pairs_of(oracle, learned), level=level)
     return agresti_caffo_interval(
         oracle.success_count, oracle.episodes, learned.success_count, learned.episodes, level=level
     )
@@ -163,7 +163,7 @@ def gap_p_value_of(result: GateResult) -> float:
     At an error rate of this size its verdict would just be MODEL BOTTLENECK.
     """
     oracle, learned = result.oracle, result.learned
-    pairs = asdict(Pairs.of(oracle, learned))
+    pairs = result.pairs
     if result.design.metric == "return":
         return paired_mean_p_value(oracle.returns[: learned.episodes], learned.returns)
     if result.stop == "anytime":
@@ -176,9 +176,9 @@ def gap_p_value_of(result: GateResult) -> float:
             margin=result.margin,
         )
     if result.method == "tango" and result.margin is not None:
-        return max(exact_tango_p_value(**pairs), PAIRED_METHODS["tango"].p_value(**pairs))
+        return max(exact_tango_p_value(pairs), PAIRED_METHODS["tango"].p_value(pairs))
     if result.method in PAIRED_METHODS:
-        return PAIRED_METHODS[result.method].p_value(**pairs)
+        return PAIRED_METHODS[result.method].p_value(pairs)
     return agresti_caffo_p_value(
         oracle.success_count, oracle.episodes, learned.success_count, learned.episodes
     )
