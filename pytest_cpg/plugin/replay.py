@@ -177,17 +177,18 @@ def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path
     for episode, (oracle, learned) in found.traces.items():
         captions = (f"oracle: {_ending(oracle)}", f"learned: {_ending(learned)}")
         try:
-            film = films.write_films(
-                task,
-                oracle.states,
-                learned.states,
-                folder,
-                name=f"{stem}-episode-{episode}",
-                captions=captions,
+            made.append(
+                films.write_film(
+                    task,
+                    oracle.states,
+                    learned.states,
+                    folder,
+                    name=f"{stem}-episode-{episode}",
+                    captions=captions,
+                )
             )
         except CpgError as error:
             return made, str(error)
-        made.append(film.animation)
     return made, None
 
 

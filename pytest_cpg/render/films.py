@@ -1,4 +1,4 @@
-"""Films: two episodes from the same start, side by side, as an animation and as a film strip.
+"""Films: two episodes from the same start, side by side.
 
 A task of your own is filmed if it has a method ``render(states [B, S]) -> frames [B, H, W, 3]``,
 uint8, that draws its states.
@@ -10,7 +10,6 @@ import io
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,39 +29,11 @@ _INTERVALS = 100
 # Seconds that a frame is shown. Viewers slow a GIF down whose frames are shorter; where a step
 # takes longer, as in a grid, real time would be tiresome.
 _SHORTEST, _LONGEST, _LAST = 0.02, 0.2, 1.5
-# Frames in a row of the strip, and how many times smaller than in the animation.
-_COLUMNS, _REDUCTION = 8, 2
 # Pixels.
 _GAP, _LINE, _FONT_SIZE = 8, 20, 13
 _PAPER, _INK, _FAINT = "#ffffff", "#1d2939", "#667085"
 # Letters; there is no room for more.
 _LONGEST_CAPTION = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Films:
-    """Where the films of two episodes are.
-
-    Attributes
-    ----------
-    animation : Path
-        A GIF; the shorter episode stays on its last frame.
-    strip : Path
-        A PNG with a row of frames for each episode, evenly spaced over its own steps.
-    """
-
-    animation: Path
-    strip: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Episode:
-    """What is shown of one episode."""
-
-    caption: str
-    shots: Mapping[int, Image.Image]
-    filmed: Sequence[int]
-    picked: Sequence[int]
 
 
 def check_can_render() -> None:
@@ -75,7 +46,7 @@ def check_can_render() -> None:
         raise ComponentError('films need Pillow: pip install "pytest-cpg[render]"') from error
 
 
-def write_films(
+def write_film(
     task: Task,
     oracle_states: FloatArray,
     learned_states: FloatArray,
@@ -83,10 +54,11 @@ def write_films(
     *,
     name: str,
     captions: tuple[str, str],
-) -> Films:
-    """Write ``name.gif`` and ``name.png`` into a folder, which is made if need be.
+) -> Path:
+    """Write ``name.gif`` into a folder, which is made if need be, and return its path.
 
-    The same arguments give the same bytes on one machine. Raises ComponentError when the task has
+    The shorter episode stays on its last frame. The same arguments give the same bytes on one
+    machine. Raises ComponentError when the task has
     no frames, or there is nothing to draw them with. Raises CpgError when a file cannot be written.
 
     Parameters
@@ -103,16 +75,10 @@ def write_films(
             raise ValueError(f"need states of shape [T, S], T > 0, got shape {states.shape}")
     times, seconds = _pace(max(map(len, arms)) - 1, task.control_period)
     filmed = [np.minimum(times, len(states) - 1) for states in arms]
-    picked = [_spread(len(states)) for states in arms]
-    shots = _shots(task, arms, [np.union1d(*both) for both in zip(filmed, picked, strict=True)])
-    episodes = [
-        _Episode(caption=caption, shots=shown, filmed=steps.tolist(), picked=few.tolist())
-        for caption, shown, steps, few in zip(captions, shots, filmed, picked, strict=True)
-    ]
-    films = Films(animation=folder / f"{name}.gif", strip=folder / f"{name}.png")
-    _write(films.animation, _gif(_animation(episodes), seconds))
-    _write(films.strip, _png(_strip(episodes)))
-    return films
+    shots = _shots(task, arms, [np.unique(steps) for steps in filmed])
+    path = folder / f"{name}.gif"
+    _write(path, _gif(_animation(shots, filmed, captions), seconds))
+    return path
 
 
 def _pace(end: int, period: float) -> tuple[IntArray, float]:
@@ -122,11 +88,6 @@ def _pace(end: int, period: float) -> tuple[IntArray, float]:
         every = max(every, math.ceil(_SHORTEST / period))
     seconds = min(_LONGEST, max(_SHORTEST, every * period))
     return np.append(np.arange(0, end, every), end), seconds
-
-
-def _spread(states: int) -> IntArray:
-    """Return the steps in an episode's row of the strip: its first, its last, some between."""
-    return np.unique(np.linspace(0, states - 1, _COLUMNS).round().astype(np.int64))
 
 
 def _shots(
@@ -171,60 +132,37 @@ def _renderer(task: Task) -> Callable[[FloatArray], Frames]:
     )
 
 
-def _animation(episodes: Sequence[_Episode]) -> list[Image.Image]:
+def _animation(
+    shots: Sequence[Mapping[int, Image.Image]],
+    filmed: Sequence[IntArray],
+    captions: tuple[str, str],
+) -> list[Image.Image]:
     """Return the animation's images: the episodes side by side, each below its caption."""
+    from PIL import Image
+
+    size = len(shots) * (WIDTH + _GAP) + _GAP, HEIGHT + 2 * _LINE
     images = []
-    for steps in zip(*(episode.filmed for episode in episodes), strict=True):
-        image = _blank(columns=len(episodes), rows=1, size=(WIDTH, HEIGHT))
-        for column, (episode, step) in enumerate(zip(episodes, steps, strict=True)):
+    for steps in zip(*(own.tolist() for own in filmed), strict=True):
+        image = Image.new("RGB", size, _PAPER)
+        for column, (own, caption, step) in enumerate(zip(shots, captions, steps, strict=True)):
             left = _GAP + column * (WIDTH + _GAP)
-            _letter(image, (left, 0), episode.caption, width=WIDTH)
-            _place(image, (left, _LINE), episode.shots[step], step)
+            _letter(image, (left, 0), caption)
+            image.paste(own[step], (left, _LINE))
+            _letter(image, (left, _LINE + HEIGHT), f"step {step}", colour=_FAINT)
         images.append(image)
     return images
 
 
-def _strip(episodes: Sequence[_Episode]) -> Image.Image:
-    """Return the film strip: a row of images for each episode, below its caption."""
-    width, height = WIDTH // _REDUCTION, HEIGHT // _REDUCTION
-    image = _blank(columns=_COLUMNS, rows=len(episodes), size=(width, height))
-    for row, episode in enumerate(episodes):
-        top = row * (2 * _LINE + height + _GAP)
-        _letter(image, (_GAP, top), episode.caption, width=image.width - 2 * _GAP)
-        for column, step in enumerate(episode.picked):
-            left = _GAP + column * (width + _GAP)
-            _place(image, (left, top + _LINE), episode.shots[step].reduce(_REDUCTION), step)
-    return image
-
-
-def _blank(*, columns: int, rows: int, size: tuple[int, int]) -> Image.Image:
-    """Return paper for shots of one size, with room for captions above and steps below."""
-    from PIL import Image
-
-    width = columns * (size[0] + _GAP) + _GAP
-    height = rows * (size[1] + 2 * _LINE + _GAP) - _GAP
-    return Image.new("RGB", (width, height), _PAPER)
-
-
-def _place(image: Image.Image, corner: tuple[int, int], shot: Image.Image, step: int) -> None:
-    """Put a shot at its left top corner, with its step below."""
-    left, top = corner
-    image.paste(shot, corner)
-    _letter(image, (left, top + shot.height), f"step {step}", width=shot.width, colour=_FAINT)
-
-
-def _letter(
-    image: Image.Image, corner: tuple[int, int], text: str, *, width: int, colour: str = _INK
-) -> None:
-    """Write one line of text from its left top corner, cut to a width in pixels."""
+def _letter(image: Image.Image, corner: tuple[int, int], text: str, *, colour: str = _INK) -> None:
+    """Write one line of text from its left top corner, cut to the width of a picture."""
     from PIL import ImageDraw, ImageFont
 
     font = ImageFont.load_default(_FONT_SIZE)
     # Half a character, or a line's end, cannot be drawn.
     text = "".join(one if one.isprintable() else " " for one in text[:_LONGEST_CAPTION])
-    if font.getlength(text) > width:
+    if font.getlength(text) > WIDTH:
         end = bisect_right(
-            range(len(text)), float(width), key=lambda end: font.getlength(f"{text[:end]}...")
+            range(len(text)), float(WIDTH), key=lambda end: font.getlength(f"{text[:end]}...")
         )
         text = f"{text[: end - 1]}..."
     left, top = corner
@@ -251,12 +189,6 @@ def _gif(images: Sequence[Image.Image], seconds: float) -> bytes:
         duration=[10 * round(100 * one) for one in durations],
         loop=0,
     )
-    return file.getvalue()
-
-
-def _png(image: Image.Image) -> bytes:
-    file = io.BytesIO()
-    image.save(file, format="PNG", optimize=True)
     return file.getvalue()
 
 

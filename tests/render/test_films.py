@@ -13,7 +13,7 @@ pytest.importorskip("PIL")
 from PIL import Image
 
 from pytest_cpg.contracts import ComponentError, CpgError
-from pytest_cpg.render.films import check_can_render, write_films
+from pytest_cpg.render.films import check_can_render, write_film
 from pytest_cpg.tasks import TASKS, pictures
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, draw_control, draw_grid
@@ -40,7 +40,7 @@ def shades(length, *, end=200):
 @pytest.fixture
 def film(tmp_path):
     def write(oracle, learned, *, of=None, captions=CAPTIONS, name="film", folder=tmp_path):
-        return write_films(of or task(), oracle, learned, folder, name=name, captions=captions)
+        return write_film(of or task(), oracle, learned, folder, name=name, captions=captions)
 
     return write
 
@@ -63,14 +63,14 @@ def halves(frames):
 
 
 def test_episodes_are_side_by_side_and_the_shorter_one_stays_on_its_last_frame(film):
-    frames, _ = frames_of(film(shades(6), shades(11)).animation)
+    frames, _ = frames_of(film(shades(6), shades(11)))
     oracle, learned = (half[:, 0, 0, 0].astype(int) for half in halves(frames))
     assert oracle == pytest.approx([0, 40, 80, 120, 160, *[200] * 6], abs=5)
     assert learned == pytest.approx(np.linspace(0, 200, 11), abs=5)
 
 
 def test_equal_episodes_look_equal(film):
-    oracle, learned = halves(frames_of(film(shades(5), shades(5)).animation)[0])
+    oracle, learned = halves(frames_of(film(shades(5), shades(5)))[0])
     np.testing.assert_array_equal(oracle, learned)
 
 
@@ -88,35 +88,24 @@ def test_equal_episodes_look_equal(film):
 )
 def test_films_run_in_real_time_where_a_gif_can(film, length, period, frames, milliseconds):
     films = film(shades(length), shades(1), of=task(control_period=period))
-    shown, durations = frames_of(films.animation)
+    shown, durations = frames_of(films)
     assert len(shown) == frames
     if frames > 1:
         assert set(durations[:-1]) == {milliseconds}
         assert durations[-1] == 1500
 
 
-def test_strip_spreads_frames_evenly_over_each_episode(film):
-    with Image.open(film(shades(15), shades(3)).strip) as strip:
-        pixels = np.asarray(strip).astype(int)
-    width, height = WIDTH // 2, HEIGHT // 2
-    centres = [8 + column * (width + 8) + width // 2 for column in range(8)]
-    oracle, learned = (pixels[20 + height // 2 + row, centres, 0] for row in (0, height + 48))
-    assert oracle == pytest.approx(np.linspace(0, 200, 8), abs=1)
-    assert learned == pytest.approx([0, 100, 200, *[255] * 5])
-
-
 def test_same_episodes_give_the_same_bytes(film):
     first, second = (film(shades(4), shades(9), name=name) for name in ("one", "two"))
-    assert first.animation.read_bytes() == second.animation.read_bytes()
-    assert first.strip.read_bytes() == second.strip.read_bytes()
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_films_replace_older_ones_in_a_folder_that_is_made(film, tmp_path):
     folder = tmp_path / "a" / "b"
     film(shades(4), shades(4), folder=folder)
     films = film(shades(9), shades(4), folder=folder)
-    assert sorted(folder.iterdir()) == [films.animation, films.strip]
-    assert len(frames_of(films.animation)[0]) == 9
+    assert sorted(folder.iterdir()) == [films]
+    assert len(frames_of(films)[0]) == 9
 
 
 @pytest.mark.parametrize(
@@ -124,7 +113,7 @@ def test_films_replace_older_ones_in_a_folder_that_is_made(film, tmp_path):
     ["", "long " * 300, "W" * 3000, "日本語 עברית 🤖 é", "\ud800\x00\r\n\t\u202e", "ﷺ" * 200],
 )
 def test_captions_are_cut_to_fit(film, caption):
-    frames, _ = frames_of(film(shades(2), shades(2), captions=(caption, "learned")).animation)
+    frames, _ = frames_of(film(shades(2), shades(2), captions=(caption, "learned")))
     between = frames[:, :TOP, LEFT + WIDTH + 1 : RIGHT]
     assert (between == between[0, 0, 0]).all()
 
@@ -134,7 +123,7 @@ def test_frames_of_any_size_fit(film, size):
     def white(states):
         return np.full((len(states), *size, 3), 255, dtype=np.uint8)
 
-    frames, _ = frames_of(film(shades(2), shades(2), of=task(white)).animation)
+    frames, _ = frames_of(film(shades(2), shades(2), of=task(white)))
     assert frames.shape == (2, 40 + HEIGHT, 24 + 2 * WIDTH, 3)
 
 
@@ -208,7 +197,7 @@ def test_nothing_is_drawn_of_a_state_that_is_not_finite():
 
 def test_maze_is_filmed(film):
     walk = np.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])
-    frames, durations = frames_of(film(walk, walk[:1], of=maze()).animation)
+    frames, durations = frames_of(film(walk, walk[:1], of=maze()))
     oracle, learned = halves(frames)
     assert durations[0] == 200
     assert (learned == learned[0]).all()
@@ -245,7 +234,7 @@ def test_film_of_the_reacher_shows_the_targets_of_its_episodes(opengl, film):
     targets = [(0.1, 0.15), (-0.15, -0.05)]
     states = world.reset(np.array([0, 0]))
     states[:, -2:] = targets
-    halved = halves(frames_of(film(states[:1], states[1:], of=world).animation)[0])
+    halved = halves(frames_of(film(states[:1], states[1:], of=world))[0])
     # Seen from 0.75 m above the ground; the target's centre is 0.01 m above it.
     scale = HEIGHT / 2 / np.tan(np.radians(45 / 2)) / 0.74
     for (frame,), (x, y) in zip(halved, targets, strict=True):
