@@ -48,15 +48,7 @@ def plans_of(task: Task) -> Arrays:
 
 
 def check_same(what: str, found: Arrays, expected: Arrays, *, cure: str) -> None:
-    """Raise AssertionError unless two results [B, ...] have the same bits, naming where not.
-
-    Parameters
-    ----------
-    what : str
-        Which result it is, and of which step.
-    cure : str
-        What the user is to change.
-    """
+    """Raise AssertionError unless two results [B, ...] have the same bits, naming where not."""
     __tracebackhide__ = True
     if (found.shape, found.dtype) != (expected.shape, expected.dtype):
         raise AssertionError(

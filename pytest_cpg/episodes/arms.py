@@ -67,8 +67,6 @@ class ArmRuns:
     given, bound : mapping
         Models of the oracle and learned arms, as they were given and as arms use them; where
         there is a rescored arm, its own as well.
-    progress : callable, optional
-        Told the arm's name, the episodes done and their number.
     """
 
     def __init__(

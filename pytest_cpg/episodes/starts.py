@@ -22,8 +22,6 @@ class Starts:
 
     Attributes
     ----------
-    episodes : array [N], int
-        Indices of the episodes.
     states : array [N, S]
     seeds : array [N], int
         What `Task.reset` was given for each.

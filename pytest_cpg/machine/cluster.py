@@ -21,10 +21,6 @@ _SECONDS_BETWEEN_CHECKS, _LONGEST_ABSENCE = 2.0, 20.0
 class Cluster(Executor):
     """The workers of a dask cluster.
 
-    Parameters
-    ----------
-    client : distributed.Client
-
     Attributes
     ----------
     workers, sharers : int

@@ -36,8 +36,6 @@ def git_state(root: Path, *, besides: Path, patience: float = 20.0) -> GitState:
     ----------
     besides : Path
         A file that may differ: the baseline itself.
-    patience : float
-        Seconds that git may take for each answer.
     """
     git = shutil.which("git")
     if git is None:

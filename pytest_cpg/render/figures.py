@@ -84,8 +84,6 @@ class Grid:
 
     Attributes
     ----------
-    width, height : int
-        In pixels.
     sets : tuple of (mark, name, count, places, path)
     """
 
@@ -101,12 +99,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Lines of text.
-
-    Attributes
-    ----------
-    lines : tuple of (name, text)
-    """
+    """Lines of text."""
 
     kind: str = "list"
     title: str

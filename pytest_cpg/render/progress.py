@@ -75,7 +75,6 @@ class Watch:
     ----------
     note : callable
         Told what is running, for the summary of an interrupted session.
-    show : LiveLine, LogLines or None
     """
 
     def __init__(self, note: Callable[[str], None], show: LiveLine | LogLines | None) -> None:

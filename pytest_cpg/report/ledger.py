@@ -262,18 +262,13 @@ _SHARED = ("planned", "collected", "deselected", "groups", "late")
 class Ledger:
     """Every gate of the session, in the order of collection.
 
+    Dictionaries without values are sets of gate ids that keep their order. Those planned have to
+    report; those late compared after their test's end.
+
     Attributes
     ----------
-    planned : dict
-        Gate id of every gate that has to report; the order counts, values are unused.
-    collected : dict
-        Gate id of every gate that pytest collected; values are unused.
-    deselected : dict
-        Gate id of every gate that was collected and not selected; values are unused.
     groups : dict
         The recipe of every gate that is one checkpoint of one, by gate id.
-    late : dict
-        Gate id of every gate whose test compared after its end; values are unused.
     findings : tuple of Finding
         What the gates say together, once the session is over.
     running : dict

@@ -30,10 +30,6 @@ class Provenance:
         Its name, or what kind it is where that is all the system says.
     processors : int
         Logical processors that this process may use, at least 1.
-    kernels : mapping
-        Library to the kernels it has chosen for the processor.
-    packages : mapping
-        Package name to version, of those that are installed.
     """
 
     revision: str | None

@@ -98,11 +98,6 @@ def betting_characteristics(
 
     Raises ValueError when an argument is impossible, or there are fewer pairs than the first look
     takes.
-
-    Parameters
-    ----------
-    oracle_only, learned_only : float
-        Chances that only the oracle, or only the learned arm solves a start; at most 1 together.
     """
     chances = pair_chances(oracle_only, learned_only)
     stake = _stake(level)

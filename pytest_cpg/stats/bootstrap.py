@@ -44,13 +44,6 @@ def sampled_metrics(
     Absent are metrics that are undefined, those of the last two lines with fewer than two such
     groups, and of the last where resamples do not differ. Raises ValueError when there are too few
     resamples, or fewer than two groups.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Draws the resamples.
-    resamples : int
-        From 100.
     """
     drawn = _resampled([answers], rng=rng, resamples=resamples, points=points)[0]
     once = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)

@@ -17,17 +17,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReliabilityBin:
-    """Answers of about the same confidence.
-
-    Attributes
-    ----------
-    answers : int
-        From 1.
-    confidence : float
-        Their mean confidence.
-    right : float
-        Share of right ones.
-    """
+    """Answers of about the same confidence: how many, its mean, and the share of right ones."""
 
     answers: int
     confidence: float
@@ -48,8 +38,6 @@ class Reliability:
     calibrated_ece : float
         The same once isotonic regression has turned confidences into chances; each answer by the
         other folds alone.
-    method : str
-        As printed in every report.
     """
 
     bins: tuple[ReliabilityBin, ...]

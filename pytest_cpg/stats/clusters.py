@@ -91,8 +91,6 @@ def cluster_return_interval(
     oracle, learned : sequence of G arrays [N]
         Returns of each checkpoint's arms, from the same starts in the same order; at least two
         checkpoints of at least two starts. ``N`` may differ between checkpoints.
-    level, same_starts
-        As in `cluster_interval`.
     """
     _check_arms(len(oracle), len(learned))
     means = [paired_mean(*arms) for arms in zip(oracle, learned, strict=True)]

@@ -37,13 +37,6 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
 
     >>> round(margin_level(50, margin=0.2), 4)
     0.9576
-
-    Parameters
-    ----------
-    episodes : int
-        Starts that both arms share.
-    margin : float
-        The largest gap that is no loss, in (0, 1).
     """
     n, z = check_count("episodes", episodes, least=1), critical_value(level)
     check_margin(margin)

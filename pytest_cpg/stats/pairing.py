@@ -72,8 +72,6 @@ def pair_rates(oracle_rate: float, learned_rate: float, *, share: float) -> Pair
 
     Parameters
     ----------
-    oracle_rate, learned_rate : float
-        True success rates, in [0, 1].
     share : float
         Share of the starts that decide for both arms at once, in [0, 1]; 0 is independence.
     """

@@ -38,8 +38,6 @@ def gap_power(
 
     Parameters
     ----------
-    oracle_rate, learned_rate : float
-        True success rates, in [0, 1].
     episodes : int
         Episodes of the learned arm.
     oracle_episodes : int, optional
@@ -84,12 +82,8 @@ def detectable_gap(
 
     Parameters
     ----------
-    oracle_rate : float
-        True success rate of the oracle arm, in [0, 1].
     episodes, oracle_episodes, method, level, share
         As in `gap_power`.
-    power : float
-        The chance wanted, in (0, 1).
     """
     wanted = check_fraction("a power", power, such_as=0.8)
     oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
@@ -136,12 +130,6 @@ def episodes_for_gap(
 
     Parameters
     ----------
-    oracle_rate : float
-        True success rate of the oracle arm, in [0, 1].
-    gap : float
-        True gap, in (0, 1].
-    power : float
-        The chance wanted, in (0, 1).
     oracle_episodes : int, optional
         Episodes that the oracle arm has at least; it has as many as the learned arm where that has
         more.

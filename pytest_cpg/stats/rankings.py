@@ -25,8 +25,6 @@ class Ranking:
 
     Attributes
     ----------
-    names : tuple of M str
-        The models, best first.
     ranks : tuple of M int
         From 1; models with as many successes share the better rank: 1, 1, 3.
     rank_intervals : tuple of M (int, int)
@@ -70,12 +68,8 @@ def rank_models(
 
     Parameters
     ----------
-    names : sequence of M str
-        Different names of at least two models.
     outcomes : array [M, N], bool
         Whether each model succeeded from each start.
-    rng : numpy.random.Generator
-        Draws the resamples.
     resamples : int
         Enough for at least one in each tail: 40 at level 0.95.
     """

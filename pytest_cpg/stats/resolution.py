@@ -29,13 +29,9 @@ def smallest_detectable_gap(
 
     Parameters
     ----------
-    oracle_successes, episodes : int
-        The oracle arm.
     learned_episodes : int, optional
         Episodes of the learned arm where they are fewer. Paired methods see the common starts, on
         which the oracle is taken to succeed as often.
-    method : str
-        The interval that judges: "agresti-caffo" or a paired one.
     """
     s, m = check_arm(oracle_successes, episodes, prefix="oracle_")
     n = (

@@ -43,8 +43,6 @@ class Share:
 
     Attributes
     ----------
-    estimate : float
-        In [0, 1].
     size : float
         Effective sample size, above 0: of that many independent ones, it would vary as much.
     """
@@ -85,7 +83,6 @@ class Scaled:
 
     Attributes
     ----------
-    estimate : float
     error : float
         Standard error of the estimate, from 0.
     freedom : int
@@ -196,7 +193,6 @@ class Percentile:
 
     Attributes
     ----------
-    estimate : float
     resamples : array [R]
         Its value in each.
     """

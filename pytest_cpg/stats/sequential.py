@@ -52,8 +52,6 @@ class Boundary:
     ----------
     max_episodes : int
         Pairs at the last look.
-    level : float
-        Coverage over all looks, in (0, 1).
     margin : float or None
         The largest gap that is no loss. With one the intervals are Tango's, whose error at the
         margin is held as well; without, Bonett and Price's.
@@ -80,8 +78,6 @@ class Characteristics(NamedTuple):
     ----------
     above, below : float
         Chance that some look ends the gate with an interval above 0, or below 0.
-    mean_pairs : float
-        Pairs used on average.
     """
 
     above: float
@@ -123,13 +119,6 @@ def wang_tsiatis_boundary(
     >>> boundary = wang_tsiatis_boundary(100)
     >>> boundary.looks, [round(z, 2) for z in boundary.critical_values]
     ((10, 25, 50, 75, 100), [3.98, 3.17, 2.66, 2.41, 2.24])
-
-    Parameters
-    ----------
-    level : float
-        Coverage over all looks, in (0, 1).
-    margin : float, optional
-        The largest gap that is no loss, in (0, 1).
     """
     sizes = look_sizes(max_episodes)
     z = critical_value(level)

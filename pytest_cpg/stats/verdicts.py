@@ -116,8 +116,6 @@ def weigh_gap(
 
     Parameters
     ----------
-    interval : Interval
-        Of the gap, by whatever method.
     oracle, learned : (successes, episodes)
     tolerance : float
         How near to 0 or 1 a rate counts as such, in [0, 0.5].
@@ -168,8 +166,6 @@ def weigh_returns(interval: Interval, *, margin: float | None = None) -> Weighed
 
     Parameters
     ----------
-    interval : Interval
-        Of the oracle's mean return minus the learned arm's.
     margin : float, optional
         The largest gap that is no loss, above 0, in units of return.
     """

@@ -56,8 +56,6 @@ class GridTask:
     layout : str
         The map: a rectangle enclosed by walls ``#``, with one goal ``G``, cells ``.`` where
         episodes start and cells ``:`` where none does.
-    budget : int
-        Steps after which an episode has failed.
     """
 
     name: str

@@ -31,8 +31,6 @@ class TaskOptions:
         of them does.
     threshold : float
         Least reward of a step of the simulator that succeeds.
-    least_return : float
-        As of `Task`.
     """
 
     budget: int | None = None

@@ -132,8 +132,6 @@ def read_training_data(given: Any, *, size: int) -> TrainingStates | str:
     ----------
     given : array [T, O], path or None
         A path is of a ``.npy`` file, or of an ``.npz`` file with the key ``observations``.
-    size : int
-        Numbers in one observation, ``O``.
     """
     if given is None:
         return "return the observations it was trained on from a training_data fixture"

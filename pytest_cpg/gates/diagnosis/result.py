@@ -115,11 +115,8 @@ class Diagnosis:
         NONE where nothing is shown beyond doubt; two where both have to be mended.
     summary, recommendation : str
         What was found, with its numbers, and what to do about it.
-    measures : tuple of Measure
     decisions : int
         Taken from those, with both worlds at hand.
-    seconds : float
-        What it took.
     misreading : Misreading or None
         How the model is misread; all numbers are those of the model as it is read.
     """

@@ -34,14 +34,8 @@ class BaselineGate:
         In reward units, to six digits.
     learned_returns : tuple of float
         Return of each episode, to six digits; only of gates judged by returns.
-    level : float
-        Coverage of the intervals, in (0, 1).
     commit : str
         Where it was accepted; empty when not known. The file keeps it beside every kind's values.
-    model : str
-        Name of the learned model; empty when not known.
-    processor : str
-        Where it was measured; empty when not known.
     kernels : mapping
         Library to the kernels it chose there.
     """

@@ -43,13 +43,10 @@ def differences(members: Mapping[str, GateResult]) -> list[str]:
 def judge_recipe(members: Mapping[str, GateResult]) -> Recipe:
     """Judge a recipe by the gaps of its checkpoints, which are clusters and not more episodes.
 
+    There are at least two, without `differences`.
+
     The verdict is the one that the rules of a gate give to every checkpoint's arms with the
     recipe's interval, at the level of the gates' own; INCONCLUSIVE where they do not agree.
-
-    Parameters
-    ----------
-    members : mapping
-        Result of each checkpoint, at least two without `differences`, by gate.
     """
     results = list(members.values())
     first = results[0]

@@ -146,13 +146,6 @@ def effective_horizon(rates: Mapping[int, float], *, tolerance: float) -> int | 
 
     >>> effective_horizon({5: 0.2, 10: 0.88, 15: 0.9}, tolerance=0.05)
     10
-
-    Parameters
-    ----------
-    rates : mapping
-        Success rate by horizon, in [0, 1].
-    tolerance : float
-        How far below the best rate is as good, in [0, 1].
     """
     best = max(rates.values(), default=0.0)
     if not best:

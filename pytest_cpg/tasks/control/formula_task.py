@@ -174,8 +174,6 @@ def control_task(
 
     Parameters
     ----------
-    title : str
-        One of `TITLES`.
     threads : int, optional
         Of the simulator; by default this process's share of the machine.
     options

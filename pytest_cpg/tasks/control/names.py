@@ -33,8 +33,6 @@ def dmc(
         ``"box"``, or ``"levels"`` where there are formulas of ours.
     threshold : float, optional
         Least reward of a control step that succeeds, by default 0.6.
-    least_return : float, optional
-        As of `Task`.
     score : callable, optional
         Rates observations [..., O], lower is better, for a task without formulas of ours.
     """

@@ -231,8 +231,6 @@ def suite_task(domain: str, task: str, *, threads: int | None = None, **options:
 
     Parameters
     ----------
-    threads : int, optional
-        Of the simulator; by default this process's share of the machine.
     options
         Fields of `TaskOptions`, and ``score_of``.
     """
