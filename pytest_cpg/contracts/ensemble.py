@@ -70,12 +70,3 @@ class PredictedVariance(Protocol):
     def variance(self, observations: Any, actions: Any) -> Any:
         """Map observations [E, B, O] and actions [E, B, A] to variances [E, B, O] and [E, B]."""
         ...
-
-
-@runtime_checkable
-class Termination(Protocol):
-    """A task or environment whose episodes may end before their time, by a known rule."""
-
-    def terminated(self, observations: FloatArray) -> BoolArray:
-        """Say which of the observations [..., O] end an episode [...]."""
-        ...

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -29,21 +28,6 @@ _FILE = FileKind(name="the report", schema=SCHEMA, cure="Write it again: pytest 
 class _Generator(TypedDict):
     name: str
     version: str | None
-
-
-class _Known(TypedDict):
-    revision: str | None
-    dirty: bool | None
-    python: str
-    platform: str
-    processor: str
-    processors: int
-    packages: dict[str, str]
-
-
-class _Provenance(_Known, total=False):
-    # Reports from before they were recorded have none.
-    kernels: dict[str, str]
 
 
 class _Session(TypedDict):
@@ -86,7 +70,7 @@ class _Finding(TypedDict):
 
 class _Document(TypedDict):
     generator: _Generator
-    provenance: _Provenance
+    provenance: Provenance
     session: _Session
     gates: list[_Gate]
     deselected: list[str]
@@ -96,11 +80,11 @@ class _Document(TypedDict):
 def document(ledger: Ledger, provenance: Provenance, end: SessionEnd) -> dict[str, Any]:
     """Return the report of a session: plain values, the gates in the ledger's order."""
     gates = [_gate(gate, ledger) for gate in ledger.gates]
-    findings = [asdict(finding) for finding in ledger.findings]
+    findings = encode(ledger.findings)
     return {
         "schema": SCHEMA,
         "generator": {"name": "pytest-cpg", "version": provenance.packages.get("pytest-cpg")},
-        "provenance": provenance.to_dict(),
+        "provenance": encode(provenance),
         "session": {
             "outcome": session_outcome(end.exit_code, gates, findings),
             "exit_code": end.exit_code,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from pytest_cpg.machine.git import git_state
 from pytest_cpg.machine.processors import kernels, processor_name, processors
@@ -40,10 +39,6 @@ class Provenance:
     processors: int
     packages: Mapping[str, str]
     kernels: Mapping[str, str] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def collect(root: Path) -> Provenance:

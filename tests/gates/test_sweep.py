@@ -1,6 +1,7 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from pytest_cpg.gates.model_ranking import rank_on_starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.notation import recovery_text
-from pytest_cpg.gates.planning_gap.sweep import Sweep, effective_horizon
+from pytest_cpg.gates.planning_gap.sweep import Sweep
 from pytest_cpg.gates.planning_gap.sweeping import sweep_settings
 from pytest_cpg.planners import Chance, RandomShooting
 from pytest_cpg.tasks.grids import two_room
@@ -287,9 +288,14 @@ def test_a_model_with_its_own_score_has_one_more_arm():
 
 
 def test_the_effective_horizon_is_the_smallest_that_is_as_good_as_any():
+    def found(rates, tolerance):
+        rows = tuple(
+            SimpleNamespace(setting=str(at), success={"learned": SimpleNamespace(estimate=rate)})
+            for at, rate in rates.items()
+        )
+        sweep = Sweep(over="horizon", rows=rows, task="track", planner="planner")
+        return sweep.effective_horizon("learned", tolerance=tolerance)
+
     rates = {20: 0.7, 5: 0.4, 10: 0.85, 15: 0.9}
-    assert effective_horizon(rates, tolerance=0.0) == 15
-    assert effective_horizon(rates, tolerance=0.05) == 10
-    assert effective_horizon(rates, tolerance=1.0) == 5
-    assert effective_horizon({5: 0.0, 10: 0.0}, tolerance=0.05) is None
-    assert effective_horizon({}, tolerance=0.05) is None
+    assert [found(rates, tolerance) for tolerance in (0.0, 0.05, 1.0)] == [15, 10, 5]
+    assert found({5: 0.0, 10: 0.0}, 0.05) is None

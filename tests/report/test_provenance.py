@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.report import provenance
 from pytest_cpg.report.provenance import collect
 
@@ -83,7 +84,7 @@ def test_this_process_is_described(folder):
 
 def test_nobody_is_told_who_ran_it_where(folder, monkeypatch):
     monkeypatch.setattr(platform, "node", lambda: "a-host-name")
-    text = json.dumps(collect(folder).to_dict())
+    text = json.dumps(encode(collect(folder)))
     for secret in ("a-host-name", str(Path.home()), sys.prefix, folder.name):
         assert secret not in text
 

@@ -217,7 +217,7 @@ class Questions:
         """Imagine plans [N, C, H, A] from latents [N, Z]: latents [N, C, H, Z]."""
         flat = plans.reshape(-1, *plans.shape[2:])
         imagined = model.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
-        return _stacked(imagined, len(latents))
+        return imagined.reshape(len(latents), -1, *imagined.shape[1:])
 
     def _scored(self, latents: FloatArray) -> FloatArray:
         """Rate latents [N, C, H, Z] as the model is planned with; what is unknown is infinite."""
@@ -240,10 +240,6 @@ class Questions:
         whole = np.pad(scores, ((0, 0), (0, 0), (missing, 0)), constant_values=np.inf)
         steps = np.arange(whole.shape[2])
         return np.where(steps < self._remaining[:, None, None], whole, np.inf)
-
-
-def _stacked(rows: FloatArray, count: int) -> FloatArray:
-    return rows.reshape(count, -1, *rows.shape[1:])
 
 
 def _are_numbers(rows: FloatArray) -> BoolArray:

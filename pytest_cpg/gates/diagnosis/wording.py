@@ -215,7 +215,7 @@ def _headroom(headroom: Headroom | None, oracle_rate: Interval) -> str:
 def _profile(found: Measures, coverage: Coverage | str) -> Profile:
     bins: tuple[tuple[float, ...], ...] = ((), (), ())
     if isinstance(coverage, Coverage):
-        bins = tuple(_plain(part) for part in coverage.histogram())
+        bins = tuple(_short(part.tolist()) for part in coverage.histogram())
     return Profile(
         ranking=_known(found.ranking_by_step),
         open_loop=_known(found.error_by_step),
@@ -241,10 +241,6 @@ def _known(values: FloatArray) -> tuple[float, ...]:
     plain = [float(value) for value in values]
     end = next((i for i, value in enumerate(plain) if not math.isfinite(value)), len(plain))
     return _short(plain[:end])
-
-
-def _plain(values: FloatArray) -> tuple[float, ...]:
-    return _short(values.tolist())
 
 
 def _short(values: tuple[float, ...] | list[float]) -> tuple[float, ...]:

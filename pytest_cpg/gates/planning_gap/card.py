@@ -10,7 +10,7 @@ from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.explanation import beside_meaning, loss_split, meaning
 from pytest_cpg.gates.planning_gap.facts import facts_of
-from pytest_cpg.gates.planning_gap.figures import design, effect, figures, trends
+from pytest_cpg.gates.planning_gap.figures import effect, figures, trends
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.notation import arm_name, bracket, gap_text, label, recovery_text
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint
@@ -47,7 +47,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         effect=effect(result),
         figures=figures(result),
         trends=trends(result),
-        design=design(result),
+        design=result.design.short_hash,
         remarks=tuple(_remarks(result, accepts)),
         footnotes=(raw,) * result.is_weak,
         drop=surely_failed_drop(result, accepts),

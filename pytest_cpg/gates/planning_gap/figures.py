@@ -46,11 +46,6 @@ def trends(result: GateResult) -> tuple[Trend, ...]:
     )
 
 
-def design(result: GateResult) -> str:
-    """Return the key of everything that two results share if they may be compared."""
-    return result.design.short_hash
-
-
 def figures(result: GateResult) -> tuple[Figure, ...]:
     """Return the arms' success by step, the starts by who solved them, and the lost episodes."""
     steps = Figure(
@@ -117,12 +112,8 @@ def _lost(result: GateResult) -> Figure:
     )
 
 
-def profile_figures(profile: Profile) -> tuple[Figure, ...]:
-    """Return what there is to draw of a diagnosis."""
-    return tuple(_profile_figures(profile))
-
-
-def _profile_figures(profile: Profile) -> Iterator[Figure]:
+def profile_figures(profile: Profile) -> Iterator[Figure]:
+    """Yield what there is to draw of a diagnosis."""
     if len(profile.open_loop) > 1:
         yield _by_step(
             "Error of the score along the oracle's plans",

@@ -87,8 +87,9 @@ class Sweep:
     def effective_horizon(self, arm: str, *, tolerance: float = _TOLERANCE) -> int | None:
         """Return the smallest horizon of the sweep whose success rate is as good as the best.
 
-        Raises ValueError when the sweep is not over horizons, or there is no such arm or tolerance.
-        None where no episode succeeded.
+        Plans that look farther ahead gain no more than the tolerance over it. None where no episode
+        succeeded. Raises ValueError when the sweep is not over horizons, or there is no such arm or
+        tolerance.
 
         Parameters
         ----------
@@ -108,7 +109,10 @@ class Sweep:
         if not is_number or not 0 <= tolerance <= 1:
             raise ValueError(f"tolerance: need a number from 0 to 1, got {tolerance!r}")
         rates = {int(row.setting): row.success[arm].estimate for row in self.rows}
-        return effective_horizon(rates, tolerance=tolerance)
+        best = max(rates.values())
+        # Rates of a few episodes differ by whole shares of them: rounding must not decide.
+        good = (at for at, rate in rates.items() if rate >= best - tolerance - 1e-9)
+        return min(good) if best else None
 
     def _conclusions(self) -> list[str]:
         if self.over != "horizon":
@@ -137,21 +141,6 @@ class Sweep:
             yield from (f"  {name:8s}{_cost(arm)}" for name, arm in self.rows[0].arms.items())
         yield "imagined, ms and cpu ms: model steps, wall and processor time of one decision"
         yield from self._conclusions()
-
-
-def effective_horizon(rates: Mapping[int, float], *, tolerance: float) -> int | None:
-    """Return the smallest horizon whose success rate is as good as any; None if nothing succeeds.
-
-    Plans that look farther ahead gain no more than the tolerance over it.
-
-    >>> effective_horizon({5: 0.2, 10: 0.88, 15: 0.9}, tolerance=0.05)
-    10
-    """
-    best = max(rates.values(), default=0.0)
-    if not best:
-        return None
-    # Rates of a few episodes differ by whole shares of them: rounding must not decide.
-    return min(horizon for horizon, rate in rates.items() if rate >= best - tolerance - 1e-9)
 
 
 def name_of(setting: object) -> str:
