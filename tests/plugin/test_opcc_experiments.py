@@ -22,7 +22,7 @@ def run(cell, seed, folder):
         raise KeyboardInterrupt
     return one_run
 grid.run = run
-sys.argv = ["grid.py", "hopper-mixed", "--data", "unread"]
+sys.argv = ["grid.py", "prior", "--data", "unread"]
 with contextlib.suppress(KeyboardInterrupt):
     grid.main()
 grid.main()

@@ -72,8 +72,8 @@ TABLES = {
         "bounds-before": Cell(bounds="before"),
         "no-bounds": Cell(bounds="none"),
         "wide": Cell(hidden=200),
-        "autoregressive": Cell(training=AUTOREGRESSIVE),
-        "autoregressive-drawn": Cell(training=AUTOREGRESSIVE | GAUSSIAN, draws=True),
+        "feed-forward-300": Cell(updates=300),
+        "autoregressive-300": Cell(updates=300, training=AUTOREGRESSIVE),
     },
     "members": {
         "hundred": Cell(members=100),

@@ -126,15 +126,15 @@ def by_kind(runs, metric, *more):
 
 def models(runs):
     """Return the metrics of every kind of model, and how its loss differs from the first's."""
-    rows = []
+    rows, base = [], values(runs, BASE, "pci", "loss")
     for cell in filter(runs.get, TABLES["models"]):
         loss = values(runs, cell, "pci", "loss")
-        apart = [runs[cell][s]["pci"]["loss"] - runs[BASE][s]["pci"]["loss"] for s in SEEDS]
+        apart = np.subtract(loss, base) if base and cell != BASE else []
         rows.append(
             [
                 f"`{cell}`",
                 interval(loss),
-                "-" if cell == BASE else interval(apart),
+                interval(apart),
                 *(interval(values(runs, cell, name, "auroc")) for name in CONFIDENCES),
                 interval(values(runs, cell, "pci", "aurcc"), 4),
                 number(np.mean(loss) / 2 if loss else None, 4),
