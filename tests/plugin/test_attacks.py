@@ -78,15 +78,12 @@ LOST = {
     "versions": {},
 }
 SETTINGS = [
-    *(
-        Attack(
-            name=f"a replay of episode {episode}",
-            files={"lost.json": json.dumps({**LOST, "episodes": [episode]})},
-            options=("--cpg-replay=lost.json",),
-            code=4,
-            said=f"it names episode {episode}, and a replay goes to 999999. Run the gate again",
-        )
-        for episode in (10**18, 2**64)
+    Attack(
+        name="a replay of an episode that no array holds",
+        files={"lost.json": json.dumps({**LOST, "episodes": [2**64]})},
+        options=("--cpg-replay=lost.json",),
+        code=4,
+        said=f"it names episode {2**64}, and a replay goes to 999999. Run the gate again",
     ),
     Attack(
         name="a misspelt variable",
@@ -102,13 +99,6 @@ SETTINGS = [
         environment={"PYTEST_CPG_QUIK": "1"},
         code=4,
         said="PYTEST_CPG_QUIK in the environment has no effect. Type --cpg-quick.",
-    ),
-    Attack(
-        name="more episodes than anybody has",
-        tests=GOOD,
-        options=(f"--cpg-episodes={10**21}",),
-        code=4,
-        said=f"need a whole number of at most 1000000, got '{10**21}'",
     ),
     Attack(
         name="the path of a baseline that a terminal obeys",
@@ -144,13 +134,6 @@ SETTINGS = [
         environment={"PYTEST_CPG_REPLAY": "lost.json"},
         code=4,
         said="PYTEST_CPG_REPLAY in the environment has no effect. Type --cpg-replay.",
-    ),
-    Attack(
-        name="a variable that names a baseline that is not there",
-        tests=GOOD,
-        environment={"PYTEST_CPG_BASELINE": "bsaeline.json"},
-        code=4,
-        said="PYTEST_CPG_BASELINE=bsaeline.json: there is no file",
     ),
     Attack(
         name="a baseline that is not there",
@@ -719,12 +702,11 @@ def pytest_cmdline_main():
         ("GitHub", GOOD, "", 0, 0),
         ("GitHub", BAD, "", 1, 1),
         ("GitHub", ENDS.format(line=NATIVE.format("_exit")), "", 0, 2),
-        ("GitLab", ENDS.format(line=NATIVE.format("exit")), "", 0, 2),
         ("GitLab", ENDS.format(line=AT_NATIVE_EXIT), "", 0, 1),
         ("GitHub", ENDS.format(line="import conftest; conftest._exit(0)"), TAKEN, 0, 2),
         ("GitHub", BAD, OUTERMOST, 0, 1),
     ],
-    ids=["good", "bad", "_exit", "exit", "at exit", "taken before", "outermost"],
+    ids=["good", "bad", "_exit", "at exit", "taken before", "outermost"],
 )
 def test_the_recipe_for_ci_sees_a_session_that_is_ended_unseen(
     repository, monkeypatch, name, text, conftest, by_pytest, by_report

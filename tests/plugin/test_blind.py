@@ -2,6 +2,7 @@
 
 import json
 import re
+from fnmatch import fnmatch
 
 import pytest
 
@@ -110,35 +111,36 @@ def flat(result):
     return " ".join(result.stdout.str().split())
 
 
-@pytest.mark.parametrize(
-    ("task", "model", "more", "said"),
-    [
-        ("left-ajar", "mirrored", "", "INCONCLUSIVE gap -0.08 *"),
-        ("left-half-open", "mirrored", "", "LEARNED OUTPERFORMS ORACLE gap -0.46 *"),
-        ("left-half-open", "mirrored", PROOF, "LEARNED OUTPERFORMS ORACLE gap -0.46 *"),
-        ("right-ajar", "mirrored", "", "INCONCLUSIVE gap +0.06 *"),
-        ("right-ajar", "mirrored", ", interval='tango'", "INCONCLUSIVE gap +0.06 *"),
-        ("left-open", "mirrored", ", margin=0.1", "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
-        ("left-open", "mirrored", EARLY, "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
-        ("left-open", "mirrored", EARLY + ", margin=0.1", "LEARNED OUTPERFORMS ORACLE gap *"),
-        ("left-open", "mirrored", ANYTIME, "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
-        ("right-ajar", "right", EARLY, "INCONCLUSIVE gap +0.00 *"),
-        ("right-ajar", "right", ANYTIME, "INCONCLUSIVE gap +0.00 *"),
-        ("left-ajar", "mirrored", RETURN, "LEARNED OUTPERFORMS ORACLE gap -0.8 *"),
-        ("right-ajar", "mirrored", RETURN, "INCONCLUSIVE gap +0.6 *"),
-        ("left-open", "mirrored", RETURN + PROOF, "LEARNED OUTPERFORMS ORACLE gap -10 *"),
-        ("closed", "right", RETURN, "INCONCLUSIVE gap +0 *"),
-        ("closed", "right", RETURN + ", margin=2.0", "MODEL AS GOOD AS ORACLE gap *"),
-    ],
-)
-def test_a_gate_that_acting_at_random_would_pass_fails(doors, task, model, more, said):
-    doors.makepyfile(gate(task, model, more))
+# Task, model, more of the marker, and what the gate says.
+BLIND = [
+    ("left-ajar", "mirrored", "", "INCONCLUSIVE gap -0.08 *"),
+    ("left-half-open", "mirrored", "", "LEARNED OUTPERFORMS ORACLE gap -0.46 *"),
+    ("left-half-open", "mirrored", PROOF, "LEARNED OUTPERFORMS ORACLE gap -0.46 *"),
+    ("right-ajar", "mirrored", "", "INCONCLUSIVE gap +0.06 *"),
+    ("right-ajar", "mirrored", ", interval='tango'", "INCONCLUSIVE gap +0.06 *"),
+    ("left-open", "mirrored", ", margin=0.1", "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
+    ("left-open", "mirrored", EARLY, "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
+    ("left-open", "mirrored", EARLY + ", margin=0.1", "LEARNED OUTPERFORMS ORACLE gap *"),
+    ("left-open", "mirrored", ANYTIME, "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
+    ("right-ajar", "right", EARLY, "INCONCLUSIVE gap +0.00 *"),
+    ("right-ajar", "right", ANYTIME, "INCONCLUSIVE gap +0.00 *"),
+    ("left-ajar", "mirrored", RETURN, "LEARNED OUTPERFORMS ORACLE gap -0.8 *"),
+    ("right-ajar", "mirrored", RETURN, "INCONCLUSIVE gap +0.6 *"),
+    ("left-open", "mirrored", RETURN + PROOF, "LEARNED OUTPERFORMS ORACLE gap -10 *"),
+    ("closed", "right", RETURN, "INCONCLUSIVE gap +0 *"),
+    ("closed", "right", RETURN + ", margin=2.0", "MODEL AS GOOD AS ORACLE gap *"),
+]
+
+
+def test_gates_that_acting_at_random_would_pass_fail(doors):
+    doors.makepyfile(**{f"test_{i:02}": gate(*row) for i, (*row, _) in enumerate(BLIND)})
     result = doors.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"{said}blind gate  n=*/arm", "*Fix the gate*"])
-    text = flat(result)
-    assert SAID in text
-    assert "more episode" not in text
+    result.assert_outcomes(failed=len(BLIND))
+    _, *sections = re.split(r"(?m)^_+ test_gate _+$", result.stdout.str())
+    for section, (*row, said) in zip(sections, BLIND, strict=True):
+        text = " ".join(section.split())
+        assert fnmatch(text, f"{said}blind gate n=*/arm *{SAID}*Fix the gate*"), row
+        assert "more episode" not in text.partition("Rerun this gate")[0]
 
 
 def test_two_of_ten_solved_beside_none_is_blind(doors):

@@ -50,9 +50,7 @@ def measured(project, name, *options):
     [
         ("", ("-n", "1")),
         (', stop="anytime", max_episodes=60', ()),
-        (', metric="return"', ()),
         (", oracle_episodes=40", ()),
-        (", seed=3", ()),
     ],
 )
 def test_a_result_is_the_same_however_much_of_it_was_stored(project, more, workers):

@@ -256,7 +256,6 @@ def outcomes(repository, name):
 ONCE = "if late() and len(calls) == 40: os.kill({process}, signal.{name})"
 # Name, the model, options.
 LOST_WORKERS = [
-    ("killed", model("if late(): os._exit(1)"), ("-n", "1", "--max-worker-restart=0")),
     (
         "all killed",
         model("if late(): os._exit(1)"),

@@ -4,8 +4,6 @@ import errno
 import os
 import re
 import shlex
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -256,22 +254,14 @@ def test_a_page_links_to_the_films_of_its_session(project):
     assert all((project.path / "out" / link).is_file() for link in links)
 
 
-def test_commands_are_those_to_type_where_pytest_was_started(project):
+def test_commands_are_those_to_type_where_pytest_was_started(project, monkeypatch):
     below = project.mkdir("below")
     (project.path / "test_gates.py").rename(below / "test_gates.py")
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest"], cwd=below, capture_output=True, text=True, check=False
-    )
-    commands = re.findall(r"^      pytest (.*)$", result.stdout, re.MULTILINE)
+    monkeypatch.chdir(below)
+    commands = re.findall(r"(?m)^      pytest (.*)$", project.runpytest().stdout.str())
     assert len(commands) == 2
     for command, outcome in zip(commands, (0, 1), strict=True):
-        again = subprocess.run(
-            [sys.executable, "-m", "pytest", *shlex.split(command)],
-            cwd=below,
-            stdout=subprocess.DEVNULL,
-            check=False,
-        )
-        assert again.returncode == outcome
+        assert project.runpytest(*shlex.split(command)).ret == outcome
 
 
 def test_traces_that_cannot_be_written_cost_nothing_else(project):

@@ -44,6 +44,21 @@ MARKER_MISTAKES = {
     'task="maze", action_repeat=2': "action_repeat: task 'maze' does not know it. Leave it out",
     'task="track", min_oracle=2': "min_oracle: need a number between 0 and 1",
     'task="track", id=3': "id: need a name, got 3",
+    'task="track", stop="sequential", episodes=30': "--cpg-max-episodes=30, or max_episodes=",
+    'task="track", stop="anytime", oracle_episodes=90': "use --cpg-stop=fixed",
+    'task="track", stop="anytime", interval="tango"': "has an interval of its own",
+    'task="track", stop="fixed", max_episodes=30': 'Use episodes=30, or add stop="sequential"',
+    'task="track", id="walker::v2"': "id: need a name without '::'",
+    'task="track", id="g #2"': "that does not end in ' #2', got 'g #2'",
+    'task="track", margin=0': "margin: need a number between 0 and 1",
+    'task="track", margin=-0.1': "margin: need a number between 0 and 1",
+    'task="track", metric="return", margin=-5': "margin: need a number between 0 and inf",
+    'task="track", metric="return", stop="sequential"': "has no such rule",
+    'task="track", metric="return", interval="tango"': "Leave interval= out",
+    'task="track", metric="returns"': "metric: need one of success, return",
+    'task="track", interval="wald"': "interval: need one of auto, agresti-caffo",
+    'task="track", stop="early"': "stop: need one of fixed, sequential, anytime",
+    'task="track", group=3': "group: need a name, got 3",
 }
 
 
@@ -262,7 +277,7 @@ def test_an_interrupted_session_says_what_was_running(repository):
             pass
         """
     )
-    result = repository.runpytest_subprocess()
+    result = repository.runpytest_inprocess(no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(
         [

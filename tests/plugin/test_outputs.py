@@ -109,7 +109,7 @@ def test_reports_differ_in_times_alone_however_many_processes_made_them(project)
 
 def test_an_interrupted_session_leaves_its_report(project):
     project.makepyfile(test_gates=GATES.replace('pytest.skip("no GPU")', "raise KeyboardInterrupt"))
-    result = project.runpytest_subprocess("--cpg-json=report.json")
+    result = project.runpytest_inprocess("--cpg-json=report.json", no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     found = validated(project.path / "report.json")
     assert [gate["outcome"] for gate in found["gates"]][-1] == "missing"

@@ -98,9 +98,9 @@ def gates(repository, *options):
 @pytest.mark.parametrize(
     "more",
     [
-        ", episodes=37",
         ', stop="sequential", max_episodes=50',
         # What blocks are put together from differs no more in these.
+        pytest.param(", episodes=37", marks=pytest.mark.slow),
         pytest.param(', metric="return"', marks=pytest.mark.slow),
         pytest.param(", oracle_episodes=45", marks=pytest.mark.slow),
     ],
@@ -111,15 +111,6 @@ def test_a_report_is_the_same_from_two_processes(repository, more):
     shared, found = gates(repository, "--cpg-workers=2")
     assert alone.ret == shared.ret == 0
     assert found == expected
-
-
-def test_a_lambda_of_a_test_is_sent_as_it_is(repository):
-    write(
-        repository,
-        text="model = (lambda: lambda observations, actions: observations - actions)()\n",
-    )
-    result = repository.runpytest_subprocess("--cpg-workers=2")
-    result.assert_outcomes(passed=2)
 
 
 COUNTED = """
@@ -167,13 +158,18 @@ TASK, MODEL = Counted(), Model()
 @pytest.mark.cpg(task=TASK, max_verdict="MODEL BOTTLENECK")
 def test_gate(benchmark_runner, _):
     benchmark_runner.compare(learned=MODEL)
+
+
+@pytest.mark.cpg(task="track", max_verdict="MODEL BOTTLENECK")
+def test_lambda(benchmark_runner):
+    benchmark_runner.compare(learned=lambda observations, actions: observations - actions)
 """
 
 
-def test_a_worker_gets_a_task_and_a_model_once(repository):
+def test_a_worker_gets_a_task_and_a_model_once_and_a_lambda_as_it_is(repository):
     repository.makepyfile(test_gates=COUNTED)
     result = repository.runpytest_subprocess("--cpg-workers=2", "--cpg-no-cache")
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)
     counts = {path.name: path.stat().st_size for path in repository.path.glob("*.count")}
     assert set(counts.values()) == {1}
     assert {name.partition("-")[0] for name in counts} == {"task", "model"}
@@ -186,19 +182,6 @@ def test_what_a_killed_worker_had_is_run_again(repository):
     assert (repository.path / "flag").exists()
     assert result.ret == 0
     assert found == expected
-
-
-def test_a_model_that_ends_its_process_fails_its_gate_alone(repository):
-    lines = {"ends": "os._exit(0)", "kills": "os.kill(os.getpid(), signal.SIGKILL)"}
-    for name, line in lines.items():
-        in_worker = f"if multiprocessing.parent_process(): {line}"
-        write(repository, in_worker, name=f"test_{name}")
-    result = repository.runpytest_subprocess("--cpg-workers=2")
-    assert result.ret == 1
-    result.assert_outcomes(passed=2, failed=2)
-    died = r"learned arm, episodes \d+ to \d+: the process that ran them died 3 times"
-    for said in of_files(result, "test_gate").values():
-        assert re.search(died, said)
 
 
 ODD = """
@@ -238,6 +221,18 @@ WRONG = {
         ODD + MIRRORED.format(line=f"{IN_WORKER}: raise Odd(1, 2)"),
         ["Odd: odd one"],
     ),
+    "ends_its_process": (
+        MIRRORED.format(line=f"{IN_WORKER}: os._exit(0)"),
+        ["learned arm, episodes ", ": the process that ran them died 3 times"],
+    ),
+    "kills_its_process": (
+        MIRRORED.format(line=f"{IN_WORKER}: os.kill(os.getpid(), signal.SIGKILL)"),
+        [": the process that ran them died 3 times"],
+    ),
+    "a_warning_that_is_an_error_here": (
+        MIRRORED.format(line=f"{IN_WORKER} and late(): __import__('warnings').warn('far away')"),
+        ["UserWarning: far away"],
+    ),
     "a_model_that_cannot_be_sent": (
         LOCKED,
         ["cannot be sent to another process", "without --cpg-workers and --cpg-cluster"],
@@ -248,7 +243,7 @@ WRONG = {
 def test_what_goes_wrong_in_a_worker_is_said_as_here(repository):
     for name, (text, _) in WRONG.items():
         write(repository, text=text, name=f"test_{name}")
-    result = repository.runpytest_subprocess("--cpg-workers=2")
+    result = repository.runpytest_subprocess("--cpg-workers=2", "-W", "error")
     assert result.ret == 1
     # The other gate of each file is not lost.
     result.assert_outcomes(passed=len(WRONG), failed=len(WRONG))
@@ -378,13 +373,6 @@ def test_a_planner_that_no_module_knows_is_sent_or_named(repository):
     result, found = gates(repository, "--cpg-workers=2")
     assert result.ret == 0
     assert found == expected
-
-
-def test_a_warning_that_is_an_error_here_is_one_in_a_worker(repository):
-    write(repository, "if late(): __import__('warnings').warn('far away')")
-    result = repository.runpytest_subprocess("--cpg-workers=2", "-W", "error")
-    assert result.ret == 1
-    assert "UserWarning: far away" in flat(result)
 
 
 def test_a_script_without_a_guard_is_told(repository):
