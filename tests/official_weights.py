@@ -10,8 +10,11 @@ DREAMER_OBSERVED = {"orientations": 4, "velocity": 2}
 _NAMES = ("weight", "bias", "ln.weight", "ln.bias")
 
 
-def tdmpc2(model_size=1, observation=6, action=1, bins=101, seed=0):
-    """Make random weights in the official layout of TD-MPC2 at present."""
+def tdmpc2(model_size=1, observation=6, action=1, bins=101, seed=0, actions=(), embedding=96):
+    """Make random weights in the official layout of TD-MPC2 at present.
+
+    Of several tasks where ``actions`` says how many each has; ``action`` is the most of them.
+    """
     encoder, latent, hidden, members = TDMPC2_SIZES[model_size]
     generator = torch.Generator().manual_seed(seed)
 
@@ -29,14 +32,22 @@ def tdmpc2(model_size=1, observation=6, action=1, bins=101, seed=0):
                 made[f"{prefix}.{i}.ln.bias"] = 0.1 * noise[1]
         return made
 
-    joint = latent + action
+    many, own = {}, 0
+    if actions:
+        # Rows longer than 1 are cut as they are read, shorter ones are not.
+        rows = torch.randn(len(actions), embedding, generator=generator) / embedding**0.5
+        masks = (torch.arange(action) < torch.tensor(actions)[:, None]).float()
+        scale = torch.linspace(0.5, 3, len(actions))[:, None]
+        many, own = {"_task_emb.weight": scale * rows, "_action_masks": masks}, embedding
+    joint = latent + own + action
     state = {
+        **many,
         "log_std_min": torch.tensor(-10),
         "log_std_dif": torch.tensor(12),
-        **layers("_encoder.state", (observation, encoder, latent), plain_end=False),
+        **layers("_encoder.state", (observation + own, encoder, latent), plain_end=False),
         **layers("_dynamics", (joint, hidden, hidden, latent), plain_end=False),
         **layers("_reward", (joint, hidden, hidden, bins)),
-        **layers("_pi", (latent, hidden, hidden, 2 * action)),
+        **layers("_pi", (latent + own, hidden, hidden, 2 * action)),
         **layers("_Qs.params", (joint, hidden, hidden, bins), lead=(members,)),
     }
     ensemble = {name: value for name, value in state.items() if name.startswith("_Qs.")}

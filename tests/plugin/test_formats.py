@@ -117,6 +117,9 @@ def files(tmp_path_factory):
     (folder / "final.toml").write_text(
         'obs_keys = ["place"]\naction_repeat = 1\nsimnorm_dim = 8\ndiscount = 0.95\n'
     )
+    many = tdmpc2(observation=4, action=2, bins=11, actions=(2, 1))
+    torch.save({"model": many}, folder / "many.pt")
+    (folder / "many.toml").write_text((folder / "final.toml").read_text() + "task_index = 1\n")
     torch.save(dreamer()[1], folder / "latest.pt")
     (folder / "latest.toml").write_text("action_repeat = 2\ndiscount = 0.997\n")
     return folder
@@ -190,13 +193,14 @@ def test_safetensors_and_their_class(gate):
     gate("weights.safetensors", "weights.toml")
 
 
-def test_tdmpc2_in_its_own_layout(gate, repository):
+@pytest.mark.parametrize("name", ["final", "many"])
+def test_tdmpc2_in_its_own_layout(gate, repository, name):
     repository.makepyfile(
         test_gates=UNTRAINED.format(
             task='task="track", budget=5', swapped=("dynamics", "reward", "value")
         )
     )
-    gate("final.pt", "final.toml")
+    gate(f"{name}.pt", f"{name}.toml")
 
 
 @needs("dm_control")

@@ -77,7 +77,7 @@ def test_an_official_checkpoint_is_known_by_its_names_and_completed_by_the_file_
     ("change", "message"),
     [
         ({"simnorm": "8"}, r"TDMPC2 has no setting simnorm\. Did you mean simnorm_dim\?"),
-        ({"zeal": "8"}, "no setting zeal. Known: obs_keys, .*, action_high, rate_by"),
+        ({"zeal": "8"}, "no setting zeal. Known: obs_keys, .*, task_index, rate_by, planner"),
         ({"simnorm_dim": '"8"'}, "simnorm_dim: got '8'. Write simnorm_dim = 8  #"),
         ({"simnorm_dim": "8.0"}, "simnorm_dim: got 8.0. Write simnorm_dim = 8  #"),
         ({"discount": '"0.99"'}, "discount: got '0.99'. Write discount = 0.99  #"),
@@ -141,7 +141,9 @@ def test_a_checkpoint_is_known_by_most_of_its_names(tmp_path, name, problem):
     del state[name]
     torch.save(state, tmp_path / "model.pt")
     (tmp_path / "model.toml").write_text(SETTINGS)
-    with pytest.raises(WorldModelError, match="weights of a single-task TD-MPC2") as caught:
+    with pytest.raises(
+        WorldModelError, match="weights of a TD-MPC2 on state observations"
+    ) as caught:
         kinds.load(tmp_path / "model.pt")
     assert f"\n  {problem}\n" in str(caught.value)
 

@@ -49,17 +49,27 @@ def scalar(logits):
     return np.sign(mean) * np.expm1(np.abs(mean))
 
 
-def reference(state, observations, actions):
-    """Return latents [B, H, L], rewards [B, H] and the value [B] of the last latent."""
-    latent = forward(state, "_encoder.state", observations, last="simplex")
+def reference(state, observations, actions, row=()):
+    """Return latents [B, H, L], rewards [B, H] and the value [B] of the last latent.
+
+    ``row`` is the embedding of the task, of a network of several.
+    """
+
+    def told(inputs):
+        return np.concatenate([inputs, np.tile(row, (len(inputs), 1))], axis=-1)
+
+    latent = forward(state, "_encoder.state", told(observations), last="simplex")
     latents, rewards = [], []
     for step in range(actions.shape[1]):
-        joint = np.concatenate([latent, actions[:, step]], axis=-1)
+        joint = np.concatenate([told(latent), actions[:, step]], axis=-1)
         rewards.append(scalar(forward(state, "_reward", joint, last="plain")))
         latent = forward(state, "_dynamics", joint, last="simplex")
         latents.append(latent)
-    mean = np.tanh(forward(state, "_pi", latent, last="plain")[:, : actions.shape[-1]])
-    joint = np.concatenate([latent, mean], axis=-1)
+    mean = np.tanh(forward(state, "_pi", told(latent), last="plain")[:, : actions.shape[-1]])
+    masks = state.get("_action_masks")
+    if masks is not None:
+        mean = mean * (np.abs(actions).sum(axis=(0, 1)) > 0)
+    joint = np.concatenate([told(latent), mean], axis=-1)
     members = len(state["_Qs.params.0.weight"])
     values = [
         scalar(forward(state, "_Qs.params", joint, last="plain", member=m)) for m in range(members)
@@ -170,10 +180,67 @@ def test_what_a_checkpoint_does_not_say_must_be_given_and_is_named_all_at_once()
         TDMPC2.of(tdmpc2(bins=11), **{**SETTINGS, "action_repeat": 0})
 
 
-@pytest.mark.parametrize("key", ["_task_emb.weight", "_encoder.rgb.2.weight"])
-def test_checkpoints_of_many_tasks_or_on_pixels_are_refused(key):
-    with pytest.raises(WorldModelError, match=r"single task|pixels"):
-        TDMPC2.of({**tdmpc2(bins=11), key: torch.zeros(3, 4)}, **SETTINGS)
+def test_checkpoints_on_pixels_are_refused():
+    with pytest.raises(WorldModelError, match="this TD-MPC2 reads pixels"):
+        TDMPC2.of({**tdmpc2(bins=11), "_encoder.rgb.2.weight": torch.zeros(3, 4)}, **SETTINGS)
+
+
+def test_the_policy_squashes_its_mean_and_noise_in_the_units_of_the_task():
+    state = tdmpc2(action=2, bins=11)
+    model = TDMPC2.of(state, **SETTINGS, action_low=-3.0, action_high=3.0)
+    rng = np.random.default_rng(0)
+    latents, noise = rng.random((4, 128)), rng.normal(size=(4, 2))
+    mean, spread = np.split(forward(state, "_pi", latents, last="plain"), 2, axis=-1)
+    deviation = np.exp(-10 + 12 * (np.tanh(spread) + 1) / 2)
+    expected = 3 * np.tanh(mean + deviation * noise)
+    given = torch.tensor(latents).float(), torch.tensor(noise).float()
+    assert model.policy(*given).numpy() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def task_of(observation, action):
+    box = BoxActions(-np.ones(action), np.ones(action))
+    sizes = {"observation_size": observation, "actions": box}
+    return SimpleNamespace(name="one of many", action_repeat=2, **sizes)
+
+
+@pytest.mark.parametrize("has_masks", [True, False])
+def test_a_task_of_many_is_its_embedding_and_padding_of_zeros(has_masks):
+    sizes = [(3, 1), (5, 2)]
+    state = tdmpc2(observation=5, action=2, bins=11, actions=[1, 2])
+    weights = {n: v for n, v in state.items() if has_masks or n != "_action_masks"}
+    for index, (seen, acted) in enumerate(sizes):
+        model = TDMPC2.of(weights, **SETTINGS, task_index=index).for_task(task_of(seen, acted))
+        row = state["_task_emb.weight"][index].double().numpy()
+        row = row / max(1.0, np.linalg.norm(row))
+        rng = np.random.default_rng(index)
+        observations, actions = rng.normal(size=(3, seen)), rng.uniform(-1, 1, size=(3, 4, acted))
+        latents, rewards, value = reference(
+            state,
+            np.pad(observations, ((0, 0), (0, 5 - seen))),
+            np.pad(actions, ((0, 0), (0, 0), (0, 2 - acted))),
+            row,
+        )
+        start = model.encode(torch.tensor(observations).float())
+        plans = torch.tensor(actions).float()
+        imagined = model.rollout(start, plans)
+        before = torch.cat([start[:, None], imagined[:, :-1]], dim=1)
+        assert imagined.numpy() == pytest.approx(latents, abs=1e-5)
+        assert model.reward(before, plans).numpy() == pytest.approx(rewards, rel=1e-5, abs=1e-5)
+        last = model.terminal_value(imagined[:, -1]).numpy()
+        assert last == pytest.approx(value, rel=1e-5, abs=1e-5)
+
+
+def test_a_task_of_many_has_to_be_named_and_to_be_the_one_of_the_gate():
+    many = tdmpc2(observation=5, action=2, bins=11, actions=[1, 2])
+    for index in (None, 2, -1):
+        with pytest.raises(WorldModelError, match=r"trained on 2 tasks. Write task_index = 4"):
+            TDMPC2.of(many, **SETTINGS, task_index=index)
+    with pytest.raises(WorldModelError, match=r"task_index = 0: .* trained on a single task"):
+        TDMPC2.of(tdmpc2(bins=11), **SETTINGS, task_index=0)
+    with pytest.raises(WorldModelError, match=r"actions of size 1, and .* sizes 3 and 2"):
+        TDMPC2.of(many, **SETTINGS, task_index=0).for_task(task_of(3, 2))
+    with pytest.raises(WorldModelError, match=r"observations of size 5 .* sizes 6 and 2"):
+        TDMPC2.of(many, **SETTINGS, task_index=1).for_task(task_of(6, 2))
 
 
 def test_a_task_must_meet_the_conditions_of_training():

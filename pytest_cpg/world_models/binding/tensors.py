@@ -109,8 +109,11 @@ def journey_there(learned: Any) -> ArrayFunction | None:
     return journey
 
 
-def mish(values: Tensor) -> Tensor:
+def mish(values: Tensor, *, spare: Tensor | None = None) -> Tensor:
     """Return ``x tanh(softplus(x))`` (Misra 2019).
+
+    With a ``spare`` tensor of the same shape, the result overwrites the values, and the spare is
+    overwritten, too: fresh memory costs a processor more time than the arithmetic.
 
     With ``v = e^x + e^2x / 2`` it is ``x - x / (v + 1)``, which takes a processor a quarter of the
     time of torch's own kernel. Off by 1e-7 of x, not of the result.
@@ -118,9 +121,9 @@ def mish(values: Tensor) -> Tensor:
     if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
         return torch.nn.functional.mish(values)
     # Large values leave infinity here, and x itself in the end.
-    below = values.exp()
+    below = torch.exp(values, out=spare)
     below.addcmul_(below, below, value=0.5).add_(1)
-    return values.addcdiv(values, below, value=-1)
+    return torch.addcdiv(values, values, below, value=-1, out=None if spare is None else values)
 
 
 def symexp(values: Tensor) -> Tensor:

@@ -135,7 +135,7 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
         (dreamer, dreamer.DreamerV3, dreamer.is_dreamer),
     ):
         if is_kind(weights):
-            known = [*module.NEEDED, *module.OTHERS, "rate_by"]
+            known = [*module.NEEDED, *module.OTHERS, "rate_by", "planner"]
             check_known(settings, known, model=kind.__name__)
             return kind.of(weights, **settings)
     raise WorldModelError(
@@ -155,7 +155,7 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
 
     unknown = sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS})
     if unknown:
-        known = [*_OF_CLASS, *_CONDITIONS, "rate_by"]
+        known = [*_OF_CLASS, *_CONDITIONS, "rate_by", "planner"]
         close = get_close_matches(unknown[0], known, n=1)
         fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
         raise WorldModelError(

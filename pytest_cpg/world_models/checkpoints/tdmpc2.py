@@ -1,6 +1,6 @@
 """TD-MPC2: a latent world model with its own reward and value (Hansen et al., ICLR 2024).
 
-The networks of the official single-task checkpoints on state observations, in torch alone. Compared
+The networks of the official checkpoints on state observations, in torch alone. Compared
 with an independent forward pass on weights made for the purpose; not tested on published weights.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.world_models.binding.tensors import Tensor, expected, mish, on_arrays, symexp, torch
-from pytest_cpg.world_models.checkpoints.tdmpc2_layout import canonical
+from pytest_cpg.world_models.checkpoints.tdmpc2_layout import canonical, narrowed
 from pytest_cpg.world_models.checkpoints.training_conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.checkpoints.weights import Weights, in_one_type, part, read_weights
 
@@ -25,6 +25,7 @@ NEEDED = {
 OTHERS = {
     "action_low": "-1.0  # least of every action, in the units of training",
     "action_high": "1.0  # largest of every action, in the units of training",
+    "task_index": "4  # the task's place among those of a multi-task training, from 0",
 }
 
 
@@ -44,6 +45,8 @@ class TDMPC2(torch.nn.Module):
         In (0, 1].
     low, high : float
         The outermost bins of reward and value, on the symlog scale.
+    task_index : int, optional
+        Of weights of many tasks, which one.
     """
 
     columns: Tensor
@@ -60,10 +63,13 @@ class TDMPC2(torch.nn.Module):
         discount: float,
         low: float = -10.0,
         high: float = 10.0,
+        task_index: int | None = None,
     ) -> None:
         super().__init__()
-        found, self.sizes = canonical(weights)
+        found, self.sizes = canonical(weights, task_index)
         own = in_one_type(found)
+        self._padded = own if self.sizes.tasks else {}
+        self._knows_actions = "_action_masks" in weights
         if simnorm_dim < 1 or self.sizes.latent % simnorm_dim:
             raise WorldModelError(
                 f"simnorm_dim={simnorm_dim!r} does not divide the latent's {self.sizes.latent} "
@@ -72,19 +78,11 @@ class TDMPC2(torch.nn.Module):
         if not 0 < discount <= 1:
             raise WorldModelError(f"discount: need a number in (0, 1], got {discount!r}")
         self.conditions = conditions
-        self.discount = discount
+        self.discount, self._simplex = discount, simnorm_dim
         # As the official code does for large action spaces.
         more = {"iterations": 8} if self.sizes.action >= _MANY_ACTIONS else {}
         self.trained_planner = {"name": "tdmpc2", **more}
-        self._encoder = _network(part(own, "_encoder.state."), simplex=simnorm_dim)
-        self._dynamics = _network(part(own, "_dynamics."), simplex=simnorm_dim)
-        self._reward = _network(part(own, "_reward."))
-        self._policy = _network(part(own, "_pi."))
-        ensemble = part(own, "_Qs.params.")
-        self._values = torch.nn.ModuleList(
-            _network({name: value[member] for name, value in ensemble.items()})
-            for member in range(self.sizes.members)
-        )
+        self._build(own)
         kind = own["_reward.0.weight"].dtype
         # Of the policy's deviation, on the log scale; files of before October 2024 lack them.
         self.log_low, self.log_range = (
@@ -94,6 +92,18 @@ class TDMPC2(torch.nn.Module):
         self.register_buffer("bins", torch.linspace(low, high, self.sizes.bins, dtype=kind))
         self.register_buffer("columns", torch.arange(self.sizes.observation))
         self.eval().requires_grad_(requires_grad=False)
+
+    def _build(self, own: Weights) -> None:
+        simplex = self._simplex
+        self._encoder = _network(part(own, "_encoder.state."), simplex=simplex)
+        self._dynamics = _network(part(own, "_dynamics."), simplex=simplex)
+        self._reward = _network(part(own, "_reward."))
+        self._policy = _network(part(own, "_pi."))
+        ensemble = part(own, "_Qs.params.")
+        self._values = torch.nn.ModuleList(
+            _network({name: value[member] for name, value in ensemble.items()})
+            for member in range(self.sizes.members)
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **settings: Any) -> TDMPC2:
@@ -114,12 +124,21 @@ class TDMPC2(torch.nn.Module):
         discount: float | None = None,
         action_low: float = -1.0,
         action_high: float = 1.0,
+        task_index: int | None = None,
     ) -> TDMPC2:
         """Return a network of weights that are read already.
 
         The settings that are None by default are in no checkpoint, and must be given.
         """
-        given = (obs_keys, action_repeat, simnorm_dim, discount, action_low, action_high)
+        given = (
+            obs_keys,
+            action_repeat,
+            simnorm_dim,
+            discount,
+            action_low,
+            action_high,
+            task_index,
+        )
         settings = dict(zip((*NEEDED, *OTHERS), given, strict=True))
         require(settings, NEEDED, OTHERS, model="TDMPC2")
         conditions = Conditions(
@@ -128,17 +147,40 @@ class TDMPC2(torch.nn.Module):
             action_low=action_low,
             action_high=action_high,
         )
-        return cls(weights, conditions, simnorm_dim=simnorm_dim or 0, discount=discount or 0.0)
+        return cls(
+            weights,
+            conditions,
+            simnorm_dim=simnorm_dim or 0,
+            discount=discount or 0.0,
+            task_index=task_index,
+        )
 
     def for_task(self, task: Task) -> TDMPC2:
         """Return this model, reading the task's observations in its own order.
 
         Raises WorldModelError when it was trained on something else than this task offers.
         """
+        if self._padded:
+            self._narrow(task)
         sizes = (self.sizes.observation, self.sizes.action)
         order = self.conditions.order(task, model="TDMPC2", sizes=sizes)
         self.columns.copy_(torch.tensor(order))
         return self
+
+    def _narrow(self, task: Task) -> None:
+        """Leave out the inputs and actions that a smaller task of several does not have."""
+        found, self.sizes = narrowed(
+            self._padded,
+            self.sizes,
+            observation=min(task.observation_size, self.sizes.observation),
+            action=self.sizes.action
+            if self._knows_actions
+            else min(task.actions.size, self.sizes.action),
+        )
+        self._padded = {}
+        self._build(found)
+        self.columns = torch.arange(self.sizes.observation)
+        self.eval().requires_grad_(requires_grad=False)
 
     @on_arrays
     def encode(self, observations: Tensor) -> Tensor:
@@ -206,7 +248,8 @@ class _Layer(torch.nn.Module):
         outputs = functional.linear(inputs, self.weight, self.bias)
         normed = functional.layer_norm(outputs, self.gain.shape, self.gain, self.shift)
         if not self._simplex:
-            return mish(normed)
+            # Nothing reads them again, unless gradients are asked for.
+            return mish(normed, spare=None if normed.requires_grad else outputs)
         groups = normed.reshape(*normed.shape[:-1], self._simplex, -1)
         return groups.softmax(dim=-2).transpose(-1, -2).reshape(normed.shape)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.world_models.binding.tensors import torch
 from pytest_cpg.world_models.checkpoints.weights import (
     Shape,
     Weights,
@@ -21,7 +22,8 @@ from pytest_cpg.world_models.checkpoints.weights import (
     size,
 )
 
-_MODEL = "a single-task TD-MPC2 on state observations"
+_MODEL = "a TD-MPC2 on state observations"
+_TASKS = "_task_emb.weight"
 _NAMES = ("weight", "bias", "ln.weight", "ln.bias")
 # Copies of the ensemble, the policy's buffers, and the head of episodic tasks.
 _UNUSED = (
@@ -37,7 +39,11 @@ _UNUSED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Sizes of one TD-MPC2 network."""
+    """Sizes of one TD-MPC2 network.
+
+    One of many tasks (``tasks``) reads observations and actions padded to the largest ones, with an
+    embedding of its ``task`` numbers; of a single task these are 0.
+    """
 
     observation: int
     encoder: tuple[int, ...]
@@ -46,12 +52,15 @@ class Sizes:
     hidden: int
     members: int
     bins: int
+    tasks: int = 0
+    task: int = 0
 
 
-def canonical(weights: Weights) -> tuple[Weights, Sizes]:
+def canonical(weights: Weights, task_index: int | None = None) -> tuple[Weights, Sizes]:
     """Return the weights in use, named as in the current layout, and the sizes they imply.
 
-    Raises WorldModelError, naming the keys and shapes that are not as they should be.
+    Those of many tasks become the weights of the one at ``task_index``, still padded. Raises
+    WorldModelError, naming the keys and shapes that are not as they should be.
     """
     _check_supported(weights)
     version = _version(weights)
@@ -63,8 +72,10 @@ def canonical(weights: Weights) -> tuple[Weights, Sizes]:
     def size_of(name: str, axis: int) -> int:
         return size(named, name, axis, names=names, model=_MODEL, version=version, ignored=_UNUSED)
 
+    is_multitask = _TASKS in named
+    task = size_of(_TASKS, -1) if is_multitask else 0
     sizes = Sizes(
-        observation=size_of("_encoder.state.0.weight", -1),
+        observation=size_of("_encoder.state.0.weight", -1) - task,
         encoder=tuple(
             size_of(f"_encoder.state.{i}.weight", -2) for i in range(_encoder_layers(named))
         ),
@@ -73,10 +84,68 @@ def canonical(weights: Weights) -> tuple[Weights, Sizes]:
         hidden=size_of("_dynamics.0.weight", -2),
         members=size_of("_Qs.params.0.weight", -3),
         bins=size_of("_reward.2.weight", -2),
+        tasks=size_of(_TASKS, -2) if is_multitask else 0,
+        task=task,
     )
     layout = dict(_layout(sizes))
     check(named, layout, model=_MODEL, version=version, ignored=_UNUSED)
-    return {name: named[name] for name in layout}, sizes
+    found = {name: named[name] for name in layout}
+    _check_index(task_index, sizes.tasks)
+    if task_index is None:
+        return found, sizes
+    masks = named.get("_action_masks")
+    # Files of before October 2024 lack them: a task's actions are the first ones.
+    own = sizes.action if masks is None else int(masks[task_index].sum())
+    single = _of_one_task(found, sizes, task_index)
+    return narrowed(single, sizes, observation=sizes.observation, action=own)
+
+
+def narrowed(
+    weights: Weights, sizes: Sizes, *, observation: int, action: int
+) -> tuple[Weights, Sizes]:
+    """Return a task's weights without inputs and actions that are padding, and their sizes."""
+    latent, found = sizes.latent, dict(weights)
+    found["_encoder.state.0.weight"] = found["_encoder.state.0.weight"][:, :observation]
+    for name in ("_dynamics.0.weight", "_reward.0.weight", "_Qs.params.0.weight"):
+        found[name] = found[name][..., : latent + action]
+    for name in ("_pi.2.weight", "_pi.2.bias"):
+        kept = [*range(action), *range(sizes.action, sizes.action + action)]
+        found[name] = found[name][kept]
+    return found, replace(sizes, observation=observation, action=action)
+
+
+def _of_one_task(weights: Weights, sizes: Sizes, index: int) -> Weights:
+    """Return weights whose first layers know the embedding of their task, as a part of the bias."""
+    found = dict(weights)
+    row = found.pop(_TASKS)[index]
+    # As torch's embedding with max_norm=1 does.
+    row = row / max(1.0, float(row.norm()))
+    for name, before in (
+        ("_encoder.state.0", sizes.observation),
+        *((f"{one}.0", sizes.latent) for one in ("_dynamics", "_reward", "_pi", "_Qs.params")),
+    ):
+        weight = found[f"{name}.weight"]
+        after = before + sizes.task
+        embedded = weight[..., before:after]
+        found[f"{name}.bias"] = found[f"{name}.bias"] + embedded @ row
+        found[f"{name}.weight"] = torch.cat([weight[..., :before], weight[..., after:]], dim=-1)
+    return found
+
+
+def _check_index(index: int | None, tasks: int) -> None:
+    """Raise WorldModelError unless one task of several is named, and none of a single one."""
+    if not tasks and index is not None:
+        raise WorldModelError(
+            f"task_index = {index!r}: this TD-MPC2 was trained on a single task. Leave it out."
+        )
+    if tasks and (index is None or not 0 <= index < tasks):
+        got = "" if index is None else f", got {index!r}"
+        raise WorldModelError(
+            f"this TD-MPC2 was trained on {tasks} tasks. Write task_index = 4 for the fifth of "
+            f"them{got}: 0 to {tasks - 1}, in the order of training. In the official mt30 and mt80 "
+            f"cheetah-run is 3, reacher-easy 4, acrobot-swingup 6, pendulum-swingup 7, "
+            f"cartpole-swingup 10 and cup-catch 12."
+        )
 
 
 def is_tdmpc2(weights: Weights) -> bool:
@@ -86,12 +155,6 @@ def is_tdmpc2(weights: Weights) -> bool:
 
 
 def _check_supported(weights: Weights) -> None:
-    if "_task_emb.weight" in weights:
-        shape = list(weights["_task_emb.weight"].shape)
-        raise WorldModelError(
-            f"this TD-MPC2 was trained on {shape[0]} tasks (_task_emb.weight has shape {shape}). "
-            f"Only checkpoints of a single task are read."
-        )
     pixels = [name for name in weights if name.startswith("_encoder.rgb.")]
     if pixels:
         raise WorldModelError(
@@ -110,6 +173,7 @@ def _names(named: Weights) -> list[str]:
         hidden=0,
         members=0,
         bins=0,
+        tasks=int(_TASKS in named),
     )
     return [name for name, _ in _layout(sizes)]
 
@@ -140,13 +204,15 @@ def _current_name(name: str) -> str:
 
 def _layout(sizes: Sizes) -> Iterator[tuple[str, Shape]]:
     """Yield every name in use with its shape."""
-    hidden, joint = sizes.hidden, sizes.latent + sizes.action
-    chain = (sizes.observation, *sizes.encoder[:-1], sizes.latent)
+    hidden, joint = sizes.hidden, sizes.latent + sizes.task + sizes.action
+    if sizes.tasks:
+        yield _TASKS, (sizes.tasks, sizes.task)
+    chain = (sizes.observation + sizes.task, *sizes.encoder[:-1], sizes.latent)
     yield from _layers("_encoder.state", chain)
     yield from _layers("_dynamics", (joint, hidden, hidden, sizes.latent))
     for name, first, last in (
         ("_reward", joint, sizes.bins),
-        ("_pi", sizes.latent, 2 * sizes.action),
+        ("_pi", sizes.latent + sizes.task, 2 * sizes.action),
     ):
         yield from _layers(name, (first, hidden, hidden, last), ends_plain=True)
     ensemble = _layers("_Qs.params", (joint, hidden, hidden, sizes.bins), ends_plain=True)
