@@ -39,10 +39,12 @@ def _more_queries(result: ComparisonResult) -> str:
     for one in criteria_of(result):
         if one.standing is not Standing.OPEN:
             continue
-        distance = abs(one.found.estimate - one.bound)
+        found, distance = one.found, one.bound - one.found.estimate
         if distance == 0:
             return ""
-        needed = max(needed, ((one.found.high - one.found.low) / 2 / distance) ** 2)
+        # The end that has to come nearer: of shares near 0 or 1 it is the farther one.
+        end = found.high if distance > 0 else found.low
+        needed = max(needed, ((end - found.estimate) / distance) ** 2)
     count = ceil(needed * len(result) / 100) * 100
     if not len(result) < count <= _MOST_QUERIES:
         return ""
