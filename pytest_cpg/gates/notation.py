@@ -14,6 +14,10 @@ _NEARLY_ONE = 0.9999
 _MAY_BE_UNSEEN = re.compile(r"[^\n\t -~]")
 # Controls, formats (bidirectional ones among them), lone surrogates, no characters, separators.
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"))
+# Of a terminal, and what a reader copies from it; its blanks are held by a sign that no text has.
+_COLUMNS = 80
+_TYPED = re.compile(r"pip install \S+|git checkout -- \S+|@pytest\.mark\.\w+\([^()]*\)|-m '[^']*'")
+_HELD = "\x00"
 # The log's reader skips blanks, and finds the older form, ##[, anywhere.
 _COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 
@@ -56,6 +60,28 @@ def for_log(text: str) -> str:
     'a\n : :error::b ## [group]c'
     """
     return _COMMAND.sub(r"\1: :", visible(text)).replace("##[", "## [")
+
+
+def wrapped(text: str) -> str:
+    r"""Return a text whose lines fit into 80 columns; what is typed is not broken.
+
+    Lines that are indented stay as they are.
+
+    >>> wrapped("a b " * 21 + "\n    pytest test_a.py").splitlines()[1:]
+    ['a b', '    pytest test_a.py']
+    """
+    return "\n".join(
+        _filled(line) if len(line) > _COLUMNS and not line[0].isspace() else line
+        for line in text.split("\n")
+    )
+
+
+def _filled(line: str) -> str:
+    import textwrap
+
+    joined = _TYPED.sub(lambda found: found[0].replace(" ", _HELD), line)
+    filled = textwrap.fill(joined, _COLUMNS, break_long_words=False, break_on_hyphens=False)
+    return filled.replace(_HELD, " ")
 
 
 def disarmed(failure: Any) -> Any:

@@ -52,6 +52,7 @@ def groups_of(items: Iterable[pytest.Item]) -> dict[str, str]:
 def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gate:
     """Return the gate that a test's markers ask for, or fail with what to write instead."""
     from pytest_cpg.contracts import ComponentError, KindError
+    from pytest_cpg.machine.files import FileError
     from pytest_cpg.plugin.marker import example, gate_of
 
     known = node.config.stash[KINDS]
@@ -74,7 +75,7 @@ def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gat
             nodeid=node.nodeid,
             family_size=family_size,
         )
-    except (ValueError, ComponentError, KindError) as error:
+    except (ValueError, ComponentError, KindError, FileError) as error:
         fail(f"{node.nodeid}: {getattr(error, 'whole', error)}")
 
 
@@ -96,9 +97,9 @@ def fail(message: str) -> NoReturn:
 
     This frame must stay visible: where all are hidden, pytest says so below the message.
     """
-    from pytest_cpg.gates.notation import for_log
+    from pytest_cpg.gates.notation import for_log, wrapped
 
-    raise pytest.fail.Exception(for_log(message), pytrace=False) from None
+    raise pytest.fail.Exception(wrapped(for_log(message)), pytrace=False) from None
 
 
 @contextmanager

@@ -179,7 +179,7 @@ def _gate_lines(
 def _without_numbers(
     mark: str, name: str, why: str, markup: Mapping[str, bool], width: int
 ) -> Line:
-    room, why = max(width - len(name) - 10, len("...")), one_line(why)
+    room, why = max(width - len(name) - 11, len("...")), one_line(why)
     shown = why if len(why) <= room else f"{why[: room - 3]}..."
     return Line(f" {mark} {name}  -- {shown} --", markup)
 

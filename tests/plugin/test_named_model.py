@@ -29,13 +29,13 @@ def test_a_factory_named_for_the_session_is_judged_in_place_of_fixture_and_marke
     result = repository.runpytest("--cpg-model=models:make")
     result.assert_outcomes(passed=2)
     for text, said in (
-        ("models:mak", "*'models' has no 'mak'*"),
-        ("runs/none.pt", "*there is no model file 'runs/none.pt'*"),
-        ("mirored", "*Did you mean 'mirrored'?*"),
+        ("models:mak", "'models' has no 'mak'"),
+        ("runs/none.pt", "there is no model file 'runs/none.pt'"),
+        ("mirored", "Did you mean 'mirrored'?"),
     ):
         wrong = repository.runpytest(f"--cpg-model={text}", "test_marked.py")
         wrong.assert_outcomes(errors=1)
-        wrong.stdout.fnmatch_lines([said])
+        assert said in " ".join(wrong.stdout.str().split())
 
 
 def test_a_session_whose_model_a_test_does_not_compare_fails(repository):

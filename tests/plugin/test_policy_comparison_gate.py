@@ -77,6 +77,12 @@ def sections(result):
     }
 
 
+def widest(result):
+    """Return the columns of the longest line of ours in what went wrong, tracebacks left out."""
+    text = result.stdout.str().partition("= ERRORS =")[2].partition("= short test summary")[0]
+    return max(len(line) for line in text.splitlines() if "/" not in line and line[:1] != "E")
+
+
 def test_each_model_gets_its_word_and_every_report_shows_it(carts, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     files = ("--cpg-json=o.json", "--cpg-md=o.md", "--cpg-html=o.html", "--junit-xml=o.xml")
@@ -192,7 +198,7 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
     told = {
         'queries=""': "need a name such as 'maze-umaze', or the path of an .npz, got ''",
         'queries="maze-umase"': "no queries are named 'maze-umase'. Did you mean 'maze-umaze'",
-        'queries="missing.npz"': "there is no file of queries missing.npz",
+        'queries="missing.npz"': "::test_good: there is no file of queries missing.npz",
         "queries=cart_queries(100)": "cart has 100 queries, and *min_queries=100.",
         "queries=QUERIES.take(QUERIES.labels), min_queries=90": "side b is better in all 111 qu",
         "queries=QUERIES, min_aurok=0.7": "no argument 'min_aurok'. Did you mean 'min_auroc'?",
@@ -212,6 +218,7 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
     carts.pytester.makepyfile(**modules)
     result = carts.pytester.runpytest("--co")
     result.assert_outcomes(errors=len(told))
+    assert widest(result) <= 80
     said = " ".join(result.stdout.str().split())
     for message in told.values():
         assert re.search(".*".join(map(re.escape, message.split("*"))), said), message
@@ -222,9 +229,10 @@ def test_a_model_that_cannot_be_asked_is_an_error_that_names_member_query_and_st
     carts.pytester.makepyfile(test_none=HEAD + NO_MODEL)
     result = carts.pytester.runpytest()
     result.assert_outcomes(errors=5)
+    assert widest(result) <= 80
     said = " ".join(result.stdout.str().split())
     for message in (
-        r"return my_model # several models in one: members = E, and step or rollout",
+        r"return my_model # several in one: members = E, and step or rollout",
         r"neither step nor rollout of several members",
         r"has 1 member, and confidence is how far",
         r"member 2 predicted nan as number 0 of the next observation, in query \d+, side [ab], at",
@@ -323,8 +331,8 @@ def test_an_option_without_meaning_here_is_refused_by_name(carts, option):
 def test_options_of_episodes_are_said_to_decide_nothing_and_other_fixtures_which_to_take(carts):
     other = "@pytest.mark.cpg_opcc(queries=QUERIES)\ndef test_other(benchmark_runner): ..."
     result = carts("--cpg-episodes=100", head=f"{HEAD}{other}\n\n")
-    result.stdout.fnmatch_lines(["*makes one measurement. Take the fixture cpg_opcc*"])
     said = " ".join(result.stdout.str().split())
+    assert "makes one measurement. Take the fixture cpg_opcc" in said
     assert "--cpg-episodes was given, and no gate marked cpg_opcc has such an option" in said
 
 

@@ -38,7 +38,7 @@ class PolicyComparison:
 
     marker, fixture, fixtures, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.fixtures, _KNOWN.help
     example = 'queries="maze-umaze"'
-    wanted_model = "several models in one: members = E, and step or rollout"
+    wanted_model = "several in one: members = E, and step or rollout"
     arguments = (
         Argument("queries", as_given, REQUIRED, help="a published name, a file, or PolicyQueries"),
         Argument("confidence", one_of("pci", "ev", "u-pci"), "pci", help="how sure an answer is"),
