@@ -18,7 +18,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # pytest rewrites every module of a plugin, in every process where none has written it down.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test portability lint format bench bench-gpu calibrate wheel install clean
+.PHONY: help demo test portability lint format bench bench-clients bench-gpu calibrate wheel install clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ format: $(INSTALLED) ## Rewrite the sources in the project's style
 
 bench: $(INSTALLED) ## Measure speed against bare loops and print the table
 	$(BIN)/python -m benchmarks
+
+bench-clients: $(INSTALLED) ## Compare planning with the solver of stable-worldmodel, where it is installed
+	$(BIN)/python -m benchmarks.clients
 
 bench-gpu: $(INSTALLED) ## Measure latent planning on a graphics processor, where there is one
 	$(BIN)/python -m benchmarks.gpu

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from official_weights import tdmpc2, tdmpc2_before, tdmpc2_december
 
 from pytest_cpg.contracts import BoxActions, WorldModelError
+from pytest_cpg.world_models import inference
 from pytest_cpg.world_models.binding.tensors import mish
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
 
@@ -264,6 +265,23 @@ def test_a_task_must_meet_the_conditions_of_training():
     ):
         with pytest.raises(WorldModelError, match=said):
             model.for_task(SimpleNamespace(**{**vars(task), **change}))
+
+
+def test_networks_compute_mish_fast_while_a_gate_runs_and_as_ever_after_it():
+    network, rows = torch.nn.Mish(), torch.linspace(-9, 9, 99)
+    before = network(rows)
+    with inference(network):
+        assert torch.equal(network(rows), mish(rows))
+        with inference(network):
+            assert torch.equal(network(rows), mish(rows))
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            wanted = rows.clone().requires_grad_()
+            network(wanted).sum().backward()
+    assert torch.equal(network(rows), before)
+    again = rows.clone().requires_grad_()
+    network(again).sum().backward()
+    assert torch.equal(wanted.grad, again.grad)
+    assert torch.equal(torch.nn.Mish(inplace=True)(rows.clone()), before)
 
 
 def test_mish_is_torchs_own_up_to_rounding_and_stays_finite():

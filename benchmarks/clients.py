@@ -1,0 +1,221 @@
+"""`make bench-clients`: planning here against the solver of the library that a model comes from.
+
+The same model, samples, horizon and iterations, in processor time on one thread, in turns in one
+process. It is measured where the library is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import statistics
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.row import cpu_seconds
+from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.planners import CEM
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.world_models import StableWorldModel, bind, inference
+
+TURNS, WARM_UPS = 5, 3
+SIZES = (1, 8, 50)
+TO_INSTALL = (
+    "stable-worldmodel is not usable here: {error}. Install it beside a torchvision for the same "
+    "torch:\n    pip install stable-worldmodel==0.1.1 opencv-python-headless"
+)
+
+
+class Config(dict[str, Any]):
+    """A dictionary whose entries are attributes, too."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Contract:
+    """stable-worldmodel's TD-MPC2, as our contract has it."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.discount = model, model.cfg.wm.discount
+
+    def encode(self, observations: Any) -> Any:
+        return self.model.encode({"state": observations})
+
+    def rollout(self, latents: Any, actions: Any) -> Any:
+        reached = []
+        for action in actions.unbind(dim=1):
+            latents = self.model.dynamics(torch.cat([latents, action], dim=-1))
+            reached.append(latents)
+        return torch.stack(reached, dim=1)
+
+    def reward(self, latents: Any, actions: Any) -> Any:
+        return self._read(self.model.reward(torch.cat([latents, actions], dim=-1)))
+
+    def terminal_value(self, latents: Any) -> Any:
+        action = torch.tanh(self.model.pi(latents).chunk(2, dim=-1)[0])
+        there = torch.cat([latents, action], dim=-1)
+        values = torch.stack([self._read(q(there)) for q in self.model.qs])
+        mean = values.mean(dim=0)
+        penalty = self.model.cfg.wm.uncertainty_penalty
+        return mean - penalty * mean.abs() * values.std(dim=0)
+
+    def _read(self, logits: Any) -> Any:
+        from stable_worldmodel.wm.tdmpc2 import two_hot_inv
+
+        return two_hot_inv(logits, self.model.cfg)[..., 0]
+
+
+def tdmpc2() -> Any:
+    """Return TD-MPC2 with the sizes of the library's own settings, and random weights."""
+    from stable_worldmodel.wm.tdmpc2 import TDMPC2
+
+    torch.manual_seed(0)
+    wm = Config(
+        mlp_dim=384, enc_dim=256, simnorm_dim=8, num_q=5, tau=0.01, discount=0.99, num_bins=101,
+        vmin=-6, vmax=2, uncertainty_penalty=0.5, encoding={"state": 128},
+    )  # fmt: skip
+    return TDMPC2(Config(action_dim=2, extra_dims={"state": 6}, wm=wm)).eval()
+
+
+class Pictures(torch.nn.Module):
+    """Stands for the encoder of pictures, which is asked once a plan."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(6, size)
+
+    def forward(self, given: Any, **_: Any) -> Any:
+        return Config(last_hidden_state=self.linear(given)[:, None])
+
+
+def lewm() -> Any:
+    """Return a small LeWM with random weights."""
+    from stable_worldmodel.wm.lewm import LeWM
+    from stable_worldmodel.wm.lewm.module import Embedder, Predictor
+
+    torch.manual_seed(0)
+    size = 64
+    predictor = Predictor(
+        num_frames=3, depth=2, heads=4, mlp_dim=4 * size, input_dim=size, hidden_dim=size,
+        dim_head=16,
+    )  # fmt: skip
+    return LeWM(Pictures(size), predictor, Embedder(input_dim=2, emb_dim=size)).eval()
+
+
+def with_goal(observations: Any) -> dict[str, Any]:
+    """Return what LeWM reads: one frame, and the one to get to."""
+    frames = observations[:, None]
+    return {"pixels": frames, "goal": torch.ones_like(frames)}
+
+
+def ours(model: Any, planner: CEM, count: int) -> Callable[[], object]:
+    """Return what plans for so many episodes, as a gate does."""
+    task = TASKS["reacher-easy"]()
+    states = task.reset(np.arange(max(count, 8)))
+    actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
+    with inference():
+        bound = bind(model, task, probe_states=states[:8], probe_actions=actions)
+    world = Imagination("learned", task.actions, bound)
+    rngs = [np.random.default_rng(row) for row in range(count)]
+    world.plans_for(np.arange(count), np.zeros(count, dtype=int))
+    remaining = np.full(count, task.budget)
+    return lambda: planner.plan(world, world.encode(states[:count]), rngs, remaining)
+
+
+def theirs(model: Any, planner: CEM, count: int, info: Callable[[Any], Any]) -> Callable[[], Any]:
+    """Return the library's own solver, for all episodes at once."""
+    import gymnasium
+    from stable_worldmodel.policy import PlanConfig
+    from stable_worldmodel.solver import CEMSolver
+
+    task = TASKS["reacher-easy"]()
+    observations = torch.tensor(task.observe(task.reset(np.arange(count))), dtype=torch.float32)
+    solver = CEMSolver(
+        model,
+        batch_size=count,
+        num_samples=planner.samples,
+        n_steps=planner.iterations,
+        topk=planner.elites,
+    )
+    space = gymnasium.spaces.Box(-1, 1, (count, 2))
+    config = PlanConfig(horizon=planner.horizon, receding_horizon=1)
+    solver.configure(action_space=space, n_envs=count, config=config)
+    given = {**info(observations), "action": torch.zeros(count, 1, 2)}
+
+    def solve() -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            solver.solve(dict(given))
+
+    return solve
+
+
+def turns(
+    what: str,
+    one: Callable[[], object],
+    other: Callable[[], object],
+    count: int,
+    bar: float,
+) -> str:
+    """Return a row: milliseconds per plan on both sides, and the median ratio of the turns."""
+
+    def turn() -> tuple[float, float]:
+        # Theirs as it is without us: inference replaces a kernel of torch.
+        with inference():
+            mine = cpu_seconds(one) / count
+        return mine, cpu_seconds(other) / count
+
+    for _ in range(WARM_UPS):
+        turn()
+    pairs = [turn() for _ in range(TURNS)]
+    mine, own = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
+    ratio = statistics.median(second / first for first, second in pairs)
+    return f"{what:44s} {count:3d} {mine:9.1f} ms {own:9.1f} ms {ratio:7.2f} x   >= {bar} x"
+
+
+def rows() -> Iterator[str]:
+    """Yield a row for each model, way to ask it and number of episodes."""
+    planner = CEM(samples=64, horizon=15, iterations=3, elites=8, objective="terminal", execute=1)
+    model = tdmpc2()
+    by_cost = StableWorldModel(model, action_size=2, info="state")
+    state = lambda observations: {"state": observations}  # noqa: E731
+    for what, learned, bars in (
+        ("its TD-MPC2 by get_cost, CEM 64 x 15 x 3", by_cost, (0.9, 1.0, 1.3)),
+        ("the same by our contract", Contract(model), (1.0, 1.0, 1.3)),
+    ):
+        for count, bar in zip(SIZES, bars, strict=True):
+            one, other = ours(learned, planner, count), theirs(model, planner, count, state)
+            yield turns(what, one, other, count, bar)
+    planner = CEM(samples=32, horizon=15, iterations=2, elites=4, objective="terminal", execute=1)
+    model = lewm()
+    by_cost = StableWorldModel(model, action_size=2, info=with_goal)
+    # For more than one its goal is wrong, and takes as long.
+    for count, bar in zip(SIZES[:2], (0.9, 1.0), strict=True):
+        one, other = ours(by_cost, planner, count), theirs(model, planner, count, with_goal)
+        yield turns("LeWM by get_cost, CEM 32 x 15 x 2", one, other, count, bar)
+
+
+def main() -> None:
+    """Print the rows, as they are measured, or what to install."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import stable_worldmodel.solver  # noqa: F401
+        # Its imports fail in many ways where torch and torchvision do not fit.
+        except (ImportError, RuntimeError) as error:
+            sys.exit(TO_INSTALL.format(error=error))
+    found = ", ".join(f"{name} {version(name)}" for name in ("stable-worldmodel", "torch"))
+    print(f"{found}; milliseconds of processor time per plan, one thread\n")
+    print(f"{'what':44s} {'N':>3s} {'ours':>12s} {'theirs':>12s} {'ratio':>9s}   bar")
+    torch.set_num_threads(1)
+    for row in rows():
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
