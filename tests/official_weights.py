@@ -84,8 +84,12 @@ def tdmpc2_december(state):
 
 
 @cache
-def dreamer():
-    """Make random weights as DreamerV3's port has them for dmc_proprio: world model, and agent."""
+def dreamer(*, gaussian=False):
+    """Make random weights as DreamerV3's port has them for dmc_proprio: world model, and agent.
+
+    With Gaussian latents (``dyn_discrete: 0``) the agent has the actor of continuous actions, too.
+    """
+    read, statistics = (32, 64) if gaussian else (1024, 1024)
     generator = torch.Generator().manual_seed(0)
     made = {}
 
@@ -105,20 +109,29 @@ def dreamer():
 
     stack("encoder._mlp.layers", "Encoder", 5, 1024, 6)
     made["dynamics.W"] = torch.randn(1, 512, generator=generator)
-    for name, before in (("img_in", 1025), ("img_out", 512), ("obs_out", 1536)):
+    for name, before in (("img_in", read + 1), ("img_out", 512), ("obs_out", 1536)):
         linear(f"dynamics._{name}_layers.0", 512, before)
         norm(f"dynamics._{name}_layers.1", 512)
     linear("dynamics._cell.layers.GRU_linear", 1536, 1024)
     norm("dynamics._cell.layers.GRU_norm", 1536)
     for name in ("imgs", "obs"):
-        linear(f"dynamics._{name}_stat_layer", 1024, 512, bias=True)
-    stack("heads.decoder._mlp.layers", "Decoder", 5, 1024, 1536)
+        linear(f"dynamics._{name}_stat_layer", statistics, 512, bias=True)
+    stack("heads.decoder._mlp.layers", "Decoder", 5, 1024, read + 512)
     for name, width in DREAMER_OBSERVED.items():
         linear(f"heads.decoder._mlp.mean_layer.{name}", width, 1024, bias=True)
-    stack("heads.reward.layers", "Reward", 2, 512, 1536)
+    stack("heads.reward.layers", "Reward", 2, 512, read + 512)
     linear("heads.reward.mean_layer", 255, 512, bias=True)
     linear("heads.cont.mean_layer", 1, 512, bias=True)
+    world = dict(made)
+    made.clear()
+    if gaussian:
+        stack("layers", "Actor", 2, 512, read + 512)
+        linear("mean_layer", 1, 512, bias=True)
+        linear("std_layer", 1, 512, bias=True)
+    else:
+        made["layers.Actor_linear0.weight"] = torch.zeros(512, 1536)
+    actor = {f"_task_behavior.actor.{name}": value for name, value in made.items()}
+    made = world
     agent = {f"_wm.{name}": value for name, value in made.items()}
     copies = {f"_task_behavior._world_model.{name}": value for name, value in made.items()}
-    actor = {"_task_behavior.actor.layers.Actor_linear0.weight": torch.zeros(512, 1536)}
     return made, {"agent_state_dict": {**agent, **copies, **actor}, "optims_state_dict": {}}

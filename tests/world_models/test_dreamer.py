@@ -16,6 +16,7 @@ SETTINGS = {"action_repeat": 2, "discount": 0.997}
 
 def reference(state, observations, actions, later):
     """Encode, imagine actions [B, H, A]; then take the first one and see `later`: in numpy."""
+    gaussian = len(state["dynamics._obs_stat_layer.bias"]) == 64
 
     def get(name):
         return state[name].double().numpy()
@@ -40,6 +41,8 @@ def reference(state, observations, actions, later):
         return x @ get(f"{name}.weight").T + get(f"{name}.bias")
 
     def hot(logits):
+        if gaussian:
+            return logits[:, :32]
         logits = logits.reshape(-1, 32, 32)
         return np.eye(32)[logits.argmax(-1)].reshape(-1, 1024)
 
@@ -94,8 +97,9 @@ def reference(state, observations, actions, later):
     return [np.stack(parts, 1) for parts in zip(*imagined, strict=True)], updated
 
 
-def test_the_ports_checkpoint_gives_what_an_independent_forward_pass_gives(tmp_path):
-    state, agent = dreamer()
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_the_ports_checkpoint_gives_what_an_independent_forward_pass_gives(tmp_path, gaussian):
+    state, agent = dreamer(gaussian=gaussian)
     torch.save(agent, tmp_path / "latest.pt")
     model = DreamerV3.load(tmp_path / "latest.pt", **SETTINGS)
     rng = np.random.default_rng(0)
@@ -113,9 +117,38 @@ def test_the_ports_checkpoint_gives_what_an_independent_forward_pass_gives(tmp_p
     assert model.decode(imagined).numpy() == pytest.approx(decoded, rel=1e-3, abs=1e-4)
     after = model.update(latents, plans[:, 0], now)
     assert after[:, :512].numpy() == pytest.approx(updated[0], abs=1e-5)
-    assert np.array_equal(after[:, 512:], updated[1].reshape(2, 32, 32).argmax(-1))
+    if gaussian:
+        assert after[:, 512:].numpy() == pytest.approx(updated[1], abs=1e-4)
+    else:
+        assert np.array_equal(after[:, 512:], updated[1].reshape(2, 32, 32).argmax(-1))
     # What was seen is remembered, not encoded anew.
     assert not np.allclose(after[:, :512], model.encode(now)[:, :512])
+
+
+def test_an_actor_of_continuous_actions_is_the_models_policy():
+    state, agent = dreamer(gaussian=True)
+    own = {
+        name.removeprefix("_task_behavior.actor."): value.double().numpy()
+        for name, value in agent["agent_state_dict"].items()
+    }
+    model = DreamerV3.of(agent["agent_state_dict"], **SETTINGS, action_low=-2.0, action_high=2.0)
+    rng = np.random.default_rng(0)
+    latents, noise = rng.normal(size=(3, 544)), rng.normal(size=(3, 1))
+    x = np.concatenate([latents[:, 512:], latents[:, :512]], axis=-1)
+    for layer in range(2):
+        x = x @ own[f"layers.Actor_linear{layer}.weight"].T
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-3)
+        x = x * own[f"layers.Actor_norm{layer}.weight"] + own[f"layers.Actor_norm{layer}.bias"]
+        x = x / (1 + np.exp(-x))
+    mean, spread = (
+        x @ own[f"{n}_layer.weight"].T + own[f"{n}_layer.bias"] for n in ("mean", "std")
+    )
+    acted = np.tanh(mean) + (0.1 + 0.9 / (1 + np.exp(-spread - 2))) * noise
+    given = torch.tensor(latents).float(), torch.tensor(noise).float()
+    expected = 2 * np.clip(acted, -1, 1)
+    assert model.policy(*given).numpy() == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    assert DreamerV3.of(state, **SETTINGS).policy is None
+    assert DreamerV3.of(dreamer()[1]["agent_state_dict"], **SETTINGS).policy is None
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])

@@ -1,16 +1,14 @@
 """DreamerV3: a recurrent latent world model (Hafner et al. 2023), as its PyTorch port stores it.
 
-The world model of NM512/dreamerv3-torch on state observations, with discrete latents, in torch
-alone; the actor and critic in the file are not used. Compared with an independent forward pass on
-weights made for the purpose; not tested on published weights.
+The world model of NM512/dreamerv3-torch on state observations, and its actor of continuous actions
+where the file has one, in torch alone; the critic is not used. Compared with an independent forward
+pass on weights made for the purpose; not tested on published weights.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_cpg.contracts import Task, WorldModelError
@@ -22,30 +20,23 @@ from pytest_cpg.world_models.binding.tensors import (
     symlog,
     torch,
 )
+from pytest_cpg.world_models.checkpoints.dreamer_layout import DECODED, actor, checked, world_model
 from pytest_cpg.world_models.checkpoints.training_conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.checkpoints.weights import (
-    Shape,
     Weights,
-    check,
     in_one_type,
     part,
-    prefix_of,
     read_weights,
-    refuse_prefix,
-    size,
 )
 
-_MODEL = "a DreamerV3 on state observations"
-_VERSION = "NM512/dreamerv3-torch"
 # Of every layer norm in the port.
 _EPSILON = 1e-3
 # The outermost bins of the reward, on the symlog scale.
 _LIMIT = 20.0
 # Added before the update gate's sigmoid, so that the state changes slowly at first.
 _UPDATE_BIAS = -1.0
-_DECODED = "heads.decoder._mlp.mean_layer."
-# Whether an episode goes on, which plans are not rated by.
-_UNUSED = ("heads.cont.",)
+# Of the actor: least and largest deviation, and what its sigmoid begins from.
+_DEVIATIONS, _DEVIATION_BIAS = (0.1, 1.0), 2.0
 NEEDED = {
     "action_repeat": "2  # control steps per action; dmc_proprio of the port: 2",
     "discount": "0.997  # the port's default",
@@ -58,23 +49,11 @@ OTHERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """Sizes of one DreamerV3 world model; ``groups`` of ``classes`` make up the stochastic part."""
-
-    observation: int
-    action: int
-    hidden: int
-    recurrent: int
-    groups: int
-    classes: int
-
-
 class DreamerV3(torch.nn.Module):
     """A recurrent state-space model that plans are imagined in.
 
     A latent [Z] is the recurrent state and the class of each stochastic group, always the most
-    likely one.
+    likely one; the mean where that part is Gaussian (``dyn_discrete: 0``, ``dyn_mean_act: none``).
 
     Parameters
     ----------
@@ -101,8 +80,8 @@ class DreamerV3(torch.nn.Module):
         action_high: float = 1.0,
     ) -> None:
         super().__init__()
-        own = in_one_type(_world_model(weights))
-        self.sizes, observed = _checked(own, classes)
+        own = in_one_type(world_model(weights))
+        self.sizes, observed = checked(own, classes)
         given = tuple(observed) if obs_keys is None else keys_of(obs_keys)
         if given != tuple(observed):
             raise WorldModelError(
@@ -134,7 +113,19 @@ class DreamerV3(torch.nn.Module):
             _linear(own, "heads.reward.mean_layer"),
         )
         self._decoder = _stack(part(own, "heads.decoder._mlp.layers."), "Decoder")
-        self._decoded = torch.nn.ModuleList(_linear(own, f"{_DECODED}{key}") for key in observed)
+        self._decoded = torch.nn.ModuleList(_linear(own, f"{DECODED}{key}") for key in observed)
+        acting = in_one_type(actor(weights))
+        if acting:
+            self._actor = torch.nn.ModuleList(
+                (
+                    _stack(part(acting, "layers."), "Actor"),
+                    _linear(acting, "mean_layer"),
+                    _linear(acting, "std_layer"),
+                )
+            )
+        else:
+            # What a model does not have is None.
+            self.__dict__["policy"] = None
         bins = own["heads.reward.mean_layer.bias"]
         self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, len(bins), dtype=bins.dtype))
         self.register_buffer("columns", torch.arange(self.sizes.observation))
@@ -196,6 +187,16 @@ class DreamerV3(torch.nn.Module):
         return expected(self._reward(self._features(*self._split(reached))), self.bins)
 
     @on_arrays
+    def policy(self, latents: Tensor, noise: Tensor) -> Tensor:
+        """Map latents [B, Z] and standard normal noise [B, A] to what the actor does [B, A]."""
+        hidden, mean, spread = self._actor
+        inner = hidden(self._features(*self._split(latents)))
+        low, high = _DEVIATIONS
+        deviation = low + (high - low) * torch.sigmoid(spread(inner) + _DEVIATION_BIAS)
+        acted = torch.tanh(mean(inner)) + deviation * noise
+        return self.conditions.unscaled(acted.clamp(-1, 1))
+
+    @on_arrays
     def decode(self, latents: Tensor) -> Tensor:
         """Map latents [..., Z] to observations [..., O], in the order of the task."""
         hidden = self._decoder(self._features(*self._split(latents)))
@@ -224,17 +225,22 @@ class DreamerV3(torch.nn.Module):
 
     def _split(self, latents: Tensor) -> tuple[Tensor, Tensor]:
         recurrent = latents[..., : self.sizes.recurrent]
-        return recurrent, latents[..., self.sizes.recurrent :].round().long()
+        drawn = latents[..., self.sizes.recurrent :]
+        return recurrent, drawn.round().long() if self.sizes.classes else drawn
 
     def _features(self, recurrent: Tensor, classes: Tensor) -> Tensor:
         return torch.cat([self._one_hot(classes), recurrent], dim=-1)
 
     def _one_hot(self, classes: Tensor) -> Tensor:
+        if not self.sizes.classes:
+            return classes
         hot = torch.nn.functional.one_hot(classes, self.sizes.classes)
         return hot.flatten(-2).to(self._start.dtype)
 
     def _likeliest(self, logits: Tensor) -> Tensor:
-        """Return the most likely class of each group [..., G]."""
+        """Return the most likely class of each group [..., G], or a Gaussian's means."""
+        if not self.sizes.classes:
+            return logits[..., : self.sizes.groups]
         shape = (*logits.shape[:-1], self.sizes.groups, self.sizes.classes)
         return logits.reshape(shape).argmax(dim=-1)
 
@@ -252,117 +258,6 @@ class _Normed(torch.nn.Module):
         outputs = functional.linear(inputs, self.weight)
         normed = functional.layer_norm(outputs, self.gain.shape, self.gain, self.shift, _EPSILON)
         return functional.silu(normed) if self._is_active else normed
-
-
-def is_dreamer(weights: Weights) -> bool:
-    """Say whether most weights of the port's world model are there, be it below a prefix."""
-    return prefix_of(weights, _names(_world_model(weights))) is not None
-
-
-def _world_model(weights: Weights) -> Weights:
-    """Return the world model's weights; the copies that behaviours hold of it are left out."""
-    return part(weights, "_wm.") or weights
-
-
-def _checked(own: Weights, classes: int) -> tuple[Sizes, dict[str, int]]:
-    """Return the sizes of a network, and those of its observations, once all tensors are right."""
-    if any(name.startswith("encoder._cnn.") for name in own):
-        raise WorldModelError("this DreamerV3 reads pixels. Only state observations are read.")
-
-    names = _names(own)
-    refuse_prefix(prefix_of(own, names), model=_MODEL)
-
-    def size_of(name: str, axis: int) -> int:
-        return size(own, name, axis, names=names, model=_MODEL, version=_VERSION, ignored=_UNUSED)
-
-    stochastic = size_of("dynamics._obs_stat_layer.weight", -2)
-    if classes < 1 or stochastic % classes:
-        raise WorldModelError(
-            f"classes={classes!r} does not divide the {stochastic} logits of the stochastic part. "
-            f"The port's setting is 32."
-        )
-    sizes = Sizes(
-        observation=size_of("encoder._mlp.layers.Encoder_linear0.weight", -1),
-        action=size_of("dynamics._img_in_layers.0.weight", -1) - stochastic,
-        hidden=size_of("dynamics._img_in_layers.0.weight", -2),
-        recurrent=size_of("dynamics.W", -1),
-        groups=stochastic // classes,
-        classes=classes,
-    )
-    observed = {key: size_of(f"{_DECODED}{key}.weight", -2) for key in _decoded_keys(own)}
-    layout = dict(_layout(own, sizes, observed, size_of))
-    check(own, layout, model=_MODEL, version=_VERSION, ignored=_UNUSED)
-    if sum(observed.values()) != sizes.observation:
-        raise WorldModelError(
-            f"the encoder reads {sizes.observation} numbers, and the decoder gives {observed}: "
-            f"only models that decode all they read can be told what they read."
-        )
-    return sizes, observed
-
-
-def _names(own: Weights) -> list[str]:
-    """Return every name in use; depths and what is decoded differ from file to file."""
-    none = Sizes(observation=0, action=0, hidden=0, recurrent=0, groups=0, classes=0)
-    observed = dict.fromkeys(_decoded_keys(own), 0)
-    return [name for name, _ in _layout(own, none, observed, lambda *_: 0)]
-
-
-def _decoded_keys(own: Weights) -> list[str]:
-    """Return the observations by name, in the file's order, in which the encoder joins them."""
-    return [
-        name.removeprefix(_DECODED).removesuffix(".weight")
-        for name in own
-        if name.startswith(_DECODED) and name.endswith(".weight")
-    ]
-
-
-def _layout(
-    own: Weights, sizes: Sizes, observed: dict[str, int], size_of: Callable[[str, int], int]
-) -> Iterator[tuple[str, Shape]]:
-    """Yield every name in use with its shape."""
-    stochastic = sizes.groups * sizes.classes
-    features, hidden, recurrent = (
-        stochastic + sizes.recurrent,
-        sizes.hidden,
-        sizes.recurrent,
-    )
-    widths = {}
-    for name, prefix, first in (
-        ("Encoder", "encoder._mlp.layers.", sizes.observation),
-        ("Decoder", "heads.decoder._mlp.layers.", features),
-        ("Reward", "heads.reward.layers.", features),
-    ):
-        pattern = rf"{re.escape(prefix)}{name}_(?:linear|norm)(\d+)\."
-        found = (re.match(pattern, key) for key in own)
-        last = max((int(layer[1]) for layer in found if layer), default=0)
-        width = widths[name] = size_of(f"{prefix}{name}_linear0.weight", -2)
-        for layer in range(last + 1):
-            yield f"{prefix}{name}_linear{layer}.weight", (width, width if layer else first)
-            yield from _norm(f"{prefix}{name}_norm{layer}", width)
-    yield "dynamics.W", (1, recurrent)
-    for name, width, inputs in (
-        ("_img_in_layers", hidden, stochastic + sizes.action),
-        ("_img_out_layers", hidden, recurrent),
-        ("_obs_out_layers", hidden, recurrent + widths["Encoder"]),
-    ):
-        yield f"dynamics.{name}.0.weight", (width, inputs)
-        yield from _norm(f"dynamics.{name}.1", width)
-    yield "dynamics._cell.layers.GRU_linear.weight", (3 * recurrent, hidden + recurrent)
-    yield from _norm("dynamics._cell.layers.GRU_norm", 3 * recurrent)
-    bins = size_of("heads.reward.mean_layer.weight", -2)
-    for name, inputs, outputs in (
-        ("dynamics._imgs_stat_layer", hidden, stochastic),
-        ("dynamics._obs_stat_layer", hidden, stochastic),
-        ("heads.reward.mean_layer", widths["Reward"], bins),
-        *((f"{_DECODED}{key}", widths["Decoder"], count) for key, count in observed.items()),
-    ):
-        yield f"{name}.weight", (outputs, inputs)
-        yield f"{name}.bias", (outputs,)
-
-
-def _norm(name: str, width: int) -> Iterator[tuple[str, Shape]]:
-    yield f"{name}.weight", (width,)
-    yield f"{name}.bias", (width,)
 
 
 def _linear(own: Weights, name: str) -> torch.nn.Linear:

@@ -110,6 +110,7 @@ def _opened(file: Path, settings: dict[str, Any], task: Task | None, trusted: st
 def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
     """Return the network whose weights a file holds."""
     from pytest_cpg.world_models.checkpoints import dreamer, tdmpc2
+    from pytest_cpg.world_models.checkpoints.dreamer_layout import is_dreamer
     from pytest_cpg.world_models.checkpoints.tdmpc2_layout import is_tdmpc2
     from pytest_cpg.world_models.checkpoints.training_conditions import check_known
     from pytest_cpg.world_models.checkpoints.weights import read_content, read_weights, weights_in
@@ -132,7 +133,7 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
         return _of_class(file, settings, weights, task)
     for module, kind, is_kind in (
         (tdmpc2, tdmpc2.TDMPC2, is_tdmpc2),
-        (dreamer, dreamer.DreamerV3, dreamer.is_dreamer),
+        (dreamer, dreamer.DreamerV3, is_dreamer),
     ):
         if is_kind(weights):
             known = [*module.NEEDED, *module.OTHERS, "rate_by", "planner"]
