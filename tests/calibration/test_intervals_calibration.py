@@ -5,8 +5,6 @@ import pytest
 
 from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.stats.agresti_caffo import episodes_to_settle
-from pytest_cpg.stats.bonett_price import BONETT_PRICE
-from pytest_cpg.stats.pairing import Pairs
 
 pytestmark = pytest.mark.slow
 
@@ -54,38 +52,6 @@ def test_agresti_caffo_false_alarms_stay_near_the_nominal_share(n):
     assert equal.max() < 0.03
     # Among oracles that are no better than the model, equal rates raise the most alarms.
     assert (np.triu(alarms) <= equal[:, None] + 1e-12).all()
-
-
-def paired_alarms(n, discordance):
-    """Return P(low > 0) without a gap, by the share of starts only one arm solves.
-
-    Whether the other starts are solved by both arms or by neither does not enter the interval.
-    """
-    alarm_given_discordant = np.zeros(n + 1)
-    for discordant in range(n + 1):
-        flags = [
-            BONETT_PRICE.interval(
-                Pairs(
-                    both=n - discordant, oracle_only=wins, learned_only=discordant - wins, neither=0
-                )
-            ).low
-            > 0
-            for wins in range(discordant + 1)
-        ]
-        alarm_given_discordant[discordant] = outcomes(discordant, [0.5])[0] @ flags
-    return outcomes(n, discordance) @ alarm_given_discordant
-
-
-@pytest.mark.parametrize("n", [10, 20, 40, 50, 100, 150])
-def test_bonett_price_false_alarms_stay_near_nominal_unless_arms_are_negatively_correlated(n):
-    # Two arms of one rate p disagree on 2 p (1 - p) <= 1/2 of the starts when independent, and on
-    # fewer when a start that is hard for one is hard for the other.
-    assert paired_alarms(n, np.linspace(0, 0.5, 251)).max() < 0.0265
-
-
-def test_bonett_price_false_alarms_double_when_every_one_of_few_starts_splits_the_arms():
-    assert 0.05 < paired_alarms(10, [1.0])[0] < 0.055
-    assert paired_alarms(50, np.linspace(0.5, 1, 251)).max() < 0.033
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from runs import arm_of, run_of
 from track import Track
 
-from pytest_cpg.contracts import CpgError, Plans, Task, TaskError, WorldModelError
+from pytest_cpg.contracts import CpgError, Plans, TaskError, WorldModelError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.episodes.streams import Stream
@@ -75,10 +75,6 @@ def test_a_return_that_is_a_goal_decides_at_the_end_of_an_episode():
     assert np.array_equal(arm.successes, arm.returns >= task.least_return)
     assert 0 < arm.success_count < 20
     assert set(arm.steps) == {task.budget}
-
-
-def test_the_fake_task_meets_the_protocol():
-    assert isinstance(Around(), Task)
 
 
 def test_a_planner_with_the_true_model_succeeds_and_one_with_a_wrong_model_fails():

@@ -10,9 +10,6 @@ from pytest_cpg.gates.card import Bound, Card, Cause, Command, Remark, Row, Ruli
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.render.failure import failure_text, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
-from pytest_cpg.render.github import annotations
-from pytest_cpg.render.html_page import html_page
-from pytest_cpg.render.junit import properties
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
@@ -133,14 +130,6 @@ def test_a_failing_section_is_a_card_laid_out():
     ]
 
 
-def test_junit_has_the_label_and_the_cards_numbers():
-    assert properties(ERROR, INACCURATE) == [
-        ("cpg_verdict", "INACCURATE"),
-        ("cpg_error", 0.31),
-        ("cpg_task", "a\\x1bb"),
-    ]
-
-
 def test_the_summary_has_a_heading_wherever_the_columns_change(ledger):
     assert [line.text for line in summary_lines(ledger, width=80)] == [
         " gate error   95% CI    limit verdict",
@@ -182,17 +171,3 @@ def test_a_comment_has_a_table_for_each_set_of_columns():
         "Why: BIAS. It drifts left.",
     ):
         assert f"\n{line}\n" in text
-
-
-def test_github_is_told_the_headline_and_the_reason():
-    found, shown_of = written()
-    assert annotations(found, shown_of=shown_of) == [
-        "::error title=cpg%3A a::INACCURATE error 0.31 [0.25,0.38] T=200: 0.25 is above 0.10"
-    ]
-
-
-def test_the_page_shows_the_cards(compiled_page):
-    found, shown_of = written()
-    page = html_page([found], shown_of=shown_of)
-    for said in ("INACCURATE", "UNCLEAR", "of random actions", "It drifts left.", "0.25 is above"):
-        assert said in page

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_cpg.contracts import BoxActions, Task, WorldModelError
+from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models import OracleDynamics, bind, inference
 from pytest_cpg.world_models.binding.binding import TILE
 
@@ -74,10 +74,6 @@ def as_rollout(dynamics):
     return rollout
 
 
-def test_fake_task_keeps_the_contract():
-    assert isinstance(TASK, Task)
-
-
 def test_oracle_works_on_full_states_and_swaps_nothing():
     model = bound(OracleDynamics(TASK))
     assert model.swapped == ()
@@ -108,17 +104,6 @@ def test_callable_is_planned_with_in_observation_space():
     scores = model.score(imagined)
     assert scores.dtype == np.float64
     np.testing.assert_array_equal(scores, TASK.score(imagined))
-
-
-def test_callable_for_one_row_gives_the_same_and_says_what_a_row_costs():
-    def step(observation, action):
-        position, velocity = observation
-        return [position + DT * velocity, velocity + DT * action[0]]
-
-    model = bound(step)
-    assert 0 < model.seconds_per_row < 0.01
-    imagined = model.rollout(model.encode(STATES[:20]), PLANS[:20])
-    np.testing.assert_array_equal(imagined, TASK.rollout(STATES[:20], PLANS[:20])[..., :2])
 
 
 def own_rollout(**more):

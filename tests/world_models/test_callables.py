@@ -253,11 +253,6 @@ def test_inputs_written_to_and_buffers_used_again_do_no_harm():
     np.testing.assert_array_equal(first, OBSERVATIONS + ACTIONS)
 
 
-def test_predictions_that_are_not_finite_pass():
-    result = predictions(lambda o, a: np.where(o > 0, np.nan, o) + a)
-    assert np.isnan(result).any()
-
-
 def test_other_functions_are_checked_on_every_call():
     call = adapt(
         lambda latents: latents[: len(latents) % 8 or None].sum(axis=1),
