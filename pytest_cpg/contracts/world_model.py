@@ -157,6 +157,18 @@ class Noise(Protocol):
         ...
 
 
+class BatchMultiple(Protocol):
+    """A model, or a function, that takes only multiples of so many rows.
+
+    Rows are added by repeating the last one, and what comes back for them is left out.
+    """
+
+    @property
+    def batch_multiple(self) -> int:
+        """How many: the members of a vectorised ensemble that divides its rows among them."""
+        ...
+
+
 class Discount(Protocol):
     """A model whose later rewards count less."""
 
@@ -190,8 +202,8 @@ class WorldModel(Encoder, Rollout, Score, Protocol):
 
     Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
     a row for each observation. A model may also have any of `Memory`, `Decoder`, `Cost`, `Reward`,
-    `TerminalValue`, `Policy`, `OwnPlan`, `Noise`, `Discount`, `RatesStates`, `TrainedPlanner`
-    and `CacheKey`.
+    `TerminalValue`, `Policy`, `OwnPlan`, `Noise`, `BatchMultiple`, `Discount`, `RatesStates`,
+    `TrainedPlanner` and `CacheKey`.
     """
 
 

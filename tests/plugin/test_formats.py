@@ -5,6 +5,7 @@ import shutil
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -278,6 +279,53 @@ def test_a_function_of_jax(repository):
     repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
 
 
+@needs("jax")
+def test_the_scan_of_the_documentation(repository):
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    snippet = page.partition("**JAX.**")[2].partition("```python\n")[2].partition("```")[0]
+    repository.makepyfile(
+        models=snippet + "\ndef make():\n    return Scanned()\n",
+        test_gates=TRACK.format(swapped=("dynamics",)),
+    )
+    repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
+
+
+def test_a_cost_of_whole_plans(repository):
+    repository.makepyfile(
+        models="""
+        class Whole:
+            def rollout(self, latents, actions):
+                return latents[:, None] + actions.cumsum(axis=1)
+
+            def cost(self, latents, actions):
+                return abs(latents + actions.sum(axis=1)).sum(axis=-1)
+        """,
+        test_gates="""
+        import pytest
+        from models import Whole
+        from pytest_cpg.planners import MPPI
+
+        @pytest.fixture
+        def learned_dynamics():
+            return Whole()
+
+        @pytest.mark.cpg(task="track", planner=MPPI(objective="terminal"), episodes=10)
+        def test_gate(cpg):
+            assert cpg.learned.success_rate == 1.0
+            assert cpg.swapped == ("dynamics", "score")
+
+        @pytest.mark.cpg(task="track", planner="random-shooting", episodes=10)
+        def test_refused(cpg):
+            pass
+        """,
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(passed=1, errors=1)
+    said = " ".join(result.stdout.str().split())
+    assert "the model has a cost of whole plans alone" in said
+    assert 'planner=MPPI(objective="terminal")' in said
+
+
 def test_an_ensemble_that_wants_multiples_of_its_members_is_told_what_to_write(repository):
     models = """
 import numpy as np
@@ -299,11 +347,9 @@ def model(observations, actions):
 def make():
     return model
 
-def padded():
-    def dynamics(observations, actions):
-        {pasted}
-
-    return dynamics
+def said():
+    {pasted}
+    return model
 """
     repository.makepyfile(
         models=models.format(pasted="..."),
@@ -314,7 +360,6 @@ def padded():
     result.assert_outcomes(errors=1)
     said = " ".join(result.stdout.str().split())
     assert "takes multiples of 5 rows, and is asked for any number" in said
-    rows, _, after = said.partition("were given: ")[2].partition("; ")
-    returned, end, _ = after.partition("[:len(observations)]")
-    repository.makepyfile(models=models.format(pasted=f"{rows}; return {returned}{end}"))
-    repository.runpytest("--cpg-model=models:padded").assert_outcomes(passed=1)
+    pasted = said.partition("rows are added: ")[2].partition(",")[0]
+    repository.makepyfile(models=models.format(pasted=pasted))
+    repository.runpytest("--cpg-model=models:said").assert_outcomes(passed=1)

@@ -222,12 +222,25 @@ def test_function_that_takes_some_numbers_of_rows_only_is_told_what_to_write(is_
     with pytest.raises(WorldModelError) as caught:
         adapted(picky)
     assert said in str(caught.value)
-    code = str(caught.value).partition("given: ")[2].partition(".\n")[0]
+    code = str(caught.value).partition("rows are added: ")[2].partition(",")[0]
     if code:
-        lines = code.replace("; ", "\n    return ")
-        written = f"def padded(observations, actions):\n    {lines}\n"
-        exec(written, known := {"np": np, "model": picky})  # noqa: S102  # as a user pastes it
-        assert adapted(known["padded"]).seconds_per_row is None
+        exec(code, {"model": picky})  # noqa: S102  # as a user pastes it
+        model = adapted(picky)
+        assert model.seconds_per_row is None
+        rows = np.random.default_rng(0).normal(size=(7, 5))
+        assert np.array_equal(
+            model.step(rows[:, :4], rows[:, 4:]), batched(rows[:, :4], rows[:, 4:])
+        )
+
+
+@pytest.mark.parametrize("given", [0, -5, 2.0, True, "5"])
+def test_a_batch_multiple_that_is_no_number_of_rows_is_refused(given):
+    def dynamics(observations, actions):
+        return batched(observations, actions)
+
+    dynamics.batch_multiple = given
+    with pytest.raises(WorldModelError, match="takes multiples of, such as 5"):
+        adapted(dynamics)
 
 
 def test_function_that_answers_differently_when_asked_again_is_refused():

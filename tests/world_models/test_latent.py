@@ -413,3 +413,19 @@ def test_a_method_that_is_nearly_one_of_the_contract_is_noted(name, meant):
         f"the model has a method {name!r} that nothing calls: is it meant to be {meant!r}?"
     )
     assert bound(Remembering()).notes == ()
+
+
+def test_an_object_that_takes_multiples_of_five_rows_is_asked_for_nothing_else():
+    class OfFive(Scoring):
+        batch_multiple = 5
+
+        def encode(self, observations):
+            assert len(observations) % 5 == 0
+            return super().encode(observations)
+
+        def rollout(self, latents, actions):
+            assert len(latents) % 5 == 0
+            return super().rollout(latents, actions)
+
+    arms = [run_of(bound(model)).advance(30) for model in (OfFive(), Scoring())]
+    assert arms[0].steps.tolist() == arms[1].steps.tolist()

@@ -13,7 +13,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Rollout
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, batch_multiple, describe
 from pytest_cpg.world_models.binding.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.latent import (
@@ -126,7 +126,7 @@ def _bind_callable(
         seconds_per_row = dynamics.seconds_per_row
         rollout = _steps(dynamics.step)
         if seconds_per_row is None:
-            if is_elsewhere(learned):
+            if is_elsewhere(learned) and batch_multiple(learned) == 1:
                 from pytest_cpg.world_models.binding.tensors import rollout_there
 
                 there = rollout_there(learned, otherwise=rollout)

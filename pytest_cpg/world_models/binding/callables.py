@@ -163,11 +163,8 @@ def _other_rows(function: Callable[..., Any], observations: FloatArray, actions:
         if not takes(2 * least):
             return f". It takes {least} row{'s' * (least > 1)} alone, and is asked for any number"
         return (
-            f". It takes multiples of {least} rows, and is asked for any number. Repeat rows, and "
-            f"return as many as were given: "
-            f"rows = -(-len(observations) // {least}) * {least}; "
-            f"model(*(np.resize(x, (rows, x.shape[1])) for x in (observations, actions)))"
-            f"[:len(observations)]"
+            f". It takes multiples of {least} rows, and is asked for any number. Say so, and rows "
+            f"are added: model.batch_multiple = {least}, where model is what you return"
         )
     return ""
 

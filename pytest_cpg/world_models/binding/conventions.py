@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from pytest_cpg.contracts import CpgError, FloatArray, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import BatchMultiple
 
 R = TypeVar("R")
 
@@ -139,7 +141,23 @@ def conventions(function: Callable[..., Any]) -> list[Convention]:
     """Return the conventions worth trying, best first."""
     if isinstance(function, Accustomed):
         return function.ways
-    return [_convention(function, sender) for sender in senders(function)]
+    multiple = batch_multiple(function)
+    return [_convention(function, sender, multiple) for sender in senders(function)]
+
+
+def batch_multiple(function: object) -> int:
+    """Return of how many rows a function, or the object it is a method of, takes multiples only."""
+    for owner in (function, getattr(function, "__self__", None)):
+        if owner is None or not has(owner, BatchMultiple):
+            continue
+        given: Any = owner.batch_multiple
+        if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+            raise WorldModelError(
+                f"{describe(owner)} has the batch_multiple {given!r}; give the whole number of "
+                f"rows that it takes multiples of, such as 5."
+            )
+        return int(given)
+    return 1
 
 
 def attempt(call: Callable[..., R], *arrays: Any) -> R | Failure:
@@ -246,8 +264,13 @@ def tensors_of(dtype: Any, device: Any) -> Sender:
     return Sender(label, send, max(TOLERANCE, 8 * torch.finfo(dtype).eps))
 
 
-def _convention(function: Callable[..., Any], sender: Sender) -> Convention:
+def _convention(function: Callable[..., Any], sender: Sender, multiple: int) -> Convention:
     def call(*arrays: FloatArray) -> FloatArray:
-        return floats(function(*map(sender.send, arrays)))
+        added = -len(arrays[0]) % multiple
+        if not added or arrays[0].ndim < 2:
+            return floats(function(*map(sender.send, arrays)))
+        whole = (np.concatenate([array, array[-1:].repeat(added, axis=0)]) for array in arrays)
+        found = floats(function(*map(sender.send, whole)))
+        return found[: len(arrays[0])] if len(found) == len(arrays[0]) + added else found
 
     return Convention(sender.label, call, sender.tolerance)
