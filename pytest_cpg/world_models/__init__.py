@@ -20,6 +20,7 @@ from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
     from pytest_cpg.world_models.binding.decoded import Decoded, fit_decoder
+    from pytest_cpg.world_models.binding.sampled_ensemble import SampledEnsemble
     from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
     from pytest_cpg.world_models.checkpoints.exported import Program
     from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
@@ -47,6 +48,7 @@ __all__ = [
     "OracleDynamics",
     "Program",
     "Rescored",
+    "SampledEnsemble",
     "StableWorldModel",
     "TorchRLModel",
     "Transitions",
@@ -103,6 +105,7 @@ _OPTIONAL = {
     "DreamerV3": "checkpoints.dreamer",
     "Program": "checkpoints.exported",
     "OnnxDynamics": "checkpoints.onnx",
+    "SampledEnsemble": "binding.sampled_ensemble",
     "StableWorldModel": "checkpoints.stable_worldmodel",
     "TorchRLModel": "checkpoints.torchrl",
     "fit_decoder": "binding.decoded",
