@@ -19,9 +19,7 @@ from pytest_cpg.gates.policy_comparison.guards import (
     Held,
     action_fault,
     clip_fault,
-    frozen_fault,
     held,
-    one_step_error,
     saturated_fault,
 )
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
@@ -29,6 +27,7 @@ from pytest_cpg.gates.policy_comparison.result import ComparisonResult, OneStep
 from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of, ruling_of
 from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
 from pytest_cpg.gates.policy_comparison.spread_answers import SpreadAnswers
+from pytest_cpg.gates.policy_comparison.true_world import frozen_fault, one_step_error
 from pytest_cpg.stats import GradedAnswers, answer_metrics
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models.ensembles.binding import bind_ensemble

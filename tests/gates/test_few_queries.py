@@ -1,5 +1,7 @@
 """How many queries a verdict needs, on the maze, in plain numpy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from comparisons import USUAL
@@ -8,8 +10,10 @@ from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.point_maze import MAZES, PointMaze
 from pytest_cpg.gates.policy_comparison.published import queries_at
+from pytest_cpg.gates.policy_comparison.result import LabelCheck
 from pytest_cpg.gates.policy_comparison.ruling import Standing, criteria_of, label_of
 from pytest_cpg.gates.policy_comparison.spec import Spec
+from pytest_cpg.gates.policy_comparison.true_world import label_check, label_fault
 
 
 class Slope:
@@ -27,6 +31,14 @@ class Slope:
         rows = (part.reshape(-1, part.shape[-1]) for part in (observations, pushed))
         after = self.maze.step(*rows).reshape(observations.shape)
         return after, self.maze.reward(after)
+
+
+def test_labels_that_the_simulator_denies_are_the_setups_fault():
+    queries = queries_at("maze-open").take(np.arange(0, 1500, 7))
+    assert label_check(queries) == LabelCheck(agreeing=100, simulated=100)
+    turned = replace(queries, returns_a=queries.returns_b, returns_b=queries.returns_a)
+    assert "Are the returns of sides a and b swapped?" in label_fault(label_check(turned))
+    assert label_check(replace(queries, environment="my-maze")) is None
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,12 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
         f"ECE {reliability.ece:.3f}, after isotonic regression {reliability.calibrated_ece:.3f}",
     )
     yield "one step", _one_step(result)
+    checked = result.label_check
+    if checked is not None:
+        yield (
+            "labels",
+            f"{checked.agreeing} of {checked.simulated} agree with the queries' simulator",
+        )
     for rank, at in zip(_RANKS, result.mistakes, strict=False):
         yield rank, f"#{at} {mistake_text(result, at)}"
     horizons = [one.horizon for one in result.grades.by_horizon]

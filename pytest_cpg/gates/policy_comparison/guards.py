@@ -6,30 +6,25 @@ Each returns a fault in a sentence or two, with what to do; empty where there is
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pytest_cpg.contracts import (
-    ComponentError,
-    CpgError,
     FloatArray,
     ImaginationError,
-    WorldModelError,
 )
 from pytest_cpg.contracts.ensemble import Act
 from pytest_cpg.gates.policy_comparison.answers import SideReturns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, OneStep
-from pytest_cpg.gates.policy_comparison.simulators import acted, simulator_of
+from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS
+from pytest_cpg.gates.policy_comparison.simulators import acted
 from pytest_cpg.stats import GradedAnswers
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
-from pytest_cpg.world_models.transitions import Transitions
 
-# As many steps tell a model that moves from one that does not.
-_MOST_STEPS = 512
+_MOST_STARTS = 512
 _MOST_SWAPPED = 100
 # Steps for which an action is held: where places alone are observed, a push shows a step later.
 _HELD = 3
@@ -41,102 +36,8 @@ _ALIKE = 1e-6
 # Returns that are nearly equal, and noise that a model draws for each row, turn fewer.
 _MOST_UNFLIPPED = 0.25
 _FEWEST_VALUES, _MOST_AT_TOP = 3, 0.9
-# A network that learned s' = s is off by rounding, and so a hair better in one case of two.
-_LEAST_BETTER = 0.01
 # Of numbers that no bounds would leave out.
 _ANYTHING = 1e6
-
-
-def one_step_error(
-    ensemble: BoundEnsemble, queries: PolicyQueries, training_data: Any
-) -> OneStep | None:
-    """Return how far one step is off; None where no true steps are known.
-
-    They are the user's `Transitions`, or else of the queries' own simulator, where that is known.
-
-    Raises CpgError when the user's steps have observations or actions of another size.
-    """
-    if isinstance(training_data, Transitions):
-        steps, source = training_data, "training_data"
-    else:
-        simulated = _simulated(queries)
-        if simulated is None:
-            return None
-        steps, source = simulated, "the queries' simulator"
-    if source == "training_data":
-        _check_sizes(steps, queries)
-    rows = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).astype(int)
-    before, after = steps.observations[rows], steps.next_observations[rows]
-    actions = np.repeat(steps.actions[rows][None], ensemble.members, axis=0)
-    given = np.repeat(before[None], ensemble.members, axis=0)
-    try:
-        imagined = ensemble.rollout(given, lambda *_: actions, 1)
-    except ImaginationError as error:
-        place = f"in step {rows[error.row]} of {source}"
-        raise WorldModelError(error.at(place)) from None
-    predicted = imagined.observations[:, :, 0].mean(axis=0)
-    spread = steps.observations.std(axis=0)
-    return OneStep(
-        learned=_error(predicted - after, spread),
-        frozen=_error(before - after, spread),
-        steps=len(rows),
-        source=source,
-    )
-
-
-def _simulated(queries: PolicyQueries) -> Transitions | None:
-    """Return the first step of some queries, where their simulator is known and installed."""
-    if queries.states_a is None or queries.actions_a is None:
-        return None
-    try:
-        simulator = simulator_of(queries.environment)
-    except ComponentError:
-        return None
-    rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STEPS)).astype(int)
-    inner, actions = simulator.begin(queries.states_a[rows]), queries.actions_a[rows]
-    after, _, _ = simulator.step(inner, actions)
-    return Transitions(
-        observations=simulator.observe(inner),
-        actions=actions,
-        next_observations=simulator.observe(after),
-    )
-
-
-def _check_sizes(steps: Transitions, queries: PolicyQueries) -> None:
-    pairs = {"observations": (steps.observations, queries.observations_a)}
-    if queries.actions_a is not None:
-        pairs["actions"] = (steps.actions, queries.actions_a)
-    for what, (given, wanted) in pairs.items():
-        if given.shape[1] != wanted.shape[1]:
-            raise CpgError(
-                f"training_data has {what} of size {given.shape[1]}, and the queries of size "
-                f"{wanted.shape[1]}: return the Transitions of {queries.environment}"
-            )
-
-
-def _error(off: FloatArray, spread: FloatArray) -> float:
-    """Return the root mean square of differences [T, O] in units of the spread [O]."""
-    moves = spread > 0
-    return float(np.sqrt(((off[:, moves] / spread[moves]) ** 2).mean())) if moves.any() else 0.0
-
-
-def frozen_fault(found: OneStep | None) -> str:
-    """Say that a step is predicted no better than by a world in which nothing moves."""
-    if found is None:
-        return ""
-    if found.frozen == 0:
-        return (
-            f"Nothing moves in {found.steps} steps of {found.source}: each next observation is the "
-            f"observation before it. A model trained on such steps learns to stand still."
-        )
-    if found.learned <= (1 - _LEAST_BETTER) * found.frozen:
-        return ""
-    return (
-        f"One step is predicted no better than by leaving everything where it is: error "
-        f"{found.learned:.3g}, and {found.frozen:.3g} without a model ({found.steps} steps of "
-        f"{found.source}). Is the training target the next observation, and normalised alike in "
-        f"training and in step()?"
-    )
 
 
 class Held(NamedTuple):
@@ -163,7 +64,7 @@ def held(ensemble: BoundEnsemble, queries: PolicyQueries) -> Held | None:
     None where all of them are the same, or where a number that is none would be imagined: that is
     an error where a query meets it.
     """
-    rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STEPS)).astype(int)
+    rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STARTS)).astype(int)
     starts = queries.observations_a[rows].astype(np.float32)
     actions = queries.actions_a
     one = acted(queries.act, queries.policy_a[rows], starts) if actions is None else actions[rows]

@@ -18,14 +18,18 @@ from pytest_cpg.gates.policy_comparison.guards import (
     clip_fault,
     copies_fault,
     flip_fault,
-    frozen_fault,
     held,
-    one_step_error,
     saturated_fault,
 )
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
 from pytest_cpg.gates.policy_comparison.spec import Spec, digest_of
 from pytest_cpg.gates.policy_comparison.spread_answers import SpreadAnswers
+from pytest_cpg.gates.policy_comparison.true_world import (
+    frozen_fault,
+    label_check,
+    label_fault,
+    one_step_error,
+)
 from pytest_cpg.stats import GradedAnswers
 
 
@@ -73,8 +77,9 @@ def measure_comparison(
         stakes=np.abs(queries.returns_b - queries.returns_a),
         groups=queries.groups,
     )
-    pushed = held(ensemble, queries)
+    pushed, checked = held(ensemble, queries), label_check(queries)
     faults = (
+        label_fault(checked),
         frozen_fault(one_step),
         action_fault(pushed),
         copies_fault(pushed),
@@ -113,6 +118,7 @@ def measure_comparison(
         constant_loss=float((labels != constant).mean()),
         frozen_loss=float((labels != still).mean()),
         one_step=one_step,
+        label_check=checked,
         faults=tuple(filter(None, faults)),
         seconds=seconds,
     )

@@ -62,6 +62,19 @@ class OneStep:
     source: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelCheck:
+    """How many labels of some queries the queries' simulator confirms.
+
+    Attributes
+    ----------
+    agreeing, simulated : int
+    """
+
+    agreeing: int
+    simulated: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComparisonResult:
     """What the fixture ``cpg_opcc`` gives: the test's own, whatever it does to it is in no report.
@@ -88,6 +101,8 @@ class ComparisonResult:
         Which constant answer is the better one.
     one_step : OneStep or None
         None where no true steps are known.
+    label_check : LabelCheck or None
+        None where there is no simulator.
     faults : tuple of str
         Why model or setup are broken; of such a model nothing else is said.
     seconds : float
@@ -110,6 +125,7 @@ class ComparisonResult:
     constant_answer: bool
     frozen_loss: float
     one_step: OneStep | None = None
+    label_check: LabelCheck | None = None
     faults: tuple[str, ...] = ()
     seconds: float = 0.0
 
