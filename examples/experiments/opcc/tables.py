@@ -32,8 +32,7 @@ INTRODUCTION = f"""\
 
 Made by `grid.py`; README.md says what cells are, and what was found. A ± B is the mean of
 {len(SEEDS)} seeds with its 95 % interval of Student's t; a seed decides transitions and training.
-Answers and losses are those of PCI, unless it says EV. `-` is undefined, or was not
-run with all of them.
+Answers and losses are those of PCI, unless it says EV. `-` is undefined, or was not run.
 """
 
 
@@ -42,9 +41,8 @@ def write():
     (HERE / "results.md").write_text(written(found()))
 
 
-def written(found_runs):
-    """Return all tables, of the cells that were run with every seed."""
-    runs = {cell: seeds for cell, seeds in found_runs.items() if len(seeds) == len(SEEDS)}
+def written(runs):
+    """Return all tables, of the cells that were run."""
     parts = {
         "Learned with s' = s, beside Tables 3 and 4 of the paper: loss of EV": against_paper,
         "Kinds of data: loss": lambda runs: by_kind(runs, "loss", "always a"),
@@ -58,7 +56,7 @@ def written(found_runs):
         "Confidences": confidences,
         "Operating points and CR_10": claims,
         "Mazes: loss": mazes,
-        "Cost": lambda _: costs(found_runs),
+        "Cost": costs,
     }
     sections = [f"## {title}\n\n{table(*part(runs))}" for title, part in parts.items()]
     return "\n".join([INTRODUCTION, *sections])
@@ -79,13 +77,13 @@ def against_paper(runs):
         ours = ev_losses(runs, first)
         rows.append([f"{body}, published", *(number(published[key]) for key in ours)])
         rows += [
-            [f"`{cell}`", *map(interval, ev_losses(runs, cell).values())]
+            [label(runs, cell), *map(interval, ev_losses(runs, cell).values())]
             for cell in (*cells, f"{first}-longer")
             if cell in runs
         ]
         apart = [interval(np.subtract(ours[key], published[key])) for key in ours]
         rows.append([f"`{first}` less published", *apart])
-        if all(cell in runs for cell in cells):
+        if all(cell in complete(runs) for cell in cells):
             rows.append([f"{body}, mean of kinds", *map(interval, mean_of_kinds(runs, cells))])
         counts = any_run(runs, first)["queries"]
         counts = {"all": sum(counts.values()), **counts}
@@ -104,14 +102,12 @@ def ev_losses(runs, cell):
 
 
 def mean_of_kinds(runs, cells):
-    count = min(len(runs[cell]) for cell in cells)
-    lists = [[of[:count] for of in ev_losses(runs, cell).values()] for cell in cells]
-    return np.mean(lists, axis=0)
+    return np.mean([list(ev_losses(runs, cell).values()) for cell in cells], axis=0)
 
 
 def by_kind(runs, metric, *more):
     """Return one metric for each kind of data and each body, of both targets."""
-    rows = []
+    rows, runs = [], complete(runs)
     for body in BODIES:
         for target, end in (("next", ""), ("same", "-same")):
             cells = [f"{body}-{kind}{end}" for kind in KINDS]
@@ -126,13 +122,14 @@ def by_kind(runs, metric, *more):
 
 def models(runs):
     """Return the metrics of every kind of model, and how its loss differs from the first's."""
-    rows, base = [], values(runs, BASE, "pci", "loss")
+    rows, base = [], runs.get(BASE, {})
     for cell in filter(runs.get, TABLES["models"]):
         loss = values(runs, cell, "pci", "loss")
-        apart = np.subtract(loss, base) if base and cell != BASE else []
+        seeds = [seed for seed in runs[cell] if seed in base and cell != BASE]
+        apart = [runs[cell][s]["pci"]["loss"] - base[s]["pci"]["loss"] for s in seeds]
         rows.append(
             [
-                f"`{cell}`",
+                label(runs, cell),
                 interval(loss),
                 interval(apart),
                 *(interval(values(runs, cell, name, "auroc")) for name in CONFIDENCES),
@@ -151,14 +148,16 @@ def members(runs):
     for cell in filter(runs.get, TABLES["members"]):
         for size in any_run(runs, cell)["sizes"]:
             of_size = [run["sizes"][size] for run in runs[cell].values()]
-            row = [f"`{cell}`", size]
+            row = [label(runs, cell), size]
             row += [interval([one[name]["loss"] for one in of_size]) for name in ("ev", "pci")]
             row += [interval([one[name]["auroc"] for one in of_size]) for name in CONFIDENCES]
-            row += [interval([one[name]["aurcc"] for one in of_size], 4) for name in ("ev", "pci")]
+            row += [interval([one["pci"]["aurcc"] for one in of_size], 4)]
+            row += [interval([one["pci"]["points_to_half"] for one in of_size], 1)]
+            row += [interval([one[name]["cr"] for one in of_size], 2) for name in ("ev", "pci")]
             rows.append(row)
     head = ["cell", "members", "loss EV", "loss PCI"]
     head += [f"AUROC {name.upper()}" for name in CONFIDENCES]
-    return [*head, "AURCC EV", "AURCC PCI"], rows
+    return [*head, "AURCC PCI", "points in (0, .5] PCI", "CR_10 EV", "CR_10 PCI"], rows
 
 
 def horizons(runs, metric):
@@ -166,7 +165,7 @@ def horizons(runs, metric):
     rows = []
     for cell in filter(runs.get, SOME):
         lists = [by_horizon(runs, cell, "pci", h, metric) for h in HORIZONS]
-        rows.append([f"`{cell}`", *map(interval, lists)])
+        rows.append([label(runs, cell), *map(interval, lists)])
     return ["cell", *HORIZONS], rows
 
 
@@ -174,7 +173,7 @@ def confidences(runs):
     """Return what each confidence is worth, of some cells."""
     metrics = ("loss", "auroc", "excess", "aurcc", "rpp", "coverage_at_risk", "regret")
     rows = [
-        [f"`{cell}`", name.upper(), *(interval(values(runs, cell, name, m)) for m in metrics)]
+        [label(runs, cell), name.upper(), *(interval(values(runs, cell, name, m)) for m in metrics)]
         for cell in filter(runs.get, SOME)
         for name in CONFIDENCES
     ]
@@ -186,7 +185,7 @@ def claims(runs):
     """Return how many thresholds cover half or less, and CR_10 by our and the baselines' PCI."""
     rows = []
     for cell in filter(runs.get, SOME):
-        row = [f"`{cell}`"]
+        row = [label(runs, cell)]
         row += [interval(values(runs, cell, n, "points_to_half"), 1) for n in CONFIDENCES]
         row += [interval(values(runs, cell, n, "cr"), 2) for n in CONFIDENCES]
         row += [interval(values(runs, cell, n, "cr_of_baselines"), 2) for n in ("ev", "pci")]
@@ -197,7 +196,7 @@ def claims(runs):
 
 
 def mazes(runs):
-    rows = []
+    rows, runs = [], complete(runs)
     for maze in MAZES:
         row = [maze, number(PUBLISHED["loss"][maze]["all"])]
         for cell in (f"{maze}-same", maze):
@@ -223,6 +222,17 @@ def costs(runs):
             ]
         )
     return ["table", "runs", "CPU minutes", "CPU s a run"], rows
+
+
+def complete(runs):
+    """Return the cells that were run with every seed."""
+    return {cell: seeds for cell, seeds in runs.items() if len(seeds) == len(SEEDS)}
+
+
+def label(runs, cell):
+    """Return the name of a cell, and how many of its seeds were run where some were not."""
+    count = len(runs[cell])
+    return f"`{cell}`" if count == len(SEEDS) else f"`{cell}`, {count} of {len(SEEDS)} seeds"
 
 
 def any_run(runs, cell):
