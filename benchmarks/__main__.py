@@ -11,7 +11,18 @@ import platform
 import sys
 from importlib.metadata import version
 
-from benchmarks import answers, arms, diagnosis, latent, page, queries, spread, startup, wall
+from benchmarks import (
+    answers,
+    arms,
+    diagnosis,
+    latent,
+    page,
+    queries,
+    spread,
+    startup,
+    tdmpc2_planner,
+    wall,
+)
 
 
 def main() -> None:
@@ -25,6 +36,8 @@ def main() -> None:
         arms.oracle,
         arms.learned,
         latent.throughput,
+        tdmpc2_planner.alone,
+        tdmpc2_planner.together,
         wall.acrobot,
         wall.warm,
         wall.overhead,
