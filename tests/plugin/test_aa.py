@@ -4,6 +4,7 @@ import json
 
 import pytest
 from conftest import CONFTEST
+from sessions import flat
 
 GATES = """
 import pytest
@@ -102,10 +103,6 @@ def test_gate(cpg):
 
 def gate(task="track", more='model="right"'):
     return GATE.format(task=task, more=more)
-
-
-def flat(result):
-    return " ".join(result.stdout.str().split())
 
 
 REFUSED = (

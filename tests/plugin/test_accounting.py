@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sessions import flat
 from ways import both_ways, mostly_alone
 
 TESTS = """
@@ -26,10 +27,6 @@ def project(repository):
     """The miniature with two gates, which pass, and a test that is none."""
     repository.makepyfile(test_gates=TESTS)
     return repository
-
-
-def flat(result):
-    return " ".join(result.stdout.str().split())
 
 
 @both_ways

@@ -5,6 +5,7 @@ import re
 from fnmatch import fnmatch
 
 import pytest
+from sessions import flat
 
 # One step through one of two doors, or none. The planner takes the right door, a mirrored model
 # the left one. Each door is open on a share of the starts, and chance takes each a third of times.
@@ -105,10 +106,6 @@ EARLY = ', stop="sequential", max_episodes=100'
 ANYTIME = ', stop="anytime", max_episodes=100'
 RETURN = ', metric="return"'
 SAID = "acting at random would have passed this gate"
-
-
-def flat(result):
-    return " ".join(result.stdout.str().split())
 
 
 # Task, model, more of the marker, and what the gate says.

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sessions import flat
 
 GATE = """
 import pytest
@@ -81,7 +82,7 @@ def test_what_is_stored_and_cannot_be_repeated_is_discarded_and_said(project):
     # The rewards are others, and the key still says that nothing has changed.
     path.write_text(text.replace(".astype(float)", ".astype(float) + 0.25"), encoding="utf-8")
     result = project.runpytest()
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert "note: the stored oracle arm could not be repeated: returns of episode" in said
     assert "it was discarded and run anew" in said
     assert "could not be repeated" not in project.runpytest().stdout.str()
@@ -125,7 +126,7 @@ def test_a_damaged_file_is_run_anew_and_named(project):
         path.write_bytes(path.read_bytes()[:-9])
     result = project.runpytest()
     assert result.ret == 0
-    assert "is not as it was written; its arm is run again" in " ".join(result.stdout.str().split())
+    assert "is not as it was written; its arm is run again" in flat(result)
 
 
 def test_what_one_stored_arm_shows_to_have_changed_is_run_anew_in_all(project):
@@ -149,5 +150,5 @@ def test_a_damaged_cache_does_not_fail_a_strict_session(project):
     for path in project.path.glob(".pytest_cache/d/cpg-arms/*.json"):
         path.write_text("{", encoding="utf-8")
     result = project.runpytest("--cpg-strict")
-    assert "is not as it was written" in " ".join(result.stdout.str().split())
+    assert "is not as it was written" in flat(result)
     assert result.ret == 0

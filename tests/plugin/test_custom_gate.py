@@ -4,6 +4,7 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from sessions import flat
 
 GATE = """
 import pytest
@@ -19,11 +20,6 @@ def test_step(one_step_error):
     pass
 """
 NAME = "test_custom.py::test_step"
-
-
-def flat(result):
-    """Return what a session said, however its lines are broken."""
-    return " ".join((result.stdout.str() + result.stderr.str()).split())
 
 
 @pytest.fixture

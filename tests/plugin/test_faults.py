@@ -8,6 +8,7 @@ import time
 from importlib.util import find_spec
 
 import pytest
+from sessions import flat
 
 HEAD = """
 import os
@@ -294,7 +295,7 @@ def test_workers_that_end_before_they_say_anything_are_missed(repository, monkey
     monkeypatch.setenv("CI", "true")
     result = run(repository, model(), *options)
     assert result.ret != 0
-    assert said in " ".join(result.stdout.str().split())
+    assert said in flat(result)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sessions import flat
 
 from pytest_cpg.gates.planning_gap.kind import PlanningGap
 from pytest_cpg.gates.policy_comparison.kind import PolicyComparison
@@ -369,7 +370,7 @@ def test_a_kind_that_only_a_worker_has_read_fails_the_session_in_a_sentence(faul
         (faulty.path / file).rename(tests / file)
     result = faulty.again("-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    text = " ".join(result.stdout.str().split())
+    text = flat(result)
     assert "the kind of gate 'yours' is not known where the session ends. Contribute it" in text
     assert "INTERNALERROR" not in text
 
@@ -443,7 +444,7 @@ def test_a_parser_that_raises_anything_is_a_collection_error_with_its_lines(faul
     (faulty.path / "test_two_kinds.py").write_text(TESTS.replace("mine(max", "mine(task=3, max"))
     result = faulty.again()
     result.assert_outcomes(errors=1)
-    text = " ".join(result.stdout.str().split())
+    text = flat(result)
     assert "the parser of task, given 3, raised AttributeError: 'int' object has" in text
     assert "marker.py" not in text
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from sessions import flat
 
 torch = pytest.importorskip("torch")
 
@@ -163,7 +164,7 @@ def test_onnx_of_torch_in_one_file(gate):
 )
 def test_an_onnx_model_that_cannot_be_used_says_why(gate, names, said):
     result = gate(*names, errors=1)
-    assert said in " ".join(result.stdout.str().split())
+    assert said in flat(result)
 
 
 def test_a_program_of_torch_export(gate):
@@ -321,7 +322,7 @@ def test_a_cost_of_whole_plans(repository):
     )
     result = repository.runpytest()
     result.assert_outcomes(passed=1, errors=1)
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert "the model has a cost of whole plans alone" in said
     assert 'planner=MPPI(objective="terminal")' in said
 
@@ -358,7 +359,7 @@ def said():
     )
     result = repository.runpytest("--cpg-model=models:make")
     result.assert_outcomes(errors=1)
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert "takes multiples of 5 rows, and is asked for any number" in said
     pasted = said.partition("rows are added: ")[2].partition(",")[0]
     repository.makepyfile(models=models.format(pasted=pasted))

@@ -7,6 +7,7 @@ import shlex
 
 import numpy as np
 import pytest
+from sessions import flat
 
 GATES = """
 import pytest
@@ -46,10 +47,6 @@ def lost_file(project, *options):
     assert project.runpytest(*options).ret == 1
     (file,) = project.path.glob(f"{LOST}.json")
     return file.relative_to(project.path).as_posix()
-
-
-def flat(result):
-    return " ".join(result.stdout.str().split())
 
 
 def test_a_gate_that_fails_says_how_to_replay_what_it_lost(project):

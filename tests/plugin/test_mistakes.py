@@ -4,6 +4,7 @@ import re
 import textwrap
 
 import pytest
+from sessions import flat
 
 MARKED = """
     import pytest
@@ -403,7 +404,7 @@ def test_arms_that_cannot_have_been_meant_are_refused(repository):
     result = repository.runpytest()
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*Write compare(oracle=oracle_dynamics, learned=my_model).*"])
-    assert "Leave oracle= out" in " ".join(result.stdout.str().split())
+    assert "Leave oracle= out" in flat(result)
 
 
 def test_min_oracle_fails_whatever_verdict_is_accepted(repository):

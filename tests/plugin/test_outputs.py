@@ -7,6 +7,7 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
+from sessions import flat, untimed
 from ways import both_ways, mostly_alone
 
 from pytest_cpg import gates
@@ -63,13 +64,6 @@ def validated(path):
     return found
 
 
-def without_times(value):
-    if isinstance(value, dict):
-        times = ("seconds", "latency_ms", "cpu_ms")
-        return {name: without_times(one) for name, one in value.items() if name not in times}
-    return [without_times(one) for one in value] if isinstance(value, list) else value
-
-
 @mostly_alone
 def test_the_report_says_what_became_of_every_gate(project, workers):
     result = project.runpytest("--cpg-json=out/report.json", "-k", "not rank", *workers)
@@ -98,7 +92,7 @@ def test_reports_differ_in_times_alone_however_many_processes_made_them(project)
     found, summaries = [], []
     for number, workers in enumerate([("-n", "0"), *WAYS]):
         result = project.runpytest(f"--cpg-json={number}.json", *workers)
-        found.append(without_times(validated(project.path / f"{number}.json")))
+        found.append(untimed(validated(project.path / f"{number}.json")))
         text = result.stdout.str().replace(f"{number}.json", "out.json")
         # From the table of gates to pytest's own summary.
         summaries.append(re.search(r"^-+ cpg: .*?(?=^=)", text, re.DOTALL | re.MULTILINE)[0])
@@ -282,7 +276,7 @@ def test_a_page_that_cannot_be_drawn_costs_no_other_file(project, monkeypatch):
     monkeypatch.setattr(import_module("pytest_cpg.render.html_page"), "html_page", fails)
     result = project.runpytest_inprocess("--cpg-html=p.html", "--cpg-json=n.json", "-k", "right")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert "p.html: RuntimeError: our own bug written: n.json" in said
     validated(project.path / "n.json")
 
@@ -362,7 +356,7 @@ def test_a_report_that_cannot_be_written_fails_the_session(project):
     result = project.runpytest("--cpg-json=taken", "-k", "right")
     assert result.ret == 1
     result.assert_outcomes(passed=1)
-    assert "taken: Is a directory" in " ".join(result.stdout.str().split())
+    assert "taken: Is a directory" in flat(result)
 
 
 def test_a_smoke_test_is_called_one_and_no_pass(repository):

@@ -2,6 +2,8 @@
 
 import json
 
+from sessions import flat
+
 TESTS = """
 import conftest
 import pytest
@@ -56,7 +58,7 @@ def test_perturbed_gates_say_how_each_arm_recovered_and_sweeps_gate_nothing(repo
         "--cpg-json=report.json", "--continue-on-collection-errors", "--cpg-no-cache", "-rP"
     )
     result.assert_outcomes(passed=3, failed=2, errors=2)
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     for wrong in (
         "perturbation: no perturbation is named 'dellay-2'. Did you mean 'delay-2'?",
         "the physics of task 'track' cannot be changed to 'mass-2': it has no with_physics",

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from sessions import flat
 
 CONFTEST = """
 import pytest
@@ -152,7 +153,7 @@ def test_no_trivial_answerer_passes_whatever_a_test_accepts_as_unsure(carts):
             r" F test_stateful .* BROKEN",
         ]
     )
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert "members that never disagree are always sure" in said
     assert "With its sides swapped" in said
     assert "ignores the action" in said
@@ -219,7 +220,7 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
     result = carts.pytester.runpytest("--co")
     result.assert_outcomes(errors=len(told))
     assert widest(result) <= 80
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     for message in told.values():
         assert re.search(".*".join(map(re.escape, message.split("*"))), said), message
 
@@ -230,7 +231,7 @@ def test_a_model_that_cannot_be_asked_is_an_error_that_names_member_query_and_st
     result = carts.pytester.runpytest()
     result.assert_outcomes(errors=5)
     assert widest(result) <= 80
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     for message in (
         r"return my_model # several in one: members = E, and step or rollout",
         r"neither step nor rollout of several members",
@@ -331,7 +332,7 @@ def test_an_option_without_meaning_here_is_refused_by_name(carts, option):
 def test_options_of_episodes_are_said_to_decide_nothing_and_other_fixtures_which_to_take(carts):
     other = "@pytest.mark.cpg_opcc(queries=QUERIES)\ndef test_other(benchmark_runner): ..."
     result = carts("--cpg-episodes=100", head=f"{HEAD}{other}\n\n")
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert "makes one measurement. Take the fixture cpg_opcc" in said
     assert "--cpg-episodes was given, and no gate marked cpg_opcc has such an option" in said
 

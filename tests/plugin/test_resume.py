@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from sessions import untimed
 
 from pytest_cpg.episodes import kept_run
 
-TIMES = {"seconds", "latency_ms", "cpu_ms"}
 GATE = """
 import os
 import threading
@@ -41,12 +41,6 @@ def test_gate(benchmark_runner):
 # In the middle of the learned arm.
 WHEN = "if sum(rows) > LIMIT and not (FOLDER / 'go').exists()"
 INTERRUPTED = f"{WHEN}: raise KeyboardInterrupt"
-
-
-def untimed(value):
-    if isinstance(value, dict):
-        return {k: untimed(v) for k, v in value.items() if k not in TIMES}
-    return [untimed(v) for v in value] if isinstance(value, list) else value
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sessions import flat
 from ways import mostly_alone
 
 from pytest_cpg.stats.methods import METHODS
@@ -258,7 +259,7 @@ def test_a_combination_that_cannot_be_is_refused_with_what_to_type(repository, o
     gates(repository, one=("right", ""))
     result = repository.runpytest(*options)
     result.assert_outcomes(errors=1)
-    assert message in " ".join(result.stdout.str().split())
+    assert message in flat(result)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +296,7 @@ def test_an_option_that_decided_nothing_is_named(repository, option, more, why):
     gates(repository, one=("right", more))
     result = repository.runpytest(option)
     name = option.partition("=")[0]
-    assert f"{name} was given, and {why}" in " ".join(result.stdout.str().split())
+    assert f"{name} was given, and {why}" in flat(result)
     assert "was given, and" not in repository.runpytest("--cpg-seed=1").stdout.str()
 
 
@@ -312,7 +313,7 @@ def test_a_sequential_gate_that_can_never_fail_is_refused(repository):
         "--cpg-stop=sequential", "--cpg-max-episodes=12", "--cpg-confidence=0.9999"
     )
     result.assert_outcomes(errors=1)
-    assert "a gate of 12 episodes can never fail" in " ".join(result.stdout.str().split())
+    assert "a gate of 12 episodes can never fail" in flat(result)
 
 
 def test_what_was_measured_counts_however_the_test_is_skipped(repository):

@@ -1,5 +1,7 @@
 """A model that rates its own plans: the arm that tells its score from its dynamics."""
 
+from sessions import flat
+
 GATE = """
     import numpy as np
     import pytest
@@ -55,4 +57,4 @@ def test_a_strict_session_fails_what_a_score_of_its_own_passed(repository):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["MODEL AS GOOD AS ORACLE gap * in doubt  n=200/arm"])
     said = "the learned arm also swaps score: the gap is not about dynamics alone"
-    assert said in " ".join(result.stdout.str().split())
+    assert said in flat(result)

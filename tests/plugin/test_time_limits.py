@@ -1,6 +1,7 @@
 """Gates whose time runs out: they say how far they got, and never pass."""
 
 import pytest
+from sessions import flat
 from ways import mostly_alone
 
 GATES = """
@@ -49,7 +50,7 @@ def test_a_gate_that_runs_out_of_time_says_how_far_it_got(repository, workers):
     repository.makepyfile(test_gates=GATES.format(more=", timeout=2", model="slow"))
     result = repository.runpytest(*workers)
     result.assert_outcomes(failed=1, passed=1)
-    text = " ".join(result.stdout.str().split())
+    text = flat(result)
     assert ". Finished: oracle solved 20/20; without the others there is no verdict." in text
     result.stdout.fnmatch_lines(
         [" F test_gate *-- INCOMPLETE after * --", " . test_other *AS GOOD AS ORACLE"]

@@ -6,6 +6,7 @@ import subprocess
 from html import unescape
 
 import pytest
+from sessions import flat
 from ways import both_ways, mostly_alone
 
 GATE = """
@@ -101,7 +102,7 @@ def test_another_design_is_never_compared(project):
     result = project.runpytest("--cpg-drift=fail")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["INCOMPARABLE from baseline  AS GOOD AS ORACLE *"])
-    assert "ties='earliest') -> CEM(" in " ".join(result.stdout.str().split())
+    assert "ties='earliest') -> CEM(" in flat(result)
 
 
 def test_a_baseline_of_another_processor_is_told_wherever_it_is_compared(project):
@@ -192,7 +193,7 @@ def test_accepting_is_refused_unless_forced(project, case, monkeypatch):
     refused = project.runpytest("--cpg-update-baseline")
     assert refused.ret == 1
     refused.stdout.fnmatch_lines([" baseline: *"])
-    assert "--cpg-force" in " ".join(refused.stdout.str().split())
+    assert "--cpg-force" in flat(refused)
     assert not (project.path / ".cpg" / "baseline.json").exists()
     project.runpytest("--cpg-update-baseline", "--cpg-force")
     assert len(accepted(project)) == 1
@@ -207,7 +208,7 @@ def test_a_baseline_that_cannot_be_read_fails_and_stays_as_it_is(project, worker
         path.write_text(content, encoding="utf-8")
         result = project.runpytest(*workers)
         assert result.ret == 1
-        said = " ".join(result.stdout.str().split())
+        said = flat(result)
         assert re.search(r"cannot use the baseline \S*baseline.json: ", said)
         assert path.read_text(encoding="utf-8") == content
         assert project.runpytest("--cpg-drift=off").ret == 0
@@ -217,7 +218,7 @@ def test_checkpoints_of_one_recipe_are_clusters(project):
     project.write("right", "half", "mirrored", more=", group='a', max_verdict='MODEL BOTTLENECK'")
     result = project.runpytest()
     assert result.ret == 0
-    text = " ".join(result.stdout.str().split())
+    text = flat(result)
     assert "recipe a: INCONCLUSIVE, gap +0." in text
     assert "over 3 checkpoints as clusters" in text
     assert "20/20 against 20/20" in text
@@ -239,7 +240,7 @@ def test_a_recipe_does_not_depend_on_what_was_selected(project, workers):
     project.write("mirrored", "half", "right", more=", group='a', max_verdict='MODEL BOTTLENECK'")
     result = project.runpytest("-k", "mirrored or half", *workers)
     assert result.ret == 0
-    text = " ".join(result.stdout.str().split())
+    text = flat(result)
     assert "recipe a: INCONCLUSIVE, 2 of 3 checkpoints reported" in text
 
 
@@ -467,7 +468,7 @@ def test_a_renamed_gate_is_missing_wherever_pytest_was_asked_for_its_file(projec
     project.write("right", "mirrored", name="tests/test_a")
     result = project.runpytest("--cpg-drift=fail", *options)
     assert result.ret == 1
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert "MISSING, accepted once and not collected: tests/test_a.py::test_gate[half];" in said
     for elsewhere in ("tests/test_b.py", "--ignore=tests/test_a.py"):
         assert project.runpytest("--cpg-drift=fail", elsewhere).ret == 0

@@ -1,6 +1,7 @@
 """Planned as it was trained: planner="tdmpc2" and "as-trained", on files and on users' models."""
 
 import pytest
+from sessions import flat
 
 torch = pytest.importorskip("torch")
 
@@ -64,7 +65,7 @@ def gate(repository, checkpoint):
 
 
 def words(result):
-    return " ".join(result.stdout.str().split())
+    return flat(result)
 
 
 def test_a_checkpoint_is_planned_with_as_the_official_code_does(gate):

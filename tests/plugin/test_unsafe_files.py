@@ -13,6 +13,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from sessions import flat
 
 torch = pytest.importorskip("torch")
 
@@ -217,7 +218,7 @@ def test_a_hostile_model_writes_nothing_starts_nothing_and_fails_its_gate(reposi
     assert result.ret == 1
     result.assert_outcomes(errors=1)
     assert not target.exists()
-    output = " ".join(result.stdout.str().split())
+    output = flat(result)
     assert re.search(re.escape(said).replace(r"\*", ".*"), output), output
     assert "Zen of Python" not in output
     assert "Traceback" not in output
@@ -303,7 +304,7 @@ def test_an_archive_that_would_swell_is_refused_by_member_size_and_limit(reposit
     file = make(repository.path)
     result = repository.runpytest(f"--cpg-model={file.name}")
     result.assert_outcomes(errors=1)
-    output = " ".join(result.stdout.str().split())
+    output = flat(result)
     assert f"{len(BLANK)} of them in '{member}'; the limit is {2**28} " in output
     assert "pytest_cpg/" not in output
 
@@ -349,7 +350,7 @@ def test_training_data_that_would_swell_are_refused(repository, make, said):
     )
     result = repository.runpytest()
     result.assert_outcomes(failed=1)
-    assert said in " ".join(result.stdout.str().split())
+    assert said in flat(result)
 
 
 def test_weights_as_large_as_their_file_are_read_whatever_their_size(tmp_path, monkeypatch):
@@ -366,7 +367,7 @@ def test_a_tensor_that_repeats_one_number_is_refused_by_its_size(repository):
     torch.save({"weight": torch.zeros(1).expand(2**16, 2**16)}, repository.path / "model.pt")
     result = repository.runpytest("--cpg-model=model.pt")
     result.assert_outcomes(errors=1)
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert ": weight has shape [65536, 65536], 17179869184 bytes, of 4" in said
 
 
@@ -380,5 +381,5 @@ def test_a_torch_that_runs_code_of_weights_is_refused(repository, monkeypatch, s
     monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
     result = repository.runpytest(f"--cpg-model=model.{suffix}")
     result.assert_outcomes(errors=1)
-    said = " ".join(result.stdout.str().split())
+    said = flat(result)
     assert re.search(r'torch 2.5.1\+cpu can be made to run code.*"torch>=2.6"', said)

@@ -9,10 +9,10 @@ import time
 from importlib.util import find_spec
 
 import pytest
+from sessions import flat, untimed
 
 # Not imported here: it changes how packages are found, which runs in this process then miss.
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed")
-TIMES = {"seconds", "latency_ms", "cpu_ms"}
 HEAD = """
 import multiprocessing
 import os
@@ -60,16 +60,6 @@ def test_gate(benchmark_runner):
 def test_other(cpg): ...
 """
 MIRRORED = "def model(observations, actions):\n    {line}\n    return observations - actions\n"
-
-
-def untimed(value):
-    if isinstance(value, dict):
-        return {k: untimed(v) for k, v in value.items() if k not in TIMES}
-    return [untimed(v) for v in value] if isinstance(value, list) else value
-
-
-def flat(result):
-    return " ".join(result.stdout.str().split())
 
 
 def of_files(result, name):
@@ -295,7 +285,7 @@ def test_a_cluster_that_is_not_there_is_named(repository):
     write(repository)
     result = repository.runpytest_subprocess("--cpg-cluster=tcp://127.0.0.1:9")
     assert result.ret == 1
-    assert "no dask scheduler answers at" in " ".join(result.stdout.str().split())
+    assert "no dask scheduler answers at" in flat(result)
 
 
 class Address(str):
