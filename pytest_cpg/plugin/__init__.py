@@ -59,7 +59,7 @@ def _follow(config: pytest.Config) -> None:
     if is_distributed and settings.of_session("workers") > 1:
         raise pytest.UsageError(
             "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
-            "several gates at once, --cpg-workers the episodes of one."
+            "several gates at once, --cpg-workers the parts of one."
         )
     if any(map(settings.of_session, ("json", "md", "html", "history"))):
         from pytest_cpg.plugin.outputs import SessionOutputs
