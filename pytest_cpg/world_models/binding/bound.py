@@ -35,6 +35,8 @@ class LatentModel:
     journey : callable or None
         Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
         and noise to the planner's latents [B, H, Z].
+    rows : int
+        So many are imagined and rated before the next ones, while they are in the cache; 0 for all.
     """
 
     encode: ArrayFunction
@@ -44,6 +46,7 @@ class LatentModel:
     observe: ArrayFunction | None
     cost: ArrayFunction | None = None
     journey: ArrayFunction | None = None
+    rows: int = 0
     acting: Acting | None = None
 
 

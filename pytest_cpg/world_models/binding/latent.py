@@ -30,7 +30,7 @@ from pytest_cpg.world_models.binding.observer import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
 from pytest_cpg.world_models.binding.rating import Rating, rating_of
 from pytest_cpg.world_models.binding.rescoring import witness
-from pytest_cpg.world_models.binding.tiling import method_of, tile_of, tiled
+from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of, tiled
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
 # "decoder" and "rewards" are as near to a method's name as this.
@@ -75,6 +75,8 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         rating=rating,
         observe=observer_of(learned, task, rating, imagined),
         cost=cost,
+        # Tiles on several threads come all at once.
+        rows=0 if is_thread_safe(learned) else tile_of(learned),
         journey=_journey_of(learned, rating, latents, plans, *noise, reached=imagined),
         acting=acting_of(learned, task, latents, actions, noise_size),
     )
@@ -286,8 +288,13 @@ def bind_parts(
         if model.journey is not None:
             ends = model.journey(latents, actions, *noise)[np.arange(len(lengths)), lengths - 1]
             return rating.scores(ends[:, None])[:, 0]
-        reached = model.rollout(rating.own(latents), actions, *noise)
-        return rating.costs(latents, actions, reached, lengths)
+        found = np.empty(len(latents))
+        for first in range(0, len(latents), model.rows or max(1, len(latents))):
+            own = slice(first, first + (model.rows or len(latents)))
+            begun, plans = latents[own], actions[own]
+            reached = model.rollout(rating.own(begun), plans, *(part[own] for part in noise))
+            found[own] = rating.costs(begun, plans, reached, lengths[own])
+        return found
 
     def policy_plans(latents: FloatArray, noise: FloatArray) -> FloatArray:
         return acting.followed(rating.own(latents), noise)  # type: ignore[union-attr]  # below

@@ -56,8 +56,10 @@ def tiled(
 
         def tile(number: int) -> FloatArray:
             first, end = ends[number], ends[number + 1]
+            # In C order, whatever the argument's: products round by memory order too.
+            if end - first == count:
+                return function(*map(np.ascontiguousarray, arrays))
             own = np.minimum(np.arange(first, end), count - 1)
-            # np.take gives C order whatever the argument's: products round by memory order too.
             return function(*(np.take(array, own, axis=0) for array in arrays))[: count - first]
 
         workers = min(threads, len(ends) - 1)
