@@ -22,8 +22,8 @@ import scipy.special
 import scipy.stats
 from hypothesis import settings
 
-import pytest_cpg.tasks.families
 import pytest_cpg.tasks.grids
+import pytest_cpg.tasks.prefixes
 import pytest_cpg.world_models.checkpoints.factories
 import pytest_cpg.world_models.checkpoints.source
 

@@ -67,7 +67,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> ComponentError:
-    """Return the error for a name that a family does not have."""
+    """Return the error for a name behind a prefix that stands for nothing."""
     names = sorted(known)
     close = get_close_matches(name, names, n=1)
     fix = f"Did you mean {prefix + close[0]!r}?" if close else f"Known: {', '.join(names)}."

@@ -49,7 +49,7 @@ class Purpose(IntEnum):
     PLANNER = 0
     CANDIDATES = 1
     NOISE_OF_PLANNER = 2
-    NOISE_OF_QUESTIONS = 3
+    NOISE_OF_SCORES = 3
     ACTIONS = 6
     PLANS = 7
     PAIRS_OF_ACTIONS = 8

@@ -104,7 +104,7 @@ class Asked:
 
         Raises ComponentError when there is none, with the nearest one that there is.
         """
-        from pytest_cpg.tasks.families import named_task
+        from pytest_cpg.tasks.prefixes import named_task
 
         return TaskChoice(name=given, make=named_task(given, self.components.tasks))
 

@@ -55,7 +55,7 @@ class Closing:
         failed: Set[str],
         errors: Mapping[str, str],
     ) -> None:
-        """Fail a session in which a planned gate did not report, or the gates fail together.
+        """Fail a session in which an expected gate did not report, or the gates fail together.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class Closing:
             end = SessionEnd(
                 exit_code=int(session.exitstatus),
                 # A gate whose worker died is reported by xdist, which does not know that it is one.
-                failed_tests=len(failed - ledger.planned.keys()),
+                failed_tests=len(failed - ledger.expected.keys()),
                 uncollected={name: error_in(text) for name, text in errors.items()},
             )
             ledger.findings += self._outputs.write(ledger, provenance, end)

@@ -113,7 +113,7 @@ class SessionHooks:
         self._has_begun = True
         gates, is_plan = self._marked(session.items), "plan" in self._settings.switches
         if gates or self._collected:
-            self.gates.note_planned(gates, self._collected)
+            self.gates.note_expected(gates, self._collected)
         self._share()
         if session.testsfailed or not is_plan:
             return None
@@ -263,7 +263,7 @@ class SessionHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a session in which a planned gate did not report, or the gates fail together."""
+        """Fail a session in which an expected gate did not report, or the gates fail together."""
         self._is_finished = True
         self._share()
         if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
@@ -274,7 +274,7 @@ class SessionHooks:
             self._uncollected.add("silent")
         if self._collected and not self._has_begun and session.exitstatus == pytest.ExitCode.OK:
             # Something said, before any test began, that the session is over and has passed.
-            self.gates.note_planned(self._collected, self._collected)
+            self.gates.note_expected(self._collected, self._collected)
         is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or self._is_missed
         is_needed = self._gates or is_asked or "silent" in self._uncollected
         if is_needed and self.gates.finish(session, failed=self._failed, errors=self._errors):

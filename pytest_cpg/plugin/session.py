@@ -154,10 +154,10 @@ class GateSession:
         self.ledger.deselected.update(dict.fromkeys(map(gate_id, gates)))
         self.ledger.groups.update(groups_of(gates))
 
-    def note_planned(self, gates: Sequence[pytest.Item], collected: Sequence[pytest.Item]) -> None:
+    def note_expected(self, gates: Sequence[pytest.Item], collected: Sequence[pytest.Item]) -> None:
         """Note gates that will run, if anything does, of those that were collected."""
         if self._scope.has_run:
-            self.ledger.plan(map(gate_id, gates))
+            self.ledger.expect(map(gate_id, gates))
             self.ledger.collected.update(dict.fromkeys(map(gate_id, collected)))
             self.ledger.groups.update(groups_of([*collected, *gates]))
 
@@ -188,7 +188,7 @@ class GateSession:
             fault = Finding(str(error), fails=True)
             self.ledger.findings = tuple({**dict.fromkeys(self.ledger.findings), fault: None})
         if entry:
-            self.ledger.report(gate, entry)
+            self.ledger.note(gate, entry)
 
     def status_of(self, judgements: str) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
         """Return how pytest shows a gate that passed and decided nothing."""

@@ -89,8 +89,7 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
     if ledger.missing:
         lines.append(
             Line(
-                f" {len(ledger.gates) - len(ledger.missing)} of {len(ledger.gates)} planned gates "
-                f"reported",
+                f" {len(ledger.gates) - len(ledger.missing)} of {len(ledger.gates)} gates reported",
                 {"red": True},
             )
         )

@@ -1,4 +1,4 @@
-"""Ledger: which gates a session planned, and what each of them reported.
+"""Ledger: which gates a session expects, and what became of each of them.
 
 Runs in the process that prints the summary. What a test measured arrives as one JSON string, so
 that it survives the way from an xdist worker; nothing else crosses that border.
@@ -24,8 +24,8 @@ from pytest_cpg.gates.kind import GateKind, MaxVerdict
 _EMPTY_SET = "got empty parameter set"
 
 
-class Report(Protocol):
-    """A test report of pytest, as far as it is read here."""
+class Phase(Protocol):
+    """One phase of a test, as pytest tells of it."""
 
     longrepr: Any
 
@@ -213,7 +213,7 @@ class Entry:
         return self.detail == _EMPTY_SET
 
 
-def entry_of(report: Report, kinds: Kinds) -> Entry | None:
+def entry_of(phase: Phase, kinds: Kinds) -> Entry | None:
     """Return what this phase of a gate's test says about the gate, if anything.
 
     Raises
@@ -222,48 +222,48 @@ def entry_of(report: Report, kinds: Kinds) -> Entry | None:
         As `load`.
     """
     measured: dict[str, Any] = {
-        "judgements": load(getattr(report, "pytest_cpg_judgements", "[]"), kinds),
-        "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
-        "is_refused": getattr(report, "pytest_cpg_is_refused", False),
-        "is_quarantined": getattr(report, "pytest_cpg_is_quarantined", False),
-        "attempt": getattr(report, "pytest_cpg_attempt", 1),
+        "judgements": load(getattr(phase, "pytest_cpg_judgements", "[]"), kinds),
+        "measurements": tuple(json.loads(getattr(phase, "pytest_cpg_measurements", "[]"))),
+        "is_refused": getattr(phase, "pytest_cpg_is_refused", False),
+        "is_quarantined": getattr(phase, "pytest_cpg_is_quarantined", False),
+        "attempt": getattr(phase, "pytest_cpg_attempt", 1),
     }
-    if report.skipped:
-        outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
-        why = getattr(report, "wasxfail", str(report.longrepr))
+    if phase.skipped:
+        outcome: Outcome = "xfailed" if hasattr(phase, "wasxfail") else "skipped"
+        why = getattr(phase, "wasxfail", str(phase.longrepr))
         return Entry(outcome=outcome, detail=_EMPTY_SET if _EMPTY_SET in why else "", **measured)
-    if report.when == "call":
-        if report.passed:
+    if phase.when == "call":
+        if phase.passed:
             return Entry(outcome="passed", **measured)
         # What a comparison failed for, it says itself.
         is_said = any(judgement.reason for judgement in measured["judgements"])
-        return Entry(outcome="failed", detail="" if is_said else _first_line(report), **measured)
-    if report.failed:
-        detail = f"error in {report.when}: {_first_line(report)}"
+        return Entry(outcome="failed", detail="" if is_said else _first_line(phase), **measured)
+    if phase.failed:
+        detail = f"error in {phase.when}: {_first_line(phase)}"
         return Entry(outcome="error", detail=detail, **measured)
     return None
 
 
-def _first_line(report: Report) -> str:
+def _first_line(phase: Phase) -> str:
     """Return what went wrong, as pytest's own short summary would say it."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    lines = (crash.message if crash else str(report.longrepr)).strip().splitlines()
+    crash = getattr(phase.longrepr, "reprcrash", None)
+    lines = (crash.message if crash else str(phase.longrepr)).strip().splitlines()
     # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".
     return (
         re.sub(r"^(?:[\w.]*\.)?(\w+: )", r"\1", lines[0]).removeprefix("Failed: ") if lines else ""
     )
 
 
-# What is in no report.
-_SHARED = ("planned", "collected", "deselected", "groups", "late")
+# What is in no document.
+_SHARED = ("expected", "collected", "deselected", "groups", "late")
 
 
 @dataclass(slots=True)
 class Ledger:
     """Every gate of the session, in the order of collection.
 
-    Dictionaries without values are sets of gate ids that keep their order. Those planned have to
-    report; those late compared after their test's end.
+    Dictionaries without values are sets of gate ids that keep their order. Those expected
+    have to report; those late compared after their test's end.
 
     Attributes
     ----------
@@ -277,7 +277,7 @@ class Ledger:
         Whether xdist workers were interrupted, of which it is not known what they were doing.
     """
 
-    planned: dict[str, None] = field(default_factory=dict)
+    expected: dict[str, None] = field(default_factory=dict)
     clashes: set[str] = field(default_factory=set)
     entries: dict[str, Entry] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
@@ -288,11 +288,11 @@ class Ledger:
     findings: tuple[Finding, ...] = ()
     are_workers_cut: bool = False
 
-    def plan(self, gates: Iterable[str]) -> None:
+    def expect(self, gates: Iterable[str]) -> None:
         """Note gates that the session has to report on."""
         gates = list(gates)
         self.clashes.update(gate for gate in gates if gates.count(gate) > 1)
-        self.planned.update(dict.fromkeys(gates))
+        self.expected.update(dict.fromkeys(gates))
 
     def share(self) -> dict[str, dict[str, Any]]:
         """Return which gates there are, as an xdist worker tells it."""
@@ -303,7 +303,7 @@ class Ledger:
         for name, gates in shared.items():
             getattr(self, name).update(gates)
 
-    def report(self, gate: str, entry: Entry) -> None:
+    def note(self, gate: str, entry: Entry) -> None:
         """Note what a phase of a gate's test reported.
 
         The worst phase decides the outcome, and the last attempt that measured anything.
@@ -331,8 +331,8 @@ class Ledger:
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """Ids of all gates, planned or reported."""
-        return tuple({**self.planned, **dict.fromkeys(self.entries)})
+        """Ids of all gates, expected or reported."""
+        return tuple({**self.expected, **dict.fromkeys(self.entries)})
 
     @property
     def reported(self) -> Iterator[Reported]:
@@ -344,16 +344,16 @@ class Ledger:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Ids of gates that were planned and did not report."""
-        return tuple(gate for gate in self.planned if gate not in self.entries)
+        """Ids of gates that were expected and did not report."""
+        return tuple(gate for gate in self.expected if gate not in self.entries)
 
     @property
     def known(self) -> tuple[str, ...]:
         """Ids of all gates that exist, run or not."""
-        return tuple({**self.planned, **self.collected, **self.deselected})
+        return tuple({**self.expected, **self.collected, **self.deselected})
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of gates that were collected, and neither planned nor deselected."""
-        left = {*self.planned, *self.deselected}
+        """Ids of gates that were collected, and neither expected nor deselected."""
+        left = {*self.expected, *self.deselected}
         return tuple(gate for gate in self.collected if gate not in left)

@@ -83,9 +83,9 @@ def late_text(gate: str) -> str:
 
 def _all_required(ledger: Ledger) -> Iterator[Finding]:
     """Yield why not every gate was judged; a session fails but for gates that are skipped."""
-    deselected = [gate for gate in ledger.deselected if gate not in ledger.planned]
+    deselected = [gate for gate in ledger.deselected if gate not in ledger.expected]
     empty = [gate for gate, entry in ledger.entries.items() if entry.is_empty]
-    some = f"For a run of some of them use --cpg-require={len(ledger.planned)}"
+    some = f"For a run of some of them use --cpg-require={len(ledger.expected)}"
     for gates, what, cure in (
         (deselected, "not selected", some),
         (ledger.dropped, _DROPPED, some),

@@ -21,12 +21,12 @@ def members(*learned, oracle=SOLVED, **more):
 def ledger_of(results, *, absent=(), outcome="passed", max_verdict="INCONCLUSIVE", **more):
     """Return a ledger in which these gates reported, and the absent ones of recipe "a" did not."""
     ledger = Ledger()
-    ledger.plan([*results, *absent])
+    ledger.expect([*results, *absent])
     ledger.groups.update(dict.fromkeys(absent, "a"))
     ledger.groups.update({gate: result.group for gate, result in results.items()})
     for gate, result in results.items():
         judgement = judged(result, max_verdict=max_verdict, **more)
-        ledger.report(gate, Entry(outcome=outcome, judgements=(judgement,)))
+        ledger.note(gate, Entry(outcome=outcome, judgements=(judgement,)))
     return ledger
 
 
@@ -120,7 +120,7 @@ def test_a_checkpoint_that_is_expected_to_fail_takes_its_recipe_along():
 
 def test_a_recipe_that_fails_without_them_is_no_fault_of_expected_failures():
     ledger = ledger_of(members(*[first(1, 20)] * 7))
-    ledger.report("0", Entry(outcome="failed"))
+    ledger.note("0", Entry(outcome="failed"))
     ledger.entries["0"] = replace(ledger.entries["0"], outcome="xfailed")
     text, fails = recipe_line(ledger)
     assert "as expected" not in text
@@ -157,9 +157,9 @@ def test_all_that_may_fail_by_chance_is_counted():
 
 def test_a_test_with_two_comparisons_counts_twice_in_its_family():
     ledger = Ledger()
-    ledger.plan(["one", "two"])
+    ledger.expect(["one", "two"])
     good = judged(result_of(SOLVED, SOLVED))
-    ledger.report("one", Entry(outcome="passed", judgements=(good, good)))
+    ledger.note("one", Entry(outcome="passed", judgements=(good, good)))
     text = f"the family is said to have 2 gates, and there are 3: {JUDGED}"
     assert said(ledger, is_corrected=True, family_size=2) == {text: True}
     (line,) = said(ledger, is_corrected=True, family_size=3)
@@ -179,11 +179,11 @@ def family_of_two():
 def test_holm_takes_its_later_steps_only_once_every_gate_is_known():
     ledger = ledger_of(family_of_two())
     assert list(said(ledger, is_corrected=True, family_size=2).values()) == [False, True]
-    ledger.plan(["third"])
+    ledger.expect(["third"])
     assert list(said(ledger, is_corrected=True, family_size=3).values()) == [False]
     # As many comparisons as the family has gates, and not those of its gates.
     entry = ledger.entries["close"]
-    ledger.report("close", Entry(outcome="failed", judgements=entry.judgements * 2))
+    ledger.note("close", Entry(outcome="failed", judgements=entry.judgements * 2))
     assert list(said(ledger, is_corrected=True, family_size=3).values()) == [True]
 
 

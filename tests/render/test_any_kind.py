@@ -66,10 +66,10 @@ def judgement(card, ruling):
 @pytest.fixture
 def ledger():
     ledger = Ledger()
-    ledger.plan(["a", "b", "c"])
-    ledger.report("a", Entry(outcome="failed", judgements=(judgement(ERROR, INACCURATE),)))
-    ledger.report("b", Entry(outcome="passed", judgements=(judgement(OTHER, UNCLEAR),)))
-    ledger.report("c", Entry(outcome="passed", judgements=(judgement(OTHER, UNCLEAR),)))
+    ledger.expect(["a", "b", "c"])
+    ledger.note("a", Entry(outcome="failed", judgements=(judgement(ERROR, INACCURATE),)))
+    ledger.note("b", Entry(outcome="passed", judgements=(judgement(OTHER, UNCLEAR),)))
+    ledger.note("c", Entry(outcome="passed", judgements=(judgement(OTHER, UNCLEAR),)))
     return ledger
 
 

@@ -167,13 +167,13 @@ def judgement_of(result, *, reason=None, **more):
 
 def ledger_of(**gates):
     ledger = Ledger()
-    ledger.plan(gates)
+    ledger.expect(gates)
     for gate, (outcome, *results) in gates.items():
         if outcome:
             judgements = tuple(
                 judgement_of(r, reason="bad" if outcome == "failed" else None) for r in results
             )
-            ledger.report(gate, Entry(outcome=outcome, judgements=judgements))
+            ledger.note(gate, Entry(outcome=outcome, judgements=judgements))
     return ledger
 
 
@@ -200,7 +200,7 @@ def test_a_gate_that_did_not_report_is_named_and_counted():
     assert shown(ledger)[2:] == [
         " ! b  -- did not report --",
         " a drop below 0.14 may pass: larger ones fail 4 times in 5",
-        " 1 of 2 planned gates reported",
+        " 1 of 2 gates reported",
     ]
     assert title(ledger) == "cpg: 2 gates, 1 not reported"
 
@@ -227,7 +227,7 @@ def test_the_summary_says_what_gates_that_passed_could_not_have_seen():
 def test_a_quiet_summary_has_the_name_of_every_gate_it_says_anything_of():
     ledger = ledger_of(a=("passed", GOOD, GOOD))
     judgements = (judgement_of(GOOD), judgement_of(BAD, reason="bad"))
-    ledger.report("b", Entry(outcome="failed", judgements=judgements))
+    ledger.note("b", Entry(outcome="failed", judgements=judgements))
     lines = shown(ledger, verbosity=-1)
     assert [line.split()[:2] for line in lines[1:]] == [[".", "b"], ["F", "#2"]]
 
@@ -235,7 +235,7 @@ def test_a_quiet_summary_has_the_name_of_every_gate_it_says_anything_of():
 def test_whatever_a_name_or_a_failure_holds_stays_on_its_line():
     ledger = ledger_of(**{"own\n##[error]pwn\x1b[2J": ("passed", GOOD), "b\n##[error]": ("",)})
     detail = "\x1b[1mboom\r##[error]"
-    ledger.report("c", Entry(outcome="error", detail=detail, measurements=("x\x1b\n##[error]",)))
+    ledger.note("c", Entry(outcome="error", detail=detail, measurements=("x\x1b\n##[error]",)))
     lines = shown(ledger, width=120)
     assert all(line.isprintable() and "##[" not in line for line in lines)
     assert lines[1].startswith(" . own ## [error]pwn [2J ")
@@ -244,7 +244,7 @@ def test_whatever_a_name_or_a_failure_holds_stays_on_its_line():
 def test_a_comparison_is_marked_alike_in_every_report():
     judgements = (judgement_of(OPEN), judgement_of(GOOD), judgement_of(BAD, reason="bad"))
     ledger = ledger_of()
-    ledger.report("a", Entry(outcome="failed", judgements=judgements))
+    ledger.note("a", Entry(outcome="failed", judgements=judgements))
     marks = [line.split()[0] for line in shown(ledger)[1:] if line[1:2].strip()]
     written = document(ledger, PROVENANCE, SessionEnd(exit_code=1))
     (view,) = page_view([written], shown_of).gates
@@ -289,7 +289,7 @@ def test_the_heading_counts_what_is_not_green():
 
 def test_the_worst_phase_of_a_test_decides_and_keeps_the_measurement():
     ledger = ledger_of(a=("passed", GOOD))
-    ledger.report("a", Entry(outcome="error", detail="error in teardown: boom"))
+    ledger.note("a", Entry(outcome="error", detail="error in teardown: boom"))
     assert ledger.entries["a"].outcome == "error"
     assert ledger.entries["a"].judgements[0].result.verdict is GOOD.verdict
 
@@ -357,7 +357,7 @@ def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
 
     ledger = Ledger()
     kept = judged(DROPPED)
-    ledger.report("gate", Entry(outcome="passed", judgements=(kept,)))
+    ledger.note("gate", Entry(outcome="passed", judgements=(kept,)))
     said = " ".join(line.text.strip() for line in summary_lines(ledger, width=80))
     assert f"perturbation {shown}" in said
 

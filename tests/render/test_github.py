@@ -23,10 +23,10 @@ LARGE = 65_536
 def session(gates, *findings):
     """Return the document of a session; a gate whose entry is None did not report."""
     ledger = Ledger()
-    ledger.plan(gates)
+    ledger.expect(gates)
     for gate, entry in gates.items():
         if entry is not None:
-            ledger.report(gate, entry)
+            ledger.note(gate, entry)
     ledger.findings = findings
     return document(ledger, PROVENANCE, SessionEnd(exit_code=1))
 

@@ -56,10 +56,10 @@ GREEN = SessionEnd(exit_code=0)
 def text_of(gates, findings=(), provenance=PROVENANCE, end=GREEN, **more):
     """Return the comment on a session; a gate whose entry is None did not report."""
     ledger = Ledger()
-    ledger.plan(gates)
+    ledger.expect(gates)
     for gate, found in gates.items():
         if found is not None:
-            ledger.report(gate, found)
+            ledger.note(gate, found)
     ledger.findings = tuple(findings)
     for name, value in more.items():
         setattr(ledger, name, value)

@@ -56,19 +56,19 @@ def drifts():
 def full():
     """Return the report of a session in which everything happened."""
     ledger = Ledger()
-    ledger.plan(["bad", "gone", "good", "cut", "drifts", "skipped", "expected"])
-    ledger.report(
+    ledger.expect(["bad", "gone", "good", "cut", "drifts", "skipped", "expected"])
+    ledger.note(
         "good", Entry(outcome="passed", judgements=tuple(map(judged, (GOOD, RETURN, PERTURBED))))
     )
-    ledger.report("bad", Entry(outcome="failed", judgements=(judged(BAD, "worse"),)))
+    ledger.note("bad", Entry(outcome="failed", judgements=(judged(BAD, "worse"),)))
     again = Entry(outcome="passed", judgements=(judged(STOPPED),), attempt=2)
-    ledger.report("bad", again)
-    ledger.report("drifts", Entry(outcome="failed", judgements=tuple(
+    ledger.note("bad", again)
+    ledger.note("drifts", Entry(outcome="failed", judgements=tuple(
         judged(result, drift.text, drift) for result, drift in drifts()
     )))  # fmt: skip
-    ledger.report("skipped", Entry(outcome="skipped", measurements=("a > b",)))
-    ledger.report("expected", Entry(outcome="xfailed", judgements=(judged(BAD, "worse"),)))
-    ledger.report("unplanned", Entry(outcome="error", detail="error in setup: boom"))
+    ledger.note("skipped", Entry(outcome="skipped", measurements=("a > b",)))
+    ledger.note("expected", Entry(outcome="xfailed", judgements=(judged(BAD, "worse"),)))
+    ledger.note("unplanned", Entry(outcome="error", detail="error in setup: boom"))
     ledger.running["cut"] = "interrupted in arm 2/3"
     ledger.deselected["other"] = None
     ledger.findings = (Finding("2 gates: a false alarm"), Finding("baseline: MISSING", fails=True))
@@ -197,8 +197,8 @@ def test_a_report_from_when_there_was_one_kind_of_gate_is_read(full, tmp_path):
 
 def test_each_comparison_says_its_kind_its_label_and_how_bad_that_is():
     ledger, half_open = Ledger(), result_of(first(9, 10), first(8, 10))
-    ledger.report("g", Entry(outcome="passed", judgements=(judged(GOOD), judged(half_open))))
-    ledger.report("b", Entry(outcome="xfailed", judgements=(judged(BAD, "worse"),)))
+    ledger.note("g", Entry(outcome="passed", judgements=(judged(GOOD), judged(half_open))))
+    ledger.note("b", Entry(outcome="xfailed", judgements=(judged(BAD, "worse"),)))
     written = document(ledger, PROVENANCE, SessionEnd(exit_code=0))
     assert [
         [comparison[name] for name in ("kind", "label", "severity")]
@@ -221,7 +221,7 @@ def test_a_kind_of_gate_that_nobody_contributes_is_named(full, tmp_path):
 @given(gate=st.text(st.characters(), max_size=20), detail=st.text(st.characters(), max_size=20))
 def test_any_name_survives_a_file(tmp_path_factory, gate, detail):
     ledger = Ledger()
-    ledger.report(gate, Entry(outcome="error", detail=detail))
+    ledger.note(gate, Entry(outcome="error", detail=detail))
     path = tmp_path_factory.mktemp("any") / "report.json"
     write(path, document(ledger, PROVENANCE, SessionEnd(exit_code=0)))
     found = read(path, GATES)["gates"][0]

@@ -15,7 +15,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.control import dmc
-from pytest_cpg.tasks.families import named_task
+from pytest_cpg.tasks.prefixes import named_task
 from pytest_cpg.world_models import OracleDynamics, bind
 
 EPISODES, STEPS = 2, 25

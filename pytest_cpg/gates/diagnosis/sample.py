@@ -22,7 +22,7 @@ from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Misreading
 from pytest_cpg.gates.diagnosis.coverage import read_training_data
 from pytest_cpg.gates.diagnosis.evidence import Evidence, Headroom
-from pytest_cpg.gates.diagnosis.questions import evidence_of
+from pytest_cpg.gates.diagnosis.plan_scores import evidence_of
 from pytest_cpg.gates.diagnosis.rereading import misread
 from pytest_cpg.gates.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.planning_gap.result import GateResult

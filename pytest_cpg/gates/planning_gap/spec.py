@@ -29,7 +29,7 @@ from pytest_cpg.gates.planning_gap.sizes import Sizes, interval_of, sizes_of
 from pytest_cpg.gates.planning_gap.stopping import StopMode
 from pytest_cpg.gates.presets import PRESET, completed, preset_planner
 from pytest_cpg.stats import Verdict
-from pytest_cpg.tasks.families import named_task
+from pytest_cpg.tasks.prefixes import named_task
 from pytest_cpg.world_models import AA_MODEL
 
 _TASK_OPTIONS = ("budget", "action_repeat", "actions", "threshold", "least_return")

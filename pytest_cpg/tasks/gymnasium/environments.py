@@ -54,7 +54,7 @@ def made(make: str | Callable[[], Any]) -> Any:
         ) from error
     # An id that is registered for nothing but to say where its code has gone.
     except ImportError as error:
-        newest = _newest().get(_family_of(gymnasium.spec(make)), make)
+        newest = _newest().get(_unversioned(gymnasium.spec(make)), make)
         fix = f" Take gym:{newest}." if newest != make else ""
         raise ComponentError(f"gym:{make} cannot be made: {error}{fix}") from error
 
@@ -128,8 +128,8 @@ def engine_of(spec: Any) -> str | None:
 def _newest() -> dict[tuple[str | None, str], str]:
     """Return the newest id of every environment."""
     by_version = sorted(gymnasium.registry.values(), key=lambda spec: spec.version or 0)
-    return {_family_of(spec): spec.id for spec in by_version}
+    return {_unversioned(spec): spec.id for spec in by_version}
 
 
-def _family_of(spec: Any) -> tuple[str | None, str]:
+def _unversioned(spec: Any) -> tuple[str | None, str]:
     return spec.namespace, spec.name

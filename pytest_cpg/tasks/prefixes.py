@@ -1,4 +1,4 @@
-"""Families: tasks named by a prefix and what follows it, such as ``dmc:cheetah-run``."""
+"""Prefixes: tasks of other packages, by a prefix and their name there, as ``dmc:cheetah-run``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _gym(name: str) -> TaskFactory:
 
 # What makes the factory of a task from what follows the prefix; the same for the same name, so that
 # gates can share their task.
-FAMILIES: Mapping[str, Callable[[str], TaskFactory]] = MappingProxyType(
+PREFIXES: Mapping[str, Callable[[str], TaskFactory]] = MappingProxyType(
     {"dmc:": _dmc, "gym:": _gym}
 )
 # What names look like, so that a mistyped one imports no simulator in vain.
@@ -48,33 +48,33 @@ _LIKE: Mapping[str, re.Pattern[str]] = MappingProxyType(
 
 
 def named_task(name: str, tasks: Mapping[str, TaskFactory]) -> TaskFactory:
-    """Return what makes the task of a name, which is among ``tasks`` or in a family.
+    """Return what makes the task of a name, which is among ``tasks`` or has a prefix.
 
     Raises ComponentError when there is none, with what to type instead.
     """
     if name in tasks:
         return tasks[name]
-    return _family_member(name) or lookup("task", name, tasks, meant=_prefixed(name))
+    return _with_prefix(name) or lookup("task", name, tasks, meant=_prefixed(name))
 
 
-def _family_member(name: str) -> TaskFactory | None:
-    """Return what makes the task of a name with a prefix; None for a name of no family.
+def _with_prefix(name: str) -> TaskFactory | None:
+    """Return what makes the task of a name with a prefix; None for a name without one of ours.
 
-    Raises ComponentError when the family has no such task, or what it needs is not installed.
+    Raises ComponentError when there is no such task, or what it needs is not installed.
     """
     prefix, colon, rest = name.partition(":")
-    family = FAMILIES.get(prefix + colon)
-    return None if family is None else family(rest)
+    found = PREFIXES.get(prefix + colon)
+    return None if found is None else found(rest)
 
 
 def _prefixed(name: str) -> str | None:
-    """Return the name of a family's task that lacks its prefix; None if no family has it."""
-    for prefix, family in FAMILIES.items():
+    """Return the name with the prefix that it lacks; None if there is no such task."""
+    for prefix, task_of in PREFIXES.items():
         if not _LIKE[prefix].fullmatch(name):
             continue
         try:
-            family(name)
-        # There is no such task, or the family is not installed.
+            task_of(name)
+        # There is no such task, or what it needs is not installed.
         except ComponentError:
             continue
         return f"{prefix}{name}"

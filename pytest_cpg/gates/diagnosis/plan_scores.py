@@ -1,4 +1,4 @@
-"""Questions: what a learned model and the truth answer at the same decisions."""
+"""Plan scores: what a learned model and the truth make of the same plans at the same decisions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def evidence_of(
     data, or why they are not known; ``lost`` episodes are those of the learned model alone.
     """
     answers = [
-        Questions(design, bound, decisions.take(rows)).answers(trained)
+        PlanScores(design, bound, decisions.take(rows)).answers(trained)
         for rows in _parts(design, decisions, bound["learned"].noise_size)
     ]
     found: dict[str, Any] = {
@@ -107,7 +107,7 @@ class _Answers(NamedTuple):
     imagined: FloatArray
 
 
-class Questions:
+class PlanScores:
     """What is asked of the model and of the truth at some decisions, all at once."""
 
     def __init__(
@@ -144,7 +144,7 @@ class Questions:
         if model.noise_size:
             # As the planner sees them.
             drawing = self._ask(
-                "learned", noise=self._decisions.streams(self._seed, Purpose.NOISE_OF_QUESTIONS)
+                "learned", noise=self._decisions.streams(self._seed, Purpose.NOISE_OF_SCORES)
             )
             drawn = self._rolled(drawing, self._decisions.latents, plans)
             found["drawn"] = self._within(self._scored(drawn))
