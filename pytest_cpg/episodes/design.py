@@ -29,14 +29,10 @@ class DesignRecord:
 
     Attributes
     ----------
-    task, planner : str
-        The task's name, and the planner with all its settings.
     budget, horizon : int
         Steps an episode may take, and steps a plan looks ahead.
     control_period : float
         Seconds of simulated time per step.
-    versions : mapping
-        Package name to version, of what simulates.
     perturbation : str
         The name of what goes wrong in real steps; empty for nothing.
     """

@@ -108,13 +108,7 @@ class Disturbance:
     ) -> tuple[FloatArray, FloatArray]:
         """Take a real step: return executed actions [B, A] and next states [B, S].
 
-        Parameters
-        ----------
-        planned : array [B, A]
-        steps : array [B], int
-            Steps taken before.
-        counts : array [B], bool
-            In which episodes an effect counts: those that have not succeeded.
+        From states [B, S], as planned [B, A], after so many steps [B]; ``counts`` as of `seen`.
         """
         if self._perturbation is None:
             return planned, self._task.step(states, planned)

@@ -99,8 +99,6 @@ def ignores_action(
     ----------
     arm : Arm
         The model's own, of the first of these starts.
-    progress : callable, optional
-        Told how many episodes are run again, and of how many.
     """
     responses = Responses(model, design.task)
     few = np.unique(np.linspace(0, len(starts.states) - 1, _PROBES).round().astype(int))

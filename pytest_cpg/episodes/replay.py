@@ -42,8 +42,6 @@ def replay(
     ----------
     episodes : sequence of int
         Indices; each episode ends as it does among all others.
-    oracle, learned, progress
-        As of `measure_gap`.
     """
     with inference(oracle, learned):
         starts = starts_of(design)

@@ -22,6 +22,7 @@ class Starts:
 
     Attributes
     ----------
+    episodes : array [N], int
     states : array [N, S]
     seeds : array [N], int
         What `Task.reset` was given for each.

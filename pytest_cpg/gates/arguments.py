@@ -74,8 +74,6 @@ class Argument:
     default : optional
         Its value where nobody gives one, which is not parsed; None for an argument that may be
         left out, `REQUIRED` for one that may not.
-    help : str
-        One line.
     option : str, optional
         The option that wins over the marker where it is typed, as ``"episodes"`` of
         ``--cpg-episodes``; its value in the ini file is the default.

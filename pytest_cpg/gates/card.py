@@ -102,7 +102,6 @@ class Table:
     ----------
     name : str
         Heading of the first column.
-    rows : tuple of Row
     axis : (low, high)
         The scale that bounds are drawn on.
     below : tuple of (name, text)
@@ -246,7 +245,6 @@ class Cause:
     measures : tuple of (name, numbers, text)
     main : tuple of str
         Names of the measures that a terminal has room for.
-    figures : tuple of Figure
     """
 
     name: str
@@ -265,15 +263,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Something to type next.
-
-    Attributes
-    ----------
-    what : str
-        What it does, in a few words.
-    text : str
-        The whole command line, quoted.
-    """
+    """Something to type next: what it does in a few words, and the whole command line, quoted."""
 
     what: str
     text: str
@@ -316,11 +306,8 @@ class Card:
         What the ruling says of the model, and what to do.
     paragraphs : tuple of str
         What else to know before trusting it.
-    figures : tuple of Figure
-    trends : tuple of Trend
     design : str
         What two sessions share whose numbers may be compared; empty where nothing is known of that.
-    remarks : tuple of Remark
     footnotes : tuple of str
         Said once below a table with this gate: what the mark means.
     drop : float or None

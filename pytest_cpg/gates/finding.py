@@ -19,8 +19,6 @@ class Finding:
     ----------
     text : str
         Of any length; wrapped where it is printed.
-    fails : bool
-        Whether the session fails for it.
     """
 
     text: str
@@ -34,12 +32,8 @@ class Compared(NamedTuple):
     ----------
     gate, name : str
         The gate's id, and the comparison's own name.
-    result : object
-        Of the kind's own type.
     max_verdict : MaxVerdict
         The worst ruling that the test accepts.
-    is_excused : bool
-        Whether the test failed as expected.
     """
 
     gate: str

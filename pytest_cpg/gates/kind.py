@@ -79,8 +79,6 @@ class Asked:
         Every argument of the kind by name, parsed.
     sources : mapping
         Argument name to where its value is from: ``"session"``, ``"marker"`` or ``"project"``.
-    components : Components
-        What is in reach of the test.
     max_verdict : MaxVerdict or None
         From ``max_verdict``; None where the marker does not say.
     options : mapping
@@ -131,12 +129,8 @@ class Run(Protocol):
 
         Parameters
         ----------
-        what : str
-            The step that it is in, in a few words.
         done, count : int
             How much of that step is done; a step begins with 0 and ends with all.
-        unit : str
-            What is counted, such as ``"episodes"``.
         """
         ...
 

@@ -41,8 +41,6 @@ class ModelRanking:
         Names from best to worst, their ranks and the intervals of those.
     arms : mapping
         Outcomes of each model, by name; all of them began at the same starts.
-    faults : mapping
-        What is wrong with each model, by name; mostly nothing.
     """
 
     ranking: Ranking
@@ -97,8 +95,6 @@ def rank_on_starts(
     ----------
     models : mapping
         What `measure_gap` takes as the learned model, by name; at least two.
-    progress : callable, optional
-        Told a model's name, the episodes done and their number.
     """
     if len(models) < 2:
         raise CpgError(

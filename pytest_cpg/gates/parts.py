@@ -87,8 +87,6 @@ class Forecasts(Protocol):
             The spec's, built, where it has one.
         cost : mapping or None
             What `Costs` says of the last run.
-        accepted : object or None
-            The baseline's entry.
         """
         ...
 

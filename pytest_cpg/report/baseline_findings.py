@@ -38,16 +38,12 @@ def baseline_findings(
     ----------
     switches : frozenset of str
         ``"update_baseline"``, ``"prune_baseline"``, ``"force"``.
-    in_ci : bool
-        Whether this runs unattended, where accepting is refused.
     asked : collection of Path or None
         Files and folders that pytest was asked for; None for the whole project.
     is_ignored : callable, optional
         Says whether pytest was told to leave out a file; None where it was told of none.
     all_collected : bool
         Whether no file was skipped and none could not be imported.
-    missing_fails : bool
-        Whether an accepted gate that is gone fails the session.
     """
     try:
         baseline = load(path, kinds) or Baseline()

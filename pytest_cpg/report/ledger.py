@@ -65,16 +65,12 @@ class Judgement:
     ----------
     kind : GateKind
         What the gate asks; only its marker is written.
-    max_verdict : MaxVerdict
-        The worst ruling that the test accepts.
     reason : str or None
         Why the test fails; None when the result is accepted.
     drift : Drift or None
         With the baseline; None when nothing was compared.
     drift_fails : bool
         Whether the test fails for a result that is worse than the accepted one.
-    films : tuple of str
-        Animations of lost episodes, from the root directory.
     shown : Card or None
         The card, once it was asked for: a kind may have another answer the next time, or none.
     """

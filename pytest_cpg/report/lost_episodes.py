@@ -50,8 +50,6 @@ class LostEpisodes:
         How they were lost, by the gate's kind, as plain values.
     kind : str
         The kind's marker; the first kind is not named in the file.
-    comparison : int
-        Which of its test's comparisons it was, counted from 1.
     """
 
     gate: str

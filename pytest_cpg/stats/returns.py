@@ -80,6 +80,11 @@ def fieller_return_interval(
     >>> ci = fieller_return_interval(oracle, [250, 400, 310, 415, 445], chance)
     >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
     '+0.14 [+0.01, +0.26]'
+
+    Parameters
+    ----------
+    oracle, learned, chance : array [N]
+        As in `paired_mean_interval`.
     """
     top, reached, bottom = _check_returns(oracle=oracle, learned=learned, chance=chance)
     critical_value(level)  # refuses an impossible level

@@ -51,6 +51,7 @@ def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:
     ----------
     confidences : array [N]
         One finite number per episode, higher when surer of success; only their order matters.
+    failures : array [N], bool
     """
     sizes, failed = _by_confidence(confidences, failures)
     area, ideal, excess = (float(value[0]) for value in Curves(sizes[None], failed[None]).aurc())

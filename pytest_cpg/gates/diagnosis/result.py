@@ -91,8 +91,6 @@ class Misreading:
 
     Attributes
     ----------
-    name : str
-        What it is, in capitals.
     summary, recommendation : str
         The reading that fits and how much better, and what to type.
     is_decisive : bool

@@ -80,8 +80,6 @@ class Benchmark:
 
         Parameters
         ----------
-        learned, oracle
-            As of `compare`.
         perturbations : iterable
             What goes wrong, of a marker without ``perturbation``; None or "none" for nothing.
         horizons : iterable of int

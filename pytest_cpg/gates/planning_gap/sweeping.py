@@ -42,8 +42,6 @@ def sweep_settings(
     settings : mapping
         The settings of ``"perturbation"``, ``"horizon"`` and ``"budget"``: only one of them has
         any.
-    progress : callable, optional
-        Told setting and arm, the episodes done and their number.
     """
     over, asked = _asked(settings)
     if design.metric == "return":

@@ -26,8 +26,6 @@ class Repeats:
 
     Attributes
     ----------
-    count : int
-        Control steps per step, at least 1, all with the same action.
     reward : callable
         Of one control step by actions [..., A] that ended in states [..., I]: [...].
     """
