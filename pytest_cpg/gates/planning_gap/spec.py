@@ -29,10 +29,10 @@ from pytest_cpg.gates.planning_gap.sizes import Sizes, interval_of, sizes_of
 from pytest_cpg.gates.planning_gap.stopping import StopMode
 from pytest_cpg.gates.presets import PRESET, completed, preset_planner
 from pytest_cpg.stats import Verdict
+from pytest_cpg.tasks.options import OPTIONS
 from pytest_cpg.tasks.prefixes import named_task
 from pytest_cpg.world_models import AA_MODEL
 
-_TASK_OPTIONS = ("budget", "action_repeat", "actions", "threshold", "least_return")
 _SMOKE_EPISODES = 2
 # A planner that no name can stand for.
 _POLICY_GUIDED = "policy-guided"
@@ -142,7 +142,7 @@ def _task(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskCh
         name, make = given.name, partial(_changed, given)
     else:
         raise ValueError(f"task: need the name of a task or a Task, got {given!r}")
-    options = {one: values[one] for one in _TASK_OPTIONS if values[one] is not None}
+    options = {one: values[one] for one in OPTIONS if values[one] is not None}
     for option, value in options.items():
         try:
             signature(make).bind_partial(**{option: value})
