@@ -122,9 +122,9 @@ def test_an_elite_is_drawn_as_often_as_it_weighs():
     world.has_noisy_policy = False
     # The policy goes to 2, a cost of 0.4; the other plan stays at 0, a cost of 1.6.
     share = np.exp(-0.4) / (np.exp(-0.4) + np.exp(-1.6))
-    drawn = [plan(planner, world, seed)[0].actions[0, 0, 0].round(1) for seed in range(800)]
+    drawn = [plan(planner, world, seed)[0].actions[0, 0, 0].round(1) for seed in range(400)]
     assert set(drawn) <= {0.0, 1.9, 2.0}
-    assert np.mean(np.array(drawn) > 1) == pytest.approx(share, abs=0.06)
+    assert np.mean(np.array(drawn) > 1) == pytest.approx(share, abs=0.09)
 
 
 def test_a_report_names_settings_beyond_the_usual_ones_only_where_they_are_set():
