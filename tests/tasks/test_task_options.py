@@ -111,7 +111,7 @@ def test_an_environment_without_a_goal_asks_for_one():
 )
 def test_a_return_can_be_the_goal_of_a_task(name, package):
     pytest.importorskip(package)
-    task = made(task=name, least_return="12.5", budget=20)
+    task = made(task=name, least_return=12.5, budget=20)
     assert task.least_return == 12.5
     assert task.name == f"{name} (least_return=12.5)"
     sent = pickle.loads(pickle.dumps(task))  # noqa: S301  # written here
@@ -120,11 +120,11 @@ def test_a_return_can_be_the_goal_of_a_task(name, package):
         spec_of(task=name, least_return="much")
 
 
-def test_a_number_given_as_text_reaches_the_task_and_the_planner_as_a_number():
-    spec = spec_of(task="cheetah-run", action_repeat="2", threshold="0.5", budget="7", horizon="4")
+def test_a_number_reaches_the_task_and_the_planner():
+    spec = spec_of(task="cheetah-run", action_repeat=2, threshold=0.5, budget=7, horizon=4)
     assert dict(spec.task.options) == {"action_repeat": 2, "threshold": 0.5, "budget": 7}
     assert spec.design(None).planner.horizon == 4
-    task = made(task=Own(), action_repeat="4")
+    task = made(task=Own(), action_repeat=4)
     assert task.action_repeat == 4
 
 
