@@ -5,14 +5,13 @@ A kind measures, judges and fills in a card; how one is shown or asked for stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_cpg.gates.planning_gap.options import OPTIONS as OF_PLANNING_GAP
+from pytest_cpg.gates.options import OF_PLANNING_GAP, Option
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.arguments import Option
     from pytest_cpg.gates.kind import GateKind
 
 
@@ -23,13 +22,13 @@ class BuiltIn:
 
     Parameters
     ----------
-    load : callable
-        Returns the kind, whose members are this one's.
+    place : str
+        Module and class of the kind, whose members are this one's.
     """
 
     def __init__(
         self,
-        load: Callable[[], GateKind[Any, Any]],
+        place: str,
         *,
         marker: str,
         fixture: str,
@@ -39,7 +38,7 @@ class BuiltIn:
     ) -> None:
         self.marker, self.fixture, self.fixtures, self.help = marker, fixture, fixtures, help
         self.options = options
-        self._load = load
+        self._place = place
         self._kind: GateKind[Any, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -53,25 +52,15 @@ class BuiltIn:
 
     def _loaded(self) -> GateKind[Any, Any]:
         if self._kind is None:
-            self._kind = self._load()
+            from pkgutil import resolve_name
+
+            self._kind = resolve_name(f"{__name__}.{self._place}")()
         return self._kind
-
-
-def _planning_gap() -> GateKind[Any, Any]:
-    from pytest_cpg.gates.planning_gap.kind import PlanningGap
-
-    return PlanningGap()
-
-
-def _policy_comparison() -> GateKind[Any, Any]:
-    from pytest_cpg.gates.policy_comparison.kind import PolicyComparison
-
-    return PolicyComparison()
 
 
 _BUILT_IN = (
     BuiltIn(
-        _planning_gap,
+        "planning_gap.kind:PlanningGap",
         marker="cpg",
         fixture="cpg",
         fixtures=("oracle_dynamics", "training_data"),
@@ -80,7 +69,7 @@ _BUILT_IN = (
         options=OF_PLANNING_GAP,
     ),
     BuiltIn(
-        _policy_comparison,
+        "policy_comparison.kind:PolicyComparison",
         marker="cpg_opcc",
         fixture="cpg_opcc",
         fixtures=("training_data",),

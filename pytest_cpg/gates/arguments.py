@@ -1,66 +1,16 @@
-"""Arguments: what a marker and the command line may say, as data, and how one value is read.
-
-Loaded in every session, with gates or without, and so as small as can be.
-"""
+"""Arguments: what a marker may say, as data, and how one value is read."""
 
 from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from pytest_cpg.gates.options import Option as Option
 
 REQUIRED: Final = object()
 """Default of an argument that a marker has to give."""
-# Of every variable of the environment that is an option.
-PREFIX = "PYTEST_CPG_"
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-# Plain classes here: making a dataclass takes up to a millisecond of every session.
-class Option:
-    """One option, which may be given on the command line, in the environment and the ini file.
-
-    Parameters
-    ----------
-    kind : str
-        Type of the ini value, as pytest names it.
-    is_for_one_gate : bool
-        Whether a marker may give it, too.
-    is_for_one_run : bool
-        Whether it is given on the command line only.
-    overruled : mapping
-        What leaves it without a part, such as ``"quick"``, and why.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        parse: Callable[[Any], Any],
-        kind: Literal["int", "float", "string"],
-        default: Any,
-        metavar: str,
-        help: str,  # noqa: A002  # as argparse calls it
-        *,
-        is_for_one_gate: bool = True,
-        is_for_one_run: bool = False,
-        overruled: Mapping[str, str] = _NOTHING,
-    ) -> None:
-        self.name, self.parse, self.kind, self.default = name, parse, kind, default
-        self.metavar, self.help = metavar, help
-        self.is_for_one_gate, self.is_for_one_run = is_for_one_gate, is_for_one_run
-        self.overruled = overruled
-
-    @property
-    def flag(self) -> str:
-        """As typed on the command line."""
-        return f"--cpg-{self.name.replace('_', '-')}"
-
-    @property
-    def variable(self) -> str:
-        """As set in the environment."""
-        return f"{PREFIX}{self.name.upper()}"
 
 
 class Argument:
@@ -223,3 +173,25 @@ def digests(value: Any) -> str:
 def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
     """Return a parser that also takes an empty text, for nothing."""
     return lambda value: "" if value == "" else parse(value)
+
+
+optional_path, optional_digests = optional(path), optional(digests)
+
+COMMON = (
+    Argument("max_verdict", as_given, help="the worst verdict that the test accepts"),
+    of_option("drift"),
+    of_option("timeout"),
+    of_option("model"),
+    Argument("id", gate_name, "", help="the gate's name, in place of the test's"),
+)
+"""Arguments of every kind."""
+
+
+def signature(marker: str, arguments: Iterable[Argument]) -> str:
+    """Return how ``pytest --markers`` writes a marker that takes these, and those of every kind."""
+    return f"{marker}({', '.join(map(_written, (*arguments, *COMMON)))})"
+
+
+def _written(argument: Argument) -> str:
+    has_default = argument.default not in (None, "", REQUIRED)
+    return f"{argument.name}={argument.default!r}" if has_default else argument.name

@@ -91,9 +91,10 @@ class Closing:
 
     @property
     def _owes_gates(self) -> bool:
-        from pytest_cpg.plugin.selection import had_gates
+        from pytest_cpg.plugin.memory import had_gates
 
-        return self._scope.owes_gates(had_gates=had_gates(self._config, self._settings))
+        baseline = self._settings.of_session("baseline")
+        return self._scope.owes_gates(had_gates=had_gates(self._config, baseline))
 
     def _findings(self, ledger: Ledger) -> tuple[Finding, ...]:
         """Return what the gates say together, and beside the baseline."""
@@ -149,7 +150,7 @@ class Closing:
         from pytest_cpg.contracts.parts import has
         from pytest_cpg.gates.answer import ask_at_end
         from pytest_cpg.gates.parts import Costs
-        from pytest_cpg.plugin.selection import COSTS, LAST, remember
+        from pytest_cpg.plugin.memory import COSTS, LAST, remember
 
         if self._is_quick or self._is_replay:
             return

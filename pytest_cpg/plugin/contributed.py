@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from pytest_cpg.contracts.lookup import did_you_mean
-from pytest_cpg.gates.arguments import Argument, Option
+from pytest_cpg.gates.arguments import COMMON, Argument
 from pytest_cpg.gates.card import Severity
+from pytest_cpg.gates.options import Option
 from pytest_cpg.gates.parts import half_part
-from pytest_cpg.plugin.kinds import COMMON
 
 _MEMBERS = (
     *("marker", "fixture", "help", "arguments", "fixtures", "labels", "result"),

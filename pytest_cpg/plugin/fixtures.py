@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -29,6 +29,7 @@ this gate has no learned world model. Write the fixture, for example in conftest
 or name a model: @pytest.mark.{marker}(..., model="{model}"), or --cpg-model=module:factory
 or the path of a checkpoint."""
 
+_SUITE = "pytest_cpg.conformance"
 _WANTED = "maps observations [B, O] and actions [B, A] to next observations [B, O]"
 
 
@@ -112,10 +113,31 @@ def executor(request: pytest.FixtureRequest) -> Any:
         return _gates(request).runs.executor
 
 
+def untried(request: pytest.FixtureRequest, kind: str, example: str) -> NoReturn:
+    """Skip a test of the whole conformance suite; fail one that was asked for by itself.
+
+    Only with the whole suite comes the test that something of it is tried.
+    """
+    reason = (
+        f"no {kind} to try: write a fixture conformance_{kind} into conftest.py that returns "
+        f"{example}"
+    )
+    # The model comes first, and without one the task is not reached.
+    if kind == "task" and "conformance_model" in request.fixturenames:
+        pytest.fail(f"a model is tried on a task, and there is {reason}", pytrace=False)
+    modules = {
+        getattr(getattr(item, "function", None), "__module__", "") for item in request.session.items
+    }
+    is_ours = request.module.__name__.startswith(_SUITE)
+    if is_ours and f"{_SUITE}.test_components" in modules:
+        pytest.skip(reason)
+    pytest.fail(reason, pytrace=False)
+
+
 def _gate_of(request: pytest.FixtureRequest) -> Gate:
     """Return the gate of a test."""
     return _gates(request).gate(request.node)
 
 
 def _gates(request: pytest.FixtureRequest) -> GateSession:
-    return request.config.stash[HOOKS].gates
+    return request.config.stash[HOOKS].follow().gates

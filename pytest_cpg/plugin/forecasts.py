@@ -9,7 +9,7 @@ import pytest
 
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.kept import entry_for
-from pytest_cpg.plugin.selection import COSTS, remembered
+from pytest_cpg.plugin.memory import COSTS, remembered
 from pytest_cpg.plugin.support import check_supports
 from pytest_cpg.render.forecasts import forecast_table
 

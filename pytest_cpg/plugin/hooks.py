@@ -1,336 +1,184 @@
-"""Session hooks: what pytest tells of a session, passed on where a gate is concerned.
+"""Session hooks: what is done in every session, and who looks out for its first gate.
 
-Loaded in every session, with gates or without, and so as small as can be: whatever a session
-without gates does not need is imported when the first gate is met.
+Loaded in every session, with gates or without, and so as small as can be: what a session with gates
+needs is in `gate_hooks`.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
-import unittest
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.machine.exits import refuse_success
 from pytest_cpg.plugin.kinds import KINDS, GateKinds
-from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.plugin.options import DeclaredOptions
 
 if TYPE_CHECKING:
-    from pytest_cpg.plugin.replay import SessionReplay
-    from pytest_cpg.plugin.session import GateSession
+    from pytest_cpg.plugin.gate_hooks import GateHooks
 
-# What may make a session without gates fail, or write something.
-_ASKED_OF_ANY = ("require", "json", "md", "html")
-_CHANNEL = "pytest_cpg_channel"
-# Tests that users run their components through, and where a failure without a traceback is raised.
-_SHOWN = ("pytest_cpg.conformance", "pytest_cpg.plugin.item")
-# What leaves a test without failing it.
-_EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
+_ENDED_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
+
+
+class Collected:
+    """What a session has collected, before it is known whether it has gates.
+
+    Attributes
+    ----------
+    begun : float
+        When the session began, by the monotonic clock.
+    gates : list of Item
+        All that were collected, whether they run or not.
+    uncollected : set of str
+        "failed" and "skipped", where a file was not collected for that.
+    errors : dict
+        What went wrong, by the node id of what was not collected.
+    """
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.gates: list[pytest.Item] = []
+        self.uncollected: set[str] = set()
+        self.errors: dict[str, str] = {}
 
 
 class SessionHooks:
-    """Follows one pytest session, in the controller or in one xdist worker."""
+    """Follows one pytest session, in the controller or in one xdist worker.
 
-    def __init__(
-        self, config: pytest.Config, settings: Settings, measured: Callable[..., Any]
-    ) -> None:
-        self._config, self._settings = config, settings
-        self._begun = time.monotonic()
-        self._uncollected: set[str] = set()
-        self._collected: list[pytest.Item] = []
-        self._collects = self._has_begun = self._has_workers = self._is_finished = False
-        self._shared: list[dict[str, dict[str, Any]]] = []
-        self._errors: dict[str, str] = {}
-        self._failed: set[str] = set()
-        self._gates: GateSession | None = None
-        self._process = os.getpid()
-        self._session: pytest.Session | None = None
-        self.replay: SessionReplay | None = None
-        self.kinds = config.stash[KINDS] = GateKinds(config, measured)
-        # Whoever is added first comes last, when pytest has only the exit code left to give.
-        config.add_cleanup(self._end)
-        self._put_exits_back = refuse_success(lambda: bool(self._collected), self.show)
+    Parameters
+    ----------
+    measured : callable
+        As in `GateKinds`.
+    """
 
-    @property
-    def gates(self) -> GateSession:
-        """The session's gates."""
-        if self._gates is None:
-            from pytest_cpg.plugin.session import GateSession
-
-            self._gates = GateSession(
-                self._config,
-                self._settings,
-                begun=self._begun,
-                uncollected=self._uncollected,
-                replay=self.replay,
-            )
-        return self._gates
-
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
-        if self._is_gate(metafunc.definition):
-            self.gates.check_definition(metafunc.definition)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note that a file was skipped or could not be imported, here or on a worker."""
-        if not report.passed:
-            self._uncollected.add(report.outcome)
-        if report.failed:
-            self._errors[report.nodeid] = report.longreprtext
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Refuse in CI what runs no gate of those that there are, and is not typed."""
-        if self._marked(session.items):
-            from pytest_cpg.plugin.scope import check_will_run
-
-            check_will_run(self._config, self._settings)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self) -> None:
-        """Note that conftest files of folders are loaded from now on, as these are collected."""
-        self._collects = True
-
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Note a gate before anybody can drop it."""
-        if self._is_gate(item):
-            self._collected.append(item)
-
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Note the gates that were collected and will not run."""
-        gates = self._marked(items)
-        if gates:
-            self.gates.note_deselected(gates)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Note the gates that will run; only say what they could find under --cpg-plan."""
-        self._has_begun = True
-        gates, is_plan = self._marked(session.items), "plan" in self._settings.switches
-        if gates or self._collected:
-            self.gates.note_expected(gates, self._collected)
-        self._share()
-        if session.testsfailed or not is_plan:
-            return None
-        self.gates.forecast(gates)
-        return True
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Check markers that were not seen while collecting; show our own errors without frames."""
-        # Some plugins run a test in a process of its own.
-        self._process = os.getpid()
-        if not self._is_gate(item):
-            return (yield)
-        from pytest_cpg.plugin.item import clean_errors
-        from pytest_cpg.plugin.judging import conclude
-
-        with clean_errors():
-            self.gates.begin(item)
-            try:
-                return (yield)
-            except _EXCUSES as excuse:
-                if self._hides(item, excuse):
-                    conclude(item, self.gates.gate(item), self._settings)
-                raise
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Apply the gate to what the test measured, once its body has passed."""
-        if not self._is_gate(item):
-            return (yield)
-        from pytest_cpg.plugin.item import clean_errors, fail
-        from pytest_cpg.plugin.judging import conclude
-
-        with clean_errors():
-            try:
-                yield
-            except _EXCUSES as excuse:
-                if not self._hides(item, excuse):
-                    raise
-            if self.replay is not None:
-                # Whatever was replayed has left the test by now.
-                fail(self.replay.lines[0].strip())
-            conclude(item, self.gates.gate(item), self._settings)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Refuse comparisons that are made once the gate has been applied."""
-        if not self._is_gate(item):
-            return (yield)
-        from pytest_cpg.plugin.attempt import torn_down
-
-        with torn_down(item, self.gates.ledger.late):
-            return (yield)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
-        if self._collected and os.getpid() != self._process:
-            # Forked by a test or its model: it would report all again, over its parent's files.
-            os._exit(1)
-        if not self._is_gate(item):
-            return (yield)
-        with _own_frames_hidden():
-            report = yield
-        from pytest_cpg.plugin.item_report import put_on_report
-        from pytest_cpg.plugin.judging import sections
-
-        def whole() -> str:
-            gate = self.gates.gate(item)
-            return "\n\n".join(sections(item, gate, self._settings, is_failing=True))
-
-        put_on_report(item, call, report, whole)
-        return report
+    def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
+        self._options = DeclaredOptions(parser)
+        self.kinds = GateKinds(self._options, measured)
+        self._collected = Collected()
+        self._has_begun = False
+        self._followed: GateHooks | None = None
+        self._put_exits_back: Callable[[int], None] | None = None
 
     def pytest_plugin_registered(self, plugin: object) -> None:
         """Take the kinds of gate that a plugin or a conftest file contributes."""
         try:
-            self.kinds.add(plugin)
+            self.kinds.take(plugin)
         except pytest.UsageError as error:
-            if not self._collects:
+            if not self._has_begun:
                 raise
             from pytest_cpg.plugin.item import fail
 
             fail(str(error))
 
-    def _is_gate(self, node: pytest.Item) -> bool:
-        return any(True for _ in self.kinds.of(node))
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Check the options, and follow a session of which something is asked."""
+        self._config = config
+        config.stash[HOOKS], config.stash[KINDS] = self, self.kinds
+        # Whoever is added first comes last, when pytest has only the exit code left to give.
+        config.add_cleanup(self._end)
+        try:
+            self.kinds.open(config)
+            if _is_shared(config) or self._options.are_given(config):
+                self.follow()
+        except pytest.UsageError as error:
+            from pytest_cpg.gates.notation import for_log
 
-    def _marked(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        return [item for item in items if self._is_gate(item)]
+            raise pytest.UsageError(for_log(str(error))) from None
 
-    def _share(self) -> None:
-        """Tell the controller, from a worker, what of the gates is in no report."""
-        channel = getattr(self._config, "workerinput", {}).get(_CHANNEL)
-        if channel is not None:
-            channel.send(self._gates.ledger.share() if self._gates else {})
+    def follow(self) -> GateHooks:
+        """Follow the session as one that has gates, or may have to have some, from now on."""
+        if self._followed is None:
+            from pytest_cpg.plugin.gate_hooks import follow
 
-    def show(self, text: str) -> None:
-        """Print a line past pytest's capture."""
-        from pytest_cpg.plugin.terminal import write_line
+            self._followed = follow(self._config, self._options.table, self._collected)
+        return self._followed
 
-        write_line(self._config, text)
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Guard the exits of this process before any module of tests is imported.
 
-    def _hides(self, item: pytest.Item, excuse: BaseException) -> bool:
-        """Say whether a skip would hide what was measured, or broke a comparison off.
-
-        Before a comparison, or to replay one, a test may be skipped.
+        Conftest files of folders are loaded from now on, as these are collected.
         """
-        from pytest_cpg.plugin.attempt import attempt_of
+        from pytest_cpg.plugin.exits import refuse_success
 
-        if self.replay is not None:
-            return False
-        attempt = attempt_of(item)
-        is_expected = isinstance(excuse, pytest.xfail.Exception)
-        return bool(attempt.errors) or not (attempt.is_empty or is_expected)
+        self._has_begun = True
+        self._put_exits_back = refuse_success(lambda: bool(self._collected.gates), self._show)
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect what a gate reported, here or on a worker, and which other tests failed."""
-        if report.failed and not hasattr(report, "pytest_cpg_gate"):
-            self._failed.add(report.nodeid)
-        # The report of a subtest is a copy of its test's, which is still to come.
-        if hasattr(report, "pytest_cpg_gate") and not hasattr(report, "context"):
-            self.gates.note_report(report)
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
+        if self.kinds.has_gate(metafunc.definition):
+            self.follow().gates.check_definition(metafunc.definition)
 
-    def pytest_report_teststatus(
-        self, report: pytest.CollectReport | pytest.TestReport
-    ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
-        """Show a passed gate that decided nothing as a yellow question mark."""
-        judgements = getattr(report, "pytest_cpg_judgements", None)
-        if not judgements or not report.passed or hasattr(report, "wasxfail"):
-            return None
-        return self.gates.status_of(judgements)
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Note a gate before anybody can drop it."""
+        if self.kinds.has_gate(item):
+            self._collected.gates.append(item)
+            self.follow()
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Let an xdist worker say which gates it has before it can die in one of them.
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note that a file was skipped or could not be imported, here or on a worker."""
+        if not report.passed:
+            self._collected.uncollected.add(report.outcome)
+        if report.failed:
+            self._collected.errors[report.nodeid] = report.longreprtext
 
-        The workeroutput of xdist comes from workers that finish, and its events are its own.
-        """
-        channel = node.gateway.newchannel()
-        # Called in a thread of execnet's.
-        channel.setcallback(self._shared.append)
-        node.workerinput[_CHANNEL] = channel
-        self._has_workers = True
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Refuse in CI what runs no gate of those that there are, and is not typed."""
+        if any(map(self.kinds.has_gate, session.items)):
+            self.follow().check_will_run()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a session in which an expected gate did not report, or the gates fail together."""
-        self._is_finished = True
-        self._share()
-        if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
-            return
-        for shared in filter(None, tuple(self._shared)):
-            self.gates.ledger.learn(shared)
-        if self._has_workers and not self._shared:
-            self._uncollected.add("silent")
-        if self._collected and not self._has_begun and session.exitstatus == pytest.ExitCode.OK:
-            # Something said, before any test began, that the session is over and has passed.
-            self.gates.note_expected(self._collected, self._collected)
-        is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or self._is_missed
-        is_needed = self._gates or is_asked or "silent" in self._uncollected
-        if is_needed and self.gates.finish(session, failed=self._failed, errors=self._errors):
-            self._session = session
+        """Account for the gates, and in CI for those that there were before."""
+        if self._followed or self._is_missed:
+            self.follow().finish(session)
+
+    @pytest.hookimpl(tryfirst=True, wrapper=True)
+    def pytest_cmdline_main(self) -> Generator[None, int, int]:
+        """End with the exit code that the gates call for, whatever other hooks end with."""
+        try:
+            code = yield
+        except SystemExit:
+            if not self._fails:
+                raise
+            code = pytest.ExitCode.OK
+        # Whoever waits for the process sees eight bits of it.
+        if code & 0xFF or not self._fails:
+            return code
+        self._show(_ENDED_AS_PASSED)
+        return pytest.ExitCode.TESTS_FAILED
+
+    @property
+    def _fails(self) -> bool:
+        return self._followed is not None and self._followed.fails
 
     @property
     def _is_missed(self) -> bool:
-        """Whether a session without gates may have lost those that it had."""
+        """Whether a session of which nothing is asked may have lost the gates that it had."""
         if not os.environ.get("CI"):
             return False
-        from pytest_cpg.plugin.selection import had_gates
+        from pytest_cpg.plugin.memory import had_gates
 
-        return had_gates(self._config, self._settings)
-
-    @property
-    def fails(self) -> bool:
-        """Whether the session has to fail for its gates."""
-        if self._session is not None:
-            return self.gates.ledger.fails
-        # It was left before they were accounted for.
-        return self._has_begun and bool(self._collected) and not self._is_finished
+        return had_gates(self._config, self._options.table["baseline"].default)
 
     def _end(self) -> None:
-        """Set the exit code again, which other hooks may have changed, and let it be the last."""
-        if self._session is not None:
-            from pytest_cpg.report.unjudged import late_text
+        """Have the last word on the exit code, which other hooks may have changed."""
+        code = self._followed.end() if self._followed else 0
+        if self._put_exits_back:
+            self._put_exits_back(code)
 
-            self.gates.hold_status(self._session)
-            said = {finding.text for finding in self.gates.ledger.findings}
-            for text in map(late_text, self.gates.ledger.late):
-                if text not in said:
-                    self.show(text)
-        self._put_exits_back(int(self._session.exitstatus) if self._session else 0)
+    def _show(self, text: str) -> None:
+        from pytest_cpg.plugin.terminal import write_line
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print one line per gate, and what they say together."""
-        if self._gates:
-            self._gates.summarise(terminalreporter)
+        write_line(self._config, text)
 
 
 HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()
 
 
-@contextmanager
-def _own_frames_hidden() -> Iterator[None]:
-    """Leave the frames of this package out of what pytest shows of errors in a user's code."""
-    # A thread of a model may import something meanwhile.
-    own = [vars(module) for name, module in sys.modules.copy().items() if _is_own(name)]
-    for names in own:
-        names["__tracebackhide__"] = True
-    try:
-        yield
-    finally:
-        for names in own:
-            names.pop("__tracebackhide__", None)
-
-
-def _is_own(name: str) -> bool:
-    return name.startswith("pytest_cpg.") and not name.startswith(_SHOWN)
+def _is_shared(config: pytest.Config) -> bool:
+    """Say whether workers collect for this session, or it is one of theirs."""
+    return config.getoption("dist", "no") != "no" or hasattr(config, "workerinput")

@@ -13,29 +13,89 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.gates import BuiltIn
-from pytest_cpg.gates.arguments import REQUIRED, Argument, as_given, gate_name, of_option
+from pytest_cpg.plugin.options import DeclaredOptions
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.kind import GateKind
 
-COMMON = (
-    Argument("max_verdict", as_given, help="the worst verdict that the test accepts"),
-    of_option("drift"),
-    of_option("timeout"),
-    of_option("model"),
-    Argument("id", gate_name, "", help="the gate's name, in place of the test's"),
-)
-"""Arguments of every kind."""
+
+class GateKinds:
+    """The kinds of gate that plugins and conftest files have contributed.
+
+    Parameters
+    ----------
+    options : DeclaredOptions
+        Where options that kinds bring are declared, as long as the command line is not read.
+    measured : callable
+        Given a fixture's request, a kind and the values of its fixtures, returns a result.
+
+    Attributes
+    ----------
+    table : dict
+        By marker.
+    """
+
+    def __init__(self, options: DeclaredOptions, measured: Callable[..., Any]) -> None:
+        self._options, self._measured = options, measured
+        self._config: pytest.Config | None = None
+        self._early: list[object] = []
+        self.table: dict[str, GateKind[Any, Any]] = {}
+
+    def take(self, plugin: object) -> None:
+        """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything.
+
+        Raises pytest.UsageError when it is no kind, or there is one of that marker.
+        """
+        if getattr(plugin, "pytest_cpg_gates", None) is None:
+            return
+        if self._config is not None:
+            self._add(plugin, self._config)
+            return
+        self._early.append(plugin)
+        try:
+            kinds = _contributed(plugin)
+        # What is wrong is said once the session is configured.
+        except pytest.UsageError:
+            return
+        for marker, kind in kinds.items():
+            self._options.declare_of(marker, kind)
+
+    def open(self, config: pytest.Config) -> None:
+        """Add what plugins have contributed so far, and from now on what they bring at once."""
+        self._config = config
+        for plugin in self._early:
+            self._add(plugin, config)
+
+    def of(self, node: pytest.Item) -> Iterator[GateKind[Any, Any]]:
+        """Yield the kinds of gate that a test is marked with; more than one is refused."""
+        return (kind for name, kind in self.table.items() if node.get_closest_marker(name))
+
+    def has_gate(self, node: pytest.Item) -> bool:
+        """Say whether a test is marked as a gate."""
+        return any(map(node.get_closest_marker, self.table))
+
+    def _add(self, plugin: object, config: pytest.Config) -> None:
+        for marker, kind in _contributed(plugin).items():
+            # Ours are known to be right, and whoever asks loads them.
+            if not isinstance(kind, BuiltIn):
+                from pytest_cpg.plugin.contributed import check_kind
+
+                check_kind(marker, kind, self.table, self._options.table)
+            self.table[marker] = kind
+            config.addinivalue_line("markers", f"{_shown(kind, config)}: {kind.help}")
+            config.pluginmanager.register(_fixture(kind, self._measured), f"cpg-fixture-{marker}")
 
 
-def contributed(plugin: object) -> Mapping[str, Any]:
+KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
+
+
+def _contributed(plugin: Any) -> Mapping[str, Any]:
     """Return the kinds of gate that a plugin contributes, by their markers.
 
     Raises pytest.UsageError when it raises, or returns something else.
     """
-    contribute = getattr(plugin, "pytest_cpg_gates", None)
     try:
-        found = None if contribute is None else contribute()
+        found = plugin.pytest_cpg_gates()
     # A user's code may raise anything.
     except Exception as error:
         from pytest_cpg.gates.answer import fault_of
@@ -49,64 +109,13 @@ def contributed(plugin: object) -> Mapping[str, Any]:
     return found or {}
 
 
-class GateKinds:
-    """The kinds of gate that plugins and conftest files have contributed.
+def _shown(kind: GateKind[Any, Any], config: pytest.Config) -> str:
+    """Return what pytest is to know of a marker: its arguments where somebody reads them."""
+    if not getattr(config.option, "markers", False):
+        return kind.marker
+    from pytest_cpg.gates.arguments import signature
 
-    Parameters
-    ----------
-    measured : callable
-        Given a fixture's request, a kind and the values of its fixtures, returns a result.
-
-    Attributes
-    ----------
-    table : dict
-        By marker.
-    """
-
-    def __init__(self, config: pytest.Config, measured: Callable[..., Any]) -> None:
-        self._config, self._measured = config, measured
-        self.table: dict[str, GateKind[Any, Any]] = {}
-
-    def add(self, plugin: object) -> None:
-        """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything.
-
-        Raises pytest.UsageError when it is no kind, or there is one of that marker.
-        """
-        for marker, kind in contributed(plugin).items():
-            # Ours are known to be right, and whoever asks loads them.
-            if not isinstance(kind, BuiltIn):
-                from pytest_cpg.plugin.contributed import check_kind
-                from pytest_cpg.plugin.settings import DECLARED
-
-                declared: Any = self._config.pluginmanager.get_plugin(DECLARED)
-                check_kind(marker, kind, self.table, declared.options)
-            self.table[marker] = kind
-            self._config.addinivalue_line("markers", self._line(kind))
-            self._config.pluginmanager.register(
-                _fixture(kind, self._measured), f"cpg-fixture-{marker}"
-            )
-
-    def of(self, node: pytest.Item) -> Iterator[GateKind[Any, Any]]:
-        """Yield the kinds of gate that a test is marked with; more than one is refused."""
-        return (kind for name, kind in self.table.items() if node.get_closest_marker(name))
-
-    def _line(self, kind: GateKind[Any, Any]) -> str:
-        """Return what pytest is to know of a marker: its arguments where somebody reads them."""
-        is_read = getattr(self._config.option, "markers", False)
-        return f"{_signature(kind) if is_read else kind.marker}: {kind.help}"
-
-
-KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
-
-
-def _signature(kind: GateKind[Any, Any]) -> str:
-    """Return how ``pytest --markers`` writes the marker of a kind."""
-    return f"{kind.marker}({', '.join(map(_written, (*kind.arguments, *COMMON)))})"
-
-
-def _written(argument: Argument) -> str:
-    has_default = argument.default not in (None, "", REQUIRED)
-    return f"{argument.name}={argument.default!r}" if has_default else argument.name
+    return signature(kind.marker, kind.arguments)
 
 
 def _fixture(kind: GateKind[Any, Any], measure: Callable[..., Any]) -> ModuleType:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask, fault_of
-from pytest_cpg.gates.arguments import REQUIRED, Argument
+from pytest_cpg.gates.arguments import COMMON, REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import (
     Asked,
@@ -24,7 +24,6 @@ from pytest_cpg.gates.kind import (
     worst_of,
 )
 from pytest_cpg.gates.parts import Accepts, Example
-from pytest_cpg.plugin.kinds import COMMON
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:

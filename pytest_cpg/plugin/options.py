@@ -1,25 +1,23 @@
-"""Options: what may be asked of any session, whatever kinds of gate it has."""
+"""Options: what may be asked of any session, whatever kinds of gate it has.
+
+Loaded in every session, with gates or without, and so as small as can be.
+"""
 
 from __future__ import annotations
 
-from pytest_cpg.gates.arguments import (
-    Option,
-    all_or_whole,
-    between,
-    digests,
-    model_name,
-    one_of,
-    optional,
-    path,
-    seconds,
-    whole,
-)
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_cpg.gates.options import PREFIX, Option, parser
 
 _NO_RESULTS = {"plan": "a plan has no results to write"}
 OPTIONS = (
     Option(
         "seed",
-        whole(0),
+        parser("whole", 0),
         "int",
         0,
         "SEED",
@@ -28,7 +26,7 @@ OPTIONS = (
     ),
     Option(
         "confidence",
-        between(0, 1),
+        parser("between", 0, 1),
         "float",
         0.95,
         "LEVEL",
@@ -36,7 +34,7 @@ OPTIONS = (
     ),
     Option(
         "timeout",
-        seconds,
+        parser("seconds"),
         "float",
         0.0,
         "SECONDS",
@@ -45,7 +43,7 @@ OPTIONS = (
     ),
     Option(
         "drift",
-        one_of("off", "warn", "fail"),
+        parser("one_of", "off", "warn", "fail"),
         "string",
         "warn",
         "MODE",
@@ -54,7 +52,7 @@ OPTIONS = (
     ),
     Option(
         "model",
-        model_name,
+        parser("model_name"),
         "string",
         "",
         "MODEL",
@@ -63,7 +61,7 @@ OPTIONS = (
     ),
     Option(
         "trust",
-        optional(digests),
+        parser("optional_digests"),
         "string",
         "",
         "DIGESTS",
@@ -73,7 +71,7 @@ OPTIONS = (
     ),
     Option(
         "correction",
-        one_of("none", "holm"),
+        parser("one_of", "none", "holm"),
         "string",
         "none",
         "METHOD",
@@ -82,7 +80,7 @@ OPTIONS = (
     ),
     Option(
         "family_size",
-        whole(0, 1_000_000),
+        parser("whole", 0, 1_000_000),
         "int",
         0,
         "K",
@@ -91,7 +89,7 @@ OPTIONS = (
     ),
     Option(
         "baseline",
-        path,
+        parser("path"),
         "string",
         ".cpg/baseline.json",
         "PATH",
@@ -100,7 +98,7 @@ OPTIONS = (
     ),
     Option(
         "json",
-        optional(path),
+        parser("optional_path"),
         "string",
         "",
         "PATH",
@@ -111,7 +109,7 @@ OPTIONS = (
     ),
     Option(
         "md",
-        optional(path),
+        parser("optional_path"),
         "string",
         "",
         "PATH",
@@ -121,7 +119,7 @@ OPTIONS = (
     ),
     Option(
         "html",
-        optional(path),
+        parser("optional_path"),
         "string",
         "",
         "PATH",
@@ -131,7 +129,7 @@ OPTIONS = (
     ),
     Option(
         "history",
-        optional(path),
+        parser("optional_path"),
         "string",
         "",
         "GLOB",
@@ -141,7 +139,7 @@ OPTIONS = (
     ),
     Option(
         "github",
-        one_of("auto", "off"),
+        parser("one_of", "auto", "off"),
         "string",
         "auto",
         "MODE",
@@ -151,7 +149,7 @@ OPTIONS = (
     ),
     Option(
         "budget",
-        seconds,
+        parser("seconds"),
         "float",
         0.0,
         "SECONDS",
@@ -161,7 +159,7 @@ OPTIONS = (
     ),
     Option(
         "workers",
-        whole(1, 1024),
+        parser("whole", 1, 1024),
         "int",
         1,
         "N",
@@ -171,7 +169,7 @@ OPTIONS = (
     ),
     Option(
         "cluster",
-        optional(path),
+        parser("optional_path"),
         "string",
         "",
         "ADDRESS",
@@ -180,7 +178,7 @@ OPTIONS = (
     ),
     Option(
         "last",
-        one_of("inconclusive", "bad"),
+        parser("one_of", "inconclusive", "bad"),
         "string",
         "",
         "VERDICT",
@@ -190,7 +188,7 @@ OPTIONS = (
     ),
     Option(
         "replay",
-        path,
+        parser("path"),
         "string",
         "",
         "FILE[::EPISODE]",
@@ -201,7 +199,7 @@ OPTIONS = (
     ),
     Option(
         "require",
-        all_or_whole,
+        parser("all_or_whole"),
         "string",
         "",
         "all|N",
@@ -229,3 +227,88 @@ SWITCHES = {
     "skip": "run everything but gates",
     "force": "update the baseline although a gate failed, the tree is dirty, or this is CI",
 }
+
+# What is said once for a project.
+INI_SWITCHES = {
+    "strict": f"default of --cpg-strict: {SWITCHES['strict']}",
+    "allow_reruns": "let plugins that repeat failed tests repeat gates; a gate that is repeated "
+    "until it passes says nothing (default false)",
+}
+
+
+class DeclaredOptions:
+    """Declares the options of every session, and those that kinds of gate bring.
+
+    Attributes
+    ----------
+    table : dict
+        By name.
+    """
+
+    def __init__(self, parser: pytest.Parser) -> None:
+        self._parser = parser
+        self._group = parser.getgroup("cpg", "gates on learned world models")
+        self.table: dict[str, Option] = {}
+        for option in OPTIONS:
+            self._add(option)
+        for name, help_text in SWITCHES.items():
+            self._group.addoption(
+                flag(name), dest=f"cpg_{name}", action="store_true", help=help_text
+            )
+        for name, help_text in INI_SWITCHES.items():
+            parser.addini(f"cpg_{name}", help_text, type="bool", default=False)
+
+    def declare_of(self, marker: str, kind: Any) -> None:
+        """Declare what a kind of gate brings; what else is wrong with it is said later.
+
+        Raises pytest.UsageError where there is an option of that name.
+        """
+        options = () if isinstance(kind, type) else getattr(kind, "options", ())
+        for option in options if isinstance(options, list | tuple) else ():
+            if not isinstance(option, Option):
+                continue
+            if option.name in {*self.table, *SWITCHES, *INI_SWITCHES}:
+                raise pytest.UsageError(
+                    f"the kind of gate {marker!r} has the option {option.flag}, and there is one "
+                    f"of that name. Rename it."
+                )
+            self._add(option)
+
+    def are_given(self, config: pytest.Config) -> bool:
+        """Say whether anything is asked of a session, where it is said or how right."""
+        typed = (value for name, value in vars(config.option).items() if name.startswith("cpg_"))
+        return (
+            any(value is not None and value is not False for value in typed)
+            or any(name.startswith(PREFIX) for name in os.environ)
+            or any(self._in_ini(config))
+        )
+
+    def _in_ini(self, config: pytest.Config) -> Iterator[bool]:
+        usual = {one.name: one.default for one in self.table.values() if not one.is_for_one_run}
+        for name, default in {**usual, **dict.fromkeys(INI_SWITCHES, False)}.items():
+            try:
+                yield config.getini(f"cpg_{name}") != default
+            except (TypeError, ValueError, pytest.UsageError):
+                yield True
+
+    def _add(self, option: Option) -> None:
+        self.table[option.name] = option
+        self._group.addoption(
+            option.flag,
+            dest=f"cpg_{option.name}",
+            type=option.parse,
+            default=None,
+            metavar=option.metavar,
+            help=option.help
+            if option.is_for_one_run
+            else f"{option.help}; also {option.variable} and cpg_{option.name} in the ini file",
+        )
+        if not option.is_for_one_run:
+            help_text = f"default of {option.flag}: {option.help}"
+            name = f"cpg_{option.name}"
+            self._parser.addini(name, help_text, type=option.kind, default=option.default)
+
+
+def flag(name: str) -> str:
+    """Return how an option or a switch is typed."""
+    return f"--cpg-{name.replace('_', '-')}"

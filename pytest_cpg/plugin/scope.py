@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.plugin.settings import Settings, check_is_typed, is_in_ci
+from pytest_cpg.plugin.checks import check_is_typed, is_in_ci
+from pytest_cpg.plugin.settings import Settings
 
 # Options of pytest that run no test, as they are typed.
 _RUNS_NOTHING = {

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.memory import LAST, remembered
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.replay import SessionReplay
 
-# In pytest's cache: verdicts of every gate when it last ran, and what it cost.
-LAST, COSTS = "cpg/last.1", "cpg/costs.1"
 # Severities of labels, by the word of --cpg-last.
 _WANTED = {"inconclusive": ("UNSURE",), "bad": ("BLIND", "BAD", "BROKEN")}
 
@@ -75,38 +71,3 @@ def _why_none(config: pytest.Config) -> str:
     if not remembered(config, LAST):
         return "no gate said so here, as none has run. Run the gates first: pytest --cpg-only"
     return "no gate that was collected said so here when it last ran"
-
-
-def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
-    """Return what pytest's cache has of each gate under a name, by gate id."""
-    cache = getattr(config, "cache", None)
-    found = cache.get(name, {}) if cache else {}
-    # Another version may have written something else, or somebody's editor; of costs, kinds check
-    # what they have to do with.
-    is_known = {LAST: _are_verdicts, COSTS: _are_values}[name]
-    pairs = found.items() if isinstance(found, dict) else ()
-    return {gate: said for gate, said in pairs if is_known(said)}
-
-
-def had_gates(config: pytest.Config, settings: Settings) -> bool:
-    """Say whether an earlier session had gates, by its baseline or pytest's cache."""
-    baseline = config.rootpath / settings.of_session("baseline")
-    return baseline.exists() or bool(remembered(config, LAST))
-
-
-def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:
-    """Add to what pytest's cache has of each gate under a name, where that can be written."""
-    cache = getattr(config, "cache", None)
-    if cache is None:
-        return
-    # Pytest's own plugins say that it cannot, and a warning may be an error.
-    with warnings.catch_warnings(action="ignore"), suppress(OSError, ValueError):
-        cache.set(name, {**remembered(config, name), **found})
-
-
-def _are_verdicts(said: Any) -> bool:
-    return isinstance(said, list) and all(isinstance(verdict, str) for verdict in said)
-
-
-def _are_values(said: Any) -> bool:
-    return isinstance(said, dict)

@@ -37,10 +37,10 @@ def watch(folder, arguments):
 
 # What a session without gates may import of ours, and in CI: each takes a quarter of a millisecond.
 LIGHT = """
-    pytest_cpg plugin plugin.hooks plugin.hookspecs plugin.kinds plugin.options plugin.settings
-    machine machine.exits gates gates.arguments gates.planning_gap gates.planning_gap.options
+    pytest_cpg plugin plugin.exits plugin.hooks plugin.hookspecs plugin.kinds plugin.options
+    gates gates.options
 """
-IN_CI = "plugin.selection"
+IN_CI = "plugin.memory"
 
 
 @pytest.mark.parametrize(("ci", "light"), [("", LIGHT), ("true", LIGHT + IN_CI)])

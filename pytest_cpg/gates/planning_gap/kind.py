@@ -25,10 +25,10 @@ from pytest_cpg.gates.card import Card, Ruling, Severity
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, Lost, MaxVerdict, Measuring, Run
+from pytest_cpg.gates.options import OF_PLANNING_GAP
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare, unprovable
 from pytest_cpg.gates.planning_gap.lost import Loss
-from pytest_cpg.gates.planning_gap.options import OPTIONS
 from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
 from pytest_cpg.gates.planning_gap.spec import Spec, spec_of
 from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
@@ -47,7 +47,7 @@ class PlanningGap:
     """How many starts a learned model loses against the true dynamics."""
 
     marker, fixture, fixtures, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.fixtures, _KNOWN.help
-    options = OPTIONS
+    options = OF_PLANNING_GAP
     example = 'task="reacher-easy", planner="preset"'
     arguments = (
         Argument("task", as_given, REQUIRED, help="the name of a task, or a Task"),

@@ -1,0 +1,153 @@
+"""Options: what the command line, the environment and the ini file may say, as data.
+
+Loaded in every session, with gates or without, and so as small as can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+PREFIX = "PYTEST_CPG_"
+"""Of every variable of the environment that is an option."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+# A plain class: making a dataclass takes up to a millisecond of every session.
+class Option:
+    """One option, which may be given on the command line, in the environment and the ini file.
+
+    Parameters
+    ----------
+    parse : callable
+        Returns the value that is meant, or raises ArgumentTypeError with what to write instead.
+    kind : str
+        Type of the ini value, as pytest names it.
+    is_for_one_gate : bool
+        Whether a marker may give it, too.
+    is_for_one_run : bool
+        Whether it is given on the command line only.
+    overruled : mapping
+        What leaves it without a part, such as ``"quick"``, and why.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parse: Callable[[Any], Any],
+        kind: Literal["int", "float", "string"],
+        default: Any,
+        metavar: str,
+        help: str,  # noqa: A002  # as argparse calls it
+        *,
+        is_for_one_gate: bool = True,
+        is_for_one_run: bool = False,
+        overruled: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        self.name, self.parse, self.kind, self.default = name, parse, kind, default
+        self.metavar, self.help = metavar, help
+        self.is_for_one_gate, self.is_for_one_run = is_for_one_gate, is_for_one_run
+        self.overruled = overruled
+
+    @property
+    def flag(self) -> str:
+        """As typed on the command line."""
+        return f"--cpg-{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """As set in the environment."""
+        return f"{PREFIX}{self.name.upper()}"
+
+
+def parser(name: str, *arguments: Any) -> Callable[[Any], Any]:
+    """Return a parser of `gates.arguments`, which is imported once there is a value to parse.
+
+    Parameters
+    ----------
+    name : str
+        Of a parser, or of the function that makes one of the arguments.
+    """
+
+    def parse(value: Any) -> Any:
+        from pytest_cpg.gates import arguments as known
+
+        found = getattr(known, name)
+        return (found(*arguments) if arguments else found)(value)
+
+    return parse
+
+
+# What is fixed where little or something else is to be shown.
+_SIZES = {
+    "quick": "a smoke test runs two episodes of every arm",
+    "replay": "a replay is of the episodes that were lost",
+}
+_MOST_EPISODES = 1_000_000
+OF_PLANNING_GAP = (
+    Option(
+        "episodes",
+        parser("whole", 1, _MOST_EPISODES),
+        "int",
+        50,
+        "N",
+        "episodes per arm (default 50)",
+        overruled=_SIZES,
+    ),
+    Option(
+        "tolerance",
+        parser("between", 0, 0.5),
+        "float",
+        0.05,
+        "RATE",
+        "how near to 0 or 1 a success rate counts as such, in (0, 0.5) (default 0.05)",
+    ),
+    Option(
+        "interval",
+        parser("one_of", "auto", "agresti-caffo", "bonett-price", "tango"),
+        "string",
+        "auto",
+        "METHOD",
+        "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price or tango "
+        "(default auto: agresti-caffo, and tango with a margin or a correction)",
+    ),
+    Option(
+        "stop",
+        parser("one_of", "fixed", "sequential", "anytime"),
+        "string",
+        "fixed",
+        "RULE",
+        "run all episodes (fixed, default), or stop as soon as the verdict is settled: at a few "
+        "looks with an exact boundary (sequential), or nearly anywhere (anytime)",
+        overruled=_SIZES,
+    ),
+    Option(
+        "max_episodes",
+        parser("whole", 1, _MOST_EPISODES),
+        "int",
+        150,
+        "N",
+        "the most episodes per arm of a gate that may stop early (default 150)",
+        overruled=_SIZES,
+    ),
+    Option(
+        "oracle_episodes",
+        parser("whole", 0, _MOST_EPISODES),
+        "int",
+        0,
+        "N",
+        "episodes of the oracle arm when it is to have more than the others (default: as many)",
+        overruled=_SIZES,
+    ),
+    Option(
+        "diagnose",
+        parser("one_of", "auto", "always", "never"),
+        "string",
+        "auto",
+        "WHEN",
+        "say why a gap is there, from some episodes that are run again: of every MODEL or PLANNER "
+        "BOTTLENECK (auto, default), of every gate (always), or never; docs/diagnosis.md says how",
+        is_for_one_gate=False,
+    ),
+)

@@ -1,0 +1,149 @@
+"""Checks: what is asked of a session and cannot be done, refused before anything is run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_cpg.gates.options import PREFIX
+from pytest_cpg.plugin.options import flag
+
+if TYPE_CHECKING:
+    from pytest_cpg.plugin.settings import Settings
+
+# What leaves other options no meaning, which ones, and why: refused wherever they are set.
+_CLASHES = (
+    ("plan", ("update_baseline", "prune_baseline"), "there is nothing to write"),
+    ("plan", ("render",), "there is nothing to film"),
+    ("quick", ("plan",), "--cpg-plan runs nothing, quick or not"),
+    ("quick", ("update_baseline",), "a smoke test is no result to accept"),
+    ("quick", ("require",), "a smoke test judges no gate"),
+    ("skip", ("require",), "what is left out cannot be required"),
+    ("resume", ("no_cache",), "what is resumed is in the cache"),
+    ("resume", ("quick",), "a smoke test is never resumed"),
+    (
+        "replay",
+        ("quick", "plan", "update_baseline", "prune_baseline", "skip", "resume"),
+        "a replay compares nothing",
+    ),
+    ("replay", ("json", "md", "html"), "a replay has no results to write"),
+)
+
+
+def check_session(config: pytest.Config, settings: Settings) -> None:
+    """Refuse what is asked of a session and cannot be done, before anything is run.
+
+    Raises pytest.UsageError.
+    """
+    _check_clashes(config, settings)
+    _check_baseline(config, settings)
+    for switch in ("quick", "plan", "skip"):
+        if switch in settings.switches:
+            check_is_typed(config, flag(switch), require=settings.of_session("require"))
+    is_distributed = config.getoption("dist", "no") != "no"
+    if "plan" in settings.switches and is_distributed:
+        raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
+    if "replay" in settings.typed and is_distributed:
+        raise pytest.UsageError("--cpg-replay runs one gate, and needs no workers: add -n 0")
+    if settings.of_session("workers") > 1:
+        _check_is_no_worker()
+    if {"workers", "cluster"} <= settings.typed.keys():
+        raise pytest.UsageError(
+            "--cpg-workers and --cpg-cluster: episodes run here or there. Leave one of them out."
+        )
+    if is_distributed and settings.of_session("workers") > 1:
+        raise pytest.UsageError(
+            "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
+            "several gates at once, --cpg-workers the parts of one."
+        )
+    if any(map(settings.of_session, ("json", "md", "html", "history"))):
+        from pytest_cpg.plugin.outputs import SessionOutputs
+
+        SessionOutputs(config, settings).check()
+    if "render" in settings.switches:
+        _check_films()
+
+
+def _check_clashes(config: pytest.Config, settings: Settings) -> None:
+    """Refuse what leaves another option no meaning, and what has none alone.
+
+    What is set for more than this run, in addopts or the environment, may be overruled.
+    """
+    typed = {name for name, value in settings.typed.items() if value not in ("", "0")}
+    asked = settings.switches | typed
+    flags = {str(word).partition("=")[0] for word in config.invocation_params.args}
+    here = {option.name for option in settings.options.values() if option.flag in flags}
+    overruled = [
+        (first, (option.name,), why)
+        for option in settings.options.values()
+        for first, why in option.overruled.items()
+    ]
+    for rules, refused in ((overruled, here), (_CLASHES, asked)):
+        for first, others, why in rules:
+            for other in others:
+                if first in asked and other in refused:
+                    raise pytest.UsageError(
+                        f"{flag(first)} and {flag(other)}: {why}. Leave one of them out."
+                    )
+    if "force" in asked and not asked & {"update_baseline", "prune_baseline"}:
+        raise pytest.UsageError(
+            "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
+            "--cpg-prune-baseline"
+        )
+
+
+def is_in_ci() -> bool:
+    """Say whether nobody watches this session."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def check_is_typed(config: pytest.Config, *spellings: str, require: str) -> None:
+    """Refuse in CI an option that leaves gates without a verdict and is not typed there."""
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or require == "0" or not is_in_ci():
+        return
+    if not {*spellings} & {*map(str, config.invocation_params.args)}:
+        raise pytest.UsageError(
+            f"{spellings[0]} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
+            f"verdict. Take it out there, or type it where it is meant."
+        )
+
+
+def _check_baseline(config: pytest.Config, settings: Settings) -> None:
+    """Refuse a baseline that is asked for, and is not there to compare with."""
+    if "baseline" not in settings.typed or "update_baseline" in settings.switches:
+        return
+    path = config.rootpath / settings.typed["baseline"]
+    if not path.exists():
+        is_typed = config.getoption("cpg_baseline") is not None
+        place = "--cpg-baseline" if is_typed else f"{PREFIX}BASELINE"
+        raise pytest.UsageError(
+            f"{place}={settings.typed['baseline']}: there is no file {path}. Correct the path, "
+            f"which is from the root directory, leave it out, or add --cpg-update-baseline to "
+            f"write it."
+        )
+
+
+def _check_is_no_worker() -> None:
+    """Refuse a session in a worker, which has run the script that started the first one."""
+    import multiprocessing
+
+    # While it imports the main module, a spawned process has no better mark.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise pytest.UsageError(
+            "this is a worker of --cpg-workers, and starts pytest itself: guard the call in your "
+            'script by `if __name__ == "__main__":`'
+        )
+
+
+def _check_films() -> None:
+    """Refuse to film where nothing can be drawn, before anything is run."""
+    from pytest_cpg.contracts import ComponentError
+    from pytest_cpg.render.films import check_can_render
+
+    try:
+        check_can_render()
+    except ComponentError as error:
+        raise pytest.UsageError(str(error)) from None

@@ -1,0 +1,330 @@
+"""Gate hooks: what pytest tells of a session that has gates, or may have to have some.
+
+Loaded when the first gate is met, or something is asked of gates.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import unittest
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.gates.options import Option
+from pytest_cpg.plugin.checks import check_session
+from pytest_cpg.plugin.hooks import Collected
+from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.session import GateSession
+from pytest_cpg.plugin.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
+    from pytest_cpg.plugin.replay import SessionReplay
+
+# What may make a session without gates fail, or write something.
+_ASKED_OF_ANY = ("require", "json", "md", "html")
+_CHANNEL = "pytest_cpg_channel"
+# Tests that users run their components through, and where a failure without a traceback is raised.
+_SHOWN = ("pytest_cpg.conformance", "pytest_cpg.plugin.item")
+# What leaves a test without failing it.
+_EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
+
+
+class GateHooks:
+    """Follows the gates of one pytest session, in the controller or in one xdist worker.
+
+    Parameters
+    ----------
+    replay : SessionReplay or None
+        Lost episodes that are replayed.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        collected: Collected,
+        replay: SessionReplay | None,
+    ) -> None:
+        self._config, self._settings, self._replay = config, settings, replay
+        self._collected = collected
+        self._has_begun = self._has_workers = self._is_finished = False
+        self._shared: list[dict[str, dict[str, Any]]] = []
+        self._failed: set[str] = set()
+        self._gates: GateSession | None = None
+        self._process = os.getpid()
+        self._session: pytest.Session | None = None
+        self._kinds = config.stash[KINDS]
+
+    @property
+    def gates(self) -> GateSession:
+        """The session's gates."""
+        if self._gates is None:
+            self._gates = GateSession(
+                self._config,
+                self._settings,
+                begun=self._collected.begun,
+                uncollected=self._collected.uncollected,
+                replay=self._replay,
+            )
+        return self._gates
+
+    def check_will_run(self) -> None:
+        """Refuse in CI what runs no gate, and is not typed."""
+        from pytest_cpg.plugin.scope import check_will_run
+
+        check_will_run(self._config, self._settings)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the gates that were collected and will not run."""
+        gates = self._marked(items)
+        if gates:
+            self.gates.note_deselected(gates)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Note the gates that will run; only say what they could find under --cpg-plan."""
+        self._has_begun = True
+        gates, is_plan = self._marked(session.items), "plan" in self._settings.switches
+        if gates or self._collected.gates:
+            self.gates.note_expected(gates, self._collected.gates)
+        self._share()
+        if session.testsfailed or not is_plan:
+            return None
+        self.gates.forecast(gates)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Check markers that were not seen while collecting; show our own errors without frames."""
+        # Some plugins run a test in a process of its own.
+        self._process = os.getpid()
+        if not self._kinds.has_gate(item):
+            return (yield)
+        from pytest_cpg.plugin.item import clean_errors
+        from pytest_cpg.plugin.judging import conclude
+
+        with clean_errors():
+            self.gates.begin(item)
+            try:
+                return (yield)
+            except _EXCUSES as excuse:
+                if self._hides(item, excuse):
+                    conclude(item, self.gates.gate(item), self._settings)
+                raise
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Apply the gate to what the test measured, once its body has passed."""
+        if not self._kinds.has_gate(item):
+            return (yield)
+        from pytest_cpg.plugin.item import clean_errors, fail
+        from pytest_cpg.plugin.judging import conclude
+
+        with clean_errors():
+            try:
+                yield
+            except _EXCUSES as excuse:
+                if not self._hides(item, excuse):
+                    raise
+            if self._replay is not None:
+                # Whatever was replayed has left the test by now.
+                fail(self._replay.lines[0].strip())
+            conclude(item, self.gates.gate(item), self._settings)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Refuse comparisons that are made once the gate has been applied."""
+        if not self._kinds.has_gate(item):
+            return (yield)
+        from pytest_cpg.plugin.attempt import torn_down
+
+        with torn_down(item, self.gates.ledger.late):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the gate's id and results on the report, as strings: xdist ships nothing else."""
+        if self._collected.gates and os.getpid() != self._process:
+            # Forked by a test or its model: it would report all again, over its parent's files.
+            os._exit(1)
+        if not self._kinds.has_gate(item):
+            return (yield)
+        with _own_frames_hidden():
+            report = yield
+        from pytest_cpg.plugin.item_report import put_on_report
+        from pytest_cpg.plugin.judging import sections
+
+        def whole() -> str:
+            gate = self.gates.gate(item)
+            return "\n\n".join(sections(item, gate, self._settings, is_failing=True))
+
+        put_on_report(item, call, report, whole)
+        return report
+
+    def _marked(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        return [item for item in items if self._kinds.has_gate(item)]
+
+    def _share(self) -> None:
+        """Tell the controller, from a worker, what of the gates is in no report."""
+        channel = getattr(self._config, "workerinput", {}).get(_CHANNEL)
+        if channel is not None:
+            channel.send(self._gates.ledger.share() if self._gates else {})
+
+    def _hides(self, item: pytest.Item, excuse: BaseException) -> bool:
+        """Say whether a skip would hide what was measured, or broke a comparison off.
+
+        Before a comparison, or to replay one, a test may be skipped.
+        """
+        from pytest_cpg.plugin.attempt import attempt_of
+
+        if self._replay is not None:
+            return False
+        attempt = attempt_of(item)
+        is_expected = isinstance(excuse, pytest.xfail.Exception)
+        return bool(attempt.errors) or not (attempt.is_empty or is_expected)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect what a gate reported, here or on a worker, and which other tests failed."""
+        if report.failed and not hasattr(report, "pytest_cpg_gate"):
+            self._failed.add(report.nodeid)
+        # The report of a subtest is a copy of its test's, which is still to come.
+        if hasattr(report, "pytest_cpg_gate") and not hasattr(report, "context"):
+            self.gates.note_report(report)
+
+    def pytest_report_teststatus(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
+        """Show a passed gate that decided nothing as a yellow question mark."""
+        judgements = getattr(report, "pytest_cpg_judgements", None)
+        if not judgements or not report.passed or hasattr(report, "wasxfail"):
+            return None
+        return self.gates.status_of(judgements)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Let an xdist worker say which gates it has before it can die in one of them.
+
+        The workeroutput of xdist comes from workers that finish, and its events are its own.
+        """
+        channel = node.gateway.newchannel()
+        # Called in a thread of execnet's.
+        channel.setcallback(self._shared.append)
+        node.workerinput[_CHANNEL] = channel
+        self._has_workers = True
+
+    def finish(self, session: pytest.Session) -> None:
+        """Fail a session in which an expected gate did not report, or the gates fail together."""
+        self._is_finished = True
+        self._share()
+        if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
+            return
+        for shared in filter(None, tuple(self._shared)):
+            self.gates.ledger.learn(shared)
+        seen = self._collected
+        if self._has_workers and not self._shared:
+            seen.uncollected.add("silent")
+        if seen.gates and not self._has_begun and session.exitstatus == pytest.ExitCode.OK:
+            # Something said, before any test began, that the session is over and has passed.
+            self.gates.note_expected(seen.gates, seen.gates)
+        is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or self._is_missed
+        is_needed = self._gates or is_asked or "silent" in seen.uncollected
+        if is_needed and self.gates.finish(session, failed=self._failed, errors=seen.errors):
+            self._session = session
+
+    @property
+    def _is_missed(self) -> bool:
+        """Whether a session without gates may have lost those that it had."""
+        if not os.environ.get("CI"):
+            return False
+        from pytest_cpg.plugin.memory import had_gates
+
+        return had_gates(self._config, self._settings.of_session("baseline"))
+
+    @property
+    def fails(self) -> bool:
+        """Whether the session has to fail for its gates."""
+        if self._session is not None:
+            return self.gates.ledger.fails
+        # It was left before they were accounted for.
+        return self._has_begun and bool(self._collected.gates) and not self._is_finished
+
+    def end(self) -> int:
+        """Set the exit code again, which other hooks may have changed, and return it."""
+        if self._session is None:
+            return 0
+        from pytest_cpg.plugin.terminal import write_line
+        from pytest_cpg.report.unjudged import late_text
+
+        self.gates.hold_status(self._session)
+        said = {finding.text for finding in self.gates.ledger.findings}
+        for text in map(late_text, self.gates.ledger.late):
+            if text not in said:
+                write_line(self._config, text)
+        return int(self._session.exitstatus)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print one line per gate, and what they say together."""
+        if self._gates:
+            self._gates.summarise(terminalreporter)
+
+    def pytest_cpg_tasks(self) -> Mapping[str, TaskFactory]:
+        """Contribute the built-in tasks through the public hook."""
+        from pytest_cpg.tasks import TASKS
+
+        return TASKS
+
+    def pytest_cpg_planners(self) -> Mapping[str, PlannerFactory]:
+        """Contribute the built-in planners through the public hook."""
+        from pytest_cpg.planners import PLANNERS
+
+        return PLANNERS
+
+    def pytest_cpg_world_models(self) -> Mapping[str, WorldModelFactory]:
+        """Contribute the built-in world models through the public hook."""
+        from pytest_cpg.world_models import WORLD_MODELS
+
+        return WORLD_MODELS
+
+
+@contextmanager
+def _own_frames_hidden() -> Iterator[None]:
+    """Leave the frames of this package out of what pytest shows of errors in a user's code."""
+    # A thread of a model may import something meanwhile.
+    own = [vars(module) for name, module in sys.modules.copy().items() if _is_own(name)]
+    for names in own:
+        names["__tracebackhide__"] = True
+    try:
+        yield
+    finally:
+        for names in own:
+            names.pop("__tracebackhide__", None)
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith("pytest_cpg.") and not name.startswith(_SHOWN)
+
+
+def follow(config: pytest.Config, options: Mapping[str, Option], collected: Collected) -> GateHooks:
+    """Follow the gates of a session from now on, once its options are read and go together."""
+    settings = read_settings(config, options)
+    check_session(config, settings)
+    replay = None
+    if "replay" in settings.typed:
+        from pytest_cpg.plugin.replay import SessionReplay
+
+        is_filmed = "render" in settings.switches
+        replay = SessionReplay(config, settings.typed["replay"], is_filmed=is_filmed)
+    hooks = GateHooks(config, settings, collected, replay)
+    config.pluginmanager.register(hooks, "cpg-session")
+    if {"only", "skip"} & settings.switches or {"last", "replay"} & settings.typed.keys():
+        from pytest_cpg.plugin.selection import Selection
+
+        config.pluginmanager.register(Selection(settings, replay), "cpg-selection")
+    return hooks

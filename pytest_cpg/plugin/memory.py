@@ -1,0 +1,47 @@
+"""Memory: what pytest's cache has of the gates of earlier sessions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+# Verdicts of every gate when it last ran, and what it cost.
+LAST, COSTS = "cpg/last.1", "cpg/costs.1"
+
+
+def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
+    """Return what pytest's cache has of each gate under a name, by gate id."""
+    cache = getattr(config, "cache", None)
+    found = cache.get(name, {}) if cache else {}
+    # Another version may have written something else, or somebody's editor; of costs, kinds check
+    # what they have to do with.
+    is_known = {LAST: _are_verdicts, COSTS: _are_values}[name]
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {gate: said for gate, said in pairs if is_known(said)}
+
+
+def had_gates(config: pytest.Config, baseline: str) -> bool:
+    """Say whether an earlier session had gates, by its baseline or pytest's cache."""
+    return (config.rootpath / baseline).exists() or bool(remembered(config, LAST))
+
+
+def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:
+    """Add to what pytest's cache has of each gate under a name, where that can be written."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return
+    # Pytest's own plugins say that it cannot, and a warning may be an error.
+    with warnings.catch_warnings(action="ignore"), suppress(OSError, ValueError):
+        cache.set(name, {**remembered(config, name), **found})
+
+
+def _are_verdicts(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(verdict, str) for verdict in said)
+
+
+def _are_values(said: Any) -> bool:
+    return isinstance(said, dict)
