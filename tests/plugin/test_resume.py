@@ -156,7 +156,7 @@ def test_a_killed_session_goes_on_from_its_last_snapshot(project):
     killed = subprocess.run(command, cwd=project.path, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     (project.path / "go").touch()
-    resumed = run(project, "--cpg-resume")
+    resumed = run_apart(project, "--cpg-resume")
     # The arm that was finished outlives the process, too.
     resumed.stdout.fnmatch_lines(["oracle: 20 episodes stored (key *"])
     resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
