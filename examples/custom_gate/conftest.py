@@ -56,8 +56,7 @@ class OneStepError:
 
     def parse(self, asked):
         own = {one: asked.values[one] for one in ("limit", "transitions", "seed")}
-        # All gates of a session may have to share one error rate.
-        level = 1 - (1 - asked.values["confidence"]) / asked.family_size
+        level = asked.shared(asked.values["confidence"])
         return Limit(task=asked.task(asked.values["task"]), level=level, **own)
 
     def measure(self, spec, model, run):

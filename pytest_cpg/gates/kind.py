@@ -97,6 +97,15 @@ class Asked:
     family_size: int = 1
     is_smoke: bool = False
 
+    def shared(self, level: float) -> float:
+        """Return the level of an interval where all gates of the family share one error rate.
+
+        >>> none = Components(tasks={}, planners={}, world_models={})
+        >>> Asked(values={}, sources={}, components=none, family_size=5).shared(0.95)
+        0.99
+        """
+        return 1 - (1 - level) / self.family_size
+
     def task(self, given: str) -> TaskChoice:
         """Return the task of this name.
 

@@ -16,13 +16,13 @@ import pytest
 
 from pytest_cpg.gates.options import Option
 from pytest_cpg.plugin.checks import check_session
-from pytest_cpg.plugin.hooks import Collected
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.session import GateSession
 from pytest_cpg.plugin.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
+    from pytest_cpg.plugin.hooks import Collected
     from pytest_cpg.plugin.replay import SessionReplay
 
 # What may make a session without gates fail, or write something.

@@ -97,7 +97,7 @@ def spec_of(asked: Asked) -> Spec:
         asked,
         stop=stop,
         metric=metric,
-        level=1 - (1 - values["confidence"]) / asked.family_size,
+        level=asked.shared(values["confidence"]),
         interval=interval,
         has_margin=has_margin,
     )

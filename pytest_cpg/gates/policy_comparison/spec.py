@@ -83,7 +83,7 @@ def spec_of(asked: Asked) -> Spec:
     queries = queries_at(values["queries"])
     name = _name(values["queries"], queries)
     _check_queries(queries, name, least=values["min_queries"])
-    level = 1 - (1 - values["level"]) / asked.family_size
+    level = asked.shared(values["level"])
     return Spec(
         name=name,
         queries=queries,
