@@ -274,6 +274,7 @@ def test_networks_compute_mish_fast_while_a_gate_runs_and_as_ever_after_it():
         assert torch.equal(network(rows), mish(rows))
         with inference(network):
             assert torch.equal(network(rows), mish(rows))
+        assert torch.equal(torch.nn.functional.mish(rows), before)
         with torch.inference_mode(mode=False), torch.enable_grad():
             wanted = rows.clone().requires_grad_()
             network(wanted).sum().backward()

@@ -23,8 +23,6 @@ except ModuleNotFoundError as error:
     raise ComponentError('this world model needs torch: pip install "pytest-cpg[torch]"') from error
 
 Tensor: TypeAlias = torch.Tensor
-# Before `inference` lets networks take another.
-_torch_mish = torch.nn.functional.mish
 
 
 def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
@@ -121,18 +119,18 @@ def mish(values: Tensor, *, spare: Tensor | None = None) -> Tensor:
     time of torch's own kernel. Off by 1e-7 of x, not of the result.
     """
     if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
-        return _torch_mish(values)
+        return torch.nn.functional.mish(values)
     # Large values leave infinity here, and x itself in the end.
     below = torch.exp(values, out=spare)
     below.addcmul_(below, below, value=0.5).add_(1)
     return torch.addcdiv(values, values, below, value=-1, out=None if spare is None else values)
 
 
-def network_mish(values: Tensor, inplace: bool = False) -> Tensor:
-    """Return `mish` where torch's own is called; with gradients, or in place, torch's own."""
-    if inplace or (values.requires_grad and torch.is_grad_enabled()):
-        return _torch_mish(values, inplace=inplace)
-    return mish(values)
+def layer_mish(layer: torch.nn.Mish, input: Tensor) -> Tensor:  # noqa: A002  # as torch names it
+    """Return what a Mish layer does, by `mish`; with gradients, or in place, by torch's own."""
+    if layer.inplace or (input.requires_grad and torch.is_grad_enabled()):
+        return torch.nn.functional.mish(input, inplace=layer.inplace)
+    return mish(input)
 
 
 def symexp(values: Tensor) -> Tensor:
