@@ -67,9 +67,9 @@ _MEANING = {
     ),
     "OVERCONFIDENT": (
         "The model's confidence does not tell which of its answers are wrong; {sure:.0f} % of the "
-        "queries can be answered at a risk of {risk:.3g} %. Take more members, give each its own "
-        "seed and resampled data, or add a randomised prior. Until then trust no threshold on this "
-        "confidence."
+        "queries can be answered at a risk of {risk:.3g} %. Take up to about 30 members, give "
+        "each its own seed and resampled data, or add a randomised prior. Until then trust no "
+        "threshold on this confidence."
     ),
     "UNINFORMED": ("The model's answers are no better than {trivial}. " + _ADVICE),
 }
