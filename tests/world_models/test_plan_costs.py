@@ -209,6 +209,18 @@ def test_a_plan_that_breaks_is_named_with_its_step(model, where, monkeypatch):
         world.plan_costs(latents, PLANS, np.full(4, 5))
 
 
+def test_a_rating_cannot_hide_that_a_plan_breaks():
+    class Hiding(Scoring):
+        def rollout(self, latents, actions):
+            return np.where(np.abs(latents[:, None]) > 5, np.nan, super().rollout(latents, actions))
+
+        def score(self, latents):
+            return np.nan_to_num(super().score(latents))
+
+    with pytest.raises(WorldModelError, match=r"rollout gave nan in .*1 steps ahead"):
+        gate(Hiding(), TERMINAL)
+
+
 def gate(model, planner):
     design = Design(task=TASK, planner=planner, episodes=6, seed=0)
     return design, measure_gap(design, oracle=OracleDynamics(TASK), learned=model)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import bind
-from pytest_cpg.world_models.binding.tile_sizes import Sizes
+from pytest_cpg.world_models.binding.tile_sizes import Sizes, together
 from pytest_cpg.world_models.binding.tiling import TILE, tiled
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 2))
@@ -70,6 +70,26 @@ def test_calls_hold_all_rows_and_little_more(count, least):
 def test_a_size_whose_bits_differ_or_that_is_refused_is_asked_no_more(faulty):
     assert last_call(Asked(**faulty), 10) == [64]
     assert last_call(Asked(exact_from=TILE), 10) == [TILE]
+
+
+class Cautious:
+    """Raises, beside a warning, for states that only trials of other sizes ask about."""
+
+    def __call__(self, rows):
+        if (rows > 1).any():
+            np.exp(1e4 * rows)
+            raise RuntimeError("left the range of training")
+        return 2 * rows
+
+
+def test_a_model_that_refuses_what_only_a_trial_asks_goes_on_in_whole_tiles():
+    rows = np.zeros((10, 2))
+    for call in (
+        tiled(Cautious(), probe=(ROWS[:8],)),
+        together(Cautious(), (ROWS[:8],)),
+    ):
+        for _ in range(20):
+            assert np.array_equal(call(rows), rows)
 
 
 def test_one_place_of_a_tile_that_rounds_otherwise_is_enough():

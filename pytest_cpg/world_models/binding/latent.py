@@ -286,14 +286,16 @@ def bind_parts(
         latents: FloatArray, actions: FloatArray, lengths: IntArray, *noise: FloatArray
     ) -> FloatArray:
         if model.journey is not None:
-            ends = model.journey(latents, actions, *noise)[np.arange(len(lengths)), lengths - 1]
-            return rating.scores(ends[:, None])[:, 0]
+            reached = model.journey(latents, actions, *noise)
+            ends = reached[np.arange(len(lengths)), lengths - 1]
+            return _where_finite(reached, rating.scores(ends[:, None])[:, 0])
         found = np.empty(len(latents))
         for first in range(0, len(latents), model.rows or max(1, len(latents))):
             own = slice(first, first + (model.rows or len(latents)))
             begun, plans = latents[own], actions[own]
             reached = model.rollout(rating.own(begun), plans, *(part[own] for part in noise))
-            found[own] = rating.costs(begun, plans, reached, lengths[own])
+            rated = rating.costs(begun, plans, reached, lengths[own])
+            found[own] = _where_finite(reached, rated)
         return found
 
     def policy_plans(latents: FloatArray, noise: FloatArray) -> FloatArray:
@@ -320,3 +322,8 @@ def bind_parts(
         policy_plans=policy_plans if acting else None,
         has_noisy_policy=acting is not None and acting.is_noisy,
     )
+
+
+def _where_finite(reached: FloatArray, costs: FloatArray) -> FloatArray:
+    """Return costs [B], NaN of plans that led anywhere, [B, H, Z], that no rating may hide."""
+    return np.where(np.isfinite(reached).all(axis=(1, 2)), costs, np.nan)

@@ -60,7 +60,10 @@ class Sizes:
             _cycled(array, (self._largest, *wanted))[order]
             for array, wanted in zip(self._probe, shape, strict=True)
         ]
-        whole = self._function(*(array.copy() for array in rows))
+        # It may refuse plans of the probe's actions, which nobody asked about.
+        whole = attempt(self._function, *(array.copy() for array in rows))
+        if isinstance(whole, Failure):
+            return self._largest
         size = self._largest
         while size % 2 == 0 and size > _LEAST:
             for first in range(0, min(self._largest, _CALLS * size // 2), size // 2):
@@ -85,7 +88,9 @@ def together(function: ArrayFunction, probe: Sequence[FloatArray]) -> ArrayFunct
 
     def tried(shape: tuple[tuple[int, ...], ...]) -> int:
         rows = [_cycled(array, (_TOGETHER, *own)) for array, own in zip(probe, shape, strict=True)]
-        alone = _in_calls(function, rows, 1)
+        alone = attempt(lambda *arrays: _in_calls(function, arrays, 1), *rows)
+        if isinstance(alone, Failure):
+            return 1
         size = _TOGETHER
         while size > 1:
             found = attempt(lambda *arrays, size=size: _in_calls(function, arrays, size), *rows)
