@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import unittest
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -79,17 +79,11 @@ class GateHooks:
 
         check_will_run(self._config, self._settings)
 
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Note the gates that were collected and will not run."""
-        gates = self._marked(items)
-        if gates:
-            self.gates.note_deselected(gates)
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Note the gates that will run; only say what they could find under --cpg-plan."""
         self._has_begun = True
-        gates, is_plan = self._marked(session.items), "plan" in self._settings.switches
+        gates, is_plan = self._kinds.marked(session.items), "plan" in self._settings.switches
         if gates or self._collected.gates:
             self.gates.note_expected(gates, self._collected.gates)
         self._share()
@@ -167,9 +161,6 @@ class GateHooks:
 
         put_on_report(item, call, report, whole)
         return report
-
-    def _marked(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        return [item for item in items if self._kinds.has_gate(item)]
 
     def _share(self) -> None:
         """Tell the controller, from a worker, what of the gates is in no report."""

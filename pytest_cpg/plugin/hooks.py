@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +30,7 @@ class Collected:
     begun : float
         When the session began, by the monotonic clock.
     gates : list of Item
-        All that were collected, whether they run or not.
+        All that were collected or marked since, whether they run or not.
     uncollected : set of str
         "failed" and "skipped", where a file was not collected for that.
     errors : dict
@@ -95,8 +95,8 @@ class SessionHooks:
             self._followed = follow(self._config, self._options.table, self._collected)
         return self._followed
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self) -> None:
+    @pytest.hookimpl(tryfirst=True, wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
         """Guard the exits of this process before any module of tests is imported.
 
         Conftest files of folders are loaded from now on, as these are collected.
@@ -105,6 +105,7 @@ class SessionHooks:
 
         self._has_begun = True
         self._put_exits_back = refuse_success(lambda: bool(self._collected.gates), self._show)
+        return (yield)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
@@ -117,6 +118,12 @@ class SessionHooks:
             self._collected.gates.append(item)
             self.follow()
 
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the gates that were collected and will not run."""
+        gates = self.kinds.marked(items)
+        if gates:
+            self.follow().gates.note_deselected(gates)
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file was skipped or could not be imported, here or on a worker."""
         if not report.passed:
@@ -126,9 +133,17 @@ class SessionHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Refuse in CI what runs no gate of those that there are, and is not typed."""
-        if any(map(self.kinds.has_gate, session.items)):
+        """Note gates that were marked since; refuse in CI what runs none, and is not typed."""
+        gates, known = self.kinds.marked(session.items), {*self._collected.gates}
+        if gates:
+            self._collected.gates += (gate for gate in gates if gate not in known)
             self.follow().check_will_run()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Refuse a marker that came too late for anybody to follow its test."""
+        if self._followed is None and self.kinds.has_gate(item):
+            self.follow().gates.refuse_late(item)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -5,7 +5,7 @@ Loaded in every session, with gates or without, and so as small as can be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,10 @@ class GateKinds:
     def has_gate(self, node: pytest.Item) -> bool:
         """Say whether a test is marked as a gate."""
         return any(map(node.get_closest_marker, self.table))
+
+    def marked(self, nodes: Iterable[pytest.Item]) -> list[pytest.Item]:
+        """Return the tests that are marked as gates."""
+        return [node for node in nodes if self.has_gate(node)]
 
     def _add(self, plugin: object, config: pytest.Config) -> None:
         for marker, kind in _contributed(plugin).items():

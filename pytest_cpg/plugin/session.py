@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -116,7 +116,7 @@ class GateSession:
 
         gate = self.gate(node)
         if ATTEMPT not in node.stash:
-            fail(_LATE_MARKER.format(marker=gate.kind.marker))
+            self.refuse_late(node)
         is_updated = "update_baseline" in self._settings.switches
         is_compared = gate.drift == "fail" and not (is_updated or gate.is_smoke)
         if is_compared and self._baseline.accepted is None:
@@ -140,6 +140,12 @@ class GateSession:
             replay=self._replay,
             is_filmed="render" in self._settings.switches,
         )
+
+    def refuse_late(self, node: pytest.Item) -> NoReturn:
+        """Fail a test that was marked when nobody could follow it any more."""
+        from pytest_cpg.plugin.item import fail
+
+        fail(_LATE_MARKER.format(marker=self.gate(node).kind.marker))
 
     def check_definition(self, definition: pytest.Item) -> None:
         """Refuse a bad marker of a test function, once it can be known."""

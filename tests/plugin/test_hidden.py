@@ -1,5 +1,7 @@
 """Verdicts that a test could hide: by skipping itself, and by markers that lie close."""
 
+from pathlib import Path
+
 import pytest
 from ways import mostly_alone
 
@@ -94,6 +96,67 @@ def test_gate(request):
     result = repository.runpytest()
     result.assert_outcomes(failed=1)
     assert "the marker cpg was added after the test had begun" in result.stdout.str()
+
+
+ADDED = 'item.add_marker(pytest.mark.cpg(task="track", model="right"))'
+LOOP = f"""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    for item in session.items:
+        {ADDED}
+"""
+LATE = {
+    "before the first test": (LOOP, "pass"),
+    "in a hook": (f"def pytest_runtest_setup(item): {ADDED}", "pass"),
+    "in the test": ("", f"item = request.node; {ADDED}"),
+    "before a skip": (f"def pytest_runtest_setup(item): {ADDED}", "pytest.skip('no')"),
+}
+
+
+@pytest.mark.parametrize(("added", "body"), LATE.values(), ids=LATE)
+def test_a_late_marker_of_a_test_that_measures_nothing_is_refused(repository, added, body):
+    with Path("conftest.py").open("a") as conftest:
+        conftest.write(f"\nimport pytest\n{added}\n")
+    repository.makepyfile(f"import pytest\n\ndef test_gate(request):\n    {body}\n")
+    # Something asked of the session would have it followed without a gate.
+    repository.makeini("[pytest]\naddopts = -p no:hypothesispytest\n")
+    result = repository.runpytest()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "the marker cpg was added after the test had begun" in result.stdout.str()
+
+
+MARKED_BY_CONFTEST = f"""
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.name == "test_gate":
+            {ADDED}
+"""
+COLLECTED_BY_CONFTEST = """
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session):
+    session.perform_collect()
+    return True
+"""
+EXITS = "import os\nimport pytest\n\ndef test_exit(): os._exit(0)\n"
+GATE = "def test_gate(cpg): ...\n"
+MARKED = f'@pytest.mark.cpg(task="track", model="right")\n{GATE}'
+NOT_SEEN = {
+    "marked and deselected": (MARKED_BY_CONFTEST, GATE + "def test_b(): ...", ("-k", "test_b")),
+    "marked before an exit": (MARKED_BY_CONFTEST, EXITS + GATE, ()),
+    "collected before an exit": (COLLECTED_BY_CONFTEST, EXITS + MARKED, ()),
+}
+
+
+@pytest.mark.parametrize(("hook", "module", "options"), NOT_SEEN.values(), ids=NOT_SEEN)
+def test_no_gate_is_lost_that_a_hook_of_the_project_brings(
+    repository, monkeypatch, hook, module, options
+):
+    monkeypatch.setenv("CI", "1")
+    with Path("conftest.py").open("a") as conftest:
+        conftest.write(hook)
+    repository.makepyfile(module)
+    repository.makeini("[pytest]\naddopts = -p no:hypothesispytest\n")
+    assert repository.runpytest_subprocess(*options).ret == pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.mark.parametrize(
