@@ -1,0 +1,13 @@
+"""Plan quality: where a plan stands among its neighbours, in a model and in truth.
+
+The score needs no planner: `score` rates a plan of discrete actions in any environment that can be
+reset, stepped and cloned. Other kinds do not look in here.
+"""
+
+from __future__ import annotations
+
+from pytest_cpg.gates.plan_quality.agents import Edits, Environment, score
+from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, cfsim
+from pytest_cpg.gates.plan_quality.search import Search
+
+__all__ = ["Edits", "Environment", "Formula", "PlanScore", "Search", "cfsim", "score"]

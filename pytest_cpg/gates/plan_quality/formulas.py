@@ -1,0 +1,135 @@
+"""Formulas: where a plan's value stands among its neighbours', as published and as coded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, FloatArray
+from pytest_cpg.stats import Interval
+
+Formula: TypeAlias = Literal["code", "equation"]
+
+FLAT = 1e-6
+"""Neighbours whose values lie no further apart are flat: the smallest span of the code."""
+
+
+def cfsim(values: FloatArray, neighbours: FloatArray, *, formula: Formula = "code") -> FloatArray:
+    """Return the CFSim score of plans [...] among the values of their neighbours [..., K].
+
+    Both formulas are of section 3.3 of "Evaluating Agent Plans via Counterfactual Simulation
+    Rollouts" (clawRxiv 2604.02053), and differ:
+
+    - ``"equation"``: ``(V - min) / (max - min + eps)``; ``eps``, which it does not give, is 1e-6.
+    - ``"code"``: ``(V - min) / max(max - min, 1e-6)``, the default: the best neighbour scores
+      exactly 1, and affine rewards change nothing.
+
+    The plan is not among its neighbours, so that a plan better than all of them scores above 1, and
+    a worse one below 0. Where all neighbours are worth the same, that plan scores 0, and any other
+    a million times what it is better by.
+
+    >>> cfsim(np.array([3.0]), np.array([[1.0, 5.0, 2.0]]))
+    array([0.5])
+
+    Raises ValueError for numbers that are not finite, and where there are no neighbours.
+    """
+    values, neighbours = (np.asarray(one, dtype=np.float64) for one in (values, neighbours))
+    _check(values, neighbours)
+    if formula not in get_args(Formula):
+        raise ValueError(f"formula must be one of {get_args(Formula)}, got {formula!r}")
+    worst, best = neighbours.min(axis=-1), neighbours.max(axis=-1)
+    span = best - worst
+    unit = np.maximum(span, FLAT) if formula == "code" else span + FLAT
+    return np.asarray((values - worst) / unit)
+
+
+def are_flat(values: FloatArray, neighbours: FloatArray) -> BoolArray:
+    """Say for which plans [...] no edit matters: they are worth what all neighbours [..., K] are.
+
+    Of such a plan no score says anything.
+    """
+    least = np.minimum(values, neighbours.min(axis=-1))
+    return np.asarray(np.maximum(values, neighbours.max(axis=-1)) - least <= FLAT)
+
+
+def bounded(scores: FloatArray) -> FloatArray:
+    """Return scores as if each plan were among its neighbours: in [0, 1], and 1 for the best."""
+    return np.clip(scores, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlanScore:
+    """What a plan is worth beside its neighbours.
+
+    Attributes
+    ----------
+    value : float
+        Return of the plan; the mean over rollouts.
+    neighbours : array [K]
+        The same of each neighbour; fewer than were asked for where there are no more.
+    plans : tuple of K tuples
+        The neighbours themselves.
+    edits : tuple of K str
+        What is changed in each.
+    formula : "code" or "equation"
+    rollouts : int
+        Of each plan.
+    interval : Interval or None
+        Of the score; None where there is one rollout, or where rollouts do not tell the worst
+        neighbour from the best.
+    """
+
+    value: float
+    neighbours: FloatArray
+    plans: tuple[tuple[Any, ...], ...]
+    edits: tuple[str, ...]
+    formula: Formula
+    rollouts: int
+    interval: Interval | None = None
+
+    def __repr__(self) -> str:
+        return f"PlanScore({self.score:.3f}, regret {self.regret:g}, k={len(self.neighbours)})"
+
+    @property
+    def score(self) -> float:
+        """The score; see `cfsim`."""
+        return float(cfsim(np.array(self.value), self.neighbours, formula=self.formula))
+
+    @property
+    def bounded(self) -> float:
+        """The score in [0, 1], as if the plan were among its neighbours."""
+        return float(bounded(np.array(self.score)))
+
+    @property
+    def beats_all(self) -> bool:
+        """Whether the plan is worth more than each neighbour."""
+        return bool((self.value > self.neighbours).all())
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no edit matters, so that the score says nothing."""
+        return bool(are_flat(np.array(self.value), self.neighbours))
+
+    @property
+    def regret(self) -> float:
+        """What the best neighbour is worth more than the plan, at least 0, in units of reward."""
+        return max(0.0, float(self.neighbours.max()) - self.value)
+
+    @property
+    def better(self) -> str | None:
+        """The edit that gains most; None where none gains anything."""
+        return self.edits[int(self.neighbours.argmax())] if self.regret else None
+
+
+def _check(values: FloatArray, neighbours: FloatArray) -> None:
+    if neighbours.ndim != values.ndim + 1 or neighbours.shape[:-1] != values.shape:
+        raise ValueError(
+            f"need the values of K neighbours for each plan, got shapes {values.shape} and "
+            f"{neighbours.shape}"
+        )
+    if not neighbours.shape[-1]:
+        raise ValueError("need at least one neighbour of each plan, got none")
+    if not (np.isfinite(values).all() and np.isfinite(neighbours).all()):
+        raise ValueError("need finite values of plans and neighbours")
