@@ -4,7 +4,6 @@ from documents import gate
 from rendered import shown_of
 
 from pytest_cpg.gates.card import (
-    Bound,
     Card,
     Cause,
     Effect,
@@ -16,6 +15,7 @@ from pytest_cpg.gates.card import (
     Trend,
 )
 from pytest_cpg.report.shown import Shown
+from pytest_cpg.stats import Interval
 
 LINE = ((1, 0.1), (2, 0.3), (3, 0.2))
 
@@ -45,7 +45,7 @@ def other_card(error, *, design="", unit="of error"):
             series={"1": ("state 5", "error 0.9")},
         ),
     )
-    bound = Bound(estimate=error, low=error - 0.1, high=error + 0.1)
+    bound = Interval(estimate=error, low=error - 0.1, high=error + 0.1, level=0.9, method="t")
     return Card(
         headline=f"error {error:.2f}",
         size="n=3",
@@ -73,9 +73,7 @@ def other_card(error, *, design="", unit="of error"):
                 ),
             ),
         ),
-        effect=Effect(
-            estimate=error, low=bound.low, high=bound.high, level=0.9, unit=unit, is_share=False
-        ),
+        effect=Effect(found=bound, unit=unit, is_share=False),
         figures=figures,
         trends=(Trend(name="Mean error", text=f"{error:.3f}", bound=bound),),
         design=design,

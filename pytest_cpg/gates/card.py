@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-if TYPE_CHECKING:
-    from pytest_cpg.stats import Interval
+from pytest_cpg.stats import Interval
 
 # How a figure is drawn; `Figure` says what each is.
 FigureKind: TypeAlias = Literal["curves", "steps", "histogram", "scatter", "cells", "list"]
@@ -64,20 +63,6 @@ class Ruling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """An estimate and its interval, which a renderer may draw."""
-
-    estimate: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, found: Interval) -> Bound:
-        """Return the bounds of an interval of `pytest_cpg.stats`."""
-        return cls(estimate=found.estimate, low=found.low, high=found.high)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One line of a table.
 
@@ -85,13 +70,13 @@ class Row:
     ----------
     cells : tuple of str
         One for each column of the table.
-    bound : Bound or None
+    bound : Interval or None
         Drawn behind the cells, on the table's axis.
     """
 
     name: str
     cells: tuple[str, ...]
-    bound: Bound | None = None
+    bound: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +99,18 @@ class Table:
     axis: tuple[float, float] = (0.0, 1.0)
     below: tuple[tuple[str, str], ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        model: str,
+        cells: Mapping[str, str],
+        bound: Interval,
+        axis: tuple[float, float] = (0.0, 1.0),
+    ) -> Table:
+        """Return the table of one number of a model; without a name, it is the learned one."""
+        row = Row(name=model or "learned", cells=tuple(cells.values()), bound=bound)
+        return cls(name="model", columns=tuple(cells), rows=(row,), axis=axis)
+
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row.cells) != len(self.columns):
@@ -132,8 +129,7 @@ class Effect:
 
     Attributes
     ----------
-    level : float
-        Coverage of the interval, in (0, 1).
+    found : Interval
     unit : str
         Such as "of starts".
     is_share : bool
@@ -142,28 +138,10 @@ class Effect:
         The largest loss that is accepted as none.
     """
 
-    estimate: float
-    low: float
-    high: float
-    level: float
+    found: Interval
     unit: str
     is_share: bool = True
     margin: float | None = None
-
-    @classmethod
-    def of(
-        cls, found: Interval, *, unit: str, is_share: bool = True, margin: float | None = None
-    ) -> Effect:
-        """Return the effect of an interval of `pytest_cpg.stats`."""
-        return cls(
-            estimate=found.estimate,
-            low=found.low,
-            high=found.high,
-            level=found.level,
-            unit=unit,
-            is_share=is_share,
-            margin=margin,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +160,7 @@ class Trend:
 
     name: str
     text: str
-    bound: Bound
+    bound: Interval
     axis: tuple[float, float] | None = None
 
 

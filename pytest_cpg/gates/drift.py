@@ -19,6 +19,18 @@ class Label(StrEnum):
     UNRESOLVED = "UNRESOLVED"
     INCOMPARABLE = "INCOMPARABLE"
 
+    @classmethod
+    def of(cls, low: float, high: float, *, is_same: bool) -> Label:
+        """Return what the bounds of a loss say, in whatever unit: what is worse is above 0.
+
+        ``is_same`` is for a result that is the accepted one again.
+        """
+        if is_same:
+            return cls.UNCHANGED
+        if low > 0:
+            return cls.REGRESSED
+        return cls.IMPROVED if high < 0 else cls.UNRESOLVED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:

@@ -106,14 +106,18 @@ class Asked:
         """
         return 1 - (1 - level) / self.family_size
 
-    def task(self, given: str) -> TaskChoice:
-        """Return the task of this name.
+    @property
+    def task(self) -> TaskChoice | None:
+        """The task that the argument ``task`` names; None for a kind without such an argument.
 
-        Raises ComponentError when there is none, with the nearest one that there is.
+        Raises ComponentError when there is no such task, with the nearest one that there is.
         """
         from pytest_cpg.tasks.prefixes import named_task
 
-        return TaskChoice(name=given, make=named_task(given, self.components.tasks))
+        name = self.values.get("task")
+        if name is None:
+            return None
+        return TaskChoice(name=name, make=named_task(name, self.components.tasks))
 
 
 class Run(Protocol):
@@ -247,11 +251,6 @@ class GateKind(Protocol[Spec, Result]):
         ...
 
     @property
-    def fixtures(self) -> Sequence[str]:
-        """Fixtures beside ``learned_dynamics`` whose values a measurement needs."""
-        ...
-
-    @property
     def labels(self) -> Mapping[str, Severity]:
         """The kind's own words for its rulings, best first, and how bad each is."""
         ...
@@ -262,7 +261,7 @@ class GateKind(Protocol[Spec, Result]):
         ...
 
     def parse(self, asked: Asked) -> Spec:
-        """Return what is asked for, checked: a frozen value, which may be `OfTask`.
+        """Return what is asked for, checked: a frozen value, which may be `OfTask`, as `Asked` is.
 
         Raise ValueError with what to write instead.
         """

@@ -30,6 +30,15 @@ class Options(Protocol):
         ...
 
 
+class Fixtures(Protocol):
+    """A kind whose measurements need more than a model."""
+
+    @property
+    def fixtures(self) -> Sequence[str]:
+        """Names of fixtures beside ``learned_dynamics``, whose values are in ``run.given``."""
+        ...
+
+
 class Example(Protocol):
     """A kind that says how its marker is written."""
 

@@ -18,7 +18,7 @@ from pytest_cpg.gates.options import Option
 from pytest_cpg.gates.parts import half_part
 
 _MEMBERS = (
-    *("marker", "fixture", "help", "arguments", "fixtures", "labels", "result"),
+    *("marker", "fixture", "help", "arguments", "labels", "result"),
     *("parse", "measure", "judge", "card"),
 )
 # Beside those that a kind names, the fixture that measures takes these.
@@ -82,7 +82,7 @@ def _wrong_in(kind: Any, options: Collection[str]) -> Iterator[str]:
     if not isinstance(kind.help, str):
         yield f"help is {kind.help!r}. Write a line of text."
     yield from _wrong_arguments(kind.arguments, options)
-    fixtures = kind.fixtures
+    fixtures = getattr(kind, "fixtures", ())
     if not isinstance(fixtures, list | tuple) or not all(map(_is_name, fixtures)):
         yield f'fixtures is {fixtures!r}. Write a tuple of names: fixtures = ("my_fixture",).'
     elif twice := [one for one in fixtures if one in _TAKEN or fixtures.count(one) > 1]:

@@ -130,7 +130,7 @@ def _fixture(kind: GateKind[Any, Any], measure: Callable[..., Any]) -> ModuleTyp
         return measure(request, kind, **given)
 
     # The model comes last: what is wrong with the task is said first.
-    names = ("request", "cpg_executor", *kind.fixtures, "learned_dynamics")
+    names = ("request", "cpg_executor", *getattr(kind, "fixtures", ()), "learned_dynamics")
     measured.__signature__ = Signature(  # type: ignore[attr-defined]  # which pytest reads
         [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     )

@@ -36,6 +36,8 @@ class Gate:
 
     Attributes
     ----------
+    task : TaskChoice or None
+        On which the model is judged; None for a kind that needs none.
     id : str
         The name the gate is counted and reported under.
     drift : "off", "warn" or "fail"
@@ -53,6 +55,7 @@ class Gate:
 
     kind: GateKind[Any, Any]
     spec: Any
+    task: TaskChoice | None
     id: str
     max_verdict: MaxVerdict
     drift: str
@@ -61,11 +64,6 @@ class Gate:
     is_model_typed: bool
     make_model: WorldModelFactory | None
     is_smoke: bool
-
-    @property
-    def task(self) -> TaskChoice | None:
-        """The task on which the model is judged; None for a kind that needs none."""
-        return self.spec.task if has(self.spec, OfTask) else None
 
 
 def gate_of(
@@ -90,6 +88,7 @@ def gate_of(
     return Gate(
         kind=kind,
         spec=spec,
+        task=spec.task if has(spec, OfTask) else None,
         id=values["id"] or nodeid,
         max_verdict=asked.max_verdict or _usual_max_verdict(kind, spec),
         drift=values["drift"],

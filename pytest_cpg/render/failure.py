@@ -7,9 +7,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from pytest_cpg.gates.card import Bound, Card, Cause, Command, Ruling, Table
+from pytest_cpg.gates.card import Card, Cause, Command, Ruling, Table
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.render.columns import padded
+from pytest_cpg.stats import Interval
 
 _WIDTH = 80
 _BAR = 23
@@ -143,7 +144,7 @@ def _scale(axis: tuple[float, float]) -> str:
     return f"{low}{f'{sum(axis) / 2:g}':^{_BAR - len(low) - len(high)}s}{high}"
 
 
-def _bar(bound: Bound, axis: tuple[float, float]) -> str:
+def _bar(bound: Interval, axis: tuple[float, float]) -> str:
     """Draw an interval on a scale; what lies beyond an end stands there."""
     low, at, high = (
         round(min(max((value - axis[0]) / (axis[1] - axis[0]), 0.0), 1.0) * (_BAR - 1))

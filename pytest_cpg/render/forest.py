@@ -32,7 +32,7 @@ class Bar:
 def effect_axis(effects: Iterable[Effect]) -> Axis:
     """Return the scale that all effects share which are shares."""
     ends = (
-        (effect.low, effect.estimate, effect.high, effect.margin or 0.0)
+        (effect.found.low, effect.found.estimate, effect.found.high, effect.margin or 0.0)
         for effect in effects
         if effect.is_share
     )
@@ -41,8 +41,8 @@ def effect_axis(effects: Iterable[Effect]) -> Axis:
 
 def bar(effect: Effect, axis: Axis) -> Bar:
     """Draw an effect; what is no share is stretched until it fits the axis."""
-    factor = 1.0 if effect.is_share else _factor(effect, axis)
-    low, at, high = (axis.at(factor * end) for end in (effect.low, effect.estimate, effect.high))
+    factor, found = 1.0 if effect.is_share else _factor(effect, axis), effect.found
+    low, at, high = (axis.at(factor * end) for end in (found.low, found.estimate, found.high))
     margin = ""
     if effect.margin is not None:
         margin = f"M{axis.at(factor * effect.margin):g} 0V16"
@@ -55,8 +55,9 @@ def bar(effect: Effect, axis: Axis) -> Bar:
 
 
 def _factor(effect: Effect, axis: Axis) -> float:
-    most = max(effect.high, effect.estimate, effect.margin or 0.0)
-    least = min(effect.low, effect.estimate)
+    found = effect.found
+    most = max(found.high, found.estimate, effect.margin or 0.0)
+    least = min(found.low, found.estimate)
     factors = [axis.high / most] if most > 0 else []
     factors += [axis.low / least] if least < 0 else []
     return min([*factors, sys.float_info.max])
@@ -64,6 +65,6 @@ def _factor(effect: Effect, axis: Axis) -> float:
 
 def effect_text(effect: Effect) -> str:
     """Return an effect and its interval, a share to two decimals and all else to three digits."""
-    form = "{:+.2f}" if effect.is_share else "{:+.3g}"
-    estimate, low, high = map(form.format, (effect.estimate, effect.low, effect.high))
+    form, found = "{:+.2f}" if effect.is_share else "{:+.3g}", effect.found
+    estimate, low, high = map(form.format, (found.estimate, found.low, found.high))
     return f"{estimate} [{low},{high}]"

@@ -25,8 +25,8 @@ def by_title(result):
 def test_the_effect_is_the_judged_interval_of_the_gap():
     loss = effect(measured(0.96, 0.5, margin=0.1, interval="tango"))
     judged = measured(0.96, 0.5, margin=0.1, interval="tango").interval
-    assert (loss.estimate, loss.low, loss.high) == (judged.estimate, judged.low, judged.high)
-    assert (loss.level, loss.margin, loss.is_share) == (0.95, 0.1, True)
+    assert loss.found == judged
+    assert (loss.found.level, loss.margin, loss.is_share) == (0.95, 0.1, True)
 
 
 def test_a_gap_in_returns_is_no_share():

@@ -218,8 +218,8 @@ def test_a_class_in_place_of_a_kind_says_what_to_write(custom):
     ("was", "becomes", "said"),
     [
         (
-            "mean, method = float(errors.mean())",
-            "mean, method = float('nan')",
+            "estimate=float(errors.mean())",
+            "estimate=float('nan')",
             "*cannot be written into a report*",
         ),
         ("    p_value: float\n", "    p_value: list\n", "*cannot be written into*"),

@@ -17,15 +17,10 @@ import pytest
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, name, of_option
-from pytest_cpg.gates.card import Bound, Card, Effect, Row, Ruling, Severity, Table, Trend
+from pytest_cpg.gates.card import Card, Row, Ruling, Severity, Table
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding
-from pytest_cpg.gates.kind import MaxVerdict, Alarm, ForecastLine, TaskChoice
-
-
-@dataclass(frozen=True)
-class Asked:
-    task: TaskChoice
+from pytest_cpg.gates.kind import MaxVerdict, Alarm, ForecastLine
 
 
 @dataclass(frozen=True)
@@ -39,13 +34,12 @@ class Yours:
     marker = fixture = "yours"
     help = "gate this test on an error."
     arguments = (Argument("task", name, "track"), of_option("seed"))
-    fixtures = ()
     labels = {"NEAR": Severity.GOOD, "UNSURE": Severity.UNSURE, "FAR": Severity.BAD}
     result = Found
     has_smoke_test = True
 
     def parse(self, asked):
-        return Asked(task=asked.task(asked.values["task"]))
+        return asked
 
     def measure(self, spec, model, run):
         return Found(error=0.25)

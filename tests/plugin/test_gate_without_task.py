@@ -31,7 +31,6 @@ class LoggedSteps:
     marker = fixture = "logged"
     help = "gate this test on logged steps."
     arguments = (Argument("rows", whole(1), REQUIRED),)
-    fixtures = ()
     labels = {"RIGHT": Severity.GOOD, "WRONG": Severity.BAD}
     result = Misses
 

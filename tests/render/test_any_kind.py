@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from fakes import PROVENANCE
 
-from pytest_cpg.gates.card import Bound, Card, Cause, Command, Remark, Row, Ruling, Severity, Table
+from pytest_cpg.gates.card import Card, Cause, Command, Remark, Row, Ruling, Severity, Table
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.render.failure import failure_text, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
@@ -16,6 +16,7 @@ from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.shown import Shown
+from pytest_cpg.stats import Interval
 
 ERROR = Card(
     headline="error 0.31 [0.25,0.38]",
@@ -28,7 +29,7 @@ ERROR = Card(
             Row(
                 name="learned",
                 cells=("0.31", "[0.25, 0.38]"),
-                bound=Bound(estimate=0.5, low=0.25, high=9.0),
+                bound=Interval(estimate=0.5, low=0.25, high=9.0, level=0.95, method="t"),
             ),
             Row(name="persistence", cells=("0.90", "")),
         ),

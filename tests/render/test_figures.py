@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cpg.gates.card import Bound, Effect, Figure, Trend
+from pytest_cpg.gates.card import Effect, Figure, Trend
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.figures import CELL, MARKS, PLOT_HEIGHT, PLOT_WIDTH, draw, ranges, trend
 from pytest_cpg.render.forest import bar, effect_axis, effect_text
+from pytest_cpg.stats import Interval
 
 values = st.lists(st.floats(-1e300, 1e300), max_size=20)
 
@@ -41,15 +42,8 @@ def test_an_axis_of_gaps_is_labelled_in_round_steps():
 
 
 def effect(at, below=0.0, above=0.0, *, is_share=True, margin=None):
-    return Effect(
-        estimate=at,
-        low=at - below,
-        high=at + above,
-        level=0.95,
-        unit="of starts",
-        is_share=is_share,
-        margin=margin,
-    )
+    found = Interval(estimate=at, low=at - below, high=at + above, level=0.95, method="t")
+    return Effect(found=found, unit="of starts", is_share=is_share, margin=margin)
 
 
 @given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.floats(0, 1e3), st.floats(0, 1e3))
@@ -199,7 +193,7 @@ def test_a_long_list_is_cut_and_says_so():
 
 
 def followed(estimate):
-    bound = Bound(estimate=estimate, low=estimate / 2, high=estimate)
+    bound = Interval(estimate=estimate, low=estimate / 2, high=estimate, level=0.95, method="t")
     return Trend(name="rate", text="", bound=bound, axis=(0, 1))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.card import Bound, Card, Remark, Row, Table
+from pytest_cpg.gates.card import Card, Remark, Row, Table
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.explanation import beside_meaning, loss_split, meaning
@@ -78,7 +78,7 @@ def _row(arm: Arm) -> Row:
             f"{arm.success_rate:.2f}",
             f"[{interval.low:.2f}, {interval.high:.2f}]",
         ),
-        bound=Bound.of(interval),
+        bound=interval,
     )
 
 

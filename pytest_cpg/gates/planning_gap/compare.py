@@ -156,7 +156,7 @@ def _by_rates(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
     text = (
         f"now {successes}/{episodes}, drop {drop.estimate:+.2f} [{drop.low:+.2f},{drop.high:+.2f}]"
     )
-    return _Evidence(_label_of(drop, is_same=drop.estimate == 0), text, interval=drop)
+    return _Evidence(Label.of(drop.low, drop.high, is_same=drop.estimate == 0), text, interval=drop)
 
 
 def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
@@ -169,13 +169,4 @@ def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> _Evidenc
         f"mean return {then.learned_mean_return:.4g}, now {now.learned_mean_return:.4g}, "
         f"drop {drop.estimate:+.3g} [{drop.low:+.3g},{drop.high:+.3g}]"
     )
-    return _Evidence(_label_of(drop, is_same=old == new), text, interval=drop)
-
-
-def _label_of(drop: Interval, *, is_same: bool) -> Label:
-    """Return what an interval of then minus now says."""
-    if is_same:
-        return Label.UNCHANGED
-    if drop.low > 0:
-        return Label.REGRESSED
-    return Label.IMPROVED if drop.high < 0 else Label.UNRESOLVED
+    return _Evidence(Label.of(drop.low, drop.high, is_same=old == new), text, interval=drop)

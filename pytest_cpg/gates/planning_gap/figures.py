@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.card import Bound, Effect, Figure, Trend
+from pytest_cpg.gates.card import Effect, Figure, Trend
 from pytest_cpg.gates.diagnosis import Profile
 from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -22,8 +22,8 @@ _PAIRS: Mapping[tuple[bool, bool], str] = {
 def effect(result: GateResult) -> Effect:
     """Return the gap that was judged, as what the model loses."""
     is_share = result.design.metric == "success"
-    return Effect.of(
-        result.interval,
+    return Effect(
+        found=result.interval,
         unit="of starts" if is_share else "of mean return",
         is_share=is_share,
         margin=result.margin,
@@ -39,10 +39,10 @@ def trends(result: GateResult) -> tuple[Trend, ...]:
         Trend(
             name=whose,
             text=f"{learned.success_count}/{learned.episodes}",
-            bound=Bound.of(learned.interval),
+            bound=learned.interval,
             axis=(0.0, 1.0),
         ),
-        Trend(name="Gap", text=gap_text(result), bound=Bound.of(result.interval)),
+        Trend(name="Gap", text=gap_text(result), bound=result.interval),
     )
 
 

@@ -46,7 +46,7 @@ _KNOWN = GATES["cpg"]
 class PlanningGap:
     """How many starts a learned model loses against the true dynamics."""
 
-    marker, fixture, fixtures, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.fixtures, _KNOWN.help
+    marker, fixture, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.help
     options = OF_PLANNING_GAP
     example = 'task="reacher-easy", planner="preset"'
     arguments = (

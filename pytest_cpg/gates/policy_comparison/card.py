@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_cpg.gates.card import Bound, Card, Effect, Row, Table, Trend
+from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.figures import figures, mistake_text
@@ -39,7 +39,7 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
         table=_table(result),
         facts=tuple((name, text) for name, text in _facts(result, model) if text),
         meaning=tuple(meaning(result)),
-        effect=Effect.of(result.loss, unit="of queries", margin=result.trivial_loss),
+        effect=Effect(found=result.loss, unit="of queries", margin=result.trivial_loss),
         figures=figures(result),
         trends=tuple(_trends(result)),
         design=f"{result.design.digest} {result.criteria.confidence}",
@@ -64,7 +64,7 @@ def _table(result: ComparisonResult) -> Table:
                 one.needed,
                 one.standing.value,
             ),
-            bound=Bound.of(one.found),
+            bound=one.found,
         )
         for one in criteria_of(result)
     ]
@@ -143,9 +143,7 @@ def _one_step(result: ComparisonResult) -> str:
 def _trends(result: ComparisonResult) -> Iterator[Trend]:
     for name, found in (("Loss", result.loss), ("AUROC", result.auroc)):
         if found is not None:
-            yield Trend(
-                name=name, text=f"{found.estimate:.3f}", bound=Bound.of(found), axis=(0.0, 1.0)
-            )
+            yield Trend(name=name, text=f"{found.estimate:.3f}", bound=found, axis=(0.0, 1.0))
 
 
 def _rerun(result: ComparisonResult) -> dict[str, str | float]:

@@ -143,12 +143,11 @@ def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> 
     few = min(then.wrong.count("1"), result.wrong_count) < FEWEST_ERRORS
     loss, auroc = changes["loss"], None if few else changes.get("auroc")
     text = f"now {result.wrong_count}, loss {_change(loss)}"
+    low, high = loss.low, loss.high
     if auroc is not None:
         text += f", AUROC {_change(auroc)}"
-    is_worse = loss.low > 0 or (auroc is not None and auroc.high < 0)
-    is_better = loss.high < 0 or (auroc is not None and auroc.low > 0)
-    label = Label.IMPROVED if is_better else Label.UNRESOLVED
-    return _Evidence(Label.REGRESSED if is_worse else label, text, loss)
+        low, high = max(low, -auroc.high), min(high, -auroc.low)
+    return _Evidence(Label.of(low, high, is_same=False), text, loss)
 
 
 def _was(kept: KeptAnswers) -> str:

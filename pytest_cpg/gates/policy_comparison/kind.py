@@ -36,7 +36,7 @@ _KNOWN = GATES["cpg_opcc"]
 class PolicyComparison:
     """How often a model is wrong about the better of two policies, and whether it knows when."""
 
-    marker, fixture, fixtures, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.fixtures, _KNOWN.help
+    marker, fixture, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.help
     example = 'queries="maze-umaze"'
     wanted_model = "several in one: members = E, and step or rollout"
     arguments = (
