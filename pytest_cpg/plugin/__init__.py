@@ -6,14 +6,22 @@ here: rooms below measure, judge and render.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates import GATES
-from pytest_cpg.plugin import hookspecs
-from pytest_cpg.plugin.hooks import SessionHooks
+_FINDERS = sys.meta_path[:]
+# pytest's own finder is there to rewrite asserts, and none are in what every session loads. What it
+# finds is read piece by piece, which would make half of what the installed plugin costs.
+sys.meta_path[:] = (one for one in _FINDERS if not hasattr(one, "mark_rewrite"))
+try:
+    from pytest_cpg.gates import GATES
+    from pytest_cpg.plugin import hookspecs
+    from pytest_cpg.plugin.hooks import SessionHooks
+finally:
+    sys.meta_path[:] = _FINDERS
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

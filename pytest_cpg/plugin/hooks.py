@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.plugin.exits import refuse_success
 from pytest_cpg.plugin.kinds import KINDS, GateKinds
 from pytest_cpg.plugin.options import DeclaredOptions
 
@@ -101,8 +102,6 @@ class SessionHooks:
 
         Conftest files of folders are loaded from now on, as these are collected.
         """
-        from pytest_cpg.plugin.exits import refuse_success
-
         self._has_begun = True
         self._put_exits_back = refuse_success(lambda: bool(self._collected.gates), self._show)
         return (yield)

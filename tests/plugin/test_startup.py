@@ -56,6 +56,23 @@ def test_a_session_without_gates_imports_little_and_starts_no_process(
     assert {name.removeprefix("pytest_cpg.") for name in ours} <= {*light.split()}
 
 
+LOADERS = """
+import sys
+
+def test_loaders():
+    found = {name for name, module in sys.modules.items() if name.startswith("pytest_cpg")
+             and hasattr(module.__loader__, "mark_rewrite")}
+    assert found <= {"pytest_cpg", "pytest_cpg.plugin", "pytest_cpg.plugin.memory"}
+    # Whatever is imported from now on is found as ever.
+    assert any(hasattr(finder, "mark_rewrite") for finder in sys.meta_path)
+"""
+
+
+def test_what_every_session_loads_is_not_read_piece_by_piece(tmp_path):
+    (tmp_path / "test_loaders.py").write_text(LOADERS)
+    assert "1 passed" in watch(tmp_path, '"-q"')
+
+
 def test_collecting_a_gate_loads_no_simulator_and_no_torch(tmp_path):
     (tmp_path / "test_gate.py").write_text(
         "import pytest\n"
