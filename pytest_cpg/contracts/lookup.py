@@ -12,30 +12,6 @@ from pytest_cpg.contracts.parts import members
 T = TypeVar("T")
 
 
-def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[str, T]:
-    """Return one table of all contributions; two components of one name are an error."""
-    table: dict[str, T] = {}
-    for contribution in contributions:
-        if contribution is not None and not isinstance(contribution, Mapping):
-            raise ComponentError(
-                f"a pytest_cpg_{hook_suffix(kind)} hook returned {contribution!r}. "
-                f"Return a dict from names to factories."
-            )
-        for name, factory in (contribution or {}).items():
-            if name in table:
-                raise ComponentError(
-                    f"two {kind}s are named {name!r}. Rename yours in its pytest_cpg_"
-                    f"{hook_suffix(kind)} hook."
-                )
-            if not callable(factory):
-                raise ComponentError(
-                    f"the {kind} {name!r} of a pytest_cpg_{hook_suffix(kind)} hook is {factory!r}. "
-                    f"Return what makes it: a class, or `lambda **options: ...`."
-                )
-            table[name] = factory
-    return table
-
-
 def check_complete(kind: str, name: str, component: T, protocol: type) -> T:
     """Return a component that has every member of its protocol, or say what it lacks."""
     missing = [member for member in members(protocol) if not hasattr(component, member)]

@@ -79,8 +79,6 @@ class Asked:
         Every argument of the kind by name, parsed.
     sources : mapping
         Argument name to where its value is from: ``"session"``, ``"marker"`` or ``"project"``.
-    max_verdict : MaxVerdict or None
-        From ``max_verdict``; None where the marker does not say.
     options : mapping
         Values of the session's options that no marker gives, by name.
     family_size : int
@@ -92,7 +90,6 @@ class Asked:
     values: Mapping[str, Any]
     sources: Mapping[str, str]
     components: Components
-    max_verdict: MaxVerdict | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     family_size: int = 1
     is_smoke: bool = False

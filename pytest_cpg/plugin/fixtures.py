@@ -10,6 +10,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.parts import Runner, WantsModel
 from pytest_cpg.plugin.hooks import HOOKS
 from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
+from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.marker import example
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ this gate has no learned world model. Write the fixture, for example in conftest
 or name a model: @pytest.mark.{marker}(..., model="{model}"), or --cpg-model=module:factory
 or the path of a checkpoint."""
 
+_NO_MARKER = "the fixtures of pytest-cpg need a marked test. Write {example} above it."
 _SUITE = "pytest_cpg.conformance"
 _WANTED = "maps observations [B, O] and actions [B, A] to next observations [B, O]"
 
@@ -135,7 +137,12 @@ def untried(request: pytest.FixtureRequest, kind: str, example: str) -> NoReturn
 
 
 def _gate_of(request: pytest.FixtureRequest) -> Gate:
-    """Return the gate of a test."""
+    """Return the gate of a test, or fail one that is not marked as a gate."""
+    kinds = request.config.stash[KINDS]
+    if not kinds.has_gate(request.node):
+        table = kinds.table.values()
+        wanted = (kind for kind in table if kind.fixture in request.fixturenames)
+        fail(_NO_MARKER.format(example=example(next(wanted, next(iter(table))))))
     return _gates(request).gate(request.node)
 
 

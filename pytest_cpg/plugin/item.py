@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
@@ -13,12 +13,12 @@ from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.kind import Components
+    from pytest_cpg.gates.kind import Components, GateKind
     from pytest_cpg.plugin.marker import Gate
 
+T = TypeVar("T")
 NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
 
-_NO_MARKER = "the fixtures of pytest-cpg need a marked test. Write {example} above it."
 _TWO_KINDS = (
     "{nodeid}: this test is marked {first} and {second}, and a test is one gate. Leave one of the "
     "markers out, or write a test for each."
@@ -53,43 +53,16 @@ def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gat
     """Return the gate that a test's markers ask for, or fail with what to write instead."""
     from pytest_cpg.contracts import ComponentError, KindError
     from pytest_cpg.machine.files import FileError
-    from pytest_cpg.plugin.marker import example, gate_of
+    from pytest_cpg.plugin.marker import gate_of
 
-    known = node.config.stash[KINDS]
-    kinds = [*known.of(node)]
-    if not kinds:
-        fixtures = getattr(node, "fixturenames", ())
-        wanted = [kind for kind in known.table.values() if kind.fixture in fixtures]
-        fail(_NO_MARKER.format(example=example([*wanted, *known.table.values()][0])))
-    kind, *others = kinds
-    if others:
-        first, second = kind.marker, others[0].marker
-        fail(_TWO_KINDS.format(nodeid=node.nodeid, first=first, second=second))
-    _check_once(node, kind.marker)
     try:
+        kind = _kind_of(node)
+        marks, components = _markers(node, kind.marker), _components(node)
         return gate_of(
-            _markers(node, kind.marker),
-            kind,
-            settings,
-            _components(node),
-            nodeid=node.nodeid,
-            family_size=family_size,
+            marks, kind, settings, components, nodeid=node.nodeid, family_size=family_size
         )
     except (ValueError, ComponentError, KindError, FileError) as error:
         fail(f"{node.nodeid}: {getattr(error, 'whole', error)}")
-
-
-def has_marked_parameters(definition: pytest.Item) -> bool:
-    """Say whether some parameters of a test bring markers of their own."""
-    values = (
-        value
-        for mark in definition.iter_markers("parametrize")
-        for given in (*mark.args[1:2], mark.kwargs.get("argvalues"))
-        if isinstance(given, list | tuple)
-        for value in given
-    )
-    table = definition.config.stash[KINDS].table
-    return any(mark.name in table for value in values for mark in getattr(value, "marks", ()))
 
 
 def fail(message: str) -> NoReturn:
@@ -117,6 +90,16 @@ def clean_errors() -> Iterator[None]:
         if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
             raise
         fail(str(getattr(error, "whole", error)))
+
+
+def _kind_of(node: pytest.Item) -> GateKind[Any, Any]:
+    """Return the kind that a test is marked with; fail one that is marked with two."""
+    kind, *others = node.config.stash[KINDS].of(node)
+    if others:
+        first, second = kind.marker, others[0].marker
+        fail(_TWO_KINDS.format(nodeid=node.nodeid, first=first, second=second))
+    _check_once(node, kind.marker)
+    return kind
 
 
 def _markers(node: pytest.Item, name: str) -> list[pytest.Mark]:
@@ -156,7 +139,6 @@ def _named(item: pytest.Item, name: str) -> str:
 
 def _components(node: pytest.Item) -> Components:
     """Return what the hooks contribute that are in reach of this test."""
-    from pytest_cpg.contracts.lookup import merge
     from pytest_cpg.gates.kind import Components
 
     return Components(
@@ -164,3 +146,30 @@ def _components(node: pytest.Item) -> Components:
         planners=merge("planner", node.ihook.pytest_cpg_planners()),
         world_models=merge("world model", node.ihook.pytest_cpg_world_models()),
     )
+
+
+def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[str, T]:
+    """Return one table of all contributions; two components of one name are an error."""
+    from pytest_cpg.contracts import ComponentError
+    from pytest_cpg.contracts.lookup import hook_suffix
+
+    table: dict[str, T] = {}
+    for contribution in contributions:
+        if contribution is not None and not isinstance(contribution, Mapping):
+            raise ComponentError(
+                f"a pytest_cpg_{hook_suffix(kind)} hook returned {contribution!r}. "
+                f"Return a dict from names to factories."
+            )
+        for name, factory in (contribution or {}).items():
+            if name in table:
+                raise ComponentError(
+                    f"two {kind}s are named {name!r}. Rename yours in its pytest_cpg_"
+                    f"{hook_suffix(kind)} hook."
+                )
+            if not callable(factory):
+                raise ComponentError(
+                    f"the {kind} {name!r} of a pytest_cpg_{hook_suffix(kind)} hook is {factory!r}. "
+                    f"Return what makes it: a class, or `lambda **options: ...`."
+                )
+            table[name] = factory
+    return table

@@ -82,15 +82,20 @@ def gate_of(
     from pytest_cpg.world_models.checkpoints.source import factory_of
 
     asked = _asked(markers, kind, settings, components, family_size)
+    values, given = asked.values, asked.values["max_verdict"]
+    usual = worst_of(Severity.UNSURE, kind.labels)
+    max_verdict = usual if given is None else max_verdict_of(given, kind.labels)
     spec = ask(kind, "parse", asked)
-    values = asked.values
+    task = spec.task if has(spec, OfTask) else None
+    if given is None and has(kind, Accepts):
+        max_verdict = ask(kind, "accepts", spec)
     model = values["model"]
     return Gate(
         kind=kind,
         spec=spec,
-        task=spec.task if has(spec, OfTask) else None,
+        task=task,
         id=values["id"] or nodeid,
-        max_verdict=asked.max_verdict or _usual_max_verdict(kind, spec),
+        max_verdict=max_verdict,
         drift=values["drift"],
         timeout=values["timeout"],
         model=model,
@@ -104,14 +109,6 @@ def gate_of(
     )
 
 
-def _usual_max_verdict(kind: GateKind[Any, Any], spec: Any) -> MaxVerdict:
-    """Return what a marker accepts that does not say it."""
-    usual: MaxVerdict = (
-        ask(kind, "accepts", spec) if has(kind, Accepts) else worst_of(Severity.UNSURE, kind.labels)
-    )
-    return usual
-
-
 def _asked(
     markers: Iterable[pytest.Mark],
     kind: GateKind[Any, Any],
@@ -122,12 +119,10 @@ def _asked(
     arguments = {argument.name: argument for argument in (*kind.arguments, *COMMON)}
     marked = _merged(markers, kind, arguments)
     read = {name: _read(argument, marked, settings, kind) for name, argument in arguments.items()}
-    given = marked.get("max_verdict")
     return Asked(
         values={name: value for name, (value, _) in read.items()},
         sources={name: source for name, (_, source) in read.items()},
         components=components,
-        max_verdict=None if given is None else max_verdict_of(given, kind.labels),
         options={
             option.name: settings.of_session(option.name)
             for option in settings.options.values()

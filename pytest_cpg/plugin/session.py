@@ -149,10 +149,8 @@ class GateSession:
 
     def check_definition(self, definition: pytest.Item) -> None:
         """Refuse a bad marker of a test function, once it can be known."""
-        from pytest_cpg.plugin.item import has_marked_parameters
-
         # What its parameters say closer is known only once there is a test for each.
-        if not has_marked_parameters(definition):
+        if not _has_marked_parameters(definition):
             self._read(definition)
 
     def note_deselected(self, gates: Sequence[pytest.Item]) -> None:
@@ -274,3 +272,16 @@ class GateSession:
                 fail(_NO_FAMILY)
             family_size = baseline.family_size if baseline.is_corrected else 1
             return read_gate(node, self._settings, family_size=family_size)
+
+
+def _has_marked_parameters(definition: pytest.Item) -> bool:
+    """Say whether some parameters of a test bring markers of their own."""
+    values = (
+        value
+        for mark in definition.iter_markers("parametrize")
+        for given in (*mark.args[1:2], mark.kwargs.get("argvalues"))
+        if isinstance(given, list | tuple)
+        for value in given
+    )
+    table = definition.config.stash[KINDS].table
+    return any(mark.name in table for value in values for mark in getattr(value, "marks", ()))

@@ -2,16 +2,7 @@ import pytest
 
 from pytest_cpg import Planner
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.contracts.lookup import check_complete, did_you_mean, lookup, merge
-
-
-def test_contributions_are_merged_and_empty_ones_ignored():
-    assert merge("task", [{"a": int}, None, {}, {"b": str}]) == {"a": int, "b": str}
-
-
-def test_two_components_of_one_name_are_refused():
-    with pytest.raises(ComponentError, match="two world models are named 'mlp'"):
-        merge("world model", [{"mlp": int}, {"mlp": str}])
+from pytest_cpg.contracts.lookup import check_complete, did_you_mean, lookup
 
 
 def test_an_unknown_name_gets_the_nearest_one_and_the_hook():
@@ -25,16 +16,6 @@ def test_an_unknown_name_gets_the_nearest_one_and_the_hook():
 
 def test_a_name_like_no_other_gets_the_whole_list():
     assert did_you_mean("zzz", ["b", "a"]) == "Known: a, b."
-
-
-def test_a_hook_that_returns_no_mapping_is_told_so():
-    with pytest.raises(ComponentError, match="a pytest_cpg_tasks hook returned \\['maze'\\]"):
-        merge("task", [["maze"]])
-
-
-def test_a_hook_that_gives_an_object_for_a_factory_is_told_so():
-    with pytest.raises(ComponentError, match=r"planner 'mine' of a .* is 7. Return what makes it"):
-        merge("planner", [{"mine": 7}])
 
 
 def test_a_component_that_is_no_such_thing_is_told_what_it_lacks():
