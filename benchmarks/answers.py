@@ -53,6 +53,7 @@ def main(name: str = "maze-umaze", members: str = str(MEMBERS), workers: str = "
     """Print seconds, processor seconds and the largest memory in GB."""
     import numpy as np
 
+    from pytest_cpg.episodes.arms import Execution
     from pytest_cpg.gates.policy_comparison.measure import measure_comparison
     from pytest_cpg.gates.policy_comparison.published import queries_at
     from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
@@ -82,7 +83,10 @@ def main(name: str = "maze-umaze", members: str = str(MEMBERS), workers: str = "
     spec = Spec(name=name, queries=queries, criteria=criteria)
     wall, cpu = time.perf_counter(), time.process_time()
     executor = WorkerPool(int(workers)) if workers != "1" else None
-    measure_comparison(spec, model, training_data=None, progress=lambda *_: None, executor=executor)
+    execution = Execution(executor=executor)
+    measure_comparison(
+        spec, model, training_data=None, progress=lambda *_: None, execution=execution
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, peak]))
     if executor is not None:

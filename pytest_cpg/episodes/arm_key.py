@@ -66,6 +66,18 @@ def why_not_kept(design: Design, model: Any, *, by_content: bool = False) -> str
     return None
 
 
+def model_key(model: Any, **asked: str | int) -> str | None:
+    """Return 64 hexadecimal digits that tell apart what models answer, by their content.
+
+    ``asked`` is what they are asked. None where a model's content cannot be read.
+    """
+    try:
+        values = {**asked, "model": _computing(model, by_content=True)}
+    except _UnkeyedError:
+        return None
+    return digest_of({**values, "environment": _environment()})
+
+
 def digest_of(values: dict[str, Any]) -> str:
     """Return 64 hexadecimal digits of JSON values."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
@@ -84,11 +96,16 @@ def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -
         "horizon": int(planner.horizon),
     }
     if type(planner) is not Chance and not (type(model) is OracleDynamics and model.task is task):
-        # What it may compute with; one that is not loaded has no part in it.
-        engines = [str(getattr(sys.modules.get(name), "__version__", "")) for name in _ENGINES]
-        chosen = kernels().get("torch", "")
-        values["model"] = [_model_definition(model, by_content=by_content), *engines, chosen]
+        values["model"] = _computing(model, by_content=by_content)
     return values
+
+
+def _computing(model: Any, *, by_content: bool) -> list[Any]:
+    """Return what a model is and computes with, or raise _UnkeyedError."""
+    # What is not loaded has no part in it.
+    engines = [str(getattr(sys.modules.get(name), "__version__", "")) for name in _ENGINES]
+    chosen = kernels().get("torch", "")
+    return [_model_definition(model, by_content=by_content), *engines, chosen]
 
 
 def _definition(what: str, value: Any) -> Any:

@@ -219,8 +219,8 @@ SWITCHES = {
     "also cpg_strict in the ini file",
     "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
     "no_cache": "run all arms anew, and store none",
-    "resume": "go on where an interrupted session was: what it had finished of each arm is not run "
-    "again, if task, planner and model are the same",
+    "resume": "go on where an interrupted session was: what it had finished of each arm, or "
+    "answered of queries, is not run again, if task, planner, queries and model are the same",
     "render": "film lost episodes, both arms side by side, into .cpg/lost: those that are "
     "replayed, or the first three of every gate that fails (extra render)",
     "only": "run gates alone",

@@ -8,6 +8,7 @@ from comparisons import USUAL
 pytest.importorskip("torch")
 pytest.importorskip("dm_control")
 
+from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.policy_comparison.generate import generate_queries
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
@@ -70,6 +71,7 @@ def test_the_gate_separates_a_good_ensemble_from_a_bad_one(name, gap, candidates
             model,
             training_data=data,
             progress=lambda *_: None,
+            execution=Execution(),
         )
         found[kind] = ruling_of(result)
         loss = result.loss

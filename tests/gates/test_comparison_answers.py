@@ -10,6 +10,7 @@ from comparisons import USUAL, Carts, cart_queries, cart_steps, graded_table, pa
 
 from pytest_cpg.contracts import CpgError, WorldModelError
 from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
 from pytest_cpg.gates.policy_comparison.card import card_of
@@ -46,7 +47,7 @@ def bound(model, queries):
 
 def measured(model, queries, criteria=USUAL):
     spec = Spec(name="carts", queries=queries, criteria=criteria)
-    return measure_comparison(spec, model, training_data=None, progress=told)
+    return measure_comparison(spec, model, training_data=None, progress=told, execution=Execution())
 
 
 class Network:

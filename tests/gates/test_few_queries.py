@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from comparisons import USUAL
 
+from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.point_maze import MAZES, PointMaze
@@ -47,7 +48,9 @@ def test_labels_that_the_simulator_denies_are_the_setups_fault():
 def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(count, label):
     rows = np.random.default_rng(0).choice(1500, count, replace=False)
     spec = Spec(name="maze", queries=queries_at("maze-open").take(rows), criteria=USUAL)
-    result = measure_comparison(spec, Slope(), training_data=None, progress=lambda *_: None)
+    result = measure_comparison(
+        spec, Slope(), training_data=None, progress=lambda *_: None, execution=Execution()
+    )
     assert label_of(result) == label
     asked = {one.name: one for one in criteria_of(result)}
     is_open = asked["loss"].standing is Standing.OPEN

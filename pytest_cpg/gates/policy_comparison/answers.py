@@ -22,6 +22,7 @@ from pytest_cpg.contracts import (
     WorldModelError,
 )
 from pytest_cpg.contracts.errors import CURE
+from pytest_cpg.gates.policy_comparison.answer_snapshot import AnswerSnapshot
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
@@ -35,7 +36,7 @@ _MOST_BYTES = 2**27
 _FAR = 1e3
 
 
-# Gives place and returns [E, B] of each block as they are done, and calls what tells of progress.
+# Gives place and returns [E, R] of each block as they are done, and calls what tells of progress.
 Spread: TypeAlias = Callable[
     [Sequence["Block"], Callable[[], None]], Iterator[tuple[int, FloatArray]]
 ]
@@ -71,6 +72,7 @@ def imagined_returns(
     *,
     progress: Callable[[str, int, int], None],
     spread: Spread | None = None,
+    snapshot: AnswerSnapshot | None = None,
 ) -> SideReturns:
     """Return what every member imagines of both sides of every query.
 
@@ -80,23 +82,32 @@ def imagined_returns(
         Told how many sides are done, and of how many.
     spread : callable, optional
         Who imagines the blocks; None for this process.
+    snapshot : AnswerSnapshot, optional
+        Where returns are kept, and taken from.
 
     Raises WorldModelError when a prediction is no finite number, naming member, query and step.
     """
     blocks = [*_blocks(queries, members=ensemble.members)]
-    count, done = 2 * len(queries), 0
+    count = 2 * len(queries)
+    found = np.full((ensemble.members, count), np.nan)
+    if snapshot is not None:
+        snapshot.take_up(found, [one.rows for one in blocks], lambda n: blocks[n].returns(ensemble))
+        blocks = [one for one in blocks if np.isnan(found[:, one.rows]).any()]
 
     def tell() -> None:
-        progress("queries", done, count)
+        progress("queries", count - int(np.isnan(found[0]).sum()), count)
 
-    tell()
-    found = np.empty((ensemble.members, count))
-    here = ((place, block.returns(ensemble)) for place, block in enumerate(blocks))
-    for place, returns in here if spread is None else spread(blocks, tell):
-        rows = blocks[place].rows
-        found[:, rows] = returns[:, : len(rows)]
-        done += len(rows)
+    try:
         tell()
+        here = ((place, block.returns(ensemble)) for place, block in enumerate(blocks))
+        for place, returns in here if spread is None else spread(blocks, tell):
+            found[:, blocks[place].rows] = returns
+            tell()
+            if snapshot is not None:
+                snapshot.now_and_then(found)
+    finally:
+        if snapshot is not None:
+            snapshot.keep(found)
     return SideReturns(*np.split(found, 2, axis=1))
 
 
@@ -151,7 +162,7 @@ class Block:
     size: int
 
     def returns(self, ensemble: EnsembleRollout) -> FloatArray:
-        """Return the imagined returns [E, B]."""
+        """Return the imagined returns [E, R]."""
         horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
         rewards = self._rewards(ensemble, horizon, has_first=True)
         with np.errstate(over="ignore"):
@@ -163,7 +174,7 @@ class Block:
                 f"member {member} predicted rewards up to {np.abs(rewards[member, row]).max():.3g} "
                 f"in {self._query(int(row))} whose sum is no number. {CURE}"
             )
-        return returns
+        return returns[:, : len(self.rows)]
 
     def frozen_returns(self, ensemble: EnsembleRollout) -> FloatArray:
         """Return what a world pays [E, B] in which nothing moves."""

@@ -81,7 +81,7 @@ class PolicyComparison:
             model,
             training_data=run.given["training_data"],
             progress=run.progress,
-            executor=run.execution.executor,
+            execution=run.execution,
         )
 
     def judge(self, result: ComparisonResult, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
+from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.gates.policy_comparison.answer_snapshot import AnswerSnapshot
 from pytest_cpg.gates.policy_comparison.answers import bound_to, frozen_returns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
 from pytest_cpg.gates.policy_comparison.grading import grade
@@ -39,7 +39,7 @@ def measure_comparison(
     *,
     training_data: Any,
     progress: Callable[[str, int, int], None],
-    executor: Executor | None = None,
+    execution: Execution,
 ) -> ComparisonResult:
     """Return what a model answers to the queries, and what that is worth.
 
@@ -51,21 +51,24 @@ def measure_comparison(
         Of anything else no true steps are taken.
     progress : callable
         Told what is done, how much of it, and of how much.
-    executor : Executor, optional
-        Whose workers imagine the answers; None for this process.
+    execution : Execution
+        Where answers are imagined, and where they are kept.
 
     Raises CpgError when the model cannot be asked, or predicts what is no finite number.
     """
     queries, method = spec.queries, spec.criteria.confidence
     seed = spec.criteria.seed
+    # Before the model is asked anything: its content may change with that.
+    snapshot = AnswerSnapshot(execution, model, queries, seed=seed)
     ensemble = bound_to(model, queries, seed=seed)
     one_step = one_step_error(ensemble, queries, training_data)
-    begun = time.perf_counter()
     spread = None
-    if executor is not None:
-        spread = SpreadAnswers(executor, model, ensemble, queries, seed=seed)
-    learned = imagined_returns(ensemble, queries, progress=progress, spread=spread)
-    seconds = time.perf_counter() - begun
+    if execution.executor is not None:
+        spread = SpreadAnswers(execution.executor, model, ensemble, queries, seed=seed)
+    learned = imagined_returns(
+        ensemble, queries, progress=progress, spread=spread, snapshot=snapshot
+    )
+    seconds = snapshot.seconds
     answers, confidences = compared(learned.a, learned.b, method)
     frozen = frozen_returns(ensemble, queries)
     still, _ = compared(frozen.a, frozen.b, method)

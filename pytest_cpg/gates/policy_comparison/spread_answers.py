@@ -50,7 +50,7 @@ class SpreadAnswers:
     def __call__(
         self, blocks: Sequence[Block], tick: Callable[[], None]
     ) -> Iterator[tuple[int, FloatArray]]:
-        """Give the place and the returns [E, B] of each block, in any order."""
+        """Give the place and the returns [E, R] of each block, in any order."""
         calls = [self._crew.call(_Rows(one.rows, one.size)) for one in blocks]
         yield from run_all(self._executor, calls, tick=lambda _: tick())
         self._crew.are_equipped()
@@ -75,7 +75,7 @@ class _Loaded:
             raise WorldModelError(OTHER_ANSWER)
 
     def run(self, block: _Rows) -> FloatArray:
-        """Return the imagined returns [E, B]."""
+        """Return the imagined returns [E, R]."""
         whole = Block(queries=self._queries, rows=block.rows, size=block.size)
         return whole.returns(self._ensemble)
 
