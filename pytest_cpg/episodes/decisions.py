@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
-from pytest_cpg.episodes.streams import Purpose, Stream
+from pytest_cpg.contracts.streams import Purpose, Stream
 
 
 class Decision(NamedTuple):

@@ -21,6 +21,7 @@ from pytest_cpg.contracts import (
     WorldModelError,
 )
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import ChangeablePhysics, MeasuredColumns
 from pytest_cpg.episodes.perturbations import (
     ActionNoise,
@@ -30,7 +31,6 @@ from pytest_cpg.episodes.perturbations import (
     Perturbation,
     Physics,
 )
-from pytest_cpg.episodes.streams import Stream
 
 # A loss of actions without a time of its own comes within this share of the budget.
 _EARLY = 10

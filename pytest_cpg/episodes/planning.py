@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, Planner, Plans
+from pytest_cpg.contracts.streams import Stream, set_words, words_of
 from pytest_cpg.episodes.arm import Latency
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.streams import Stream, set_words, words_of
 from pytest_cpg.episodes.warm_starts import WarmStarts
 from pytest_cpg.world_models import BoundModel
 

@@ -18,11 +18,11 @@ from pytest_cpg.contracts import (
     Task,
     WorldModelError,
 )
+from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun, Progress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts, sample_starts
-from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.planners.cost import reads_steps
 from pytest_cpg.world_models import BoundModel, bind
 from pytest_cpg.world_models.binding.rating import NO_STEPS

@@ -8,8 +8,8 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskError
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import LeastReturn, RewardThreshold
-from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.tasks.options import check_least_return
 
 # A task whose starts are solved this often in a row is not one that needs planning.

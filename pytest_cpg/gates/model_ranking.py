@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.arms import ArmProgress
@@ -21,7 +22,6 @@ from pytest_cpg.episodes.probe import (
     probe_of,
     starts_of,
 )
-from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
 from pytest_cpg.stats.rankings import Ranking, rank_models

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, Task, TaskError
-
-# First spawn key of the collector's streams. Gates use small numbers as first keys, so that no
-# seed lets a model train on the starts or the noise it is judged on.
-COLLECTION_STREAM = 0x7472616E
+from pytest_cpg.contracts.streams import Stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,7 +99,7 @@ def collect_transitions(
             f"and {hold!r}"
         )
     streams = [
-        np.random.SeedSequence(seed, spawn_key=(COLLECTION_STREAM, episode)).spawn(2)
+        Stream.COLLECTION.sequence(seed, episode).spawn(2)
         for episode in range(-(-count // episode_steps))
     ]
     starts = task.reset(np.array([start.generate_state(1)[0] for start, _ in streams], np.int64))

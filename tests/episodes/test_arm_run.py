@@ -8,8 +8,8 @@ from track import Track
 
 from pytest_cpg.contracts import CpgError, Plans, TaskError, WorldModelError
 from pytest_cpg.contracts.codec import encode
+from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.starts import sample_starts
-from pytest_cpg.episodes.streams import Stream
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
 
 LEVEL = 0.95

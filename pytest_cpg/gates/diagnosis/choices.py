@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
+from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.streams import Purpose
 from pytest_cpg.gates.diagnosis.plan_scores import objective_of
 from pytest_cpg.gates.diagnosis.true_steps import Step
 from pytest_cpg.planners.objective import rate

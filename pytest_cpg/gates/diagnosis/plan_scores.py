@@ -10,10 +10,10 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Planner, Plans, Task
 from pytest_cpg.contracts.planner import is_warm_started
+from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.streams import Purpose
 from pytest_cpg.gates.diagnosis.coverage import Coverage, TrainingStates, coverage_of
 from pytest_cpg.gates.diagnosis.evidence import (
     CHOSEN,

@@ -16,10 +16,10 @@ from pytest_cpg.contracts import (
     Task,
 )
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.streams import Purpose
 from pytest_cpg.gates.diagnosis import Misreading
 from pytest_cpg.gates.diagnosis.choices import Choices
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskError
-from pytest_cpg.episodes.streams import Stream
+from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.gates.policy_comparison.simulators import Acting, Side, acted
 
 Behaviour: TypeAlias = Literal["random", "learned", "mixed"]
@@ -29,7 +29,7 @@ _RANDOM = {
 }
 
 
-class Purpose(IntEnum):
+class Drawn(IntEnum):
     """What is drawn for queries: the number behind `Stream.QUERIES` in its key."""
 
     EPISODES = 0
@@ -88,7 +88,7 @@ def draw_candidates(
         Share of candidates whose two sides start alike.
     """
     pairs = np.array(list(combinations(range(policies), 2)))
-    rngs = [Stream.QUERIES.of(seed, Purpose.CANDIDATES, horizon, index) for index in indices]
+    rngs = [Stream.QUERIES.of(seed, Drawn.CANDIDATES, horizon, index) for index in indices]
     chosen = np.stack([pairs[rng.integers(len(pairs))] for rng in rngs], axis=1)
     drawn = np.stack([rng.integers(starts, size=2) for rng in rngs], axis=1)
     is_same = np.array([rng.random() < same_start for rng in rngs])
@@ -116,7 +116,7 @@ def reached_states(
     TaskError
         When the simulator diverges.
     """
-    streams = [Stream.QUERIES.of(seed, Purpose.EPISODES, row) for row in range(_EPISODES)]
+    streams = [Stream.QUERIES.of(seed, Drawn.EPISODES, row) for row in range(_EPISODES)]
     states = task.reset(np.array([rng.integers(2**32) for rng in streams]))
     rows, steps, is_random = np.arange(_EPISODES), min(_STEPS, task.budget), _RANDOM[behaviour]
     noise = task.actions.sample(streams, (steps,))

@@ -1,4 +1,4 @@
-"""Streams: where the random numbers of a gate come from, and their state as plain words."""
+"""Streams: where random numbers come from, and their state as plain words."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import IntArray
+from pytest_cpg.contracts.arrays import IntArray
 
 _WORD = 64
 
 
 class Stream(IntEnum):
-    """What random numbers of a gate are for: draws for one purpose change nothing of another.
+    """What random numbers are for: draws for one purpose change nothing of another.
 
-    Each is the first spawn key of the gate's seed; the numbers that `of` is given follow.
+    Each is the first spawn key of the seed; the numbers that `of` is given follow.
     """
 
     # Episode, attempt.
@@ -33,6 +33,9 @@ class Stream(IntEnum):
     DISTURBANCE = 8
     # Purpose, then episode, or horizon and candidate.
     QUERIES = 9
+    # Episode. Far from those of gates, so that no seed lets a model train on the starts or the
+    # noise that it is judged on.
+    COLLECTION = 0x7472616E
 
     def of(self, seed: int, *keys: int) -> np.random.Generator:
         """Return the random stream of a seed and of what these numbers tell apart."""

@@ -3,12 +3,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pytest_cpg.episodes.streams import Stream, set_words, words_of
+from pytest_cpg.contracts.streams import Stream, set_words, words_of
 
 
 # Other keys would give every gate of a repository other starts and plans.
-@pytest.mark.parametrize(("stream", "key"), [(Stream.START, 0), (Stream.PLANNER, 1)])
-def test_starts_and_plans_are_drawn_from_the_keys_that_they_were_always_drawn_from(stream, key):
+@pytest.mark.parametrize(
+    ("stream", "key"), [(Stream.START, 0), (Stream.PLANNER, 1), (Stream.COLLECTION, 0x7472616E)]
+)
+def test_starts_plans_and_data_are_drawn_from_the_keys_that_they_always_were(stream, key):
     expected = np.random.default_rng(np.random.SeedSequence(7, spawn_key=(key, 3, 2)))
     assert stream.of(7, np.int64(3), 2).random() == expected.random()
 
