@@ -7,8 +7,6 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from pytest_cpg.gates.options import Option as Option
-
 REQUIRED: Final = object()
 """Default of an argument that a marker has to give."""
 

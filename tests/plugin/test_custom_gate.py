@@ -296,7 +296,7 @@ def test_half_a_part_is_refused_before_anything_is_run(custom, change, said):
 
 
 _WITH_OPTION = """
-from pytest_cpg.gates.arguments import Option
+from pytest_cpg.gates.options import Option
 
 OneStepError.options = (
     Option("transitions", whole(10), "int", 500, "N", "random steps that are predicted"),

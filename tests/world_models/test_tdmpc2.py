@@ -9,7 +9,7 @@ from official_weights import tdmpc2, tdmpc2_before, tdmpc2_december
 
 from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models import inference
-from pytest_cpg.world_models.binding.tensors import mish
+from pytest_cpg.world_models.binding.mish import mish
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
 
 SETTINGS = {

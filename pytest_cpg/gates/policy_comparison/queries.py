@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from numbers import Real
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.policy import Policy
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
+from pytest_cpg.gates.policy_comparison.query_files import load_queries, save_queries
 from pytest_cpg.planners.policies import (
     check_policy,
     check_possible,
@@ -119,18 +120,14 @@ class PolicyQueries:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz without pickles; see `query_files.save_queries`."""
-        from pytest_cpg.gates.policy_comparison.query_files import save_queries
-
-        save_queries(self, path)
+        save_queries(self, ARRAYS, path)
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], policies: Sequence[Policy] | None = None
     ) -> PolicyQueries:
         """Read what `save` wrote; see `query_files.load_queries`."""
-        from pytest_cpg.gates.policy_comparison.query_files import load_queries
-
-        return load_queries(path, policies)
+        return load_queries(cls, ARRAYS, path, policies)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -214,8 +211,12 @@ class PolicyQueries:
         )
 
 
-ARRAYS = tuple(field.name for field in fields(PolicyQueries) if "Array" in str(field.type))
-"""Names of the fields that have a row for each query."""
+ARRAYS = {
+    field.name: field.default is MISSING
+    for field in fields(PolicyQueries)
+    if "Array" in str(field.type)
+}
+"""Names of the fields that have a row for each query, and whether queries need it."""
 
 
 def policies_of(given: object) -> tuple[Policy, ...]:

@@ -6,25 +6,23 @@ import io
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import ActionSpace, BoxActions, FiniteActions, FloatArray
 from pytest_cpg.contracts.policy import Policy
-from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
 from pytest_cpg.machine.files import FileError, check_unpacked_size, replace_file
 from pytest_cpg.planners.policies import TanhNetwork
 
+if TYPE_CHECKING:
+    from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+
 _FORMAT = 1
-_NEEDED = tuple(
-    field.name for field in fields(PolicyQueries) if field.default is MISSING and field.init
-)
 # Observations by whose actions a policy that is given again is known, and how near they must be:
 # other processors have other float kernels.
 _PROBES = 4
@@ -95,7 +93,9 @@ def refuse(path: Path, wrong: str) -> NoReturn:
     ) from None
 
 
-def save_queries(queries: PolicyQueries, path: str | os.PathLike[str]) -> None:
+def save_queries(
+    queries: PolicyQueries, arrays: Iterable[str], path: str | os.PathLike[str]
+) -> None:
     """Write queries as a compressed .npz, as a whole or not at all.
 
     A `TanhNetwork` is written with them. Of any other policy only a few actions are, by which it is
@@ -108,7 +108,7 @@ def save_queries(queries: PolicyQueries, path: str | os.PathLike[str]) -> None:
         "policies": len(queries.policies),
         **_space_arrays("space", queries.action_space),
     }
-    for name in ARRAYS:
+    for name in arrays:
         if getattr(queries, name) is not None:
             content[name] = getattr(queries, name)
     for number, policy in enumerate(queries.policies):
@@ -118,8 +118,8 @@ def save_queries(queries: PolicyQueries, path: str | os.PathLike[str]) -> None:
             probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
             content[f"policy{number}_answers"] = queries.act(number, probes)
     packed = io.BytesIO()
-    arrays: Any = {name: np.asarray(array) for name, array in content.items()}
-    np.savez_compressed(packed, **arrays)
+    plain: Any = {name: np.asarray(array) for name, array in content.items()}
+    np.savez_compressed(packed, **plain)
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,10 @@ def save_queries(queries: PolicyQueries, path: str | os.PathLike[str]) -> None:
 
 
 def load_queries(
-    path: str | os.PathLike[str], policies: Sequence[Policy] | None = None
+    kind: type[PolicyQueries],
+    arrays: Mapping[str, bool],
+    path: str | os.PathLike[str],
+    policies: Sequence[Policy] | None = None,
 ) -> PolicyQueries:
     """Read queries that `save_queries` wrote.
 
@@ -140,13 +143,15 @@ def load_queries(
 
     Parameters
     ----------
+    arrays : mapping
+        Name to whether queries need it.
     policies : sequence of Policy, optional
         All of them, in the order of old; None where all are networks, which are in the file.
     """
     with opened(path) as stored:
         try:
             _check_format(stored)
-            queries = _stored_queries(stored, policies)
+            queries = kind(**_stored_fields(arrays, stored, policies))
         # What arrays of other shapes, kinds and numbers are refused by.
         except (TypeError, ValueError, IndexError) as error:
             refuse(stored.path, str(error))
@@ -164,16 +169,17 @@ def _check_format(stored: StoredArrays) -> None:
         )
 
 
-def _stored_queries(stored: StoredArrays, policies: Sequence[Policy] | None) -> PolicyQueries:
-    arrays: Any = {name: stored[name] for name in ARRAYS if name in stored or name in _NEEDED}
+def _stored_fields(
+    arrays: Mapping[str, bool], stored: StoredArrays, policies: Sequence[Policy] | None
+) -> dict[str, Any]:
     own = [_stored_network(stored, number) for number in range(int(stored["policies"]))]
-    return PolicyQueries(
-        environment=str(stored["environment"]),
-        discount=float(stored["discount"]),
-        policies=_completed(stored.path, own, policies),
-        action_space=_stored_space(stored, "space"),
-        **arrays,
-    )
+    return {
+        "environment": str(stored["environment"]),
+        "discount": float(stored["discount"]),
+        "policies": _completed(stored.path, own, policies),
+        "action_space": _stored_space(stored, "space"),
+        **{name: stored[name] for name in arrays if name in stored or arrays[name]},
+    }
 
 
 def _completed(

@@ -141,8 +141,8 @@ def one_torch_thread() -> Iterator[None]:
 
 @contextmanager
 def _fast_mish() -> Iterator[None]:
-    """Let layers of Mish compute it as `tensors.mish` does; the function of torch stays."""
-    from pytest_cpg.world_models.binding.tensors import layer_mish
+    """Let layers of Mish compute it as `mish.mish` does; the function of torch stays."""
+    from pytest_cpg.world_models.binding.mish import layer_mish
 
     layers = sys.modules["torch"].nn.Mish
     own = layers.forward

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_cpg.contracts import Task, WorldModelError
-from pytest_cpg.world_models.binding.tensors import Tensor, expected, mish, on_arrays, symexp, torch
+from pytest_cpg.world_models.binding.mish import mish
+from pytest_cpg.world_models.binding.tensors import Tensor, expected, on_arrays, symexp, torch
 from pytest_cpg.world_models.checkpoints.tdmpc2_layout import canonical, narrowed
 from pytest_cpg.world_models.checkpoints.training_conditions import Conditions, keys_of, require
 from pytest_cpg.world_models.checkpoints.weights import Weights, in_one_type, part, read_weights
