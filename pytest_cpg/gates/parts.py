@@ -103,8 +103,8 @@ class Forecasts(Protocol):
 class Costs(Forecasts, Protocol):
     """A kind whose forecast needs to know of the last run."""
 
-    def cost(self, result: Any) -> Mapping[str, Any]:
-        """Return what the next forecast is given, as plain values."""
+    def cost(self, result: Any) -> Any:
+        """Return what the next forecast is given as plain values: those, or a dataclass."""
         ...
 
 

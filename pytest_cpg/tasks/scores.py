@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
+
+
+class Scored(Protocol):
+    """A task that a user may give a score."""
+
+    @property
+    def name(self) -> str:
+        """As in reports."""
+        ...
+
+    @property
+    def score_of(self) -> Callable[[FloatArray], Any] | None:
+        """Rates observations [..., O]; None where the task's reward rates."""
+        ...
 
 
 def check_score(score: Any) -> None:
@@ -19,21 +33,15 @@ def check_score(score: Any) -> None:
         )
 
 
-def rated(
-    score: Callable[[FloatArray], Any] | None,
-    observations: FloatArray,
-    *,
-    name: str,
-    written: str,
-) -> FloatArray:
+def rated(task: Scored, observations: FloatArray, *, call: str, room: str) -> FloatArray:
     """Rate observations [..., O] by the score that a user has given a task: [...].
 
-    Raises WorldModelError when there is none.
+    Raises WorldModelError when there is none; ``call`` and ``room`` say how one is given.
     """
-    if score is None:
+    if task.score_of is None:
         raise WorldModelError(
-            f"{name} is rated by its reward, which observations do not tell. Give the model a "
+            f"{task.name} is rated by its reward, which observations do not tell. Give the model a "
             f"score(latents [..., Z]) -> [...], lower is better, or a reward; or pass the task as "
-            f"{written}."
+            f"{call}, score=lambda observations: ...) from pytest_cpg.tasks.{room}."
         )
-    return np.asarray(score(observations), dtype=np.float64)
+    return np.asarray(task.score_of(observations), dtype=np.float64)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from pytest_cpg.contracts.codec import CodecError, decode
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.criteria import Criteria
@@ -75,9 +75,8 @@ def forecast(
     accepted: BaselineGate | None,
 ) -> Forecast:
     """Return what a gate of this design could find, judged by these criteria."""
-    # Another version may have written something else, or somebody's editor.
-    cost = cost if _is_cost(cost) else None
-    rate, source = _oracle_rate(cost, accepted)
+    known = _read(cost)
+    rate, source = _oracle_rate(known, accepted)
     detectable, paired = _detectable(design, criteria, rate)
     return Forecast(
         episodes=design.episodes,
@@ -87,16 +86,22 @@ def forecast(
         detectable=detectable,
         paired=paired,
         needed=tuple(_needed(design, criteria, rate, gap) for gap in WANTED_GAPS),
-        seconds=_seconds(design, cost),
+        seconds=_seconds(design, known),
     )
 
 
-def cost_of(result: GateResult) -> dict[str, Any]:
-    """Return what episodes took, and what the oracle solved, as plain values."""
-    return {
-        "oracle_rate": result.oracle.success_rate,
-        "seconds_per_episode": {arm.name: arm.seconds / arm.episodes for arm in result.arms},
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the oracle of a result solved, and what an episode of each arm took."""
+
+    oracle_rate: float
+    seconds_per_episode: Mapping[str, float]
+
+
+def cost_of(result: GateResult) -> Cost:
+    """Return what a forecast needs to know of a result."""
+    seconds = {arm.name: arm.seconds / arm.episodes for arm in result.arms}
+    return Cost(oracle_rate=result.oracle.success_rate, seconds_per_episode=seconds)
 
 
 def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None:
@@ -164,23 +169,19 @@ def _found_by_bet(
     )
 
 
-def _is_cost(said: Any) -> bool:
-    """Say whether this is what `cost_of` gives for a gate."""
-    if not isinstance(said, dict) or not _is_number(said.get("oracle_rate"), most=1.0):
-        return False
-    seconds = said.get("seconds_per_episode")
-    return isinstance(seconds, dict) and all(map(_is_number, seconds.values()))
+def _read(cost: Any) -> Cost | None:
+    """Return what `cost_of` gave; None for what another version has written, or an editor."""
+    try:
+        read = decode(Cost, cost)
+    except CodecError:
+        return None
+    is_possible = min(read.seconds_per_episode.values(), default=0) >= 0 <= read.oracle_rate <= 1
+    return read if is_possible else None
 
 
-def _is_number(value: Any, *, most: float = sys.float_info.max) -> bool:
-    return type(value) in (int, float) and 0 <= value <= most
-
-
-def _oracle_rate(
-    cost: Mapping[str, Any] | None, accepted: BaselineGate | None
-) -> tuple[float, str]:
+def _oracle_rate(cost: Cost | None, accepted: BaselineGate | None) -> tuple[float, str]:
     if cost is not None:
-        return float(cost["oracle_rate"]), "last run"
+        return cost.oracle_rate, "last run"
     if accepted:
         solved, episodes = accepted.oracle_arm
         return solved / episodes, "baseline"
@@ -259,9 +260,8 @@ def _least_gap(
     return (1 + bisect_left(range(1, most), x=True, key=is_found)) / _GAP_STEPS
 
 
-def _seconds(design: Design, cost: Mapping[str, Any] | None) -> float | None:
+def _seconds(design: Design, cost: Cost | None) -> float | None:
     if cost is None:
         return None
-    episodes = {"oracle": design.longest_arm}
-    per_episode: Mapping[str, float] = cost["seconds_per_episode"]
-    return sum(seconds * episodes.get(arm, design.episodes) for arm, seconds in per_episode.items())
+    episodes, taken = {"oracle": design.longest_arm}, cost.seconds_per_episode.items()
+    return sum(seconds * episodes.get(arm, design.episodes) for arm, seconds in taken)

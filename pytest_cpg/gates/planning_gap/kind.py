@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.traces import Replay
     from pytest_cpg.gates.planning_gap.benchmark import Benchmark
+    from pytest_cpg.gates.planning_gap.forecast import Cost
 
 _ANY_NUMBER = between(float("-inf"), float("inf"))
 _KNOWN = GATES["cpg"]
@@ -159,8 +160,8 @@ class PlanningGap:
         """Return the options that decided nothing in these results, and why."""
         return without_effect(results)
 
-    def cost(self, result: GateResult) -> dict[str, Any]:
-        """Return what a forecast needs to know of the last run, as plain values."""
+    def cost(self, result: GateResult) -> Cost:
+        """Return what a forecast needs to know of the last run."""
         from pytest_cpg.gates.planning_gap.forecast import cost_of
 
         return cost_of(result)

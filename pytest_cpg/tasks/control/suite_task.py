@@ -130,17 +130,9 @@ class SuiteTask:
         return observed.reshape(*inner.shape[:-1], self.observation_size)
 
     def score(self, observations: FloatArray) -> FloatArray:
-        """Rate observations [..., O] by the user's score; lower is better.
-
-        Raises WorldModelError when the user has given none.
-        """
-        return rated(
-            self.score_of,
-            observations,
-            name=self.name,
-            written=f'dmc("{self.domain}-{self.task}", score=lambda observations: ...) from '
-            f"pytest_cpg.tasks.control",
-        )
+        """Rate observations [..., O] by the user's score; see `rated`."""
+        call = f'dmc("{self.domain}-{self.task}"'
+        return rated(self, observations, call=call, room="control")
 
     def score_states(self, states: FloatArray) -> FloatArray:
         """Rate states [..., S] by minus the reward of the step that led there: [...]."""

@@ -80,17 +80,9 @@ class GymnasiumTask:
         return np.array(states[..., self.world.size : self.world.size + self.observation_size])
 
     def score(self, observations: FloatArray) -> FloatArray:
-        """Rate observations [..., O] by the user's score; lower is better.
-
-        Raises WorldModelError when the user has given none.
-        """
-        return rated(
-            self.score_of,
-            observations,
-            name=self.name,
-            written=f"gym_task({self.world.title!r}, score=lambda observations: ...) from "
-            f"pytest_cpg.tasks.gymnasium",
-        )
+        """Rate observations [..., O] by the user's score; see `rated`."""
+        call = f"gym_task({self.world.title!r}"
+        return rated(self, observations, call=call, room="gymnasium")
 
     def score_states(self, states: FloatArray) -> FloatArray:
         """Rate states [..., S] by minus the reward of the step that led there: [...]."""
