@@ -42,6 +42,7 @@ def put_on_report(
         if report.failed and call.excinfo is not None:
             _lead_by_gate(item, call.excinfo, report, whole)
     if report.failed:
+        _say_once(item, call.excinfo, report)
         report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
     if is_last:
@@ -52,6 +53,27 @@ def put_on_report(
         values["is_quarantined"] = _is_quarantined(item)
     for name, value in values.items():
         setattr(report, f"pytest_cpg_{name}", value)
+
+
+def _say_once(
+    item: pytest.Item, caught: pytest.ExceptionInfo[BaseException] | None, report: pytest.TestReport
+) -> None:
+    """Sum a message of ours up in the line that pytest shows of a failure beside all of it.
+
+    In CI and under -vv pytest repeats a whole message there.
+    """
+    from pytest_cpg.gates.notation import one_line
+
+    crash: Any = getattr(report.longrepr, "reprcrash", None)
+    if crash is None or caught is None or getattr(caught.value, "pytrace", True):
+        return
+    crash.message = one_line(crash.message.removeprefix("Failed: ").partition("\n\n")[0])
+    # Where it was raised is a place in the plugin.
+    crash.path, crash.lineno = str(item.path), (item.location[1] or 0) + 1
+    # pytest shows both, where it would show no more of any other failure.
+    if item.config.getoption("tbstyle") == "line":
+        failure: Any = report.longrepr
+        failure.reprtraceback.reprentries = []
 
 
 def _lead_by_gate(

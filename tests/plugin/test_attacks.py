@@ -379,7 +379,7 @@ def test_bad(): ...
     Attack(
         name="an exit code that is set after ours",
         conftest=LATEST,
-        said="FAILED test_gates.py::test_bad - Failed: MODEL BOTTLENECK",
+        said="FAILED test_gates.py::test_bad - MODEL BOTTLENECK",
     ),
     Attack(
         name="the same where a gate does not report",
@@ -568,7 +568,7 @@ def pytest_cmdline_main():
         ),
         (
             "an exit code of which whoever waits sees 0",
-            "FAILED test_gates.py::test_bad - Failed: MODEL BOTTLENECK",
+            "FAILED test_gates.py::test_bad - MODEL BOTTLENECK",
             """
 
 @pytest.hookimpl(trylast=True)

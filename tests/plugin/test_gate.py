@@ -269,7 +269,23 @@ def test_junit_carries_the_numbers_and_the_first_line(repository):
     xml = (repository.path / "out.xml").read_text()
     assert '<property name="cpg_verdict" value="MODEL BOTTLENECK"' in xml
     assert '<property name="cpg_gap" value="1.0"' in xml
-    assert 'message="Failed: MODEL BOTTLENECK gap +1.00' in xml
+    assert 'message="MODEL BOTTLENECK gap +1.00' in xml
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sections"), [((), 1), (("-vv",), 1), (("-n", "2"), 1), (("--tb=line",), 0)]
+)
+def test_ci_shows_a_failing_section_once(repository, monkeypatch, arguments, sections):
+    monkeypatch.setenv("CI", "true")
+    repository.makepyfile(test_gates="\n" + gate(model="mirrored"))
+    result = repository.runpytest(*arguments)
+    assert result.stdout.str().count("same starts") == sections
+    summed_up = [line for line in result.outlines if line.startswith("FAILED test_")]
+    assert len(summed_up) == 1
+    assert " - MODEL BOTTLENECK gap +1.00 [" in summed_up[0]
+    if not sections:
+        result.stdout.fnmatch_lines(["*test_gates.py:[0-9]*: MODEL BOTTLENECK gap +1.00 *"])
+        result.stdout.no_fnmatch_line("*pytest_cpg*.py:*")
 
 
 def test_no_summary_hides_the_table_and_keeps_the_failure(repository):
