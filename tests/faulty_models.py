@@ -175,6 +175,13 @@ def bewitched(observations, actions):
     return np.where(is_corner, 0.0, _after(observations, actions))
 
 
+def wormhole(observations, actions):
+    """Return the truth but for a hole far from the goal, which seems to lead there."""
+    after = _after(observations, actions)
+    is_hole = np.linalg.norm(after[..., :2] - [4.0, 0.0], axis=-1, keepdims=True) < 1.0
+    return np.where(is_hole, 0.0, after)
+
+
 class OwnScore:
     """The true dynamics with a score of their own."""
 
@@ -187,6 +194,14 @@ class OwnScore:
     def score(self, latents):
         places = np.linalg.norm(latents[..., :2] - self.goal, axis=-1)
         return self.sign * (places + np.linalg.norm(latents[..., 2:], axis=-1))
+
+
+class Bonus(OwnScore):
+    """The true dynamics with a score that likes a region away from the goal."""
+
+    def score(self, latents):
+        away = np.linalg.norm(latents[..., :2] - [3.0, 3.0], axis=-1)
+        return super().score(latents) - 8 * np.maximum(0, 1 - away / 1.5)
 
 
 class OwnReward:

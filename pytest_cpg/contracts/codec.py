@@ -253,7 +253,7 @@ def _check_names(values: Mapping[str, Any], needed: Iterable[str], at: _Place) -
             raise _error(at, f"has no {name!r}")
 
 
-def _asked(at: _Place, make: Callable[..., Any], *values: Any, **parts: Any) -> Any:
+def _asked(at: _Place, make: Callable[..., Any], /, *values: Any, **parts: Any) -> Any:
     """Return what a class makes of its parts, which may say that they do not fit together."""
     try:
         return make(*values, **parts)

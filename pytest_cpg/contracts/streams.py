@@ -47,7 +47,7 @@ class Stream(IntEnum):
 
 
 class Purpose(IntEnum):
-    """What a diagnosis draws at each decision: the number behind `Stream.DIAGNOSIS` in its key."""
+    """What is drawn at a decision: the number behind `Stream.DIAGNOSIS` in its key."""
 
     PLANNER = 0
     CANDIDATES = 1
@@ -56,6 +56,9 @@ class Purpose(IntEnum):
     ACTIONS = 6
     PLANS = 7
     PAIRS_OF_ACTIONS = 8
+    NEIGHBOURS = 9
+    RANDOM_PLANS = 10
+    NOISE_OF_NEIGHBOURS = 11
 
 
 def words_of(rng: np.random.Generator) -> list[int]:

@@ -76,6 +76,14 @@ _BUILT_IN = (
         help="gate this test on whether a learned world model knows when it is wrong about "
         "policies.",
     ),
+    BuiltIn(
+        "plan_quality.kind:PlanQuality",
+        marker="cpg_plan_quality",
+        fixture="cpg_plan_quality",
+        fixtures=("oracle_dynamics",),
+        help="gate this test on whether plans that a learned world model likes are as good in "
+        "truth.",
+    ),
 )
 GATES = cast(
     "Mapping[str, GateKind[Any, Any]]", MappingProxyType({kind.marker: kind for kind in _BUILT_IN})

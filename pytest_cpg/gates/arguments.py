@@ -175,6 +175,7 @@ def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
 
 optional_path, optional_digests = optional(path), optional(digests)
 
+_ANY_NUMBER = between(float("-inf"), float("inf"))
 COMMON = (
     Argument("max_verdict", as_given, help="the worst verdict that the test accepts"),
     of_option("drift"),
@@ -183,6 +184,18 @@ COMMON = (
     Argument("id", gate_name, "", help="the gate's name, in place of the test's"),
 )
 """Arguments of every kind."""
+
+
+OF_EPISODES = (
+    Argument("starts", one_of("sampled", "fixed"), "sampled", help="where episodes begin"),
+    Argument("horizon", whole(1), help="steps that a plan looks ahead"),
+    Argument("budget", whole(1), help="steps of an episode"),
+    Argument("action_repeat", whole(1), help="steps that an action is held for"),
+    Argument("actions", one_of("levels", "box"), help="a few actions, or all between bounds"),
+    Argument("threshold", _ANY_NUMBER, help="the reward of a step that succeeds"),
+    Argument("least_return", _ANY_NUMBER, help="the return of an episode that succeeds"),
+)
+"""Arguments of every kind that runs episodes of a task."""
 
 
 def signature(marker: str, arguments: Iterable[Argument]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel
+from pytest_cpg.contracts import FloatArray, IntArray, Planner, PlanningModel
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import PlanCosts
 from pytest_cpg.planners.candidates import (
@@ -24,6 +24,12 @@ Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
 # falls again is worth less than one that stays up.
 _TAIL_WEIGHT = 0.3
 _TAIL_SHARE = 4
+
+
+def objective_of(planner: Planner) -> Objective:
+    """Return what a planner chooses plans for, as far as we know."""
+    given: Any = getattr(planner, "objective", "best")
+    return given if given in get_args(Objective) else "best"
 
 
 def rate(

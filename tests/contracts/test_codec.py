@@ -86,6 +86,15 @@ def test_a_value_becomes_plain_and_is_read_back_as_it_was():
     assert json.loads(json.dumps(encode(read), allow_nan=False)) == plain()
 
 
+def test_a_field_may_bear_any_name():
+    @dataclass(frozen=True)
+    class Named:
+        at: int
+        make: str
+
+    assert decode(Named, encode(Named(3, "x"))) == Named(3, "x")
+
+
 def test_what_has_a_default_may_be_missing_and_is_written():
     read = decode(Whole, {**plain(solved=None), "parts": [{"name": "a"}]})
     assert read.parts == [Part(name="a")]

@@ -8,9 +8,8 @@ from pytest_cpg.contracts import FloatArray
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.diagnosis.plan_scores import objective_of
 from pytest_cpg.gates.diagnosis.true_steps import Step
-from pytest_cpg.planners.objective import rate
+from pytest_cpg.planners.objective import objective_of, rate
 
 # Random plans of each state that are chosen from.
 _PLANS = 16

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Planner, Plans, Task
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Plans, Task
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
@@ -23,7 +23,7 @@ from pytest_cpg.gates.diagnosis.evidence import (
     Evidence,
     Memory,
 )
-from pytest_cpg.planners.objective import Objective
+from pytest_cpg.planners.objective import objective_of
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 
 # Random plans of each decision; Kendall's tau of one decision then has a deviation of 0.15.
@@ -66,12 +66,6 @@ def evidence_of(
         lost=np.array(lost, dtype=np.intp),
         coverage=trained if isinstance(trained, str) else coverage,
     )
-
-
-def objective_of(planner: Planner) -> Objective:
-    """Return what a planner chooses plans for, as far as we know."""
-    given: Any = getattr(planner, "objective", "best")
-    return given if given in get_args(Objective) else "best"
 
 
 def _memory(learned: BoundModel) -> Memory:

@@ -8,9 +8,9 @@ from typing import Any
 
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import Perturbation
+from pytest_cpg.gates.as_trained import as_trained
 from pytest_cpg.gates.kind import Measuring
 from pytest_cpg.gates.model_ranking import ModelRanking, rank_on_starts
-from pytest_cpg.gates.planning_gap.as_trained import as_trained
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notation import arm_progress
 from pytest_cpg.gates.planning_gap.result import GateResult

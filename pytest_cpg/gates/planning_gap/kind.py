@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_cpg.episodes.perturbations import parse_perturbation
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import (
+    OF_EPISODES,
     REQUIRED,
     Argument,
     as_given,
@@ -19,7 +20,6 @@ from pytest_cpg.gates.arguments import (
     name,
     of_option,
     one_of,
-    whole,
 )
 from pytest_cpg.gates.card import Card, Ruling, Severity
 from pytest_cpg.gates.drift import Drift
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.benchmark import Benchmark
     from pytest_cpg.gates.planning_gap.forecast import Cost
 
-_ANY_NUMBER = between(float("-inf"), float("inf"))
 _KNOWN = GATES["cpg"]
 
 
@@ -63,13 +62,7 @@ class PlanningGap:
         of_option("stop"),
         of_option("max_episodes"),
         of_option("oracle_episodes"),
-        Argument("starts", one_of("sampled", "fixed"), "sampled", help="where episodes begin"),
-        Argument("horizon", whole(1), help="steps that a plan looks ahead"),
-        Argument("budget", whole(1), help="steps of an episode"),
-        Argument("action_repeat", whole(1), help="steps that an action is held for"),
-        Argument("actions", one_of("levels", "box"), help="a few actions, or all between bounds"),
-        Argument("threshold", _ANY_NUMBER, help="the reward of a step that succeeds"),
-        Argument("least_return", _ANY_NUMBER, help="the return of an episode that succeeds"),
+        *OF_EPISODES,
         Argument("min_oracle", between(0, 1), help="success rate that the oracle has to reach"),
         Argument("group", name, "", help="the recipe that the model is one checkpoint of"),
         Argument("perturbation", parse_perturbation, help="what goes wrong in real steps"),

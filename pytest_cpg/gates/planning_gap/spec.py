@@ -6,36 +6,24 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
 from typing import Any
 
-from pytest_cpg.contracts import (
-    BoxActions,
-    FiniteActions,
-    Planner,
-    PlannerFactory,
-    Task,
-    TaskFactory,
-)
-from pytest_cpg.contracts.lookup import check_complete, lookup
+from pytest_cpg.contracts import Task
 from pytest_cpg.episodes.arm import Metric
-from pytest_cpg.episodes.design import Design, replaced
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.arguments import between
+from pytest_cpg.gates.as_trained import as_trained
+from pytest_cpg.gates.choices import planner_of, task_of
 from pytest_cpg.gates.kind import Asked, TaskChoice
-from pytest_cpg.gates.planning_gap.as_trained import AS_TRAINED, AsTrained, as_trained
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.sizes import Sizes, interval_of, sizes_of
 from pytest_cpg.gates.planning_gap.stopping import StopMode
-from pytest_cpg.gates.presets import PRESET, completed, preset_planner
+from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
-from pytest_cpg.tasks.options import OPTIONS
-from pytest_cpg.tasks.prefixes import named_task
 from pytest_cpg.world_models import AA_MODEL
 
 _SMOKE_EPISODES = 2
-# A planner that no name can stand for.
-_POLICY_GUIDED = "policy-guided"
 # Verdicts that something is to be done about.
 _DIAGNOSED = (Verdict.MODEL_BOTTLENECK, Verdict.PLANNER_BOTTLENECK)
 
@@ -74,7 +62,7 @@ def spec_of(asked: Asked) -> Spec:
     Raises ValueError or ComponentError, naming the value and what to type instead.
     """
     values = completed(dict(asked.values))
-    task = _task(values, asked.components.tasks)
+    task = task_of(values, asked.components.tasks)
     metric: Metric = values["metric"]
     if metric == "return":
         _check_returns(asked)
@@ -105,7 +93,7 @@ def spec_of(asked: Asked) -> Spec:
         stop, sizes = "fixed", Sizes(_SMOKE_EPISODES)
     shared = partial(
         Design,
-        planner=_planner(values, task.name, asked.components.planners),
+        planner=planner_of(values, task.name, asked.components.planners),
         episodes=sizes.episodes,
         seed=values["seed"],
         starts=values["starts"],
@@ -131,64 +119,6 @@ def spec_of(asked: Asked) -> Spec:
         criteria=criteria,
         diagnosed=asked.options["diagnose"],
     )
-
-
-def _task(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskChoice:
-    """Return a task with what a marker says of it, checked as far as can be without building it."""
-    given, make = values["task"], None
-    if isinstance(given, str):
-        name, make = given, named_task(given, tasks)
-    elif isinstance(given, Task):
-        name, make = given.name, partial(_changed, given)
-    else:
-        raise ValueError(f"task: need the name of a task or a Task, got {given!r}")
-    options = {one: values[one] for one in OPTIONS if values[one] is not None}
-    for option, value in options.items():
-        try:
-            signature(make).bind_partial(**{option: value})
-        except TypeError:
-            raise ValueError(
-                f"{option}: task {name!r} does not know it. Leave it out of this marker."
-            ) from None
-        # Something that cannot be asked what it takes.
-        except ValueError:
-            continue
-    return TaskChoice(name=name, make=make, options=tuple(options.items()))
-
-
-def _changed(task: Task, **options: Any) -> Task:
-    """Return a task of the user's with some of its fields changed."""
-    for name, value in options.items():
-        changed = replaced("task", task, name, value)
-        if not isinstance(changed.actions, (FiniteActions, BoxActions)):
-            raise ValueError(f"{name}: set it on the task itself, {task!r} cannot be changed")
-        task = changed
-    return task
-
-
-def _planner(
-    values: Mapping[str, Any], task: str, contributed: Mapping[str, PlannerFactory]
-) -> Planner:
-    planners: dict[str, PlannerFactory] = {
-        **contributed,
-        PRESET: partial(preset_planner, task),
-        AS_TRAINED: partial(AsTrained, planners=contributed),
-    }
-    given, horizon = values["planner"], values["horizon"]
-    if given == _POLICY_GUIDED and given not in planners:
-        raise ValueError(
-            f"planner: {given!r} has to be given its policy. Write "
-            f"planner=PolicyGuided(policy=...), from pytest_cpg.planners."
-        )
-    if isinstance(given, str):
-        factory = lookup("planner", given, planners)
-        planner = factory() if horizon is None else factory(horizon=horizon)
-        return check_complete("planner", given, planner, Planner)
-    if isinstance(given, type):
-        raise ValueError(f"planner: write {given.__name__}() for an object of {given!r}")
-    if not isinstance(given, Planner):
-        raise ValueError(f"planner: need the name of a planner or a Planner, got {given!r}")
-    return replaced("planner", given, "horizon", horizon)
 
 
 def _margin(given: Any, metric: Metric) -> float | None:

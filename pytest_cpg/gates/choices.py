@@ -1,0 +1,89 @@
+"""Choices: the task and the planner of a marker, by name or given, checked and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from inspect import signature
+from typing import Any
+
+from pytest_cpg.contracts import (
+    BoxActions,
+    FiniteActions,
+    Planner,
+    PlannerFactory,
+    Task,
+    TaskFactory,
+)
+from pytest_cpg.contracts.lookup import check_complete, lookup
+from pytest_cpg.episodes.design import replaced
+from pytest_cpg.gates.as_trained import AS_TRAINED, AsTrained
+from pytest_cpg.gates.kind import TaskChoice
+from pytest_cpg.gates.presets import PRESET, preset_planner
+from pytest_cpg.tasks.options import OPTIONS
+from pytest_cpg.tasks.prefixes import named_task
+
+# A planner that no name can stand for.
+_POLICY_GUIDED = "policy-guided"
+
+
+def task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskChoice:
+    """Return a task with what a marker says of it, checked as far as can be without building it."""
+    given, make = values["task"], None
+    if isinstance(given, str):
+        name, make = given, named_task(given, tasks)
+    elif isinstance(given, Task):
+        name, make = given.name, partial(_changed, given)
+    else:
+        raise ValueError(f"task: need the name of a task or a Task, got {given!r}")
+    options = {one: values[one] for one in OPTIONS if values.get(one) is not None}
+    for option, value in options.items():
+        try:
+            signature(make).bind_partial(**{option: value})
+        except TypeError:
+            raise ValueError(
+                f"{option}: task {name!r} does not know it. Leave it out of this marker."
+            ) from None
+        # Something that cannot be asked what it takes.
+        except ValueError:
+            continue
+    return TaskChoice(name=name, make=make, options=tuple(options.items()))
+
+
+def _changed(task: Task, **options: Any) -> Task:
+    """Return a task of the user's with some of its fields changed."""
+    for name, value in options.items():
+        changed = replaced("task", task, name, value)
+        if not isinstance(changed.actions, (FiniteActions, BoxActions)):
+            raise ValueError(f"{name}: set it on the task itself, {task!r} cannot be changed")
+        task = changed
+    return task
+
+
+def planner_of(
+    values: Mapping[str, Any], task: str, contributed: Mapping[str, PlannerFactory]
+) -> Planner:
+    """Return the planner that a marker names or gives, with its horizon.
+
+    Raises ValueError or ComponentError, naming the value and what to type instead.
+    """
+    planners: dict[str, PlannerFactory] = {
+        **contributed,
+        PRESET: partial(preset_planner, task),
+        AS_TRAINED: partial(AsTrained, planners=contributed),
+    }
+    given, horizon = values["planner"], values["horizon"]
+    if given == _POLICY_GUIDED and given not in planners:
+        raise ValueError(
+            f"planner: {given!r} has to be given its policy. Write "
+            f"planner=PolicyGuided(policy=...), from pytest_cpg.planners."
+        )
+    if isinstance(given, str):
+        factory = lookup("planner", given, planners)
+        planner = factory() if horizon is None else factory(horizon=horizon)
+        return check_complete("planner", given, planner, Planner)
+    if isinstance(given, type):
+        raise ValueError(f"planner: write {given.__name__}() for an object of {given!r}")
+    if not isinstance(given, Planner):
+        raise ValueError(f"planner: need the name of a planner or a Planner, got {given!r}")
+    return replaced("planner", given, "horizon", horizon)

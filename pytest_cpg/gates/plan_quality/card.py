@@ -1,0 +1,210 @@
+"""Card of a gate on plans: all that any report shows of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pytest_cpg.gates.card import Card, Effect, Figure, Row, Table, Trend
+from pytest_cpg.gates.notation import percentage
+from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
+from pytest_cpg.gates.plan_quality.ruling import criteria_of, label_of
+from pytest_cpg.stats import Interval
+
+# The options' defaults, which need not be typed; a test holds them equal.
+USUAL_LEVEL, USUAL_EPISODES = 0.95, 50
+
+_MEANING = {
+    "GOOD PLANS": (
+        "What the model likes is nearly as good in truth: plans stand as high among their "
+        "neighbours there as in the model."
+    ),
+    "UNCLEAR": "The intervals leave open whether the criteria are met. Run more episodes.",
+    "FLAT": (
+        "Too few decisions have neighbours that differ. Rate plans by something that every step "
+        "changes, such as a distance to the goal, or look further ahead (horizon=)."
+    ),
+    "POOR PLANS": (
+        "The planner's plans are easy to improve by one edit, and the model does not promise much "
+        "more: search wider, or give the planner a model that tells plans apart."
+    ),
+    "EXPLOITED": (
+        "The planner finds plans that are good in the model alone: single edits make them better "
+        "in truth. Train on data of the plans it chooses (its own episodes), or penalise where "
+        "models disagree."
+    ),
+}
+
+
+def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
+    """Return the card of a result.
+
+    Parameters
+    ----------
+    model : str
+        What was judged; may be empty.
+    """
+    found, score = result.exploitation, result.score
+    known = found is not None and score is not None
+    return Card(
+        headline=f"exploitation {_short(found)}" if found else "no decision to score",
+        size=f"n={result.episodes}",
+        cells={
+            "model": f"{result.worlds.first.mean():.2f}" if known else "-",
+            "truth": f"{result.worlds.second.mean():.2f}" if known else "-",
+            "exploitation": f"{found.estimate:+.2f}" if found else "-",
+            "chance": f"{result.plans.second.mean():.2f}" if known else "-",
+            "n": str(result.episodes),
+        },
+        table=_table(result),
+        facts=tuple((name, text) for name, text in _facts(result, model) if text),
+        meaning=result.faults or (_MEANING[label_of(result)],),
+        effect=None
+        if found is None
+        else Effect(found=found, unit="of a score", margin=result.criteria.max_exploitation),
+        figures=tuple(_figures(result)),
+        trends=tuple(_trends(result)),
+        design=f"{result.design.short_hash} {result.criteria.k} {result.criteria.neighbours}",
+        rerun=_rerun(result),
+        numbers=dict(_numbers(result)),
+    )
+
+
+def _table(result: PlanQualityResult) -> Table:
+    counts = result.counts
+    rows = tuple(
+        Row(
+            name=one.title,
+            cells=(f"{one.found.estimate:.2f}", _ends(one.found), one.needed, one.met),
+            bound=one.found,
+        )
+        for one in criteria_of(result)
+    )
+    level = percentage(result.criteria.level)
+    return Table(
+        name="plans",
+        columns=("mean", f"{level} CI", "needed", "met"),
+        rows=rows,
+        axis=(-1.0, 1.0),
+        below=(
+            ("beats all", _beats(result)),
+            (
+                "no edit matters",
+                f"at {counts.flat_imagined} decisions in the model, {counts.flat_true} in truth",
+            ),
+        ),
+    )
+
+
+def _beats(result: PlanQualityResult) -> str:
+    counts, k = result.counts, result.criteria.k
+    shares = (100 * one / counts.decisions for one in (counts.beats_imagined, counts.beats_true))
+    in_model, in_truth = shares
+    return f"{k} neighbours: {in_model:.0f} % in the model, {in_truth:.0f} % in truth"
+
+
+def _facts(result: PlanQualityResult, model: str) -> Iterator[tuple[str, str]]:
+    asked, counts = result.criteria, result.counts
+    yield "regret", f"{result.regret:.3g} a plan, in the units that plans are rated in"
+    for rank, place in zip(("worst plan", "the next one"), result.worst, strict=False):
+        yield rank, f"episode {place.episode}, step {place.at}: {_place_text(place)}"
+    yield (
+        "neighbours",
+        f"{asked.k}, {asked.neighbours}: one action changed, or idle from a step on",
+    )
+    yield "decisions", f"{counts.decisions} of {result.episodes} episodes, {result.solved} solved"
+    yield "task", f"{result.design.task}, budget {result.design.budget}, seed {result.seed}"
+    yield "planner", result.design.planner
+    yield "model", model
+    yield "family", f"{asked.family_size} gates" if asked.family_size > 1 else ""
+
+
+def _place_text(place: Place) -> str:
+    return f"score {place.imagined:.2f} in the model, {place.true:.2f} in truth"
+
+
+def _figures(result: PlanQualityResult) -> Iterator[Figure]:
+    worlds = result.worlds
+    if len(worlds):
+        order = np.argsort(worlds.first, kind="stable")
+        most = result.criteria.max_exploitation
+        yield Figure(
+            kind="scatter",
+            title="Score in truth by score in the model",
+            reading=(
+                "Each dot is an episode. Those on the dotted line are exploited as much as is "
+                "accepted, and those below it more."
+            ),
+            axes=("in the model", ""),
+            series={
+                "learned": tuple(
+                    (float(worlds.first[row]), float(worlds.second[row])) for row in order
+                ),
+                "limit": ((most, 0.0), (1.0, 1.0 - most)),
+            },
+            scale=(0.0, 1.0),
+        )
+    if result.worst:
+        yield Figure(
+            kind="list",
+            title="Decisions with the most exploitation",
+            reading="Regret is what the best neighbour is worth more in truth.",
+            axes=("", ""),
+            series={
+                f"episode {one.episode}, step {one.at}": (
+                    _place_text(one),
+                    f"regret {one.regret:.3g}",
+                )
+                for one in result.worst
+            },
+        )
+
+
+def _trends(result: PlanQualityResult) -> Iterator[Trend]:
+    for name, found, axis in (
+        ("Exploitation", result.exploitation, (-1.0, 1.0)),
+        ("Score in truth", result.score, (0.0, 1.0)),
+    ):
+        if found is not None:
+            yield Trend(name=name, text=f"{found.estimate:.2f}", bound=found, axis=axis)
+
+
+def _rerun(result: PlanQualityResult) -> dict[str, str | float]:
+    asked = result.criteria
+    options: dict[str, str | float] = {"seed": result.seed}
+    if result.episodes != USUAL_EPISODES and not asked.is_smoke:
+        options["episodes"] = result.episodes
+    level = asked.marker_level if asked.family_size > 1 else asked.level
+    if round(level, 9) != USUAL_LEVEL:
+        options["confidence"] = round(level, 9)
+    if asked.family_size > 1:
+        options |= {"correction": "holm", "family_size": asked.family_size}
+    return options
+
+
+def _numbers(result: PlanQualityResult) -> Iterator[tuple[str, str | float]]:
+    for name, found in (
+        ("exploitation", result.exploitation),
+        ("score", result.score),
+        ("above_chance", result.above_chance),
+    ):
+        if found is not None:
+            yield name, found.estimate
+            yield f"{name}_low", found.low
+            yield f"{name}_high", found.high
+    yield "regret", result.regret
+    yield "decisions", result.counts.decisions
+    yield "k", result.criteria.k
+    yield "neighbours", result.criteria.neighbours
+    yield "level", result.criteria.level
+    yield "episodes", result.episodes
+    yield "seed", result.seed
+
+
+def _short(found: Interval) -> str:
+    return f"{found.estimate:+.2f} [{found.low:+.2f},{found.high:+.2f}]"
+
+
+def _ends(found: Interval) -> str:
+    return f"[{found.low:.2f}, {found.high:.2f}]"

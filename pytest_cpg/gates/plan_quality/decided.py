@@ -1,0 +1,59 @@
+"""Decided: what a planner decided with a learned model, and where."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray, Plans
+from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arm_run import ArmRun, Progress
+from pytest_cpg.episodes.decisions import Decision, Decisions
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.world_models import BoundModel
+
+
+class Decided(NamedTuple):
+    """All decisions of an arm.
+
+    Attributes
+    ----------
+    decisions : Decisions
+    plans : array [N, H, A]
+        What was chosen.
+    arm : Arm
+        What became of it.
+    """
+
+    decisions: Decisions
+    plans: FloatArray
+    arm: Arm
+
+
+def decide(design: Design, learned: BoundModel, starts: Starts, *, progress: Progress) -> Decided:
+    """Run the episodes of a learned model, and return all that was decided in them."""
+    taken = np.zeros(len(starts.episodes), dtype=np.int64)
+    rows: list[Decision] = []
+    states: list[FloatArray] = []
+    latents: list[FloatArray] = []
+    plans: list[FloatArray] = []
+
+    def note(episodes: IntArray, chosen: Plans) -> None:
+        own = np.searchsorted(starts.episodes, episodes)
+        rows.extend(
+            Decision(int(episode), 0, int(at))
+            for episode, at in zip(episodes, taken[own], strict=True)
+        )
+        states.append(run.states[own])
+        latents.append(run.latents[own])
+        plans.append(chosen.actions.copy())
+        taken[own] += chosen.lengths
+
+    run = ArmRun("learned", design, learned, starts, progress=progress, on_plan=note)
+    arm = run.advance(len(starts.episodes))
+    decisions = Decisions(
+        rows=tuple(rows), states=np.concatenate(states), latents=np.concatenate(latents)
+    )
+    return Decided(decisions, np.concatenate(plans), arm)

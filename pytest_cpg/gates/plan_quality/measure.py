@@ -1,0 +1,178 @@
+"""Measuring: episodes are planned with a model, and all their plans are scored."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, CpgError, FloatArray, IntArray, WorldModelError
+from pytest_cpg.episodes.decisions import Decision
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.probe import (
+    bound_as_truth,
+    bound_to_starts,
+    check_unchanged,
+    faults_of,
+    ignores_action,
+    imagined,
+    probe_of,
+    starts_of,
+)
+from pytest_cpg.gates.kind import Run
+from pytest_cpg.gates.plan_quality.decided import Decided, decide
+from pytest_cpg.gates.plan_quality.result import Counts, Pairs, Place, PlanQualityResult
+from pytest_cpg.gates.plan_quality.scoring import Standings, standings_of
+from pytest_cpg.gates.plan_quality.spec import Criteria, Spec
+from pytest_cpg.world_models import OracleDynamics, inference
+
+_MOST_PLACES = 10
+_DIFFERS = (
+    "the true dynamics stand for the model, and plans are worth more or less in it than in truth"
+)
+
+
+def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
+    """Run the episodes of a model, and score each decision in the model and in truth.
+
+    Raises CpgError when the model breaks its contract, or cannot be asked about other plans.
+    """
+    begun = time.perf_counter()
+    design, criteria = spec.planned(run.task(spec.task), model), spec.criteria
+    oracle = run.given["oracle_dynamics"]
+    _check_role(model, is_aa=criteria.is_aa)
+    with inference(oracle, model):
+        starts = starts_of(design)
+        probe = probe_of(design.task, starts, design.seed)
+        bound = {
+            "learned": bound_to_starts(model, design, starts),
+            "oracle": bound_as_truth(oracle, design, starts),
+        }
+        learned = bound["learned"]
+        if learned.planner is not None:
+            raise CpgError(
+                "a model that plans itself (plan) chooses by more than its rating of plans, and "
+                "cpg_plan_quality scores by that rating. Leave plan out of the model, and name a "
+                "planner in the marker."
+            )
+        answer = imagined(learned, probe)
+        decided = decide(
+            design,
+            learned,
+            starts,
+            progress=lambda done, count: run.progress("planning", done, count, "episodes"),
+        )
+        standings = standings_of(
+            design,
+            bound,
+            decided.decisions,
+            decided.plans,
+            k=criteria.k,
+            search=criteria.neighbours,
+            progress=lambda done, count: run.progress("scoring plans", done, count),
+        )
+        is_blind = ignores_action(learned, design, starts, decided.arm)
+        check_unchanged("the learned model", answer, imagined(learned, probe))
+    if is_blind:
+        learned = replace(learned, ignores_action=True)
+    differs = criteria.is_aa and not np.array_equal(
+        standings.imagined.scores, standings.true.scores
+    )
+    return result_of(
+        design,
+        criteria,
+        decided,
+        standings,
+        faults=(*faults_of(learned), *((_DIFFERS,) if differs else ())),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def result_of(
+    design: Design,
+    criteria: Criteria,
+    decided: Decided,
+    standings: Standings,
+    *,
+    faults: tuple[str, ...] = (),
+    seconds: float = 0.0,
+) -> PlanQualityResult:
+    """Return what the standings of all that was decided come to."""
+    decisions, imagined, true = decided.decisions, standings.imagined, standings.true
+    episodes, matters = decisions.episodes, ~true.flat
+    both, paired = matters & ~imagined.flat, standings.sparse[~standings.chance.flat]
+    worlds = _pairs(
+        _means(episodes[both], imagined.scores[both]), _means(episodes[both], true.scores[both])
+    )
+    plans = _pairs(
+        _means(episodes[matters], true.scores[matters]),
+        _means(episodes[paired], standings.chance.scores[~standings.chance.flat]),
+    )
+    return PlanQualityResult(
+        design=design.record,
+        seed=int(design.seed),
+        episodes=design.episodes,
+        criteria=criteria,
+        worlds=worlds,
+        plans=plans,
+        counts=Counts(
+            decisions=len(episodes),
+            flat_imagined=int(imagined.flat.sum()),
+            flat_true=int(true.flat.sum()),
+            beats_imagined=int(imagined.beats_all.sum()),
+            beats_true=int(true.beats_all.sum()),
+        ),
+        regret=float(true.regrets.mean()),
+        worst=_worst(decisions.rows, both, standings),
+        solved=decided.arm.success_count,
+        faults=faults,
+        seconds=seconds,
+    )
+
+
+def _means(episodes: IntArray, scores: FloatArray) -> dict[int, float]:
+    """Return the mean of each episode's scores, to six digits: a report has many of them."""
+    return {
+        int(one): round(float(scores[episodes == one].mean()), 6) for one in np.unique(episodes)
+    }
+
+
+def _pairs(first: dict[int, float], second: dict[int, float]) -> Pairs:
+    """Return the scores of episodes that have both."""
+    common = sorted(first.keys() & second.keys())
+    return Pairs(
+        episodes=np.array(common, dtype=np.int64),
+        first=np.array([first[one] for one in common], dtype=np.float64),
+        second=np.array([second[one] for one in common], dtype=np.float64),
+    )
+
+
+def _worst(
+    rows: tuple[Decision, ...], matters: BoolArray, standings: Standings
+) -> tuple[Place, ...]:
+    imagined, true = standings.imagined.scores, standings.true.scores
+    # Of equal ones the earlier episode, whatever was planned together.
+    order = sorted(
+        np.flatnonzero(matters),
+        key=lambda row: (true[row] - imagined[row], rows[row].episode, rows[row].at),
+    )
+    return tuple(
+        Place(
+            episode=rows[row].episode,
+            at=rows[row].at,
+            imagined=round(float(imagined[row]), 6),
+            true=round(float(true[row]), 6),
+            regret=float(f"{standings.true.regrets[row]:.6g}"),
+        )
+        for row in order[:_MOST_PLACES]
+    )
+
+
+def _check_role(model: Any, *, is_aa: bool) -> None:
+    if isinstance(model, OracleDynamics) and not is_aa:
+        raise WorldModelError(
+            "learned_dynamics returned the true dynamics, so that no model would be judged. Return "
+            'your model; for the A/A check write model="oracle" in the marker.'
+        )

@@ -1,0 +1,144 @@
+"""Result: where plans stand in the model and in truth, and all that they are judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.episodes.design import DesignRecord
+from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES, Criteria
+from pytest_cpg.stats import Interval
+from pytest_cpg.stats.returns import paired_mean_interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pairs:
+    """Two scores of each episode: the means over its decisions.
+
+    Attributes
+    ----------
+    episodes : array [E], int
+        Those with a decision to score, rising.
+    first, second : array [E]
+        In [0, 1].
+    """
+
+    episodes: IntArray
+    first: FloatArray
+    second: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def difference(self, level: float) -> Interval | None:
+        """Bound the mean of first minus second; None of fewer than two episodes."""
+        if len(self) < FEWEST_EPISODES:
+            return None
+        found = paired_mean_interval(self.first, self.second, level=level)
+        return replace(found, method="Student 1908, over episodes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A decision.
+
+    Attributes
+    ----------
+    episode, at : int
+        Whose it is, and the steps taken before.
+    imagined, true : float
+        The score of what was chosen, in the model and in truth.
+    regret : float
+        What the best neighbour is worth more in truth, in the units that plans are rated in.
+    """
+
+    episode: int
+    at: int
+    imagined: float
+    true: float
+    regret: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many decisions there are, and of how many something holds.
+
+    Attributes
+    ----------
+    flat_imagined, flat_true : int
+        No edit matters, in the model or in truth: nothing is said of them there.
+    beats_imagined, beats_true : int
+        The plan is worth more than each neighbour.
+    """
+
+    decisions: int
+    flat_imagined: int
+    flat_true: int
+    beats_imagined: int
+    beats_true: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlanQualityResult:
+    """What the fixture ``cpg_plan_quality`` gives.
+
+    Attributes
+    ----------
+    design : DesignRecord
+    seed, episodes : int
+    criteria : Criteria
+    worlds : Pairs
+        Scores in the model and in truth, of decisions where edits matter in both.
+    plans : Pairs
+        Scores in truth of what was chosen and of random plans, where edits matter.
+    counts : Counts
+    regret : float
+        The mean in truth, in the units that plans are rated in.
+    worst : tuple of Place
+        Decisions with the most exploitation, from the worst on.
+    solved : int
+        Episodes that succeeded.
+    faults : tuple of str
+        Why model or setup are broken; of such a model nothing else is said.
+    seconds : float
+        That episodes and scores took.
+    """
+
+    design: DesignRecord
+    seed: int
+    episodes: int
+    criteria: Criteria
+    worlds: Pairs
+    plans: Pairs
+    counts: Counts
+    regret: float
+    worst: tuple[Place, ...]
+    solved: int
+    faults: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def exploitation(self) -> Interval | None:
+        """Score in the model minus score in truth, in [-1, 1].
+
+        None where fewer than two episodes have a decision whose edits matter.
+        """
+        return self.worlds.difference(self.criteria.level)
+
+    @property
+    def score(self) -> Interval | None:
+        """Score in truth, in [0, 1]; None as for exploitation."""
+        zero = np.zeros(len(self.plans))
+        return replace_second(self.plans, zero).difference(self.criteria.level)
+
+    @property
+    def above_chance(self) -> Interval | None:
+        """Score in truth minus that of random plans, in [-1, 1]; None as for exploitation."""
+        return self.plans.difference(self.criteria.level)
+
+
+def replace_second(pairs: Pairs, values: FloatArray) -> Pairs:
+    """Return pairs with other second scores [E]."""
+    return Pairs(episodes=pairs.episodes, first=pairs.first, second=values)

@@ -1,0 +1,173 @@
+"""Ruling: what the scores of plans say of a model, criterion by criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_cpg.gates.card import AA_CHECK, Ruling, Severity
+from pytest_cpg.gates.kind import Alarm
+from pytest_cpg.gates.plan_quality.result import PlanQualityResult
+from pytest_cpg.stats import Interval
+from pytest_cpg.stats.returns import paired_mean_p_value
+
+LABELS = {
+    "GOOD PLANS": Severity.GOOD,
+    "UNCLEAR": Severity.UNSURE,
+    "FLAT": Severity.BLIND,
+    "POOR PLANS": Severity.BAD,
+    "EXPLOITED": Severity.BAD,
+    "BROKEN": Severity.BROKEN,
+}
+"""The gate's words, best first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """One thing that is asked of plans.
+
+    Attributes
+    ----------
+    title : str
+        In at most 14 columns.
+    needed : str
+        Of its values, in at most 7 columns.
+    found : Interval
+    is_met, is_missed : bool
+        Neither where its interval leaves that open.
+    label : str
+        Of a result that misses it.
+    p_value : float
+        One-sided, of a model that only just meets it.
+    """
+
+    title: str
+    needed: str
+    found: Interval
+    is_met: bool
+    is_missed: bool
+    label: str
+    p_value: float
+
+    @property
+    def met(self) -> str:
+        """Whether it is met, in the words of a table."""
+        return "yes" if self.is_met else "no" if self.is_missed else "open"
+
+
+def criteria_of(result: PlanQualityResult) -> tuple[Criterion, ...]:
+    """Return what is asked of a result, and how it stands to each; none where nothing is known."""
+    return tuple(_criteria(result))
+
+
+def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
+    asked, worlds, plans = result.criteria, result.worlds, result.plans
+    exploitation, score, above = result.exploitation, result.score, result.above_chance
+    if exploitation is None or score is None or above is None:
+        return
+    most, least = asked.max_exploitation, asked.min_score
+    yield Criterion(
+        title="exploitation",
+        needed=f"<={most:.2f}",
+        found=exploitation,
+        is_met=exploitation.high <= most,
+        is_missed=exploitation.low > most,
+        label="EXPLOITED",
+        p_value=paired_mean_p_value(worlds.first - most, worlds.second),
+    )
+    if least is not None:
+        yield Criterion(
+            title="score in truth",
+            needed=f">={least:.2f}",
+            found=score,
+            is_met=score.low >= least,
+            is_missed=score.high < least,
+            label="POOR PLANS",
+            p_value=paired_mean_p_value(np.full(len(plans), least), plans.first),
+        )
+    yield Criterion(
+        title="above chance",
+        needed="> 0",
+        found=above,
+        is_met=above.low > 0,
+        is_missed=above.high <= 0,
+        label="POOR PLANS",
+        p_value=paired_mean_p_value(plans.second, plans.first),
+    )
+
+
+def label_of(result: PlanQualityResult) -> str:
+    """Return the gate's word for a result."""
+    if result.faults:
+        return "BROKEN"
+    if is_flat(result):
+        return "FLAT"
+    missed = [one.label for one in criteria_of(result) if one.is_missed]
+    if missed:
+        # It comes first, and tells why plans are poor.
+        return missed[0]
+    is_open = any(not one.is_met for one in criteria_of(result))
+    return "UNCLEAR" if is_open or result.criteria.is_aa else "GOOD PLANS"
+
+
+def is_flat(result: PlanQualityResult) -> bool:
+    """Say whether most episodes have no decision in which edits matter, so that nothing is judged.
+
+    A planner that sees no plan better than another chooses by nothing.
+    """
+    known = min(len(result.worlds), len(result.plans))
+    return 2 * known < result.episodes or not criteria_of(result)
+
+
+def ruling_of(result: PlanQualityResult) -> Ruling:
+    """Return what a result says; the same whatever a test accepts."""
+    asked, label = result.criteria, label_of(result)
+    check = "smoke test" if asked.is_smoke else AA_CHECK if asked.is_aa else ""
+    if check and not result.faults:
+        return Ruling(label="UNCLEAR", severity=Severity.GOOD, check=check)
+    return Ruling(
+        label=label,
+        severity=LABELS[label],
+        reason=_reason(result, label),
+        brief=_brief(result, label),
+        check=check,
+    )
+
+
+def _reason(result: PlanQualityResult, label: str) -> str | None:
+    if label == "BROKEN":
+        return result.faults[0]
+    if label == "FLAT":
+        counts = result.counts
+        return (
+            f"no edit of a plan matters in the model at {counts.flat_imagined} and in truth at "
+            f"{counts.flat_true} of {counts.decisions} decisions, too many to judge it"
+        )
+    return None
+
+
+def _brief(result: PlanQualityResult, label: str) -> str:
+    """Return what was needed and not found, in at most 20 columns."""
+    if label == "BROKEN":
+        return "a guard failed"
+    for one in criteria_of(result):
+        if label == "UNCLEAR" and not one.is_met:
+            return f"open: {one.title}"
+        if one.is_missed and one.label == label:
+            return f"needs {one.needed}"
+    return ""
+
+
+def alarm_of(result: PlanQualityResult) -> Alarm:
+    """Return what a result brings to the family of all gates.
+
+    The rate is of a model that only just meets one criterion, and the others with room to spare.
+    """
+    p_values = [one.p_value for one in criteria_of(result)] or [1.0]
+    return Alarm(
+        p_value=lambda: min(1.0, len(p_values) * min(p_values)),
+        rate=(1 - result.criteria.level) / 2,
+        is_settled=label_of(result) != "UNCLEAR",
+    )

@@ -1,0 +1,197 @@
+"""Scoring: plans and their neighbours in the learned model, and in truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.streams import Purpose
+from pytest_cpg.episodes.decisions import Decisions
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.gates.plan_quality.control_edits import ControlEdits
+from pytest_cpg.gates.plan_quality.formulas import are_flat, bounded, cfsim
+from pytest_cpg.gates.plan_quality.search import Search, explore
+from pytest_cpg.planners.objective import Choice, objective_of
+from pytest_cpg.world_models import BoundModel
+
+# In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
+_MOST_NUMBERS = 2**22
+# Of a plan in a model that draws noise: all plans of a decision meet the same.
+_ROLLOUTS = 8
+# Of an episode's decisions, for random plans.
+_EVERY = 5
+_FIELDS = ("scores", "regrets", "beats_all", "flat")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Standing:
+    """Where ``N`` plans stand among their neighbours in one world.
+
+    Attributes
+    ----------
+    scores : array [N]
+        In [0, 1]; see `bounded`.
+    regrets : array [N]
+        What the best neighbour is worth more, at least 0, in the units that plans are rated in.
+    beats_all : array [N], bool
+    flat : array [N], bool
+        No edit matters.
+    """
+
+    scores: FloatArray
+    regrets: FloatArray
+    beats_all: BoolArray
+    flat: BoolArray
+
+    @classmethod
+    def of(cls, values: FloatArray, neighbours: FloatArray) -> Standing:
+        """Return the standing of plans worth values [N] among neighbours [N, K].
+
+        What diverges is worth as much as the worst that does not.
+        """
+        everybody = np.concatenate([values[:, None], neighbours], axis=1)
+        known = np.isfinite(everybody)
+        least = np.where(known, everybody, np.inf).min(axis=1, keepdims=True)
+        everybody = np.where(known, everybody, np.where(np.isfinite(least), least, 0.0))
+        values, neighbours = everybody[:, 0], everybody[:, 1:]
+        best = neighbours.max(axis=1)
+        return cls(
+            scores=bounded(cfsim(values, neighbours)),
+            regrets=np.maximum(best - values, 0.0),
+            beats_all=values > best,
+            flat=are_flat(values, neighbours),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Standings:
+    """Where plans stand in the learned model and in truth, and random ones in truth.
+
+    Attributes
+    ----------
+    sparse : array [M], int
+        The decisions at which random plans were scored.
+    """
+
+    imagined: Standing
+    true: Standing
+    chance: Standing
+    sparse: IntArray
+
+
+def standings_of(
+    design: Design,
+    bound: Mapping[str, BoundModel],
+    decisions: Decisions,
+    plans: FloatArray,
+    *,
+    k: int,
+    search: Search,
+    progress: Callable[[int, int], None],
+) -> Standings:
+    """Return where plans [N, H, A] stand, by the models ``"learned"`` and ``"oracle"``.
+
+    A decision's numbers are the same whatever the others are.
+    """
+    sparse = _sparse(decisions)
+    rngs = decisions.take(sparse).streams(design.seed, Purpose.RANDOM_PLANS)
+    random = design.task.actions.sample(rngs, (plans.shape[1],))
+    asked = (
+        ("imagined", "learned", np.arange(len(plans)), plans),
+        ("true", "oracle", np.arange(len(plans)), plans),
+        ("chance", "oracle", sparse, random),
+    )
+    count, scored = 2 * len(plans) + len(random), 0
+    standings = {}
+    for name, arm, rows, chosen in asked:
+        found: list[Standing] = []
+        for part in _parts(chosen, k=k, size=_size(bound, decisions)):
+            progress(scored, count)
+            scorer = _Scorer(design, bound[arm], arm, decisions.take(rows[part]))
+            found.append(scorer.standing(chosen[part], k=k, search=search))
+            scored += len(part)
+        standings[name] = Standing(
+            **{one: np.concatenate([getattr(part, one) for part in found]) for one in _FIELDS}
+        )
+    progress(count, count)
+    return Standings(sparse=sparse, **standings)
+
+
+class _Scorer:
+    """Scores plans at some decisions in one world, all at once."""
+
+    def __init__(self, design: Design, model: BoundModel, arm: str, decisions: Decisions) -> None:
+        self._design, self._decisions, self._model = design, decisions, model
+        self._remaining = design.task.budget - decisions.at
+        planner = design.planner
+        self._choice = replace(Choice.of(planner), objective=objective_of(planner))
+        self._imagination = Imagination(arm, design.task.actions, model)
+        self._imagination.plans_for(decisions.episodes, decisions.at)
+        is_learned = arm == "learned"
+        self._latents = (
+            decisions.latents if is_learned else self._imagination.encode(decisions.states)
+        )
+
+    def standing(self, plans: FloatArray, *, k: int, search: Search) -> Standing:
+        """Return where plans [N, H, A] stand; neighbours are drawn alike in every world."""
+        rngs = self._decisions.streams(self._design.seed, Purpose.NEIGHBOURS)
+        edits = ControlEdits(self._design.task.actions, self._remaining, rngs)
+        values = self._worth(plans[:, None])[:, 0]
+        neighbours = explore(
+            plans, values, draw=edits.draw, evaluate=self._worth, k=k, search=search
+        )
+        return Standing.of(values, neighbours)
+
+    def _worth(self, plans: FloatArray) -> FloatArray:
+        """Return what plans [N, C, H, A] are worth: [N, C]; the mean over a model's noise."""
+        decisions = self._decisions
+        if not self._model.noise_size:
+            return self._once(plans)
+        streams = decisions.streams(self._design.seed, Purpose.NOISE_OF_NEIGHBOURS)
+        noise = cast("Any", [_Shared(stream) for stream in streams])
+        self._imagination.plans_for(decisions.episodes, decisions.at, noise)
+        return np.asarray(np.mean([self._once(plans) for _ in range(_ROLLOUTS)], axis=0))
+
+    def _once(self, plans: FloatArray) -> FloatArray:
+        costs, _ = self._choice.rate_plans(self._imagination, self._latents, plans, self._remaining)
+        return -costs
+
+
+class _Shared:
+    """A stream that gives all plans of a decision the same noise."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def standard_normal(self, shape: tuple[int, ...]) -> FloatArray:
+        """Return it for so many plans [C, ...]."""
+        return np.broadcast_to(self._rng.standard_normal(shape[1:]), shape)
+
+
+def _sparse(decisions: Decisions) -> IntArray:
+    """Return every fifth decision of each episode, from the first on."""
+    # Of one number for all of them, that is enough.
+    order = np.lexsort((decisions.at, decisions.episodes))
+    episodes = decisions.episodes[order]
+    begins = np.flatnonzero(np.append(True, episodes[1:] != episodes[:-1]))
+    counts = np.diff(np.append(begins, len(order)))
+    ordinals = np.arange(len(order)) - np.repeat(begins, counts)
+    return np.sort(order[ordinals % _EVERY == 0])
+
+
+def _size(bound: Mapping[str, BoundModel], decisions: Decisions) -> int:
+    """Return how many numbers a step of a plan needs."""
+    latents = int(decisions.latents.shape[1]) + bound["learned"].noise_size
+    return max(int(decisions.states.shape[1]), latents)
+
+
+def _parts(plans: FloatArray, *, k: int, size: int) -> list[IntArray]:
+    """Divide plans [N, H, A] into as few parts as memory allows: rows of each."""
+    count, horizon = plans.shape[:2]
+    numbers = count * (k + 1) * horizon * max(size, plans.shape[2])
+    return np.array_split(np.arange(count), min(count, -(-numbers // _MOST_NUMBERS)))

@@ -1,0 +1,116 @@
+"""Specification: what a marker asks of plans, checked and complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pytest_cpg.contracts import Task
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.as_trained import as_trained
+from pytest_cpg.gates.choices import planner_of, task_of
+from pytest_cpg.gates.kind import Asked, TaskChoice
+from pytest_cpg.gates.plan_quality.search import Search
+from pytest_cpg.gates.presets import completed
+from pytest_cpg.world_models import AA_MODEL
+
+# The fewest that have an interval.
+FEWEST_EPISODES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """What plans are judged by.
+
+    Attributes
+    ----------
+    k : int
+        Neighbours of each plan.
+    neighbours : "random" or "adversarial"
+        How they are found.
+    max_exploitation : float
+        The largest score in the model beyond that in truth, in (0, 1).
+    min_score : float or None
+        The smallest score in truth, in (0, 1); None where random plans' is the only limit.
+    level : float
+        Coverage of the intervals, in (0, 1), corrected for the family.
+    family_size : int
+        Gates that share one error rate.
+    is_aa : bool
+        Whether the true dynamics stand for the model, so that none is judged.
+    is_smoke : bool
+        Whether only to show that everything runs.
+    """
+
+    k: int = 24
+    neighbours: Search = "random"
+    max_exploitation: float = 0.1
+    min_score: float | None = None
+    level: float = 0.95
+    family_size: int = 1
+    is_aa: bool = False
+    is_smoke: bool = False
+
+    @property
+    def marker_level(self) -> float:
+        """The level as it was asked for, before it was corrected for the family."""
+        return 1 - (1 - self.level) * self.family_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What a test asks for.
+
+    Attributes
+    ----------
+    task : TaskChoice
+    design : callable
+        Returns the episodes that are run, of the task once it is built.
+    criteria : Criteria
+    """
+
+    task: TaskChoice
+    design: Callable[[Task], Design]
+    criteria: Criteria
+
+    def planned(self, task: Task, model: Any) -> Design:
+        """Return the episodes, planned as the model says where that is left to it."""
+        return as_trained(self.design(task), model)
+
+
+def spec_of(asked: Asked) -> Spec:
+    """Return what a test asks for.
+
+    Raises ValueError or ComponentError, naming the value and what to type instead.
+    """
+    values = completed(dict(asked.values))
+    task = task_of(values, asked.components.tasks)
+    episodes = FEWEST_EPISODES if asked.is_smoke else values["episodes"]
+    if episodes < FEWEST_EPISODES:
+        raise ValueError(
+            f"episodes={episodes} has no interval. Use at least {FEWEST_EPISODES}, better 50."
+        )
+    shared = partial(
+        Design,
+        planner=planner_of(values, task.name, asked.components.planners),
+        episodes=episodes,
+        seed=values["seed"],
+        starts=values["starts"],
+        level=values["confidence"],
+    )
+    return Spec(
+        task=task,
+        design=lambda built: shared(task=built),
+        criteria=Criteria(
+            k=values["k"],
+            neighbours=values["neighbours"],
+            max_exploitation=values["max_exploitation"],
+            min_score=values["min_score"],
+            level=asked.shared(values["confidence"]),
+            family_size=asked.family_size,
+            is_aa=values["model"] == AA_MODEL,
+            is_smoke=asked.is_smoke,
+        ),
+    )

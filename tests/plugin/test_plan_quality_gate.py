@@ -1,0 +1,233 @@
+"""The gate on plans as a user meets it: in numpy, with models of a puck."""
+
+import json
+import re
+
+import pytest
+from sessions import flat
+
+CONFTEST = """
+import pytest
+import faulty_models as puck
+
+MODELS = {
+    "wormhole": puck.wormhole,
+    "noise": puck.slightly_noisy,
+    "perfect": puck.perfect,
+    "heavy": puck.heavy,
+    "deaf": puck.deaf,
+}
+
+
+@pytest.fixture
+def learned_dynamics(request):
+    return MODELS[request.node.name.removeprefix("test_")]
+
+
+def pytest_cpg_tasks():
+    return {"puck": puck.Puck}
+"""
+HEAD = """
+import pytest
+from pytest_cpg.planners import CEM
+
+FEW = CEM(horizon=8, samples=24, elites=6, iterations=2)
+"""
+GATE = """
+
+@pytest.mark.cpg_plan_quality({arguments})
+def test_{model}(cpg_plan_quality):
+    {body}
+"""
+USUAL = 'task="puck", planner=FEW'
+
+
+@pytest.fixture
+def pucks(repository):
+    """Runs gates on models of a puck, one for each that is named."""
+    repository.makeini("[pytest]\ncpg_episodes = 8\naddopts = -p no:hypothesispytest\n")
+    repository.makeconftest(CONFTEST)
+
+    def run(*options, models=("perfect",), more="", body="pass", arguments=USUAL):
+        gates = [
+            GATE.format(arguments=f"{arguments}{more}", model=model, body=body) for model in models
+        ]
+        repository.makepyfile(test_puck=HEAD + "".join(gates))
+        return repository.runpytest(*options)
+
+    run.pytester, run.path = repository, repository.path
+    return run
+
+
+def comparisons(path):
+    """Return what was found, but for what it took, by test."""
+    gates = json.loads(path.read_text())["gates"]
+    return {
+        gate["id"].rpartition("::")[2]: {**gate["comparisons"][0]["result"], "seconds": 0}
+        for gate in gates
+    }
+
+
+def test_each_model_gets_its_word_and_every_report_shows_it(pucks, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    files = ("--cpg-json=o.json", "--cpg-md=o.md", "--cpg-html=o.html", "--junit-xml=o.xml")
+    models = ("perfect", "noise", "wormhole", "deaf")
+    result = pucks(*files, models=models)
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "EXPLOITED exploitation +0.* needs <=0.10  n=8",
+            "*exploitation *<=0.10 *no*",
+            "*above chance *",
+            "  beats all *24 neighbours: *% in the model, *% in truth",
+            "  worst plan *episode *, step *: score 1.00 in the model, 0.* in truth",
+            "  The planner finds plans that are good in the model alone*",
+            "*pytest *test_puck.py::test_wormhole --cpg-seed=0 --cpg-episodes=8",
+            "*cpg: 4 gates, 2 failed*",
+            " gate * model *truth *exploitation *chance * n verdict",
+            " . test_perfect *+0.00 * 8 GOOD PLANS",
+            " . test_noise * GOOD PLANS",
+            " F test_wormhole * EXPLOITED",
+            " F test_deaf * BROKEN",
+        ]
+    )
+    text = re.sub(r"::error[^\n]*", "", result.stdout.str())
+    section = text.partition("= FAILURES =")[2].partition("-- cpg:")[0].splitlines()
+    assert max(len(line) for line in section[1:] if "pytest" not in line) <= 80
+    assert "::error file=test_puck.py,line=" in result.stdout.str()
+    assert "ignores the action" in flat(result)
+    gates = json.loads((pucks.path / "o.json").read_text())["gates"]
+    (comparison,) = gates[2]["comparisons"]
+    assert (comparison["kind"], comparison["label"]) == ("cpg_plan_quality", "EXPLOITED")
+    page, markdown = ((pucks.path / name).read_text() for name in ("o.html", "o.md"))
+    assert "Score in truth by score in the model" in page
+    assert "Decisions with the most exploitation" in page
+    assert "EXPLOITED" in markdown
+    assert 'name="cpg_exploitation_low"' in (pucks.path / "o.xml").read_text()
+
+
+def test_a_result_is_the_same_alone_in_any_order_and_on_workers(pucks):
+    models = ("wormhole", "heavy")
+
+    def found(*options, models):
+        pucks("--cpg-json=o.json", *options, models=models)
+        return comparisons(pucks.path / "o.json")
+
+    together = found(models=models)
+    assert found(models=models[::-1]) == together
+    assert found("-n", "2", models=models) == together
+    assert found("--cpg-workers=2", models=models) == together
+    assert found(models=("heavy",)) == {"test_heavy": together["test_heavy"]}
+
+
+def test_its_result_can_be_asserted_on(pucks):
+    body = (
+        "assert cpg_plan_quality.exploitation.low > 0.1 > cpg_plan_quality.above_chance.low\n"
+        "    assert cpg_plan_quality.score.high < 0.9\n"
+        "    assert cpg_plan_quality.worst[0].imagined == 1\n"
+        "    assert cpg_plan_quality.regret > 0"
+    )
+    pucks(models=("wormhole",), more=', max_verdict="exploited"', body=body).assert_outcomes(
+        passed=1
+    )
+
+
+def test_an_adversary_and_limits_are_asked_for_in_the_marker(pucks):
+    more = ', neighbours="adversarial", k=32, min_score=0.99, max_exploitation=0.9'
+    result = pucks(more=more)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "POOR PLANS *needs >=0.99*",
+            "*score in truth *>=0.99 *no*",
+            "  neighbours *32, adversarial: one action changed, or idle from a step on",
+        ]
+    )
+
+
+def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(pucks):
+    told = {
+        "": "the marker names no task. Write @pytest.mark.cpg_plan_quality(task=",
+        'task="pukc"': "no task named 'pukc'. Did you mean 'puck'?",
+        'task="puck", planner="cemm"': "no planner named 'cemm'. Did you mean 'cem'?",
+        'task="puck", max_exploit=0.1': "no argument 'max_exploit'. Did you mean "
+        "'max_exploitation'?",
+        'task="puck", max_exploitation=2': "max_exploitation: need a number between 0 and 1",
+        'task="puck", k=1': "k: need a whole number of at least 2, got 1",
+        'task="puck", neighbours="near"': "need one of random, adversarial, got 'near'",
+        'task="puck", episodes=1': "episodes=1 has no interval. Use at least 2",
+        'task="puck", perturbation="drop-next-5"': "the marker has no argument 'perturbation'",
+        'task="puck", planner="preset"': "no preset for task 'puck'",
+    }
+    modules = {
+        f"test_{number}": HEAD + GATE.format(arguments=arguments, model="perfect", body="pass")
+        for number, arguments in enumerate(told)
+    }
+    pucks.pytester.makepyfile(**modules)
+    result = pucks.pytester.runpytest("--co")
+    result.assert_outcomes(errors=len(told))
+    said = flat(result)
+    for message in told.values():
+        assert message in said
+
+
+def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baseline(pucks):
+    pucks("--cpg-plan").stdout.fnmatch_lines(
+        [
+            " gate * episodes *neighbours *exploitation *+- *time",
+            " test_perfect * 8 *24 random *<=0.10 *0.167[?] *[?]",
+        ]
+    )
+    pucks("--cpg-update-baseline").assert_outcomes(passed=1)
+    pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 8 *0.000 * s"])
+    result = pucks("--cpg-drift=fail")
+    result.assert_outcomes(passed=1)
+    assert "baseline:" not in result.stdout.str()
+    conftest = pucks.path / "conftest.py"
+    text = conftest.read_text()
+    conftest.write_text(text.replace('"perfect": puck.perfect', '"perfect": puck.wormhole'))
+    result = pucks("--cpg-drift=fail", more=', max_verdict="exploited"')
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*REGRESSED from baseline*", "*REGRESSED, exploitation was +0.00*: +0.*"]
+    )
+    result = pucks("--cpg-drift=fail", "--cpg-seed=1", more=', max_verdict="exploited"')
+    result.stdout.fnmatch_lines(["*INCOMPARABLE*", "*seed 0 -> 1*"])
+    pucks("--cpg-update-baseline", more=', max_verdict="exploited"')
+    conftest.write_text(text)
+    pucks().stdout.fnmatch_lines(["*baseline: IMPROVED, exploitation was +0.*"])
+
+
+def test_it_is_one_of_holms_family(pucks):
+    result = pucks("--cpg-correction=holm", "--cpg-family-size=2", models=("wormhole",))
+    result.stdout.fnmatch_lines(["*97.5% CI*", "*family * 2 gates*", "*family-size=2*"])
+
+
+def test_smoke_test_and_the_check_of_the_truth_judge_no_model(pucks):
+    result = pucks("--cpg-quick", models=("wormhole",))
+    result.assert_outcomes(passed=1)
+    assert "smoke test" in result.stdout.str()
+    result = pucks("--cpg-model=oracle")
+    result.assert_outcomes(passed=1)
+    assert "A/A" in result.stdout.str()
+
+
+def test_an_option_without_meaning_here_is_refused_by_name(pucks):
+    result = pucks("--cpg-render")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*--cpg-render: a gate marked cpg_plan_quality has no *"])
+
+
+def test_a_model_that_plans_itself_is_refused_by_what_it_has(pucks):
+    conftest = pucks.path / "conftest.py"
+    own = """
+class PlansItself(puck.OwnScore):
+    def plan(self, latents, rngs, remaining):
+        return np.zeros((len(latents), 8, 2)), np.ones(len(latents), dtype=int)
+
+MODELS["perfect"] = PlansItself()
+"""
+    conftest.write_text(f"import numpy as np\n{CONFTEST}{own}")
+    result = pucks()
+    result.assert_outcomes(errors=1)
+    assert "a model that plans itself (plan)" in flat(result)
