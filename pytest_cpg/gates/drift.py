@@ -80,3 +80,9 @@ class Drift:
     def is_news(self) -> bool:
         """Whether a reader has to know: an outcome or a condition is not as it was."""
         return self.label is not Label.UNCHANGED or bool(self.differs)
+
+
+def at_commit(commit: str) -> str:
+    """Return where a result was accepted, to stand behind it; empty where that is not known."""
+    name, dash, dirty = commit.partition("-")
+    return f" @ {name[:7]}{dash}{dirty}" if commit else ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import fields
 from numbers import Real
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -98,3 +100,13 @@ def check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
+
+
+def written(planner: Any, always: Container[str]) -> str:
+    """Return how a planner is made: the fields that are always named, and those that differ."""
+    shown = (
+        f"{field.name}={getattr(planner, field.name)!r}"
+        for field in fields(planner)
+        if field.name in always or getattr(planner, field.name) != field.default
+    )
+    return f"{type(planner).__name__}({', '.join(shown)})"

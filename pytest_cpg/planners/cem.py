@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import BestPlans, Ties, check_counts, take
+from pytest_cpg.planners.candidates import BestPlans, Ties, check_counts, take, written
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
 from pytest_cpg.planners.noise import check_noise
 from pytest_cpg.planners.objective import Choice, Objective
@@ -71,12 +71,7 @@ class CEM:
             raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}")
 
     def __repr__(self) -> str:
-        shown = (
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in fields(self)
-            if field.name in _PUBLISHED or getattr(self, field.name) != field.default
-        )
-        return f"CEM({', '.join(shown)})"
+        return written(self, _PUBLISHED)
 
     @property
     def is_warm_started(self) -> bool:

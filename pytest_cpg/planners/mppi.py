@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Actor
-from pytest_cpg.planners.candidates import check_counts, is_number, score_plans, take
+from pytest_cpg.planners.candidates import check_counts, is_number, score_plans, take, written
 from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
 from pytest_cpg.planners.noise import check_noise, draw_noise
 from pytest_cpg.planners.objective import Choice, Objective, rate
@@ -106,12 +106,7 @@ class MPPI:
                 )
 
     def __repr__(self) -> str:
-        shown = (
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in fields(self)
-            if field.name in _USUAL or getattr(self, field.name) != field.default
-        )
-        return f"MPPI({', '.join(shown)})"
+        return written(self, _USUAL)
 
     def plan(
         self,

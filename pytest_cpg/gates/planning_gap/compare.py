@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.drift import Drift, Label, at_commit
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -79,10 +79,8 @@ def unprovable(accepted: Mapping[str, BaselineGate]) -> list[Finding]:
 
 def _was(gate: BaselineGate) -> str:
     """Say what was accepted, and where."""
-    commit, dash, dirty = gate.commit.partition("-")
-    at = f" @ {commit[:7]}{dash}{dirty}" if commit else ""
     successes, episodes = gate.learned_arm
-    return f"learned was {successes}/{episodes}{at}"
+    return f"learned was {successes}/{episodes}{at_commit(gate.commit)}"
 
 
 def _changed_run(then: BaselineGate, now: BaselineGate) -> Iterator[str]:

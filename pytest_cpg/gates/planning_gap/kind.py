@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.episodes.perturbations import parse_perturbation
@@ -24,7 +25,7 @@ from pytest_cpg.gates.arguments import (
 from pytest_cpg.gates.card import Card, Ruling, Severity
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
-from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, Lost, MaxVerdict, Measuring, Run
+from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict, Measuring, Run
 from pytest_cpg.gates.options import OF_PLANNING_GAP
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare, unprovable
@@ -69,22 +70,16 @@ class PlanningGap:
     )
     has_smoke_test = True
 
-    @property
-    def labels(self) -> Mapping[str, Severity]:
-        """Verdicts, best first."""
-        return {
-            verdict.value: Severity(verdict.severity)
-            for verdict in sorted(Verdict, key=lambda verdict: verdict.severity)
-        }
-
-    @property
-    def result(self) -> type[GateResult]:
-        """The type of results."""
-        return GateResult
-
-    def parse(self, asked: Asked) -> Spec:
-        """Return what is asked for, checked."""
-        return spec_of(asked)
+    labels = MappingProxyType(
+        {one.value: Severity(one.severity) for one in sorted(Verdict, key=lambda one: one.severity)}
+    )
+    result = GateResult
+    parse = staticmethod(spec_of)
+    entry = staticmethod(BaselineGate.of)
+    read_entry = staticmethod(BaselineGate.read)
+    read_lost = staticmethod(Loss.read)
+    unprovable = staticmethod(unprovable)
+    without_effect = staticmethod(without_effect)
 
     def accepts(self, spec: Spec) -> MaxVerdict:
         """Return what a marker accepts that does not say it.
@@ -149,10 +144,6 @@ class PlanningGap:
 
         return recipe_findings(compared, groups)
 
-    def without_effect(self, results: Sequence[GateResult]) -> Mapping[str, str]:
-        """Return the options that decided nothing in these results, and why."""
-        return without_effect(results)
-
     def cost(self, result: GateResult) -> Cost:
         """Return what a forecast needs to know of the last run."""
         from pytest_cpg.gates.planning_gap.forecast import cost_of
@@ -181,18 +172,6 @@ class PlanningGap:
         found = forecast(spec.design(task), spec.criteria, cost=cost, accepted=accepted)
         return line_of(found)
 
-    def entry(self, result: GateResult) -> BaselineGate:
-        """Return what is kept of an accepted result."""
-        return BaselineGate.of(result)
-
-    def read_entry(self, values: Mapping[str, Any], *, commit: str) -> BaselineGate:
-        """Return what was kept of a result that was accepted at a commit."""
-        return BaselineGate.read(values, commit=commit)
-
-    def unprovable(self, accepted: Mapping[str, BaselineGate]) -> list[Finding]:
-        """Name the gates, newly accepted, whose regression no later result could prove."""
-        return unprovable(accepted)
-
     def compare(self, accepted: BaselineGate | None, result: GateResult) -> Drift:
         """Compare a result with the one that was accepted."""
         return compare(result, accepted, level=result.level)
@@ -200,10 +179,6 @@ class PlanningGap:
     def lost(self, result: GateResult) -> Lost:
         """Return the episodes that only the oracle solved."""
         return Lost(result.lost_episodes, Loss.of(result))
-
-    def read_lost(self, values: Mapping[str, Any], *, episodes: Sequence[int]) -> Loss:
-        """Return how episodes were lost, from its plain values."""
-        return Loss.read(values, episodes=episodes)
 
     def replay(
         self,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
-from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.drift import Drift, Label, at_commit
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult
 from pytest_cpg.stats import GradedAnswers, Interval, metric_differences
 from pytest_cpg.stats.coverage_curves import levels
@@ -152,9 +152,7 @@ def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> 
 
 def _was(kept: KeptAnswers) -> str:
     """Say what was accepted, and where."""
-    commit, dash, dirty = kept.commit.partition("-")
-    at = f" @ {commit[:7]}{dash}{dirty}" if commit else ""
-    return f"{kept.wrong.count('1')} of {len(kept.wrong)} were wrong{at}"
+    return f"{kept.wrong.count('1')} of {len(kept.wrong)} were wrong{at_commit(kept.commit)}"
 
 
 def _change(found: Interval) -> str:

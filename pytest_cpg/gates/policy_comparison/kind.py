@@ -1,13 +1,10 @@
-"""The comparison of policies as a kind of gate.
-
-Loaded in every session with gates: whatever measures is imported when it is called.
-"""
+"""The comparison of policies as a kind of gate, loaded with the first one that is collected."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import (
@@ -19,15 +16,15 @@ from pytest_cpg.gates.arguments import (
     one_of,
     whole,
 )
-
-if TYPE_CHECKING:
-    from pytest_cpg.gates.card import Card, Ruling, Severity
-    from pytest_cpg.gates.drift import Drift
-    from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run
-    from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
-    from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-    from pytest_cpg.gates.policy_comparison.spec import Spec
-
+from pytest_cpg.gates.card import Card, Ruling
+from pytest_cpg.gates.kind import ForecastLine, MaxVerdict, Run
+from pytest_cpg.gates.policy_comparison.card import card_of
+from pytest_cpg.gates.policy_comparison.compare import KeptAnswers, compare
+from pytest_cpg.gates.policy_comparison.forecast import forecast_of
+from pytest_cpg.gates.policy_comparison.measure import measure_comparison
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult
+from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, ruling_of
+from pytest_cpg.gates.policy_comparison.spec import Spec, spec_of
 
 _share = between(0, 1)
 _KNOWN = GATES["cpg_opcc"]
@@ -52,30 +49,16 @@ class PolicyComparison:
         of_option("seed"),
     )
 
-    @property
-    def labels(self) -> Mapping[str, Severity]:
-        """The gate's words, best first."""
-        from pytest_cpg.gates.policy_comparison.ruling import LABELS
-
-        return MappingProxyType(LABELS)
-
-    @property
-    def result(self) -> type[ComparisonResult]:
-        """The type of results."""
-        from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-
-        return ComparisonResult
-
-    def parse(self, asked: Asked) -> Spec:
-        """Return what is asked for, checked."""
-        from pytest_cpg.gates.policy_comparison.spec import spec_of
-
-        return spec_of(asked)
+    labels = MappingProxyType(LABELS)
+    result = ComparisonResult
+    parse = staticmethod(spec_of)
+    alarm = staticmethod(alarm_of)
+    entry = staticmethod(KeptAnswers.of)
+    read_entry = staticmethod(KeptAnswers.read)
+    compare = staticmethod(compare)
 
     def measure(self, spec: Spec, model: Any, run: Run) -> ComparisonResult:
         """Ask the model every query, and grade its answers."""
-        from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-
         return measure_comparison(
             spec,
             model,
@@ -86,8 +69,6 @@ class PolicyComparison:
 
     def judge(self, result: ComparisonResult, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002
         """Return what a result says."""
-        from pytest_cpg.gates.policy_comparison.ruling import ruling_of
-
         return ruling_of(result)
 
     def card(
@@ -98,15 +79,7 @@ class PolicyComparison:
         model: str = "",
     ) -> Card:
         """Return what a result looks like."""
-        from pytest_cpg.gates.policy_comparison.card import card_of
-
         return card_of(result, model=model)
-
-    def alarm(self, result: ComparisonResult) -> Alarm:
-        """Return what a result brings to the family of all gates."""
-        from pytest_cpg.gates.policy_comparison.ruling import alarm_of
-
-        return alarm_of(result)
 
     def cost(self, result: ComparisonResult) -> dict[str, Any]:
         """Return what a forecast needs to know of the last run, as plain values."""
@@ -121,24 +94,4 @@ class PolicyComparison:
         accepted: KeptAnswers | None,
     ) -> ForecastLine:
         """Return what a gate asks, and what its last run cost."""
-        from pytest_cpg.gates.policy_comparison.forecast import forecast_of
-
         return forecast_of(spec, cost=cost, accepted=accepted)
-
-    def entry(self, result: ComparisonResult) -> KeptAnswers:
-        """Return what is kept of an accepted result."""
-        from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
-
-        return KeptAnswers.of(result)
-
-    def read_entry(self, values: Mapping[str, Any], *, commit: str) -> KeptAnswers:
-        """Return what was kept of a result that was accepted at a commit."""
-        from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
-
-        return KeptAnswers.read(values, commit=commit)
-
-    def compare(self, accepted: KeptAnswers | None, result: ComparisonResult) -> Drift:
-        """Compare a result with the one that was accepted."""
-        from pytest_cpg.gates.policy_comparison.compare import compare
-
-        return compare(accepted, result)
