@@ -1,3 +1,7 @@
+import math
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 
@@ -283,6 +287,39 @@ def test_networks_compute_mish_fast_while_a_gate_runs_and_as_ever_after_it():
     network(again).sum().backward()
     assert torch.equal(wanted.grad, again.grad)
     assert torch.equal(torch.nn.Mish(inplace=True)(rows.clone()), before)
+
+
+def test_mish_stays_fast_until_the_last_thread_leaves_and_is_torchs_own_then():
+    rows, own = torch.linspace(-9, 9, 99), torch.nn.Mish.forward
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(inference())
+        # Another thread's, entered before and left after the first one's end.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(second.enter_context, inference()).result()
+            first.close()
+            assert torch.equal(torch.nn.Mish()(rows), mish(rows))
+            thread.submit(second.close).result()
+    assert torch.nn.Mish.forward is own
+
+
+# Newer torch takes it for old, and has it still.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+def test_a_network_is_scripted_in_a_gate_as_outside_of_it():
+    network, rows = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Mish()), torch.ones(4, 3)
+    outside = torch.jit.script(network)(rows)
+    with inference(network):
+        inside = torch.jit.script(network)
+        assert torch.equal(inside(rows), outside)
+    assert torch.equal(inside(rows), outside)
+
+
+def test_mish_of_infinity_is_infinity_and_of_no_number_none():
+    values = torch.tensor([math.inf, 1e38, math.nan, -1e38])
+    for dtype in (torch.float32, torch.float64):
+        with inference():
+            found = torch.nn.Mish()(values.to(dtype))
+        own = torch.nn.functional.mish(values.to(dtype))
+        assert torch.equal(found.nan_to_num(nan=7), own.nan_to_num(nan=7))
 
 
 def test_mish_is_torchs_own_up_to_rounding_and_stays_finite():

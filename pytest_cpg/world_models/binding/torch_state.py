@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FunctionType, MethodType, ModuleType
@@ -34,7 +35,7 @@ def inference(*models: object) -> Iterator[None]:
     try:
         for network in networks:
             network.eval()
-        with one_torch_thread(), _fast_mish(), torch.inference_mode():
+        with one_torch_thread(), _FAST_MISH.on(), torch.inference_mode():
             yield
     finally:
         for part, training in modes:
@@ -139,18 +140,34 @@ def one_torch_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-@contextmanager
-def _fast_mish() -> Iterator[None]:
-    """Let layers of Mish compute it as `mish.mish` does; the function of torch stays."""
-    from pytest_cpg.world_models.binding.mish import layer_mish
+class _FastMish:
+    """Lets layers of Mish compute it as `mish.mish` does; the function of torch stays."""
 
-    layers = sys.modules["torch"].nn.Mish
-    own = layers.forward
-    layers.forward = layer_mish
-    try:
-        yield
-    finally:
-        layers.forward = own
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._own: Any = None
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Replace the layers' forward while the context lasts, or another thread's does."""
+        from pytest_cpg.world_models.binding.mish import layer_mish
+
+        layers = sys.modules["torch"].nn.Mish
+        with self._lock:
+            if not self._users:
+                self._own, layers.forward = layers.forward, layer_mish
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    layers.forward = self._own
+
+
+_FAST_MISH = _FastMish()
 
 
 def same_mode() -> Callable[[], AbstractContextManager[None]]:
