@@ -18,7 +18,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # pytest rewrites every module of a plugin, in every process where none has written it down.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test portability lint format bench bench-clients bench-gpu calibrate wheel install clean
+.PHONY: help demo test clients portability lint format bench bench-clients bench-gpu calibrate wheel install clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,13 @@ test: $(INSTALLED) ## Run the test suite
 	@# Tests start hundreds of processes, and would compile it in each.
 	@$(BIN)/python -m compileall -q pytest_cpg
 	$(BIN)/python -m pytest -m "$(TESTS)" -n 2
+
+clients: ## Gate models of JAX, TorchRL, mbrl-lib and stable-worldmodel (installs 1 GB)
+	@$(MAKE) --no-print-directory install EXTRAS=all,clients,dev
+	@# Alone: it asks for an old Gymnasium, and for Jupyter, which its models do without.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    --constraint constraints.txt mbrl
+	CLIENTS=all $(BIN)/python -m pytest -n 2 tests/plugin/test_bring_your_model.py
 
 portability: $(INSTALLED) ## Run demo and test suite under the kernels of other processors
 	.ci/other-kernels $(MAKE) demo test

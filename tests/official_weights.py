@@ -84,12 +84,16 @@ def tdmpc2_december(state):
 
 
 @cache
-def dreamer(*, gaussian=False):
+def dreamer(*, gaussian=False, observed=(), action=1, parts=1):
     """Make random weights as DreamerV3's port has them for dmc_proprio: world model, and agent.
+
+    They read six numbers that are ``observed``, by name and size, and actions of so many. Layers
+    may be an ``n``-th of what they are wide there: ``parts=n``.
 
     With Gaussian latents (``dyn_discrete: 0``) the agent has the actor of continuous actions, too.
     """
     read, statistics = (32, 64) if gaussian else (1024, 1024)
+    wide, recurrent = 1024 // parts, 512 // parts
     generator = torch.Generator().manual_seed(0)
     made = {}
 
@@ -107,29 +111,33 @@ def dreamer(*, gaussian=False):
             linear(f"{prefix}.{name}_linear{layer}", width, width if layer else first)
             norm(f"{prefix}.{name}_norm{layer}", width)
 
-    stack("encoder._mlp.layers", "Encoder", 5, 1024, 6)
-    made["dynamics.W"] = torch.randn(1, 512, generator=generator)
-    for name, before in (("img_in", read + 1), ("img_out", 512), ("obs_out", 1536)):
-        linear(f"dynamics._{name}_layers.0", 512, before)
-        norm(f"dynamics._{name}_layers.1", 512)
-    linear("dynamics._cell.layers.GRU_linear", 1536, 1024)
-    norm("dynamics._cell.layers.GRU_norm", 1536)
+    stack("encoder._mlp.layers", "Encoder", 5, wide, 6)
+    made["dynamics.W"] = torch.randn(1, recurrent, generator=generator)
+    for name, before in (
+        ("img_in", read + action),
+        ("img_out", recurrent),
+        ("obs_out", recurrent + wide),
+    ):
+        linear(f"dynamics._{name}_layers.0", recurrent, before)
+        norm(f"dynamics._{name}_layers.1", recurrent)
+    linear("dynamics._cell.layers.GRU_linear", 3 * recurrent, 2 * recurrent)
+    norm("dynamics._cell.layers.GRU_norm", 3 * recurrent)
     for name in ("imgs", "obs"):
-        linear(f"dynamics._{name}_stat_layer", statistics, 512, bias=True)
-    stack("heads.decoder._mlp.layers", "Decoder", 5, 1024, read + 512)
-    for name, width in DREAMER_OBSERVED.items():
-        linear(f"heads.decoder._mlp.mean_layer.{name}", width, 1024, bias=True)
-    stack("heads.reward.layers", "Reward", 2, 512, read + 512)
-    linear("heads.reward.mean_layer", 255, 512, bias=True)
-    linear("heads.cont.mean_layer", 1, 512, bias=True)
+        linear(f"dynamics._{name}_stat_layer", statistics, recurrent, bias=True)
+    stack("heads.decoder._mlp.layers", "Decoder", 5, wide, read + recurrent)
+    for name, width in observed or DREAMER_OBSERVED.items():
+        linear(f"heads.decoder._mlp.mean_layer.{name}", width, wide, bias=True)
+    stack("heads.reward.layers", "Reward", 2, recurrent, read + recurrent)
+    linear("heads.reward.mean_layer", 255, recurrent, bias=True)
+    linear("heads.cont.mean_layer", 1, recurrent, bias=True)
     world = dict(made)
     made.clear()
     if gaussian:
-        stack("layers", "Actor", 2, 512, read + 512)
-        linear("mean_layer", 1, 512, bias=True)
-        linear("std_layer", 1, 512, bias=True)
+        stack("layers", "Actor", 2, recurrent, read + recurrent)
+        linear("mean_layer", action, recurrent, bias=True)
+        linear("std_layer", action, recurrent, bias=True)
     else:
-        made["layers.Actor_linear0.weight"] = torch.zeros(512, 1536)
+        made["layers.Actor_linear0.weight"] = torch.zeros(recurrent, read + recurrent)
     actor = {f"_task_behavior.actor.{name}": value for name, value in made.items()}
     made = world
     agent = {f"_wm.{name}": value for name, value in made.items()}

@@ -1,18 +1,20 @@
-"""Every format of docs/models.md: a file that another program wrote, gated from outside."""
+"""Formats of docs/models.md that need no other library: a file of another program, gated.
+
+The others have an example each, which test_bring_your_model.py runs.
+"""
 
 import re
 import shutil
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from sessions import flat
 
 torch = pytest.importorskip("torch")
 
-from official_weights import dreamer, tdmpc2
+from official_weights import tdmpc2
 
 TRACK = """
 import pytest
@@ -86,7 +88,7 @@ def files(tmp_path_factory):
 
     Such a run forgets what it imports, and compiled modules cannot be imported twice.
     """
-    for module in ("jax", "onnxruntime", "safetensors.torch", "torchrl.modules"):
+    for module in ("onnxruntime", "safetensors.torch"):
         if find_spec(module.partition(".")[0]):
             import_module(module)
     folder = tmp_path_factory.mktemp("written")
@@ -115,15 +117,12 @@ def files(tmp_path_factory):
     (folder / "weights.toml").write_text(
         'class = "networks:Pushed"\narguments = { gain = 0.5 }\naction_repeat = 1\n'
     )
-    torch.save({"model": tdmpc2(observation=1, action=1, bins=11)}, folder / "final.pt")
-    (folder / "final.toml").write_text(
-        'obs_keys = ["place"]\naction_repeat = 1\nsimnorm_dim = 8\ndiscount = 0.95\n'
-    )
     many = tdmpc2(observation=4, action=2, bins=11, actions=(2, 1))
     torch.save({"model": many}, folder / "many.pt")
-    (folder / "many.toml").write_text((folder / "final.toml").read_text() + "task_index = 1\n")
-    torch.save(dreamer()[1], folder / "latest.pt")
-    (folder / "latest.toml").write_text("action_repeat = 2\ndiscount = 0.997\n")
+    (folder / "many.toml").write_text(
+        'obs_keys = ["place"]\naction_repeat = 1\nsimnorm_dim = 8\ndiscount = 0.95\n'
+        "task_index = 1\n"
+    )
     return folder
 
 
@@ -195,51 +194,13 @@ def test_safetensors_and_their_class(gate):
     gate("weights.safetensors", "weights.toml")
 
 
-@pytest.mark.parametrize("name", ["final", "many"])
-def test_tdmpc2_in_its_own_layout(gate, repository, name):
+def test_tdmpc2_of_many_tasks_in_its_own_layout(gate, repository):
     repository.makepyfile(
         test_gates=UNTRAINED.format(
             task='task="track", budget=5', swapped=("dynamics", "reward", "value")
         )
     )
-    gate(f"{name}.pt", f"{name}.toml")
-
-
-@needs("dm_control")
-def test_dreamer_in_its_own_layout(repository, files):
-    repository.makepyfile(
-        test_gates=UNTRAINED.format(
-            task='task="acrobot-swingup", action_repeat=2, actions="box", budget=2',
-            swapped=("dynamics", "reward"),
-        )
-    )
-    for name in ("latest.pt", "latest.toml"):
-        shutil.copy(files / name, repository.path)
-    # In a process of its own, as MuJoCo cannot be imported twice.
-    result = repository.runpytest_subprocess("--cpg-model=latest.pt", "--cpg-quick")
-    result.assert_outcomes(passed=1)
-
-
-@needs("torchrl")
-def test_a_module_of_torchrl(repository):
-    repository.makepyfile(
-        models="""
-        from tensordict.nn import TensorDictModule
-        from torchrl.modules import WorldModelWrapper
-
-        from networks import Pushed
-        from pytest_cpg.world_models import TorchRLModel
-
-        def make():
-            moved = TensorDictModule(Pushed(), ["observation", "action"], ["observation"])
-            reward = TensorDictModule(lambda o: -o.abs(), ["observation"], ["reward"])
-            model = WorldModelWrapper(moved, reward)
-            return TorchRLModel(model, latents="observation", reward="reward")
-        """,
-        networks=NETWORKS,
-        test_gates=TRACK.format(swapped=("dynamics", "reward")),
-    )
-    repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
+    gate("many.pt", "many.toml")
 
 
 def test_an_object_of_costs_as_of_stable_worldmodel(repository):
@@ -258,35 +219,6 @@ def test_an_object_of_costs_as_of_stable_worldmodel(repository):
         """,
         networks=NETWORKS,
         test_gates=TRACK.format(swapped=("dynamics", "score")),
-    )
-    repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
-
-
-@needs("jax")
-def test_a_function_of_jax(repository):
-    repository.makepyfile(
-        models="""
-        import jax
-
-        @jax.jit
-        def dynamics(observations, actions):
-            return observations + actions
-
-        def make():
-            return dynamics
-        """,
-        test_gates=TRACK.format(swapped=("dynamics",)),
-    )
-    repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
-
-
-@needs("jax")
-def test_the_scan_of_the_documentation(repository):
-    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
-    snippet = page.partition("**JAX.**")[2].partition("```python\n")[2].partition("```")[0]
-    repository.makepyfile(
-        models=snippet + "\ndef make():\n    return Scanned()\n",
-        test_gates=TRACK.format(swapped=("dynamics",)),
     )
     repository.runpytest("--cpg-model=models:make").assert_outcomes(passed=1)
 

@@ -1,0 +1,124 @@
+"""The examples of docs/models.md, each on the real package, as a user runs it.
+
+`make clients` installs the packages; where one is missing, its example is skipped.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+NEEDED = ("dm_control", "safetensors")
+# What nobody trained is caught.
+GOOD, UNTRAINED = ("passed", "MODEL AS GOOD AS ORACLE"), ("xfailed", "MODEL BOTTLENECK")
+CASES = {
+    "numpy": ((), {"test_numpy": GOOD}),
+    "torch": (("torch",), {"test_torch": GOOD}),
+    "jax": (("jax",), {"test_jax[step]": GOOD, "test_jax[scan]": GOOD}),
+    "torchrl": (("torchrl",), {"test_torchrl": GOOD}),
+    "mbrl": (("mbrl",), {"test_mbrl": GOOD}),
+    "stable_worldmodel": (
+        ("stable_worldmodel",),
+        {f"test_stable_worldmodel[{name}]": UNTRAINED for name in ("tdmpc2", "lewm")},
+    ),
+    "tdmpc2": (("torch",), {"test_tdmpc2": UNTRAINED}),
+    "dreamer": (("torch",), {"test_dreamer": UNTRAINED}),
+}
+PLUGINS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+if find_spec("torchvision"):
+    PLUGINS += ("-p", "cpu_torchvision")
+OBSERVED = (("position", 2), ("to_target", 2), ("velocity", 2))
+
+
+def write_tdmpc2(folder):
+    import torch
+    from official_weights import tdmpc2
+
+    torch.save({"model": tdmpc2(observation=6, action=2)}, folder / "tdmpc2.pt")
+
+
+def write_dreamer(folder):
+    import torch
+    from official_weights import dreamer
+
+    torch.save(dreamer(observed=OBSERVED, action=2, parts=8)[1], folder / "dreamer.pt")
+
+
+def write_mbrl(folder):
+    """Save what mbrl-lib saves of five members that are the network of the other examples."""
+    import mbrl.models
+    import numpy as np
+    import torch
+    from safetensors.torch import load_file
+
+    w = load_file(EXAMPLES / "dmc_gates" / "models" / "reacher-easy.safetensors")
+    silu = {"_target_": "torch.nn.SiLU"}
+    network = mbrl.models.GaussianMLP(8, 6, "cpu", 2, 5, 64, activation_fn_cfg=silu)
+    model = mbrl.models.OneDTransitionRewardModel(network, normalize=True, learned_rewards=False)
+    scale, shift = w["change_scale"], w["change_mean"]
+    # Log variances of -20 beside the means.
+    last = torch.cat([w["layers.4.weight"] * scale[:, None], torch.zeros(6, 64)])
+    bias = torch.cat([w["layers.4.bias"] * scale + shift, torch.full((6,), -20.0)])
+    layers = [(w[f"layers.{n}.weight"], w[f"layers.{n}.bias"]) for n in (0, 2)] + [(last, bias)]
+    places = [network.hidden_layers[0][0], network.hidden_layers[1][0], network.mean_and_logvar]
+    with torch.no_grad():
+        network.min_logvar.fill_(-20)
+        for place, (weight, own) in zip(places, layers, strict=True):
+            place.weight.copy_(weight.T.expand_as(place.weight))
+            place.bias.copy_(own.expand_as(place.bias))
+    # The standard deviation of two numbers is that between them, over the root of two.
+    step = w["input_scale"] / 2**0.5
+    spread = torch.stack([w["input_mean"] - step, w["input_mean"] + step]).numpy()
+    model.input_normalizer.update_stats(spread.astype(np.float32))
+    (folder / "pets").mkdir()
+    model.save(folder / "pets")
+
+
+WRITE = {"tdmpc2": write_tdmpc2, "dreamer": write_dreamer, "mbrl": write_mbrl}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", CASES)
+def test_an_example_gives_its_verdict(name, tmp_path):
+    packages, expected = CASES[name]
+    for package in (*NEEDED, *packages):
+        if find_spec(package) is None:
+            assert "CLIENTS" not in os.environ, f"make clients installed no {package}"
+            pytest.skip(f"needs {package}: make clients")
+    for example in ("bring_your_model", "dmc_gates"):
+        shutil.copytree(EXAMPLES / example, tmp_path / example)
+    folder = tmp_path / "bring_your_model"
+    if name in WRITE:
+        write = f"import test_bring_your_model as t; from pathlib import Path; t.WRITE[{name!r}]"
+        # In a process of its own: other tests forget what they import.
+        run = [sys.executable, "-W", "ignore", "-c", f"{write}(Path({str(folder)!r}))"]
+        subprocess.run(run, check=True, cwd=ROOT / "tests" / "plugin", env=environment())
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", f"test_{name}.py", "--cpg-json=o.json", *PLUGINS],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    said = json.loads((folder / "o.json").read_text(encoding="utf-8"))
+    found = {
+        gate["id"].partition("::")[2]: (gate["outcome"], gate["comparisons"][0]["label"])
+        for gate in said["gates"]
+    }
+    assert found == expected
+
+
+def environment():
+    """Return what a user has set: nothing but one thread for small matrices, and our plugin."""
+    own = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTEST_ADDOPTS")}
+    own = {k: v for k, v in own.items() if not k.startswith("PYTEST_XDIST")}
+    path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    return {**own, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
