@@ -6,7 +6,7 @@ import numpy as np
 
 from pytest_cpg import Interval
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option, whole
-from pytest_cpg.gates.card import Card, Effect, Ruling, Severity, Table
+from pytest_cpg.gates.card import Card, Effect, Ruling, Severity, Table, numbers_of
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import Alarm, ForecastLine
 from pytest_cpg.stats.sampled import Percentile
@@ -75,7 +75,7 @@ class OneStepError:
             meaning=("Train on more transitions, or raise the limit.",),
             effect=Effect(found=error, unit="of one step", margin=result.limit),
             rerun={"seed": result.seed},
-            numbers={"error": error.estimate, "error_low": error.low, "error_high": error.high},
+            numbers=numbers_of({"error": error}),
         )
 
     def entry(self, result):

@@ -18,6 +18,8 @@ FigureKind: TypeAlias = Literal["curves", "steps", "histogram", "scatter", "cell
 _MOST_SETS = 4
 
 
+USUAL_LEVEL = 0.95
+"""The option's default, which need not be typed; a test holds them equal."""
 # What a ruling says was run where both arms had the oracle, and no model was judged.
 AA_CHECK = "A/A check"
 
@@ -315,6 +317,32 @@ class Card:
     drop: float | None = None
     rerun: Mapping[str, bool | str | float] = field(default_factory=dict)
     numbers: Mapping[str, str | float] = field(default_factory=dict)
+
+
+def rerun_of(seed: int, *, level: float, family_size: int = 1) -> dict[str, str | float]:
+    """Return the options that measure the same once more.
+
+    Parameters
+    ----------
+    level : float
+        Of the intervals, corrected for the family.
+    """
+    options: dict[str, str | float] = {"seed": seed}
+    asked = level if family_size == 1 else 1 - (1 - level) * family_size
+    if round(asked, 9) != USUAL_LEVEL:
+        options["confidence"] = round(asked, 9)
+    if family_size > 1:
+        options |= {"correction": "holm", "family_size": family_size}
+    return options
+
+
+def numbers_of(intervals: Mapping[str, Interval | None]) -> dict[str, float]:
+    """Return what intervals are as plain values, by their names; of None there is nothing."""
+    numbers: dict[str, float] = {}
+    for name, found in intervals.items():
+        if found is not None:
+            numbers |= {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
+    return numbers
 
 
 def comparison_name(gate: str, number: int) -> str:

@@ -11,8 +11,9 @@ from usual_settings import usual_settings
 from pytest_cpg import Verdict
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates import GATES
+from pytest_cpg.gates.card import USUAL_LEVEL
 from pytest_cpg.gates.drift import Label
-from pytest_cpg.gates.planning_gap.card import USUAL_LEVEL, USUAL_TOLERANCE, card_of
+from pytest_cpg.gates.planning_gap.card import USUAL_TOLERANCE, card_of
 from pytest_cpg.gates.planning_gap.forecast import Forecast
 from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint

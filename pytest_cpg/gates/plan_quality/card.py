@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pytest_cpg.gates.card import Card, Effect, Figure, Row, Table, Trend
+from pytest_cpg.gates.card import Card, Effect, Figure, Row, Table, Trend, numbers_of, rerun_of
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
 from pytest_cpg.gates.plan_quality.ruling import criteria_of, label_of
 from pytest_cpg.stats import Interval
 
-# The options' defaults, which need not be typed; a test holds them equal.
-USUAL_LEVEL, USUAL_EPISODES = 0.95, 50
+# The option's default, which need not be typed; a test holds them equal.
+USUAL_EPISODES = 50
 
 _MEANING = {
     "GOOD PLANS": (
@@ -67,7 +67,7 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
         trends=tuple(_trends(result)),
         design=f"{result.design.short_hash} {result.criteria.k} {result.criteria.neighbours}",
         rerun=_rerun(result),
-        numbers=dict(_numbers(result)),
+        numbers=_numbers(result),
     )
 
 
@@ -172,34 +172,28 @@ def _trends(result: PlanQualityResult) -> Iterator[Trend]:
 
 def _rerun(result: PlanQualityResult) -> dict[str, str | float]:
     asked = result.criteria
-    options: dict[str, str | float] = {"seed": result.seed}
+    options = rerun_of(result.seed, level=asked.level, family_size=asked.family_size)
     if result.episodes != USUAL_EPISODES and not asked.is_smoke:
         options["episodes"] = result.episodes
-    level = asked.marker_level if asked.family_size > 1 else asked.level
-    if round(level, 9) != USUAL_LEVEL:
-        options["confidence"] = round(level, 9)
-    if asked.family_size > 1:
-        options |= {"correction": "holm", "family_size": asked.family_size}
     return options
 
 
-def _numbers(result: PlanQualityResult) -> Iterator[tuple[str, str | float]]:
-    for name, found in (
-        ("exploitation", result.exploitation),
-        ("score", result.score),
-        ("above_chance", result.above_chance),
-    ):
-        if found is not None:
-            yield name, found.estimate
-            yield f"{name}_low", found.low
-            yield f"{name}_high", found.high
-    yield "regret", result.regret
-    yield "decisions", result.counts.decisions
-    yield "k", result.criteria.k
-    yield "neighbours", result.criteria.neighbours
-    yield "level", result.criteria.level
-    yield "episodes", result.episodes
-    yield "seed", result.seed
+def _numbers(result: PlanQualityResult) -> dict[str, str | float]:
+    intervals = {
+        "exploitation": result.exploitation,
+        "score": result.score,
+        "above_chance": result.above_chance,
+    }
+    return {
+        **numbers_of(intervals),
+        "regret": result.regret,
+        "decisions": result.counts.decisions,
+        "k": result.criteria.k,
+        "neighbours": result.criteria.neighbours,
+        "level": result.criteria.level,
+        "episodes": result.episodes,
+        "seed": result.seed,
+    }
 
 
 def _short(found: Interval) -> str:

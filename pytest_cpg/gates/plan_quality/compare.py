@@ -11,7 +11,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.episodes.design import DesignRecord
-from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.drift import Drift, Label, at_commit
 from pytest_cpg.gates.plan_quality.result import Pairs, PlanQualityResult
 from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES
 from pytest_cpg.stats import Interval
@@ -127,10 +127,8 @@ def _is_same(then: Pairs, now: Pairs) -> bool:
 
 def _was(kept: KeptPlans) -> str:
     """Say what was accepted, and where."""
-    commit, dash, dirty = kept.commit.partition("-")
-    at = f" @ {commit[:7]}{dash}{dirty}" if commit else ""
     mean = f"{kept.exploitation.mean():+.2f}" if len(kept.worlds) else "not known"
-    return f"exploitation was {mean}{at}"
+    return f"exploitation was {mean}{at_commit(kept.commit)}"
 
 
 def _told(found: Interval, *, sign: int = 1) -> str:

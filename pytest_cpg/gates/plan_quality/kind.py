@@ -1,13 +1,8 @@
-"""Plan quality as a kind of gate.
-
-Loaded with the first gate of its marker: whatever measures is imported when it is called.
-"""
+"""Plan quality as a kind of gate, loaded with the first one that is collected."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import (
@@ -20,16 +15,15 @@ from pytest_cpg.gates.arguments import (
     one_of,
     whole,
 )
-
-if TYPE_CHECKING:
-    from pytest_cpg.contracts import Task
-    from pytest_cpg.gates.card import Card, Ruling, Severity
-    from pytest_cpg.gates.drift import Drift
-    from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run
-    from pytest_cpg.gates.plan_quality.compare import KeptPlans
-    from pytest_cpg.gates.plan_quality.result import PlanQualityResult
-    from pytest_cpg.gates.plan_quality.spec import Spec
-
+from pytest_cpg.gates.card import Card, Ruling
+from pytest_cpg.gates.kind import MaxVerdict
+from pytest_cpg.gates.plan_quality.card import card_of
+from pytest_cpg.gates.plan_quality.compare import KeptPlans, compare
+from pytest_cpg.gates.plan_quality.forecast import cost_of, forecast_of
+from pytest_cpg.gates.plan_quality.measure import measure_plans
+from pytest_cpg.gates.plan_quality.result import PlanQualityResult
+from pytest_cpg.gates.plan_quality.ruling import LABELS, alarm_of, ruling_of
+from pytest_cpg.gates.plan_quality.spec import spec_of
 
 _share = between(0, 1)
 _KNOWN = GATES["cpg_plan_quality"]
@@ -56,36 +50,19 @@ class PlanQuality:
         *OF_EPISODES,
     )
 
-    @property
-    def labels(self) -> Mapping[str, Severity]:
-        """The gate's words, best first."""
-        from pytest_cpg.gates.plan_quality.ruling import LABELS
-
-        return MappingProxyType(LABELS)
-
-    @property
-    def result(self) -> type[PlanQualityResult]:
-        """The type of results."""
-        from pytest_cpg.gates.plan_quality.result import PlanQualityResult
-
-        return PlanQualityResult
-
-    def parse(self, asked: Asked) -> Spec:
-        """Return what is asked for, checked."""
-        from pytest_cpg.gates.plan_quality.spec import spec_of
-
-        return spec_of(asked)
-
-    def measure(self, spec: Spec, model: Any, run: Run) -> PlanQualityResult:
-        """Plan with the model, and score all of its plans in it and in truth."""
-        from pytest_cpg.gates.plan_quality.measure import measure_plans
-
-        return measure_plans(spec, model, run)
+    labels = MappingProxyType(LABELS)
+    result = PlanQualityResult
+    parse = staticmethod(spec_of)
+    measure = staticmethod(measure_plans)
+    alarm = staticmethod(alarm_of)
+    cost = staticmethod(cost_of)
+    forecast = staticmethod(forecast_of)
+    entry = staticmethod(KeptPlans.of)
+    read_entry = staticmethod(KeptPlans.read)
+    compare = staticmethod(compare)
 
     def judge(self, result: PlanQualityResult, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002
         """Return what a result says."""
-        from pytest_cpg.gates.plan_quality.ruling import ruling_of
-
         return ruling_of(result)
 
     def card(
@@ -96,49 +73,4 @@ class PlanQuality:
         model: str = "",
     ) -> Card:
         """Return what a result looks like."""
-        from pytest_cpg.gates.plan_quality.card import card_of
-
         return card_of(result, model=model)
-
-    def alarm(self, result: PlanQualityResult) -> Alarm:
-        """Return what a result brings to the family of all gates."""
-        from pytest_cpg.gates.plan_quality.ruling import alarm_of
-
-        return alarm_of(result)
-
-    def cost(self, result: PlanQualityResult) -> dict[str, float]:
-        """Return what a forecast needs to know of the last run."""
-        from pytest_cpg.gates.plan_quality.forecast import cost_of
-
-        return cost_of(result)
-
-    def forecast(
-        self,
-        spec: Spec,
-        task: Task,
-        *,
-        cost: Mapping[str, Any] | None,
-        accepted: KeptPlans | None,
-    ) -> ForecastLine:
-        """Return how sure a gate will be, and what its last run cost."""
-        from pytest_cpg.gates.plan_quality.forecast import forecast_of
-
-        return forecast_of(spec, task, cost=cost, accepted=accepted)
-
-    def entry(self, result: PlanQualityResult) -> KeptPlans:
-        """Return what is kept of an accepted result."""
-        from pytest_cpg.gates.plan_quality.compare import KeptPlans
-
-        return KeptPlans.of(result)
-
-    def read_entry(self, values: Mapping[str, Any], *, commit: str) -> KeptPlans:
-        """Return what was kept of a result that was accepted at a commit."""
-        from pytest_cpg.gates.plan_quality.compare import KeptPlans
-
-        return KeptPlans.read(values, commit=commit)
-
-    def compare(self, accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
-        """Compare a result with the one that was accepted."""
-        from pytest_cpg.gates.plan_quality.compare import compare
-
-        return compare(accepted, result)

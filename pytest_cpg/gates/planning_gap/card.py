@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.card import Card, Remark, Row, Table
+from pytest_cpg.gates.card import USUAL_LEVEL, Card, Remark, Row, Table
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.explanation import beside_meaning, loss_split, meaning
@@ -19,8 +19,8 @@ from pytest_cpg.gates.planning_gap.ruling import blindness
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.stats import Interval, Verdict
 
-# The options' defaults, which need not be typed; a test holds them equal.
-USUAL_LEVEL, USUAL_TOLERANCE = 0.95, 0.05
+# The option's default, which need not be typed; a test holds them equal.
+USUAL_TOLERANCE = 0.05
 _WEAK = "~"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend
+from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend, numbers_of, rerun_of
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.figures import figures, mistake_text
@@ -12,8 +12,6 @@ from pytest_cpg.gates.policy_comparison.result import ComparisonResult
 from pytest_cpg.gates.policy_comparison.ruling import criteria_of
 from pytest_cpg.stats import Interval
 
-# The option's default, which need not be typed; a test holds them equal.
-USUAL_LEVEL = 0.95
 _RANKS = ("surest error", "the next one")
 
 
@@ -25,7 +23,7 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
     model : str
         What was asked; may be empty.
     """
-    auroc, sure = result.auroc, result.coverage_at_risk.estimate
+    auroc, asked = result.auroc, result.criteria
     return Card(
         headline=_headline(result),
         size=f"n={len(result)}",
@@ -33,7 +31,7 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
             "wrong": str(result.wrong_count),
             "trivial": f"{result.trivial_loss * len(result):.0f}",
             "AUROC": "-" if auroc is None else f"{auroc.estimate:.2f}",
-            "sure": _percent(sure),
+            "sure": _percent(result.coverage_at_risk.estimate),
             "n": str(len(result)),
         },
         table=_table(result),
@@ -43,8 +41,8 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
         figures=figures(result),
         trends=tuple(_trends(result)),
         design=f"{result.design.digest} {result.criteria.confidence}",
-        rerun=_rerun(result),
-        numbers=dict(_numbers(result)),
+        rerun=rerun_of(asked.seed, level=asked.level, family_size=asked.family_size),
+        numbers=_numbers(result),
     )
 
 
@@ -146,33 +144,19 @@ def _trends(result: ComparisonResult) -> Iterator[Trend]:
             yield Trend(name=name, text=f"{found.estimate:.3f}", bound=found, axis=(0.0, 1.0))
 
 
-def _rerun(result: ComparisonResult) -> dict[str, str | float]:
-    asked = result.criteria
-    options: dict[str, str | float] = {"seed": asked.seed}
-    level = asked.marker_level if asked.family_size > 1 else asked.level
-    if round(level, 9) != USUAL_LEVEL:
-        options["confidence"] = round(level, 9)
-    if asked.family_size > 1:
-        options |= {"correction": "holm", "family_size": asked.family_size}
-    return options
-
-
-def _numbers(result: ComparisonResult) -> Iterator[tuple[str, str | float]]:
-    for name, found in result.grades.intervals.items():
-        if name == "auroc" and result.auroc is None:
-            continue
-        yield name, found.estimate
-        yield f"{name}_low", found.low
-        yield f"{name}_high", found.high
-    yield "constant_loss", result.constant_loss
-    yield "frozen_loss", result.frozen_loss
-    yield "ece", result.grades.reliability.ece
-    yield "level", result.criteria.level
-    yield "queries", len(result)
-    yield "wrong", result.wrong_count
-    yield "members", result.design.members
-    yield "confidence", result.criteria.confidence
-    yield "seed", result.criteria.seed
+def _numbers(result: ComparisonResult) -> dict[str, str | float]:
+    return {
+        **numbers_of({**result.grades.intervals, "auroc": result.auroc}),
+        "constant_loss": result.constant_loss,
+        "frozen_loss": result.frozen_loss,
+        "ece": result.grades.reliability.ece,
+        "level": result.criteria.level,
+        "queries": len(result),
+        "wrong": result.wrong_count,
+        "members": result.design.members,
+        "confidence": result.criteria.confidence,
+        "seed": result.criteria.seed,
+    }
 
 
 def _ends(found: Interval) -> str:

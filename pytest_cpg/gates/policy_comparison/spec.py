@@ -50,11 +50,6 @@ class Criteria:
     family_size: int
     seed: int
 
-    @property
-    def marker_level(self) -> float:
-        """The level as it was asked for, before it was corrected for the family."""
-        return 1 - (1 - self.level) * self.family_size
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
