@@ -50,7 +50,8 @@ clients: ## Gate models of JAX, TorchRL, mbrl-lib and stable-worldmodel (install
 	@# Alone: it asks for an old Gymnasium, and for Jupyter, which its models do without.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	    --constraint constraints.txt mbrl
-	CLIENTS=all $(BIN)/python -m pytest -n 2 tests/plugin/test_bring_your_model.py
+	CLIENTS=all $(BIN)/python -m pytest -n 2 tests/plugin/test_bring_your_model.py \
+	    tests/world_models/test_jax.py
 
 portability: $(INSTALLED) ## Run demo and test suite under the kernels of other processors
 	.ci/other-kernels $(MAKE) demo test

@@ -13,7 +13,15 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Rollout
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, batch_multiple, describe
+from pytest_cpg.world_models.binding.conventions import (
+    ArrayFunction,
+    Failure,
+    attempt,
+    batch_multiple,
+    describe,
+    floats,
+    is_jax,
+)
 from pytest_cpg.world_models.binding.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.latent import (
@@ -132,6 +140,12 @@ def _bind_callable(
                 there = rollout_there(learned, otherwise=rollout)
                 if agree(rollout(observations, plans), there(observations, plans)):
                     rollout = there
+            elif is_jax(learned, observations, actions) and batch_multiple(learned) == 1:
+                kept = attempt(_steps_of_jax(learned), observations, plans)
+                if not isinstance(kept, Failure) and np.array_equal(
+                    kept, rollout(observations, plans), equal_nan=True
+                ):
+                    rollout = _steps_of_jax(learned)
             rollout = tiled_for(learned, rollout, (observations, plans))
     model = LatentModel(
         encode=lambda states: observed(task, states),
@@ -177,6 +191,23 @@ def _steps(step: ArrayFunction) -> ArrayFunction:
             observations = step(observations, plans[:, t], *(drawn[:, t] for drawn in noise))
             imagined[:, t] = observations
         return imagined
+
+    return rollout
+
+
+def _steps_of_jax(dynamics: Callable[..., Any]) -> ArrayFunction:
+    """Return the rollout of a function of JAX whose arrays stay what they are from step to step.
+
+    A step waits for none before it, and what it says comes to numpy at the end.
+    """
+
+    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
+        current: Any = np.array(observations)
+        reached = []
+        for t in range(plans.shape[1]):
+            current = dynamics(current, np.array(plans[:, t], order="C"))
+            reached.append(current)
+        return np.stack([floats(step) for step in reached], axis=1)
 
     return rollout
 

@@ -160,6 +160,12 @@ def batch_multiple(function: object) -> int:
     return 1
 
 
+def is_jax(function: Callable[..., Any], *arrays: FloatArray) -> bool:
+    """Say whether a function gives an array of JAX for these numpy arrays."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(attempt(function, *map(_copied, arrays)), jax.Array)
+
+
 def attempt(call: Callable[..., R], *arrays: Any) -> R | Failure:
     """Return what the call gives, or why it gives nothing of use.
 
