@@ -33,15 +33,12 @@ def other_card(error, *, design="", unit="of error"):
         Figure(
             kind="cells",
             title="Transitions",
-            reading="",
             axes=("transition", ""),
             series={"below the limit": (0, 2), "above it": (1,)},
         ),
         Figure(
             kind="list",
             title="Worst transitions",
-            reading="",
-            axes=("", ""),
             series={"1": ("state 5", "error 0.9")},
         ),
     )
@@ -67,7 +64,6 @@ def other_card(error, *, design="", unit="of error"):
                 Figure(
                     kind="scatter",
                     title="Predicted over true",
-                    reading="",
                     axes=("true", ""),
                     series={"learned": LINE},
                 ),

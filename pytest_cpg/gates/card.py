@@ -193,8 +193,8 @@ class Figure:
 
     kind: FigureKind
     title: str
-    reading: str
-    axes: tuple[str, str]
+    reading: str = ""
+    axes: tuple[str, str] = ("", "")
     series: Mapping[str, tuple[Any, ...]]
     scale: tuple[float, float] | None = None
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
 from pytest_cpg.stats.bootstrap import (
-    metric_differences,
-    metric_intervals,
     sampled_differences,
     sampled_metrics,
 )
@@ -47,8 +45,6 @@ __all__ = [
     "answer_metrics",
     "aurc",
     "judge_gap",
-    "metric_differences",
-    "metric_intervals",
     "metrics_by",
     "published_cr",
     "reliability",

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pytest_cpg.stats.counts import check_count
 from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, OperatingPoints
 from pytest_cpg.stats.graded_answers import GradedAnswers
-from pytest_cpg.stats.intervals import Interval
 from pytest_cpg.stats.risk_coverage import measured
 from pytest_cpg.stats.sampled import Adjusted, Percentile, Sampled, Scaled, Share
 
@@ -44,6 +43,11 @@ def sampled_metrics(
     Absent are metrics that are undefined, those of the last two lines with fewer than two such
     groups, and of the last where resamples do not differ. Raises ValueError when there are too few
     resamples, or fewer than two groups.
+
+    >>> answers = GradedAnswers(wrong=np.arange(200) < 20, confidences=np.arange(200) % 150)
+    >>> loss = sampled_metrics(answers, rng=np.random.default_rng(0))["loss"].interval(0.95)
+    >>> f"{loss.estimate:.3f} [{loss.low:.3f}, {loss.high:.3f}]"
+    '0.100 [0.066, 0.149]'
     """
     drawn = _resampled([answers], rng=rng, resamples=resamples, points=points)[0]
     once = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
@@ -91,41 +95,6 @@ def sampled_differences(
     }
     found["loss"] = _change_of_loss(now, before, drawn["loss"] - earlier["loss"])
     return {name: sampled for name, sampled in found.items() if sampled is not None}
-
-
-def metric_intervals(
-    answers: GradedAnswers,
-    *,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    resamples: int = 1000,
-    points: OperatingPoints = DEFAULT_POINTS,
-) -> dict[str, Interval]:
-    """Return the interval of every metric of `sampled_metrics`.
-
-    >>> import numpy as np
-    >>> from pytest_cpg.stats.graded_answers import GradedAnswers
-    >>> answers = GradedAnswers(wrong=np.arange(200) < 20, confidences=np.arange(200) % 150)
-    >>> found = metric_intervals(answers, rng=np.random.default_rng(0))
-    >>> f"{found['loss'].estimate:.3f} [{found['loss'].low:.3f}, {found['loss'].high:.3f}]"
-    '0.100 [0.066, 0.149]'
-    """
-    sampled = sampled_metrics(answers, rng=rng, resamples=resamples, points=points)
-    return {name: one.interval(level) for name, one in sampled.items()}
-
-
-def metric_differences(
-    now: GradedAnswers,
-    before: GradedAnswers,
-    *,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    resamples: int = 1000,
-    points: OperatingPoints = DEFAULT_POINTS,
-) -> dict[str, Interval]:
-    """Return the interval of every change of `sampled_differences`."""
-    sampled = sampled_differences(now, before, rng=rng, resamples=resamples, points=points)
-    return {name: one.interval(level) for name, one in sampled.items()}
 
 
 class _Sizes:

@@ -5,8 +5,6 @@ import pytest
 from scipy import stats
 
 from pytest_cpg.stats.bootstrap import (
-    metric_differences,
-    metric_intervals,
     sampled_differences,
     sampled_metrics,
 )
@@ -19,6 +17,13 @@ RESAMPLES = 150
 
 def seeded(seed=0):
     return np.random.default_rng(seed)
+
+
+def intervals(*answers, rng=None, level=0.95):
+    """Return the interval of every metric of some answers, or of every change between two."""
+    sample = sampled_metrics if len(answers) == 1 else sampled_differences
+    sampled = sample(*answers, rng=rng or seeded(), resamples=RESAMPLES)
+    return {name: one.interval(level) for name, one in sampled.items()}
 
 
 def table(n=120, loss=0.2, *, per=1, levels=None, seed=0):
@@ -53,7 +58,7 @@ def drawn_one_by_one(answers, *, resamples=RESAMPLES, seed=0):
 def test_intervals_agree_with_resamples_laid_out_row_by_row(per, levels):
     answers = table(per=per, levels=levels)
     drawn = drawn_one_by_one(answers)
-    found = metric_intervals(answers, rng=seeded(), resamples=RESAMPLES)
+    found = intervals(answers)
     assert set(found) == set(ANSWER_METRICS)
     once = asdict(answer_metrics(answers))
     groups = len(np.unique(answers.groups[answers.wrong]))
@@ -84,7 +89,7 @@ def test_differences_agree_with_resamples_laid_out_row_by_row(per):
         groups=now.groups,
     )
     one, other = drawn_one_by_one(now), drawn_one_by_one(before)
-    found = metric_differences(now, before, rng=seeded(), resamples=RESAMPLES)
+    found = intervals(now, before)
     first, second = asdict(answer_metrics(now)), asdict(answer_metrics(before))
     freedom = min(len(np.unique(x.groups[x.wrong])) for x in (now, before)) - 1
     freedom = min(freedom, *(len(np.unique(x.groups[~x.wrong])) - 1 for x in (now, before)))
@@ -100,15 +105,15 @@ def test_differences_agree_with_resamples_laid_out_row_by_row(per):
 def test_a_share_of_independent_answers_is_bounded_by_wilson():
     answers = table(n=200, loss=0.05)
     expected = wilson_interval(int(answers.wrong.sum()), 200, level=0.9)
-    found = metric_intervals(answers, rng=seeded(), level=0.9, resamples=RESAMPLES)["loss"]
+    found = intervals(answers, level=0.9)["loss"]
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 def test_copies_of_every_answer_in_its_group_make_nothing_surer():
     single = table(n=100)
     copied = single.take(np.repeat(np.arange(100), 5))
-    found = metric_intervals(single, rng=seeded(), resamples=RESAMPLES)
-    again = metric_intervals(copied, rng=seeded(), resamples=RESAMPLES)
+    found = intervals(single)
+    again = intervals(copied)
     for name in ("auroc", "aurcc", "cr", "coverage_at_risk", "rpp", "regret"):
         assert again[name].low == pytest.approx(found[name].low, rel=1e-9)
         assert again[name].high == pytest.approx(found[name].high, rel=1e-9)
@@ -116,17 +121,17 @@ def test_copies_of_every_answer_in_its_group_make_nothing_surer():
     width = found["loss"].high - found["loss"].low
     assert again["loss"].high - again["loss"].low == pytest.approx(width, rel=0.2)
     alone = GradedAnswers(wrong=copied.wrong, confidences=copied.confidences)
-    narrow = metric_intervals(alone, rng=seeded(), resamples=RESAMPLES)["loss"]
+    narrow = intervals(alone)["loss"]
     assert narrow.high - narrow.low < 0.6 * width
 
 
 def test_copies_of_every_answer_in_its_group_make_no_change_surer():
     now, before, copies = table(n=100), table(n=100, seed=1), np.repeat(np.arange(100), 5)
-    single = metric_differences(now, before, rng=seeded(), resamples=RESAMPLES)["loss"]
+    single = intervals(now, before)["loss"]
     many = [one.take(copies) for one in (now, before)]
-    copied = metric_differences(*many, rng=seeded(), resamples=RESAMPLES)["loss"]
+    copied = intervals(*many)["loss"]
     alone = [GradedAnswers(wrong=one.wrong, confidences=one.confidences) for one in many]
-    narrow = metric_differences(*alone, rng=seeded(), resamples=RESAMPLES)["loss"]
+    narrow = intervals(*alone)["loss"]
     width = single.high - single.low
     assert copied.high - copied.low == pytest.approx(width, rel=0.2)
     assert narrow.high - narrow.low < 0.6 * width
@@ -136,8 +141,8 @@ def test_the_same_seed_gives_the_same_bits():
     answers, other = table(), table(seed=1)
     once, again, otherwise = (
         (
-            metric_intervals(answers, rng=seeded(seed), resamples=RESAMPLES),
-            metric_differences(answers, other, rng=seeded(seed), resamples=RESAMPLES),
+            intervals(answers, rng=seeded(seed)),
+            intervals(answers, other, rng=seeded(seed)),
         )
         for seed in (5, 5, 6)
     )
@@ -148,7 +153,7 @@ def test_the_same_seed_gives_the_same_bits():
 
 def test_no_wrong_answer_leaves_a_loss_that_may_be_above_0():
     answers = GradedAnswers(wrong=np.zeros(200, dtype=bool), confidences=np.arange(200))
-    found = metric_intervals(answers, rng=seeded(), resamples=RESAMPLES)
+    found = intervals(answers)
     assert set(found) == {"loss", "cr", "risk_at_coverage", "coverage_at_risk"}
     assert found["loss"].low == 0
     assert found["loss"].high == pytest.approx(wilson_interval(0, 200).high)
@@ -157,14 +162,14 @@ def test_no_wrong_answer_leaves_a_loss_that_may_be_above_0():
 
 def test_wrong_answers_that_are_all_least_sure_do_not_prove_perfection():
     answers = GradedAnswers(wrong=np.arange(200) < 12, confidences=np.arange(200))
-    found = metric_intervals(answers, rng=seeded(), resamples=RESAMPLES)["auroc"]
+    found = intervals(answers)["auroc"]
     assert (found.estimate, found.high) == (1, 1)
     assert found.low == pytest.approx(wilson_interval(12, 12).low)
 
 
 def test_one_wrong_answer_says_nothing_of_the_order():
     answers = GradedAnswers(wrong=np.arange(200) == 7, confidences=np.arange(200))
-    found = metric_intervals(answers, rng=seeded(), resamples=RESAMPLES)
+    found = intervals(answers)
     assert "auroc" not in found
     assert "aurcc" not in found
 

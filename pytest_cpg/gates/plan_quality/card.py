@@ -150,7 +150,6 @@ def _figures(result: PlanQualityResult) -> Iterator[Figure]:
             kind="list",
             title="Decisions with the most exploitation",
             reading="Regret is what the best neighbour is worth more in truth.",
-            axes=("", ""),
             series={
                 f"episode {one.episode}, step {one.at}": (
                     _place_text(one),

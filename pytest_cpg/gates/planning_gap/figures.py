@@ -51,7 +51,6 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
     steps = Figure(
         kind="steps",
         title="Share of episodes solved within so many steps",
-        reading="",
         axes=("steps", ""),
         series={arm_name(arm): tuple(_solved_by(arm, result.design.budget)) for arm in result.arms},
         scale=(0.0, 1.0),
@@ -59,7 +58,6 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
     starts = Figure(
         kind="cells",
         title="The same starts, one cell for each episode",
-        reading="",
         axes=("episode", ""),
         series=_pairs(result),
     )
@@ -102,8 +100,6 @@ def _lost(result: GateResult) -> Figure:
     return Figure(
         kind="list",
         title=f"Lost episodes: {len(lost)}",
-        reading="",
-        axes=("", ""),
         series={
             str(episode): (f"start seed {seed}", f"oracle in {steps} steps")
             for episode, seed, steps in rows

@@ -12,7 +12,7 @@ import numpy as np
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.gates.drift import Drift, Label, at_commit
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult
-from pytest_cpg.stats import GradedAnswers, Interval, metric_differences
+from pytest_cpg.stats import GradedAnswers, Interval, sampled_differences
 from pytest_cpg.stats.coverage_curves import levels
 
 _OUTCOMES = re.compile("[01]+")
@@ -132,14 +132,15 @@ def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> 
     if (then.wrong, then.levels) == (now.wrong, now.levels):
         return _Evidence(Label.UNCHANGED, "the same answers, in the same order of confidence")
     asked = result.criteria
-    # Loss and AUROC are two chances to differ.
-    changes = metric_differences(
+    sampled = sampled_differences(
         result.graded,
         then.graded(result),
         rng=np.random.default_rng(asked.seed),
-        level=1 - (1 - asked.level) / 2,
         resamples=asked.resamples,
     )
+    # Loss and AUROC are two chances to differ.
+    level = 1 - (1 - asked.level) / 2
+    changes = {name: one.interval(level) for name, one in sampled.items()}
     few = min(then.wrong.count("1"), result.wrong_count) < FEWEST_ERRORS
     loss, auroc = changes["loss"], None if few else changes.get("auroc")
     text = f"now {result.wrong_count}, loss {_change(loss)}"

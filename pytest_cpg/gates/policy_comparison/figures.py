@@ -76,8 +76,6 @@ def _by_horizon(result: ComparisonResult) -> Figure:
     return Figure(
         kind="list",
         title="By horizon",
-        reading="",
-        axes=("", ""),
         series={
             f"{one.horizon} steps": (
                 f"{one.metrics.loss * one.queries:.0f} of {one.queries} wrong",
@@ -95,7 +93,6 @@ def _mistakes(result: ComparisonResult) -> Figure:
         kind="list",
         title=f"The surest of {result.wrong_count} wrong answers",
         reading="Returns of side a and of side b: true ones, and as the model imagines them.",
-        axes=("", ""),
         series={
             f"query {at}": (f"{result.horizons[at]} steps; {mistake_text(result, at)}",)
             for at in result.mistakes[:_MOST_MISTAKES]

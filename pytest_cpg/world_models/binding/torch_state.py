@@ -80,12 +80,7 @@ def devices(model: object) -> str:
     torch = sys.modules.get("torch")
     if torch is None:
         return ""
-    found = {
-        value.device
-        for network in _reached([model], torch.nn.Module)
-        for value in network.state_dict().values()
-        if isinstance(value, torch.Tensor)
-    }
+    found = {value.device for value in _weights(model, torch)}
     return ", ".join(sorted(map(_device_name, found)))
 
 
@@ -94,11 +89,15 @@ def is_elsewhere(model: object) -> bool:
     torch = sys.modules.get("torch")
     if torch is None:
         return False
-    return any(
-        isinstance(value, torch.Tensor) and value.device.type != "cpu"
-        for network in _reached([model], torch.nn.Module)
-        for value in network.state_dict().values()
-    )
+    return any(value.device.type != "cpu" for value in _weights(model, torch))
+
+
+def _weights(model: object, torch: Any) -> Iterator[Any]:
+    """Yield the weights and buffers of a model."""
+    for network in _reached([model], torch.nn.Module):
+        for value in network.state_dict().values():
+            if isinstance(value, torch.Tensor):
+                yield value
 
 
 def is_compiled(model: object) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,8 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
     Raises WorldModelError when there is no such file, or it holds something else.
     """
-    opened: Any
-    try:
-        with safe_open(os.fspath(path), framework="pt") as opened:
-            return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise WorldModelError(f"{os.fspath(path)!r} is no .safetensors file: {error}") from None
+    with _opened(path) as opened:
+        return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -40,10 +37,15 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
 
     Raises WorldModelError when there is no such file, or it holds something else.
     """
-    opened: Any
+    with _opened(path) as opened:
+        return dict(opened.metadata() or {})
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
     try:
         with safe_open(os.fspath(path), framework="pt") as opened:
-            return dict(opened.metadata() or {})
+            yield opened
     except (OSError, SafetensorError) as error:
         raise WorldModelError(f"{os.fspath(path)!r} is no .safetensors file: {error}") from None
 
