@@ -52,12 +52,9 @@ class OneStepError:
         errors = np.abs(predicted - steps.next_observations).mean(axis=1)
         rows = np.random.default_rng(seed).integers(count, size=(2000, count))
         means = errors[rows].mean(axis=1)
-        error = Percentile(estimate=float(errors.mean()), resamples=means)
-        return StepError(
-            error=error.interval(spec.shared(spec.values["confidence"])),
-            p_value=float((means <= own["limit"]).mean()),
-            **own,
-        )
+        level, p_value = spec.shared(spec.values["confidence"]), (means <= own["limit"]).mean()
+        error = Percentile(estimate=float(errors.mean()), resamples=means).interval(level)
+        return StepError(error=error, p_value=float(p_value), **own)
 
     def judge(self, result, max_verdict):
         label = "ACCURATE" if result.error.high <= result.limit else "UNCLEAR"
@@ -94,9 +91,8 @@ class OneStepError:
         return Drift(label=label, text=text)
 
     def forecast(self, spec, task, *, cost, accepted):
-        return ForecastLine(
-            cells={one: f"{spec.values[one]:g}" for one in ("transitions", "limit")}
-        )
+        cells = {one: f"{spec.values[one]:g}" for one in ("transitions", "limit")}
+        return ForecastLine(cells=cells)
 
     def alarm(self, result):
         p_value, rate = result.p_value, (1 - result.error.level) / 2
