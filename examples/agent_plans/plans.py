@@ -143,7 +143,11 @@ def tasks(family: str, worlds: dict[str, World]) -> list[Task]:
             elif piece.strip():
                 steps.append(piece.strip())
         world, gold = worlds[row["world"]], tuple(steps)
-        others = {edit: edited(world, gold, edit) for edit in row["others"]}
+        others = {}
+        for text in row["others"]:
+            others[text] = gold
+            for edit in text.split(";"):
+                others[text] = edited(world, others[text], edit)
         found.append(Task(row["name"], family, world, gold, others, tuple(parts)))
     return found
 
