@@ -46,7 +46,7 @@ def _run(task: ControlTask, model: object) -> tuple[Arm, float]:
     return arms[0], seconds
 
 
-def _bare_rollout(task: ControlTask, rounds: int) -> float:
+def bare_rollout(task: ControlTask, rounds: int) -> float:
     """Return processor seconds per simulated step of mujoco.rollout alone, same shape and model."""
     model, threads = task.simulator.model, task.simulator.threads
     rows = EPISODES * CANDIDATES
@@ -77,12 +77,12 @@ def _bare_rollout(task: ControlTask, rounds: int) -> float:
 def oracle() -> Row:
     """Compare the oracle arm with a bare mujoco.rollout loop, the two in turns."""
     task = control_task("acrobot-swingup", budget=100)
-    _bare_rollout(task, ROUNDS)
+    bare_rollout(task, ROUNDS)
     ours, bare = [], []
     for _ in range(TURNS):
         arm, seconds = _run(task, OracleDynamics(task))
         ours.append(arm.decisions * arm.rollout_steps / seconds)
-        bare.append(1 / _bare_rollout(task, ROUNDS))
+        bare.append(1 / bare_rollout(task, ROUNDS))
     ratio = statistics.median(mine / other for mine, other in zip(ours, bare, strict=True))
     return Row(
         what="oracle arm, simulated steps per CPU second",

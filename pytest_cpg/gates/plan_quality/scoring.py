@@ -102,24 +102,55 @@ def standings_of(
     rngs = decisions.take(sparse).streams(design.seed, Purpose.RANDOM_PLANS)
     random = design.task.actions.sample(rngs, (plans.shape[1],))
     asked = (
-        ("imagined", "learned", np.arange(len(plans)), plans),
-        ("true", "oracle", np.arange(len(plans)), plans),
-        ("chance", "oracle", sparse, random),
+        ("imagined", "learned", decisions, plans),
+        ("true", "oracle", decisions, plans),
+        ("chance", "oracle", decisions.take(sparse), random),
     )
-    count, scored = 2 * len(plans) + len(random), 0
-    standings = {}
-    for name, arm, rows, chosen in asked:
-        found: list[Standing] = []
-        for part in _parts(chosen, k=k, size=_size(bound, decisions)):
-            progress(scored, count)
-            scorer = _Scorer(design, bound[arm], arm, decisions.take(rows[part]))
-            found.append(scorer.standing(chosen[part], k=k, search=search))
-            scored += len(part)
-        standings[name] = Standing(
-            **{one: np.concatenate([getattr(part, one) for part in found]) for one in _FIELDS}
-        )
-    progress(count, count)
-    return Standings(sparse=sparse, **standings)
+    count, done = 2 * len(plans) + len(random), 0
+
+    def tell(scored: int) -> None:
+        nonlocal done
+        done += scored
+        progress(done, count)
+
+    tell(0)
+    return Standings(
+        sparse=sparse,
+        **{
+            name: standing_of(design, arm, bound[arm], own, chosen, k=k, search=search, tell=tell)
+            for name, arm, own, chosen in asked
+        },
+    )
+
+
+def standing_of(
+    design: Design,
+    arm: str,
+    model: BoundModel,
+    decisions: Decisions,
+    plans: FloatArray,
+    *,
+    k: int,
+    search: Search,
+    tell: Callable[[int], None] = lambda scored: None,  # noqa: ARG005
+) -> Standing:
+    """Return where plans [N, H, A] stand in one world, as many at once as memory allows.
+
+    Parameters
+    ----------
+    arm : "learned" or "oracle"
+        Whose model it is.
+    tell : callable, optional
+        Told how many plans have been scored since it was told last.
+    """
+    found: list[Standing] = []
+    for rows in _parts(plans, k=k, size=_size(model, decisions)):
+        scorer = _Scorer(design, model, arm, decisions.take(rows))
+        found.append(scorer.standing(plans[rows], k=k, search=search))
+        tell(len(rows))
+    return Standing(
+        **{one: np.concatenate([getattr(part, one) for part in found]) for one in _FIELDS}
+    )
 
 
 class _Scorer:
@@ -184,9 +215,9 @@ def _sparse(decisions: Decisions) -> IntArray:
     return np.sort(order[ordinals % _EVERY == 0])
 
 
-def _size(bound: Mapping[str, BoundModel], decisions: Decisions) -> int:
+def _size(model: BoundModel, decisions: Decisions) -> int:
     """Return how many numbers a step of a plan needs."""
-    latents = int(decisions.latents.shape[1]) + bound["learned"].noise_size
+    latents = int(decisions.latents.shape[1]) + model.noise_size
     return max(int(decisions.states.shape[1]), latents)
 
 
