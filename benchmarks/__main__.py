@@ -18,6 +18,7 @@ from benchmarks import (
     latent,
     page,
     plans,
+    products,
     queries,
     spread,
     startup,
@@ -35,7 +36,8 @@ def main() -> None:
     print(f"{'what':50s} {'ours':>20s} {'compared with':>22s} {'result':>10s}   bar")
     for measure in (
         arms.oracle,
-        arms.learned,
+        products.mlp,
+        products.latent,
         latent.throughput,
         tdmpc2_planner.alone,
         tdmpc2_planner.together,

@@ -104,7 +104,11 @@ class MLP:
         self._check_sizes(observations, actions)
         with torch.inference_mode():
             plans = float32(actions).permute(1, 2, 0)
-            return self._imagine(float32(observations).t(), plans).permute(2, 0, 1).numpy()
+            imagined = self._imagine(float32(observations).t(), plans)
+            # Made flat and then turned, which takes a third of the time of both at once.
+            horizon, size, rows = imagined.shape
+            flat = imagined.reshape(horizon * size, rows).t().contiguous()
+            return flat.reshape(rows, horizon, size).numpy()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything the model needs to one file."""
@@ -174,11 +178,14 @@ class MLP:
         inputs[:-1, size:-1] = plans
         inputs[0, :size] = current
         hidden = [torch.ones(matrix.shape[0] + 1, rows) for matrix in self._folded[:-1]]
+        # Without the ones. A view takes as long as an activation of a few rows.
+        free = [layer[:-1] for layer in hidden]
+        layers = list(zip(middle, hidden, free[1:], strict=False))
         bend = _ACTIVATIONS[self.activation]
         for now, after in zip(inputs, inputs[1:, :size], strict=False):
-            bend(torch.mm(first, now, out=hidden[0][:-1]), inplace=True)
-            for matrix, below, above in zip(middle, hidden, hidden[1:], strict=False):
-                bend(torch.mm(matrix, below, out=above[:-1]), inplace=True)
+            bend(torch.mm(first, now, out=free[0]), inplace=True)
+            for matrix, below, above in layers:
+                bend(torch.mm(matrix, below, out=above), inplace=True)
             if self.variant == "normalised-delta":
                 torch.addmm(now[:size], last, hidden[-1], out=after)
             else:

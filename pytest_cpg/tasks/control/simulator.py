@@ -104,7 +104,8 @@ class Simulator:
                 mujoco.mj_setState(model, data, row, _PHYSICS | _WARMSTART | _CONTROL)
                 mujoco.mj_step(model, data, self.substeps)
                 mujoco.mj_getState(model, data, result, _PHYSICS | _WARMSTART)
-                sensed[:] = data.sensordata[: len(sensed)]
+                if sensed.size:
+                    sensed[:] = data.sensordata
         after[:, : self.own_size] = numbers
         self._finish(after[:, None], states[:, 0])
         return after
@@ -226,13 +227,16 @@ class Simulator:
         batch, horizon = after.shape[:2]
         period, substeps = self.model.opt.timestep, self.substeps
         due = _EPOCH + period * substeps * np.arange(1, horizon + 1)
-        diverged = np.flatnonzero(~self._is_healthy(after[:, -1], due[-1]))
-        healthy = np.logical_and.accumulate(self._is_healthy(after[diverged], due), axis=1)
         times = np.full((batch, horizon * substeps + 1), period)
         times[:, 0] = begun
         # Adds one period after the other, as MuJoCo does.
-        after[..., 0] = np.add.accumulate(times, axis=1)[:, substeps::substeps]
-        after[diverged] = np.where(healthy[..., None], after[diverged], np.nan)
+        clock = np.add.accumulate(times, axis=1)[:, substeps::substeps]
+        diverged = np.flatnonzero(~self._is_healthy(after[:, -1], due[-1]))
+        if diverged.size:
+            healthy = np.logical_and.accumulate(self._is_healthy(after[diverged], due), axis=1)
+            after[diverged] = np.where(healthy[..., None], after[diverged], np.nan)
+            clock[diverged] = np.where(healthy, clock[diverged], np.nan)
+        after[..., 0] = clock
 
     def _is_healthy(self, states: FloatArray, due: FloatArray) -> BoolArray:
         """Say whether states [..., S] are at the time due and within MuJoCo's bounds."""
