@@ -6,7 +6,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,12 @@ from pytest_cpg.gates.diagnosis.evidence import Evidence, Headroom
 from pytest_cpg.gates.diagnosis.plan_scores import evidence_of
 from pytest_cpg.gates.diagnosis.rereading import misread
 from pytest_cpg.gates.diagnosis.wording import diagnosis_of
-from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners import widened
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import BoundModel, inference
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.planning_gap.result import GateResult
 
 # One episode in ten is asked about, within these bounds: 5 are the fewest whose interval is narrow
 # enough to name anything, and more than 10 make it little narrower.
