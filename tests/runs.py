@@ -26,7 +26,8 @@ def run_of(name, task, planner, model, starts, **more):
             imagine=model.rollout,
             score=model.score,
         )
-    observers = {key: more.pop(key) for key in ("progress", "on_step", "on_plan") if key in more}
+    seen = ("progress", "foretell", "on_step", "on_plan")
+    observers = {key: more.pop(key) for key in seen if key in more}
     design = Design(task=task, planner=planner, episodes=len(starts.episodes), **more)
     return ArmRun(name, design, model, starts, **observers)
 

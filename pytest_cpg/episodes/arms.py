@@ -37,11 +37,15 @@ class Execution(NamedTuple):
     resumes : bool
         Whether to go on with what an interrupted session has kept of arms, the learned one
         included.
+    foretell : callable, optional
+        Told the name of an arm that is run in this process and how many seconds it takes at most,
+        once some have passed.
     """
 
     cache: ArmCache | None = None
     executor: Executor | None = None
     resumes: bool = False
+    foretell: Callable[[str, float], None] | None = None
 
 
 class Reuse(NamedTuple):
@@ -145,7 +149,15 @@ class ArmRuns:
     def _here(self, name: str, starts: Starts, progress: Progress | None = None) -> ArmRun:
         """Return a run of some episodes of an arm in this process."""
         model = self._bound[_role(name)]
-        return ArmRun(name, self._design_of(name), model, starts, progress=progress)
+        foretell = self._execution.foretell
+        return ArmRun(
+            name,
+            self._design_of(name),
+            model,
+            starts,
+            progress=progress,
+            foretell=foretell and (lambda seconds: foretell(name, seconds)),
+        )
 
     def _spread(
         self, name: str, starts: Starts, progress: Progress | None, executor: Executor

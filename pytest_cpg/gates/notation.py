@@ -32,6 +32,17 @@ def number(value: float, metric: str = "success") -> str:
     return f"{value:+.2f}" if metric == "success" else f"{value:+.3g}"
 
 
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> [duration(seconds) for seconds in (3, 600, 20000)]
+    ['3 s', '10 min', '5.6 h']
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 def one_line(text: str, most: int = sys.maxsize) -> str:
     """Return a text without line breaks and other signs nobody sees, cut in its middle."""
     seen = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text).strip()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.settings import Settings
-from pytest_cpg.plugin.terminal import watch_on
+from pytest_cpg.plugin.terminal import foretold, watch_on
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -149,7 +150,9 @@ class ItemMeasuring:
         self._replay, self._is_filmed = replay, is_filmed
         self._attempt = item.stash[ATTEMPT]
         self._id = gate_id(item)
-        self._execution = runs.execution(executor, is_kept=not gate.is_smoke)
+        execution = runs.execution(executor, is_kept=not gate.is_smoke)
+        foretell = partial(foretold, item.config, self._id)
+        self._execution = execution._replace(foretell=foretell)
         self._say("interrupted before it measured")
         self._watch = watch_on(item.config, lambda text: self._say(f"interrupted in {text}"))
 

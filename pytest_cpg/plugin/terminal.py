@@ -8,8 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from pytest_cpg.gates.notation import for_log
+from pytest_cpg.gates.notation import duration, for_log, one_line
 from pytest_cpg.render.progress import LiveLine, LogLines, Watch
+
+# Seconds from which on the time of an arm is foretold, and the room for a gate's name.
+_LONG, _NAME = 60, 34
 
 
 def watch_on(config: pytest.Config, note: Callable[[str], None]) -> Watch:
@@ -35,6 +38,21 @@ def write_line(config: pytest.Config, text: str) -> None:
     with _uncaptured(config):
         config.get_terminal_writer().line(for_log(text))
         config.get_terminal_writer().flush()
+
+
+def foretold(config: pytest.Config, gate: str, arm: str, seconds: float) -> None:
+    """Say at once that an arm of a gate takes long, if it does, however quiet the session is."""
+    if seconds < _LONG:
+        return
+    name = one_line(gate.rpartition("::")[2], _NAME)
+    text = for_log(f"  cpg: {name}: the {arm} arm takes up to {duration(seconds)}")
+    if hasattr(config, "workerinput"):
+        # All that a worker of pytest-xdist shares with the terminal.
+        with _uncaptured(config):
+            sys.stderr.write(f"\n{text}\n")
+            sys.stderr.flush()
+    elif config.pluginmanager.hasplugin("terminalreporter"):
+        write_line(config, f"\n{text}")
 
 
 def _free_columns(config: pytest.Config) -> int:

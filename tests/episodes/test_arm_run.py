@@ -243,6 +243,30 @@ def test_progress_ends_with_all_episodes_done():
     assert heard == sorted(heard)
 
 
+def test_the_time_of_an_arm_is_foretold_once_from_all_rounds_but_the_first(monkeypatch):
+    class Clock:
+        """A round of so many seconds; the first one makes what the others use."""
+
+        now = 0.0
+
+        @classmethod
+        def perf_counter(cls):
+            return cls.now
+
+        process_time = perf_counter
+
+    class Slow(Mirrored):
+        def encode(self, states):
+            Clock.now += 2.0 if Clock.now else 100.0
+            return states
+
+    monkeypatch.setattr("pytest_cpg.episodes.arm_run.time", Clock)
+    told, planner = [], RandomShooting(candidates=10, horizon=5)
+    task = Around(budget=50)
+    run(planner, Slow(task), task=task, foretell=told.append)
+    assert told == [pytest.approx(100.0 + 9 * 2.0)]
+
+
 def test_starts_are_not_changed_by_running_them():
     starts = sample_starts(Around(), 20, seed=3)
     before = starts.states.copy()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pytest_cpg.gates import kind
+from pytest_cpg.gates.notation import duration
 from pytest_cpg.gates.planning_gap.forecast import POWER, WANTED_GAPS, Forecast
-
-# As many seconds are given in minutes, and as many minutes in hours.
-_LONG = 600
 
 
 def line_of(one: Forecast) -> kind.ForecastLine:
@@ -31,7 +29,7 @@ def line_of(one: Forecast) -> kind.ForecastLine:
             "finds": _gap(one.detectable),
             "paired": _gap(one.paired),
             **{f"n@{gap:g}": n for gap, n in zip(WANTED_GAPS, needed, strict=True)},
-            "time": _time(one.seconds),
+            "time": "?" if one.seconds is None else duration(one.seconds),
         },
         notes=tuple(notes),
     )
@@ -39,12 +37,3 @@ def line_of(one: Forecast) -> kind.ForecastLine:
 
 def _gap(gap: float | None) -> str:
     return "-" if gap is None else f"{gap:.2f}"
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "?"
-    if seconds < _LONG:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < _LONG else f"{minutes / 60:.0f} h"

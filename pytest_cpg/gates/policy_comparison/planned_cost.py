@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pytest_cpg.contracts import ActionSpace, FloatArray
 from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.gates.notation import duration
 from pytest_cpg.planners.cost import rollout_steps_per_plan
 from pytest_cpg.planners.policies import PlannerPolicy
 
@@ -36,16 +37,5 @@ def planned_cost(
         return ""
     return (
         f"{count} of {len(policies)} policies plan: about {count * each:,} plans of "
-        f"{steps // count:,} imagined steps each, roughly {_duration(seconds)} here."
+        f"{steps // count:,} imagined steps each, roughly {duration(seconds)} here."
     )
-
-
-def _duration(seconds: float) -> str:
-    """Return a time in words.
-
-    >>> [_duration(seconds) for seconds in (3, 600, 20000)]
-    ['3 s', '10 min', '5.6 h']
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
