@@ -213,7 +213,8 @@ def _details(row: CommentRow, shown: Shown) -> str:
     """Return what a reader needs to act on a failing comparison, folded up."""
     ruling, card, drift = shown.ruling, shown.card, shown.drift
     lead = f"<details><summary>{_code(row.name)}: {_prose(row.why)}</summary>"
-    told = paragraphs(card, ruling, reason=row.reason, drift=drift)
+    texts = paragraphs(card, ruling, reason=row.reason, drift=drift)
+    told = [text for text in texts if text != row.why]
     told += [] if card.cause is None else _cause(card.cause)
     listed = [f"- {_prose(name)}: {_prose(text)}" for name, text in facts(card, drift) if text]
     command = rerun_command(card, row.gate["id"], {}).text

@@ -64,7 +64,13 @@ def test_the_gate_separates_a_good_ensemble_from_a_bad_one(name, gap, candidates
     found = {}
     for kind, rows, updates in (("good", 20000, 2000), ("bad", 50, 300)):
         model = train_ensemble(
-            first(data, rows), seed=0, members=5, updates=updates, hidden=64, layers=2
+            first(data, rows),
+            seed=0,
+            members=5,
+            updates=updates,
+            hidden=64,
+            layers=2,
+            learning_rate=1e-3,
         )
         result = measure_comparison(
             Spec(name=name, queries=queries, criteria=CRITERIA),

@@ -67,7 +67,8 @@ _MEANING = {
     ),
     "OVERCONFIDENT": (
         "The model's confidence does not tell which of its answers are wrong; {sure:.0f} % of the "
-        "queries can be answered at a risk of {risk:.3g} %. Take up to about 30 members, give "
+        "queries can be answered at a risk of {risk:.3g} %. Train longer or at a higher rate, as "
+        "members that have learned too little are wrong alike; take up to about 30 of them, give "
         "each its own seed and resampled data, or add a randomised prior. Until then trust no "
         "threshold on this confidence."
     ),

@@ -61,7 +61,7 @@ def train_ensemble(
     normalise_targets: bool = True,
     clip: bool = True,
     batch_size: int = 256,
-    learning_rate: float = 1e-3,
+    learning_rate: float = 4e-3,
     progress: Progress | None = None,
     keep: str | os.PathLike[str] | None = None,
 ) -> EnsembleNetwork:
@@ -89,6 +89,9 @@ def train_ensemble(
         By mean and deviation of the transitions.
     clip : bool
         Keep imagined observations and rewards to what the transitions hold, before and after steps.
+    learning_rate : float
+        Of Adam. After a thousand updates at a lower one, such as 1e-3, most of the error is common
+        to all members, and their spread says nothing of it (`examples/experiments/opcc`).
     progress : callable, optional
         Called after every update with how many are done, how many there are, and the loss;
         `show_progress` writes a line.
