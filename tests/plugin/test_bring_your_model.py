@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,7 @@ CASES = {
     "tdmpc2": (("torch",), {"test_tdmpc2": UNTRAINED}),
     "dreamer": (("torch",), {"test_dreamer": UNTRAINED}),
 }
+PAGE = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
 PLUGINS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 if find_spec("torchvision"):
     PLUGINS += ("-p", "cpu_torchvision")
@@ -114,6 +116,19 @@ def test_an_example_gives_its_verdict(name, tmp_path):
         for gate in said["gates"]
     }
     assert found == expected
+
+
+def test_every_snippet_of_the_page_is_of_an_example_and_every_example_is_on_it():
+    files = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in (EXAMPLES / "bring_your_model").glob("*.*")
+    }
+    snippets = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(snippets) == 5
+    for snippet in snippets:
+        assert any(snippet in text for text in files.values()), snippet
+    assert set(re.findall(r"`(test_\w+\.py)`", PAGE)) == {f"test_{name}.py" for name in CASES}
+    assert set(re.findall(r"`(\w+\.toml)`,? \|", PAGE)) <= files.keys()
 
 
 def environment():
