@@ -72,6 +72,27 @@ def test_the_control_gates_tell_a_bad_model_from_a_good_one(example):
 
 @needs_torch
 @pytest.mark.trains
+def test_a_model_of_a_few_random_actions_is_exploited_and_one_of_visited_states_is_not(example):
+    result = example("plan_quality", "-k", "cartpole", "--cpg-episodes=4")
+    result.assert_outcomes(passed=1, xfailed=1)
+    result.stdout.fnmatch_lines(
+        [" x test_cartpole?random? *EXPLOITED", " . test_cartpole?visited? *GOOD PLANS"]
+    )
+
+
+@needs_torch
+@pytest.mark.trains
+@pytest.mark.slow
+def test_the_same_is_told_of_acrobots_models(example):
+    result = example("plan_quality", "-k", "acrobot")
+    result.assert_outcomes(passed=1, xfailed=1)
+    result.stdout.fnmatch_lines(
+        [" x test_acrobot?random? *EXPLOITED", " . test_acrobot?visited? *GOOD PLANS"]
+    )
+
+
+@needs_torch
+@pytest.mark.trains
 def test_the_recipe_of_the_control_models_makes_what_the_gates_load(example, pytester):
     pytester.copy_example("dmc_gates")
     shipped = {path.name: path.read_bytes() for path in pytester.path.glob("models/*")}

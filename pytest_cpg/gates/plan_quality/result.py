@@ -37,7 +37,9 @@ class Pairs:
         if len(self) < FEWEST_EPISODES:
             return None
         found = paired_mean_interval(self.first, self.second, level=level)
-        return replace(found, method="Student 1908, over episodes")
+        # Scores are in [0, 1].
+        low, high = max(-1.0, found.low), min(1.0, found.high)
+        return replace(found, low=low, high=high, method="Student 1908, over episodes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +132,11 @@ class PlanQualityResult:
     @property
     def score(self) -> Interval | None:
         """Score in truth, in [0, 1]; None as for exploitation."""
-        zero = np.zeros(len(self.plans))
-        return replace_second(self.plans, zero).difference(self.criteria.level)
+        alone = replace(self.plans, second=np.zeros(len(self.plans)))
+        found = alone.difference(self.criteria.level)
+        return found and replace(found, low=max(0.0, found.low))
 
     @property
     def above_chance(self) -> Interval | None:
         """Score in truth minus that of random plans, in [-1, 1]; None as for exploitation."""
         return self.plans.difference(self.criteria.level)
-
-
-def replace_second(pairs: Pairs, values: FloatArray) -> Pairs:
-    """Return pairs with other second scores [E]."""
-    return Pairs(episodes=pairs.episodes, first=pairs.first, second=values)
