@@ -59,7 +59,7 @@ class OneStepError:
     def judge(self, result, max_verdict):
         label = "ACCURATE" if result.error.high <= result.limit else "UNCLEAR"
         label = "INACCURATE" if result.error.low > result.limit else label
-        return Ruling(label=label, severity=self.labels[label], brief=f"limit {result.limit:g}")
+        return Ruling(label=label, severity=self.labels[label])
 
     def card(self, result, max_verdict, *, model=""):
         error, widest = result.error, 2 * max(result.error.high, result.limit)

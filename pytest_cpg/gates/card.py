@@ -48,8 +48,6 @@ class Ruling:
         A test fails where it is worse than what its marker accepts.
     reason : str or None
         Why the test fails, in one sentence; None where the kind leaves that to the severity.
-    brief : str
-        The same in at most 20 columns, for the first line.
     doubt : str or None
         Why a verdict that may pass is not sure; --cpg-strict fails it for that.
     check : str
@@ -59,7 +57,6 @@ class Ruling:
     label: str
     severity: Severity
     reason: str | None = None
-    brief: str = ""
     doubt: str | None = None
     check: str = ""
 
@@ -219,7 +216,9 @@ class Cause:
     name : str
         In capitals, as the documentation has it.
     text : str
-        What was found, and what to do.
+        What was found.
+    advice : str
+        What to do.
     source : str
         What it was measured on.
     measures : tuple of (name, numbers, text)
@@ -230,6 +229,7 @@ class Cause:
     name: str
     text: str
     source: str
+    advice: str = ""
     title: str = "Why"
     measures: tuple[tuple[str, str, str], ...] = ()
     main: tuple[str, ...] = ()
@@ -270,7 +270,10 @@ class Card:
     Attributes
     ----------
     headline : str
-        What was found, to stand behind the ruling's label in the first line everywhere.
+        What was found, in a few numbers, to stand behind the ruling's label.
+    sentence : str
+        The same in words, without a full stop, for the first line of a failure; empty for the
+        headline.
     size : str
         How much was measured, in at most 12 columns.
     cells : mapping
@@ -302,6 +305,7 @@ class Card:
     size: str
     cells: Mapping[str, str]
     table: Table
+    sentence: str = ""
     verdict: str = ""
     mark: str = ""
     facts: tuple[tuple[str, str], ...] = ()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import unicodedata
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 _NARROWEST_NAME = 13
+# The longest beginning that ends where a word or a parameter begins.
+_BEFORE_A_WORD = re.compile(r"^.*[\[_:/]")
 # From here on four digits round to 1.
 _NEARLY_ONE = 0.9999
 # Nearly every sign of a report is of ASCII, and visible.
@@ -104,24 +108,53 @@ def disarmed(failure: Any) -> Any:
     return for_log(f"{crash.message}\n\n{told}" if crash else told)
 
 
-def fitted_names(gates: tuple[str, ...], room: int) -> dict[str, str]:
-    """Return the names shown: without the file when that is unambiguous, and cut to fit."""
+def fitted_names(gates: tuple[str, ...], room: int) -> Names:
+    """Return the names that a table shows: without the file where they are told apart so.
+
+    None is cut. Where one does not fit, what all begin with is said once, and one that is still
+    too long has a line of its own.
+    """
     short = {gate: one_line(_without_file(gate)) for gate in gates}
     if len(set(short.values())) < len(gates):
         short = {gate: one_line(gate) for gate in gates}
-    room = max(_NARROWEST_NAME, room)
-    return {gate: _shortened(name, room) for gate, name in short.items()}
+    room, shared = max(_NARROWEST_NAME, room), ""
+    if max(map(len, short.values()), default=0) > room and len(gates) > 1:
+        alike = os.path.commonprefix([*short.values()])  # noqa: RUF071  # of any texts
+        found = _BEFORE_A_WORD.match(alike)
+        begin = found[0] if found else ""
+        end = "]" * begin.endswith("[")
+        shared = f"{begin}...{end}" if begin else ""
+        short = {gate: name[len(begin) :].removesuffix(end) or name for gate, name in short.items()}
+    width = max(len(name) for name in ("gate", *short.values()) if len(name) <= room)
+    return Names(of=short, shared=shared, width=width)
+
+
+class Names(NamedTuple):
+    """What a table calls its gates.
+
+    Attributes
+    ----------
+    of : dict
+        By gate id.
+    shared : str
+        What all of them begin with, and leave out; may be empty.
+    width : int
+        Of the column, which longer names do not fit into.
+    """
+
+    of: Mapping[str, str]
+    shared: str
+    width: int
+
+    def rows(self, lead: str, gate: str, rest: str) -> list[str]:
+        """Return a gate's name with what stands before and behind it, in one line or two."""
+        name = self.of[gate]
+        if len(name) <= self.width:
+            return [f"{lead}{name:{self.width}s} {rest}"]
+        return [f"{lead}{name}", f"{' ' * (len(lead) + self.width)} {rest}"]
 
 
 def _without_file(gate: str) -> str:
     """Return the last part of a test's name; its parameters may hold what divides the others."""
     name, bracket, parameters = gate.partition("[")
     return f"{name.rpartition('::')[2]}{bracket}{parameters}"
-
-
-def _shortened(name: str, room: int) -> str:
-    """Return a name with its middle left out when it is too long."""
-    if len(name) <= room:
-        return name
-    head = room // 2 - 1
-    return f"{name[:head]}..{name[head + 2 - room :]}"

@@ -214,6 +214,7 @@ def sections(
                 not_kept=not_kept,
                 films=judgement.films,
                 film_problem=judgement.film_problem,
+                verbosity=item.config.get_verbosity(),
             )
         )
     return texts

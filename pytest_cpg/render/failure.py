@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from pytest_cpg.gates.card import Card, Cause, Command, Ruling, Table
+from pytest_cpg.gates.card import Card, Cause, Command, Figure, Ruling, Table
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.render.columns import padded
 from pytest_cpg.stats import Interval
@@ -15,6 +15,9 @@ from pytest_cpg.stats import Interval
 _WIDTH = 80
 _BAR = 23
 _NARROWEST_NAME, _NARROWEST_FACT = 9, 13
+# Of the sets of cells, in their order: as it should be, worse, better, neither.
+_SIGNS = ".Xo-"
+_CELLS_IN_GROUP, _CELLS_IN_ROW, _MOST_ROWS = 10, 50, 3
 _STRICT = (
     "--cpg-strict fails what its verdict would let pass: {doubt}. Mend that, or leave --cpg-strict "
     "(cpg_strict) out."
@@ -34,17 +37,9 @@ _DRIFT = {
 
 
 def headline(card: Card, ruling: Ruling, *, reason: str | None, drift: Drift | None = None) -> str:
-    """Return the first line: verdict, what was found, why it fails and n, within 80 columns."""
-    if is_drifted(drift, reason):
-        lead = f"{drift.label} from baseline  {card.verdict or ruling.label} {card.headline}"
-        line = f"{lead}  {card.size}"
-        return line if len(line) <= _WIDTH else lead
-    brief = ruling.brief
-    if reason is None:
-        brief = "gate passed"
-    elif is_in_doubt(reason, ruling):
-        brief = "in doubt"
-    return "  ".join([" ".join(filter(None, (ruling.label, card.headline, brief))), card.size])
+    """Return the first sentence, which stands alone: what was found, and what that is called."""
+    label = drift.label if is_drifted(drift, reason) else ruling.label
+    return f"{label}: {card.sentence or f'{card.headline}, {card.size}'}."
 
 
 def is_drifted(drift: Drift | None, reason: str | None) -> TypeGuard[Drift]:
@@ -81,24 +76,54 @@ def failure_text(
     not_kept: str = "",
     films: Sequence[str] = (),
     film_problem: str | None = None,
+    verbosity: int = 0,
 ) -> str:
-    """Return the whole section that a failing test prints."""
-    parts = [headline(card, ruling, reason=reason, drift=drift), "", *_table(card.table)]
-    listed = facts(card, drift)
-    parts += ["", *_facts(listed)] if listed else []
-    if reason is not None:
-        texts = paragraphs(card, ruling, reason=reason, drift=drift)
-        parts += ["", *(_wrapped(text, "  ") for text in texts)]
-    if card.cause is not None:
-        parts += ["", *cause_lines(card.cause)]
-    if films or film_problem:
-        parts += ["", *(f"  film: {path}" for path in films)]
-        parts += [_wrapped(f"no film: {film_problem}", "  ")] if film_problem else []
-    if not_kept:
-        parts += ["", f"  lost episodes were not kept: {not_kept}"]
-    for command in commands:
-        parts += ["", f"  {command.what}:", f"      {command.text}"]
-    return "\n".join(parts)
+    """Return the whole section that a failing test prints.
+
+    First what was found, then why and what to do, and last what to type. With ``verbosity`` above 0
+    it ends in what a reader may look up.
+    """
+    compared = drift is not None and drift.is_news
+    found = [("baseline", f"{drift.label}, {drift.text}")] * compared if drift else []
+    if not is_drifted(drift, reason):
+        found.append(("judged", f"failed, as {reason}" if reason else "passed"))
+    next_steps = [
+        *(("Film", path) for path in films),
+        *([("Film", f"none: {film_problem}")] if film_problem else []),
+        *([("Lost", f"episodes were not kept: {not_kept}")] if not_kept else []),
+    ]
+    typed = [f"  {_name(one.what):{_NARROWEST_NAME}s} {one.text}" for one in commands]
+    parts = [
+        [_wrapped(headline(card, ruling, reason=reason, drift=drift), "")],
+        _table(card.table),
+        [*_rows(found), *_cells(card.figures)],
+        _rows(_reasons(card, ruling, reason=reason, drift=drift)),
+        # What is typed is not broken, and may be longer than a line.
+        [*_rows(next_steps), *typed],
+    ]
+    if verbosity > 0:
+        parts += [_facts(card.facts), cause_lines(card.cause) if card.cause else []]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _reasons(
+    card: Card, ruling: Ruling, *, reason: str | None, drift: Drift | None
+) -> list[tuple[str, str]]:
+    """Return why a result is as it is and what to do, by the cause where one was found."""
+    if reason is None:
+        return []
+    named = {**dict.fromkeys(card.meaning, "Why"), **dict.fromkeys(card.paragraphs, "Note")}
+    told = [
+        (named.get(text, "Do"), text)
+        for text in paragraphs(card, ruling, reason=reason, drift=drift)
+    ]
+    cause = card.cause
+    if cause is None:
+        return told
+    # What a label means is known once its cause is.
+    others = [(name, text) for name, text in told if name != "Why" or not cause.advice]
+    advice = [("Do", cause.advice)] * bool(cause.advice)
+    return [("Why", f"{cause.name}: {cause.text}"), *advice, *others]
 
 
 def rerun_command(
@@ -156,19 +181,54 @@ def _bar(bound: Interval, axis: tuple[float, float]) -> str:
     return "".join(cells)
 
 
+def _name(what: str) -> str:
+    """Return what a command does, in one word."""
+    return what.partition(" ")[0]
+
+
+def _rows(told: Sequence[tuple[str, str]]) -> list[str]:
+    """Return texts behind their names, in the columns of the table's names."""
+    indent = " " * (_NARROWEST_NAME + 3)
+    return [
+        _wrapped(text.removeprefix(f"{name}: "), indent, lead=f"  {name:{_NARROWEST_NAME}s} ")
+        for name, text in told
+    ]
+
+
+def _cells(figures: Sequence[Figure]) -> list[str]:
+    """Return one sign for each cell of the first figure that has some, and what the signs mean."""
+    drawn = next((one for one in figures if one.kind == "cells" and any(one.series.values())), None)
+    if drawn is None:
+        return []
+    sets = list(zip(_SIGNS, drawn.series.items(), strict=False))
+    signs = {cell: sign for sign, (_, cells) in sets for cell in cells}
+    ordered = "".join(signs[cell] for cell in sorted(signs))
+    shown = [ordered[at : at + _CELLS_IN_ROW] for at in range(0, len(ordered), _CELLS_IN_ROW)]
+    lines = [
+        " ".join(row[at : at + _CELLS_IN_GROUP] for at in range(0, len(row), _CELLS_IN_GROUP))
+        for row in shown[:_MOST_ROWS]
+    ]
+    more = len(ordered) - _MOST_ROWS * _CELLS_IN_ROW
+    lines += [f"... and {more} more"] if more > 0 else []
+    meant = "   ".join(f"{sign} {name}: {len(cells)}" for sign, (name, cells) in sets if cells)
+    lines += textwrap.wrap(meant, _WIDTH - _NARROWEST_NAME - 3)
+    names = [drawn.axes[0], *[""] * (len(lines) - 1)]
+    return [f"  {name:{_NARROWEST_NAME}s} {line}" for name, line in zip(names, lines, strict=True)]
+
+
 def _facts(listed: Sequence[tuple[str, str]]) -> list[str]:
     width = max([_NARROWEST_FACT, *(len(name) + 1 for name, _ in listed)])
     return [_wrapped(text, " " * (width + 2), lead=f"  {name:{width}s}") for name, text in listed]
 
 
 def cause_lines(cause: Cause) -> list[str]:
-    """Return at most 12 lines, unless two causes, or readings, are named."""
+    """Return what a cause was found by, in a line for each of the main measures."""
     lines = [f"  {cause.heading} ({cause.source})"]
     for name, numbers, text in cause.measures:
         if name in cause.main:
             told = f"{numbers:22s} {text}" if numbers else text
             lines += _wrapped(told, " " * 15, lead=f"    {name:11s}").splitlines()
-    return [*lines, *_wrapped(cause.text, "    ").splitlines()]
+    return lines
 
 
 def _wrapped(text: str, indent: str, *, lead: str | None = None) -> str:

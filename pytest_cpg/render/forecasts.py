@@ -22,14 +22,13 @@ def forecast_table(forecasts: Mapping[str, ForecastLine], *, width: int) -> list
     cells, headings = aligned(rows, least=_NARROWEST_COLUMN)
     numbers = max(map(len, headings.values()))
     names = fitted_names(tuple(forecasts), width - _BLANKS - numbers)
-    space = max(len(name) for name in [*names.values(), "gate"])
-    lines, columns = [], None
-    for name, row, line in zip(names.values(), rows, cells, strict=True):
+    lines, columns = [f" {names.shared}"] if names.shared else [], None
+    for gate, row, line in zip(forecasts, rows, cells, strict=True):
         # A heading stands wherever what is below it changes.
         if tuple(row) != columns:
             columns = tuple(row)
-            lines.append(f" {'gate':{space}s} {headings[columns]}")
-        lines.append(f" {name:{space}s} {line}")
+            lines.append(f" {'gate':{names.width}s} {headings[columns]}")
+        lines += names.rows(" ", gate, line)
     for note in dict.fromkeys(note for one in forecasts.values() for note in one.notes):
         lines += textwrap.wrap(note, width - 1, initial_indent=" ", subsequent_indent=" ")
     return list(map(for_log, lines))

@@ -229,7 +229,10 @@ def _cause(cause: Cause) -> list[str]:
     measured = "; ".join(
         f"{name} {numbers or '-'} ({text})" for name, numbers, text in cause.measures
     )
-    return [f"{cause.heading}. {cause.text}", f"From {cause.source}: {measured}"]
+    return [
+        f"{cause.heading}. {cause.text} {cause.advice}".rstrip(),
+        f"From {cause.source}: {measured}",
+    ]
 
 
 def _notes(row: CommentRow) -> Iterator[str]:

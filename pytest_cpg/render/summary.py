@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pytest_cpg.gates.card import Card
-from pytest_cpg.gates.notation import fitted_names, for_log, one_line
+from pytest_cpg.gates.notation import Names, fitted_names, for_log, one_line
 from pytest_cpg.render.columns import aligned
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import WORDS, comparison_outcome, gate_outcome
@@ -61,21 +61,19 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
     numbers = max(map(len, headings.values()), default=0)
     verdicts = max([len(row.verdict) for row in rows], default=0)
     names = fitted_names(ledger.gates, width - _MARK_AND_BLANKS - numbers - verdicts)
-    space = max(map(len, names.values()), default=0)
     by_gate: dict[str, list[_Row]] = {}
     for row in rows:
         by_gate.setdefault(row.gate, []).append(row)
-    lines: list[Line] = []
+    lines = [Line(f" {names.shared}")] if names.shared else []
     columns: tuple[str, ...] | None = None
     for gate in ledger.gates:
         own = by_gate.get(gate, [])
-        name = f"{names[gate]:{space}s}"
-        of_gate = list(_gate_lines(ledger, gate, own, name, verbosity, width))
+        of_gate = list(_gate_lines(ledger, gate, own, names, verbosity, width))
         wanted = own[0].columns if own else columns or next(iter(headings), ())
         # A heading stands wherever what is below it changes.
         if of_gate and wanted != columns:
             numbered = f" {headings[wanted]} verdict" if wanted else ""
-            lines.append(Line(f" {'gate':{space + 2}s}{numbered}".rstrip()))
+            lines.append(Line(f" {'gate':{names.width + 2}s}{numbered}".rstrip()))
             columns = wanted
         lines += of_gate
     if verbosity >= 0:
@@ -143,23 +141,25 @@ def _rows(ledger: Ledger, gate: str) -> Iterator[_Row]:
 
 
 def _gate_lines(
-    ledger: Ledger, gate: str, rows: Sequence[_Row], name: str, verbosity: int, width: int
+    ledger: Ledger, gate: str, rows: Sequence[_Row], names: Names, verbosity: int, width: int
 ) -> Iterator[Line]:
-    """Yield the lines of one gate, whose name is padded to its column."""
+    """Yield the lines of one gate."""
     entry = ledger.entries.get(gate)
     if entry is None:
-        yield _without_numbers("!", name, ledger.running.get(gate, "did not report"), _RED, width)
+        why = ledger.running.get(gate, "did not report")
+        yield from _without_numbers("!", names, gate, why, _RED, width)
     elif not rows:
         mark, markup = _MARKS[entry.outcome]
         if verbosity >= 0 or entry.outcome != "skipped":
             why = entry.detail or ("measurement" if entry.measurements else entry.outcome)
-            yield _without_numbers(mark, name, why, markup, width)
+            yield from _without_numbers(mark, names, gate, why, markup, width)
     elif verbosity < 0 and all(row.outcome == "passed" for row in rows):
         return
     for count, row in enumerate(rows, 1):
         mark, markup = _MARKS[row.outcome]
-        shown = name if count == 1 else f"#{count:<{len(name) - 1}d}"
-        yield Line(f" {mark} {shown} {row.cells} {row.verdict}", markup)
+        shown = names if count == 1 else names._replace(of={gate: f"#{count}"})
+        for text in shown.rows(f" {mark} ", gate, f"{row.cells} {row.verdict}"):
+            yield Line(text, markup)
         for remark in _remarks(row, verbosity):
             yield from _wrapped(remark, "     ", width)
     if entry is None or verbosity < 0:
@@ -176,11 +176,12 @@ def _gate_lines(
 
 
 def _without_numbers(
-    mark: str, name: str, why: str, markup: Mapping[str, bool], width: int
-) -> Line:
-    room, why = max(width - len(name) - 11, len("...")), one_line(why)
+    mark: str, names: Names, gate: str, why: str, markup: Mapping[str, bool], width: int
+) -> Iterator[Line]:
+    room, why = max(width - names.width - 11, len("...")), one_line(why)
     shown = why if len(why) <= room else f"{why[: room - 3]}..."
-    return Line(f" {mark} {name}  -- {shown} --", markup)
+    for text in names.rows(f" {mark} ", gate, f" -- {shown} --"):
+        yield Line(text, markup)
 
 
 def _remarks(row: _Row, verbosity: int) -> list[str]:

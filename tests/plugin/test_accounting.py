@@ -418,7 +418,7 @@ def test_strict_sessions_fail_what_is_in_doubt(repository, more, why):
     assert repository.runpytest().ret == 0
     result = repository.runpytest("--cpg-strict")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["MODEL AS GOOD AS ORACLE gap * in doubt  n=*", "*--cpg-strict"])
+    result.stdout.fnmatch_lines(["MODEL AS GOOD AS ORACLE: the model solves *", "*--cpg-strict"])
     assert f"--cpg-strict fails what its verdict would let pass: {why}" in flat(result)
 
 
@@ -494,7 +494,7 @@ def test_broken(benchmark_runner, model):
     result = repository.runpytest("--cpg-quick")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["SMOKE gap * model fault  n=2/arm", "*test_broken* --cpg-seed=0 --cpg-quick"]
+        ["SMOKE: the model solves *", "*test_broken* --cpg-seed=0 --cpg-quick"]
     )
     result.stdout.fnmatch_lines(["*rollout gave nan in episode *"])
 

@@ -333,7 +333,7 @@ FLIPPED = [
         Attack(
             name=f"a result whose {field} is {value}",
             tests=MEDDLES.format(field=field, value=value),
-            said="MODEL BOTTLENECK gap +1.00",
+            said="MODEL BOTTLENECK: the model solves 0 of ",
         )
         for field, value in (
             ("verdict", "'fine'"),

@@ -110,41 +110,45 @@ SAID = "acting at random would have passed this gate"
 
 # Task, model, more of the marker, and what the gate says.
 BLIND = [
-    ("left-ajar", "mirrored", "", "INCONCLUSIVE gap -0.08 *"),
-    ("left-half-open", "mirrored", "", "LEARNED OUTPERFORMS ORACLE gap -0.46 *"),
-    ("left-half-open", "mirrored", PROOF, "LEARNED OUTPERFORMS ORACLE gap -0.46 *"),
-    ("right-ajar", "mirrored", "", "INCONCLUSIVE gap +0.06 *"),
-    ("right-ajar", "mirrored", ", interval='tango'", "INCONCLUSIVE gap +0.06 *"),
-    ("left-open", "mirrored", ", margin=0.1", "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
-    ("left-open", "mirrored", EARLY, "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
-    ("left-open", "mirrored", EARLY + ", margin=0.1", "LEARNED OUTPERFORMS ORACLE gap *"),
-    ("left-open", "mirrored", ANYTIME, "LEARNED OUTPERFORMS ORACLE gap -1.00 *"),
-    ("right-ajar", "right", EARLY, "INCONCLUSIVE gap +0.00 *"),
-    ("right-ajar", "right", ANYTIME, "INCONCLUSIVE gap +0.00 *"),
-    ("left-ajar", "mirrored", RETURN, "LEARNED OUTPERFORMS ORACLE gap -0.8 *"),
-    ("right-ajar", "mirrored", RETURN, "INCONCLUSIVE gap +0.6 *"),
-    ("left-open", "mirrored", RETURN + PROOF, "LEARNED OUTPERFORMS ORACLE gap -10 *"),
-    ("closed", "right", RETURN, "INCONCLUSIVE gap +0 *"),
-    ("closed", "right", RETURN + ", margin=2.0", "MODEL AS GOOD AS ORACLE gap *"),
+    ("left-ajar", "mirrored", "", "INCONCLUSIVE", "-0.08"),
+    ("left-half-open", "mirrored", "", "LEARNED OUTPERFORMS ORACLE", "-0.46"),
+    ("left-half-open", "mirrored", PROOF, "LEARNED OUTPERFORMS ORACLE", "-0.46"),
+    ("right-ajar", "mirrored", "", "INCONCLUSIVE", "+0.06"),
+    ("right-ajar", "mirrored", ", interval='tango'", "INCONCLUSIVE", "+0.06"),
+    ("left-open", "mirrored", ", margin=0.1", "LEARNED OUTPERFORMS ORACLE", "-1.00"),
+    ("left-open", "mirrored", EARLY, "LEARNED OUTPERFORMS ORACLE", "-1.00"),
+    ("left-open", "mirrored", EARLY + ", margin=0.1", "LEARNED OUTPERFORMS ORACLE", ""),
+    ("left-open", "mirrored", ANYTIME, "LEARNED OUTPERFORMS ORACLE", "-1.00"),
+    ("right-ajar", "right", EARLY, "INCONCLUSIVE", "+0.00"),
+    ("right-ajar", "right", ANYTIME, "INCONCLUSIVE", "+0.00"),
+    ("left-ajar", "mirrored", RETURN, "LEARNED OUTPERFORMS ORACLE", "-0.8"),
+    ("right-ajar", "mirrored", RETURN, "INCONCLUSIVE", "+0.6"),
+    ("left-open", "mirrored", RETURN + PROOF, "LEARNED OUTPERFORMS ORACLE", "-10"),
+    ("closed", "right", RETURN, "INCONCLUSIVE", "+0"),
+    ("closed", "right", RETURN + ", margin=2.0", "MODEL AS GOOD AS ORACLE", ""),
 ]
 
 
 def test_gates_that_acting_at_random_would_pass_fail(doors):
-    doors.makepyfile(**{f"test_{i:02}": gate(*row) for i, (*row, _) in enumerate(BLIND)})
+    doors.makepyfile(**{f"test_{i:02}": gate(*row) for i, (*row, _, _) in enumerate(BLIND)})
     result = doors.runpytest()
     result.assert_outcomes(failed=len(BLIND))
     _, *sections = re.split(r"(?m)^_+ test_gate _+$", result.stdout.str())
-    for section, (*row, said) in zip(sections, BLIND, strict=True):
+    for section, (*row, label, gap) in zip(sections, BLIND, strict=True):
         text = " ".join(section.split())
-        assert fnmatch(text, f"{said}blind gate n=*/arm *{SAID}*Fix the gate*"), row
-        assert "more episode" not in text.partition("Rerun this gate")[0]
+        assert fnmatch(
+            text, f"{label}: the model * gap *{gap} *blind gate: {SAID}*Fix the gate*"
+        ), row
+        assert "more episode" not in text.partition("Rerun pytest")[0]
 
 
 def test_two_of_ten_solved_beside_none_is_blind(doors):
     doors.makepyfile(gate("right-quarter-open", "mirrored").replace("episodes=50", "episodes=10"))
     result = doors.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["INCONCLUSIVE gap +0.20 * blind gate  n=10/arm"])
+    result.stdout.fnmatch_lines(
+        ["INCONCLUSIVE: the model *", "  gap *+0.20 *", "  judged * blind gate: *"]
+    )
     assert "oracle 2/10" in flat(result)
 
 
@@ -191,7 +195,7 @@ def test_a_model_that_is_worse_than_chance_is_a_bottleneck_and_no_word_of_blindn
     doors.makepyfile(gate("both-half-open", "idle").replace("episodes=50", "episodes=10"))
     result = doors.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["MODEL BOTTLENECK gap +0.50 *> max INCONCLUSIVE  n=10/arm"])
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK: the model solves *", "  gap *+0.50 *"])
     assert SAID not in flat(result)
 
 

@@ -63,7 +63,7 @@ def test_the_control_gates_tell_a_bad_model_from_a_good_one(example):
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "*Why the gap is there: COVERAGE*",
+            "  Why       COVERAGE*",
             " F test_cartpole *MODEL BOTTLENECK",
             " . test_reacher *AS GOOD AS ORACLE",
         ]

@@ -38,23 +38,25 @@ def test_a_good_model_passes_and_is_listed(repository):
 
 def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
     repository.makepyfile(gate(model="mirrored"))
-    result = repository.runpytest()
+    result = repository.runpytest("-v")
     result.assert_outcomes(failed=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "MODEL BOTTLENECK gap +1.00 [[]+0.79,+1.00] > max INCONCLUSIVE  n=20/arm",
+            "MODEL BOTTLENECK: the model solves 0 of 20 starts, the true dynamics all 20.",
             "  arm *success *rate *95% CI *0 *0.5 *1",
             "  oracle *20/20 *1.00 *[[]0.84, 1.00]*o",
             "  learned *0/20 *0.00 *[[]0.00, 0.16]*o*",
             "  chance *",
             "  gap *+1.00 *(Agresti-Caffo 95%: *paired *",
+            "  judged    failed, as the verdict is worse than INCONCLUSIVE",
+            "  episode   XXXXXXXXXX XXXXXXXXXX",
+            "            X oracle only: 20",
+            "  Rerun     pytest *::test_gate --cpg-seed=0 --cpg-episodes=20",
             "  same starts *both 0 | oracle only 20 | learned only 0 | neither 0",
             "  lost *episodes 0 1 2 *",
             "  planner *RandomShooting(candidates=50, horizon=15, ties='earliest')",
             "  swapped *dynamics (mirrored)",
-            "  Rerun this gate exactly:",
-            "      pytest *::test_gate --cpg-seed=0 --cpg-episodes=20",
             " F test_gate *MODEL BOTTLENECK",
         ]
     )
@@ -91,7 +93,7 @@ def test_an_unreachable_goal_blames_the_gate_and_says_how_to_mend_it(repository)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "PLANNER BOTTLENECK gap +0.00 *> max INCONCLUSIVE  n=20/arm",
+            "PLANNER BOTTLENECK: the model solves *",
             "*The gate is at fault, not the model*",
             "*horizon, now 15*",
         ]
@@ -165,7 +167,7 @@ def test_compare_applies_the_gate_after_the_body(repository):
     )
     result = repository.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["MODEL BOTTLENECK gap*", "*the body has ended*"])
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *", "*the body has ended*"])
 
 
 def test_every_comparison_of_a_test_is_gated(repository):
@@ -269,7 +271,7 @@ def test_junit_carries_the_numbers_and_the_first_line(repository):
     xml = (repository.path / "out.xml").read_text()
     assert '<property name="cpg_verdict" value="MODEL BOTTLENECK"' in xml
     assert '<property name="cpg_gap" value="1.0"' in xml
-    assert 'message="MODEL BOTTLENECK gap +1.00' in xml
+    assert 'message="MODEL BOTTLENECK: the model solves 0 of 20' in xml
 
 
 @pytest.mark.parametrize(
@@ -279,12 +281,12 @@ def test_ci_shows_a_failing_section_once(repository, monkeypatch, arguments, sec
     monkeypatch.setenv("CI", "true")
     repository.makepyfile(test_gates="\n" + gate(model="mirrored"))
     result = repository.runpytest(*arguments)
-    assert result.stdout.str().count("same starts") == sections
+    assert result.stdout.str().count("  Rerun ") == sections
     summed_up = [line for line in result.outlines if line.startswith("FAILED test_")]
     assert len(summed_up) == 1
-    assert " - MODEL BOTTLENECK gap +1.00 [" in summed_up[0]
+    assert " - MODEL BOTTLENECK: the model solves 0 of 20 starts, " in summed_up[0]
     if not sections:
-        result.stdout.fnmatch_lines(["*test_gates.py:[0-9]*: MODEL BOTTLENECK gap +1.00 *"])
+        result.stdout.fnmatch_lines(["*test_gates.py:[0-9]*: MODEL BOTTLENECK: the model *"])
         result.stdout.no_fnmatch_line("*pytest_cpg*.py:*")
 
 
@@ -300,7 +302,7 @@ def test_quiet_lists_only_what_needs_attention(repository):
     result = repository.runpytest("-q")
     result.stdout.fnmatch_lines([" F *MODEL BOTTLENECK"])
     result.stdout.no_fnmatch_line(" . *")
-    result.stdout.fnmatch_lines(["MODEL BOTTLENECK gap*"])
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *"])
 
 
 def test_collecting_only_runs_and_prints_nothing(repository):
@@ -491,9 +493,9 @@ def test_setup(broken): ...
 @pytest.mark.parametrize(
     ("options", "verdict", "against", "between"),
     [
-        ((), "INCONCLUSIVE", "> max INCONCLUSIVE", "The test failed by itself, too:"),
-        (("-n", "1"), "MODEL BOTTLENECK", "gate passed", "Above * The test failed by itself:"),
-        (("--tb=native", "--show-capture=no"), "MODEL BOTTLENECK", "gate passed", "Above *"),
+        ((), "INCONCLUSIVE", "failed, as *", "The test failed by itself, too:"),
+        (("-n", "1"), "MODEL BOTTLENECK", "passed", "Above * The test failed by itself:"),
+        (("--tb=native", "--show-capture=no"), "MODEL BOTTLENECK", "passed", "Above *"),
     ],
 )
 def test_a_test_that_fails_by_itself_shows_its_gate_first(
@@ -504,10 +506,11 @@ def test_a_test_that_fails_by_itself_shows_its_gate_first(
     result.assert_outcomes(failed=2, errors=1)
     for error in ("AssertionError: mine", "*Error: 0.0 not greater than 2", "RuntimeError: mine"):
         section = [
-            f"MODEL BOTTLENECK gap +1.00 * {against}  n=20/arm",
+            "MODEL BOTTLENECK: the model solves 0 of 20 starts, the true dynamics all 20.",
             "  learned *",
-            "  Replay the 20 lost episodes, *",
-            "  Rerun this gate exactly:",
+            f"  judged    {against}",
+            "  Replay    pytest *",
+            "  Rerun     pytest *",
             between,
             f"*{error}",
         ]

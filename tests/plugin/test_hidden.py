@@ -36,7 +36,7 @@ class TestGates(unittest.TestCase):
     assert result.ret == 1
     result.assert_outcomes(failed=1, skipped=1)
     result.stdout.fnmatch_lines(
-        ["MODEL BOTTLENECK gap +1.00 * n=20/arm", " F *test_bad *MODEL BOTTLENECK"]
+        ["MODEL BOTTLENECK: the model solves 0 of 20 starts, *", " F *test_bad *MODEL BOTTLENECK"]
     )
 
 

@@ -96,7 +96,7 @@ def test_nothing_that_is_named_is_obeyed_by_terminal_page_or_log(repository, mon
     output = result.stdout.str() + result.stderr.str()
     assert "pwned" in output
     assert seen(output) == (set(), [])
-    assert output.count("Rerun this gate exactly") == 2
+    assert output.count("  Rerun  ") == 2
     for path in (*files.values(), summary, units):
         text = path.read_text(encoding="utf-8")
         assert "pwned" in text

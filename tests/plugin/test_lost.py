@@ -52,7 +52,7 @@ def lost_file(project, *options):
 def test_a_gate_that_fails_says_how_to_replay_what_it_lost(project):
     result = project.runpytest()
     assert result.ret == 1
-    command = re.search(r"both arms, with traces:\s+pytest (\S+) (\S+)", result.stdout.str())
+    command = re.search(r"  Replay +pytest (\S+) (\S+)", result.stdout.str())
     assert command[1] == "test_gates.py::test_gate"
     again = project.runpytest(*command.groups())
     assert again.ret == 0
@@ -109,7 +109,7 @@ def test_gate(benchmark_runner):
 def test_a_later_comparison_is_replayed_once_those_before_it_have_run(project):
     project.makepyfile(test_gates=TWICE)
     result = project.runpytest()
-    command = re.search(r"both arms, with traces:\s+pytest (\S+) (\S+)", result.stdout.str())
+    command = re.search(r"  Replay +pytest (\S+) (\S+)", result.stdout.str())
     again = project.runpytest(*command.groups(), "-v")
     again.assert_outcomes(skipped=1)
     assert again.ret == 0
@@ -188,8 +188,8 @@ def test_a_full_disk_costs_the_lost_episodes_and_says_so(project, monkeypatch):
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "MODEL BOTTLENECK gap*",
-            "  lost episodes were not kept: *lost: No space left on device",
+            "MODEL BOTTLENECK: *",
+            "  Lost      episodes were not kept: *",
         ]
     )
     assert "--cpg-replay" not in result.stdout.str()
@@ -199,9 +199,7 @@ def test_a_gate_fails_the_same_where_a_file_is_in_the_way(project):
     (project.path / ".cpg").write_text("", encoding="utf-8")
     result = project.runpytest()
     assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        ["MODEL BOTTLENECK gap*", "  lost episodes were not kept: *lost: Not a directory"]
-    )
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *", "  Lost      episodes were not kept: *"])
     assert "--cpg-replay" not in result.stdout.str()
 
 
@@ -209,7 +207,7 @@ def test_a_film_is_not_made_without_pictures_and_says_so(project):
     pytest.importorskip("PIL")
     result = project.runpytest("--cpg-render")
     assert result.ret == 1
-    assert "no film: " in flat(result)
+    assert "Film none: " in flat(result)
     assert "has no pictures" in flat(result)
 
 
@@ -221,7 +219,9 @@ def test_what_fails_is_filmed(project):
     path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
     result = project.runpytest("--cpg-render", "-n", "1")
     assert result.ret == 1
-    result.stdout.fnmatch_lines([f"  film: {LOST}-episode-0.gif", f"  film: {LOST}-episode-2.gif"])
+    result.stdout.fnmatch_lines(
+        [f"  Film      {LOST}-episode-0.gif", f"  Film      {LOST}-episode-2.gif"]
+    )
     assert len(list(project.path.glob(f"{LOST}.gif"))) == 3
     (file,) = project.path.glob(f"{LOST}.json")
     replayed = project.runpytest(f"--cpg-replay={file}::9", "--cpg-render")
@@ -255,7 +255,7 @@ def test_commands_are_those_to_type_where_pytest_was_started(project, monkeypatc
     below = project.mkdir("below")
     (project.path / "test_gates.py").rename(below / "test_gates.py")
     monkeypatch.chdir(below)
-    commands = re.findall(r"(?m)^      pytest (.*)$", project.runpytest().stdout.str())
+    commands = re.findall(r"(?m)^  Re.*? +pytest (.*)$", project.runpytest().stdout.str())
     assert len(commands) == 2
     for command, outcome in zip(commands, (0, 1), strict=True):
         assert project.runpytest(*shlex.split(command)).ret == outcome

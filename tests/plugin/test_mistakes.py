@@ -205,7 +205,7 @@ def test_a_model_that_ignores_actions_fails_even_when_the_verdict_would_pass(rep
     )
     result = repository.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*model fault*", "*the learned dynamics ignores the action*"])
+    result.stdout.fnmatch_lines(["*the learned dynamics ignores the action*"])
 
 
 @pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["alone", "-n2"])
@@ -416,7 +416,7 @@ def test_min_oracle_fails_whatever_verdict_is_accepted(repository):
     )
     result = repository.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["PLANNER BOTTLENECK gap * weak oracle  n=20/arm"])
+    result.stdout.fnmatch_lines(["PLANNER BOTTLENECK: the model solves *"])
 
 
 def test_skipping_after_the_measurement_does_not_hide_a_bad_model(repository):

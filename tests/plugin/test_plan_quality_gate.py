@@ -76,12 +76,12 @@ def test_each_model_gets_its_word_and_every_report_shows_it(pucks, monkeypatch):
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "EXPLOITED exploitation +0.* needs <=0.10  n=8",
+            "EXPLOITED: plans score *",
             "*exploitation *<=0.10 *no*",
             "*above chance *",
             "  beats all *24 neighbours: *% in the model, *% in truth",
             "  worst plan *episode *, step *: score 1.00 in the model, 0.* in truth",
-            "  The planner finds plans that are good in the model alone*",
+            "  Why       The planner finds plans that are good in the model alone*",
             "*pytest *test_puck.py::test_wormhole --cpg-seed=0 --cpg-episodes=8",
             "*cpg: 4 gates, 2 failed*",
             " gate * model *truth *exploitation *chance * n verdict",
@@ -134,11 +134,11 @@ def test_its_result_can_be_asserted_on(pucks):
 
 def test_an_adversary_and_limits_are_asked_for_in_the_marker(pucks):
     more = ', neighbours="adversarial", k=32, min_score=0.99, max_exploitation=0.9'
-    result = pucks(more=more)
+    result = pucks("-v", more=more)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "POOR PLANS *needs >=0.99*",
+            "POOR PLANS: plans score *",
             "*score in truth *>=0.99 *no*",
             "  neighbours *32, adversarial: one action changed, or idle from a step on",
         ]
@@ -189,7 +189,7 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     result = pucks("--cpg-drift=fail", more=', max_verdict="exploited"')
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*REGRESSED from baseline*", "*REGRESSED, exploitation was +0.00*: +0.*"]
+        ["REGRESSED: plans score *", "*REGRESSED, exploitation was +0.00*: +0.*"]
     )
     result = pucks("--cpg-drift=fail", "--cpg-seed=1", more=', max_verdict="exploited"')
     result.stdout.fnmatch_lines(["*INCOMPARABLE*", "*seed 0 -> 1*"])
@@ -200,7 +200,7 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
 
 def test_it_is_one_of_holms_family(pucks):
     result = pucks("--cpg-correction=holm", "--cpg-family-size=2", models=("wormhole",))
-    result.stdout.fnmatch_lines(["*97.5% CI*", "*family * 2 gates*", "*family-size=2*"])
+    result.stdout.fnmatch_lines(["*97.5% CI*", "*family-size=2*"])
 
 
 def test_smoke_test_and_the_check_of_the_truth_judge_no_model(pucks):

@@ -30,15 +30,15 @@ def rows(result):
 @mostly_alone
 def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, workers):
     gates(repository, bad=("mirrored", ""), good=("right", ""))
-    result = repository.runpytest("--cpg-stop=sequential", "--cpg-max-episodes=50", *workers)
+    result = repository.runpytest("--cpg-stop=sequential", "--cpg-max-episodes=50", "-v", *workers)
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "MODEL BOTTLENECK gap +1.00 [[]+0.*,+1.00[]] > max INCONCLUSIVE  n=10/arm",
+            "MODEL BOTTLENECK: the model solves 0 of 10 starts, *",
             "  gap       +1.00  (Bonett-Price, sequential 95%: +0.* .. +1.00;",
             "                  Agresti-Caffo *, blind to the looks)",
+            "  Rerun * *::test_bad --cpg-seed=0 --cpg-max-episodes=50 --cpg-stop=sequential",
             "  looks        at 10: z 5.22, boundary 3.17; 80 % of 50 saved",
-            "      pytest *::test_bad --cpg-seed=0 --cpg-max-episodes=50 --cpg-stop=sequential",
             " F test_bad *10 MODEL BOTTLENECK",
             "     stopped after 10 of 50 episodes per arm: the verdict was settled",
             " . test_good *50 AS GOOD AS ORACLE",
@@ -48,11 +48,11 @@ def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, w
 
 def test_a_bet_stops_at_the_first_size_that_can_win_it(repository):
     gates(repository, bad=("mirrored", ', stop="anytime"'))
-    result = repository.runpytest()
+    result = repository.runpytest("-v")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "MODEL BOTTLENECK gap +1.00 * n=8/arm",
+            "MODEL BOTTLENECK: the model solves 0 of 8 starts, *",
             "  gap       +1.00  (betting, any time 95%: +0.* .. +1.00;",
             "  looks        at 8: won 56.78, boundary 40.00; 95 % of 150 saved",
         ]
@@ -91,10 +91,11 @@ def test_a_margin_asks_for_proof_and_what_is_not_proven_fails(repository):
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "INCONCLUSIVE gap +0.00 [[]-0.*,+0.*[]] > max AS GOOD AS ORACLE  n=20/arm",
+            "INCONCLUSIVE: the model solves 20 of 20 starts, the true dynamics all 20.",
+            "  judged    failed, as the verdict is worse than MODEL AS GOOD AS ORACLE",
+            "  Why       margin=0.05 asks for proof that the model loses less than that, *",
+            "  Note      resolve: about * more episodes per arm at these rates *",
             "  judged by    the interval, which contains 0 and the margin 0.05",
-            "  margin=0.05 asks for proof that the model loses less than that, and a loss of",
-            "  resolve: about * more episodes per arm at these rates -> --cpg-episodes=*",
             " . test_proven *AS GOOD AS ORACLE",
             "     judged by the interval, which ends at +0.*, below the margin 0.3",
         ]
@@ -107,14 +108,13 @@ def test_a_gate_can_be_judged_by_returns(repository):
         bad=("mirrored", ', metric="return"'),
         good=("right", ', metric="return", margin=5.0'),
     )
-    result = repository.runpytest()
+    result = repository.runpytest("-v")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "MODEL BOTTLENECK gap +* [[]+*,+*[]] > max INCONCLUSIVE  n=20/arm",
+            "MODEL BOTTLENECK: the model earns 0 a start, the true dynamics *",
             "            +*  in mean return (Student, paired 95%: +* .. +*)",
             "  returns      mean: oracle *, learned 0, chance *",
-            "  With the true dynamics this planner earns * a start, with the learned ones*",
             " . test_good *AS GOOD AS ORACLE",
         ]
     )
@@ -127,7 +127,7 @@ def test_the_interval_that_judges_is_named_and_repeated_by_the_command(repositor
         [
             "  gap       +1.00  (Bonett-Price 95%: * .. *;",
             "                  Agresti-Caffo * .. *)",
-            "      pytest *--cpg-interval=bonett-price",
+            "  Rerun     pytest *--cpg-interval=bonett-price",
         ]
     )
 
@@ -139,13 +139,13 @@ def test_a_margin_is_judged_by_an_interval_that_holds_it(repository):
         open=("right", ", margin=0.15, episodes=19"),
         chosen=("right", ', margin=0.15, episodes=19, interval="agresti-caffo"'),
     )
-    result = repository.runpytest()
+    result = repository.runpytest("-v")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
             "  gap       +0.00  (Tango, exact 95%: -0.18 .. +0.18;",
+            "  Rerun     pytest *::test_open --cpg-seed=0 --cpg-episodes=19 --cpg-interval=tango",
             "  power        smallest drop this gate could flag from 19/19: 0.*",
-            "      pytest *::test_open --cpg-seed=0 --cpg-episodes=19 --cpg-interval=tango",
             " . test_chosen *[[]-0.13,+0.13[]] *AS GOOD AS ORACLE",
         ]
     )
@@ -194,8 +194,8 @@ def test_the_oracle_arm_may_have_more_episodes(repository):
         [
             "  oracle       60/60 *",
             "  learned       0/20 *",
-            "  same starts  both 0 | oracle only 20 | learned only 0 | neither 0",
-            "      pytest *--cpg-oracle-episodes=60",
+            "            X oracle only: 20",
+            "  Rerun     pytest *--cpg-oracle-episodes=60",
         ]
     )
 

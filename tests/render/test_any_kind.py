@@ -1,12 +1,13 @@
 """Every report of a gate that asks something else than the planning gap, from its card alone."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from fakes import PROVENANCE
 
-from pytest_cpg.gates.card import Card, Cause, Command, Remark, Row, Ruling, Severity, Table
+from pytest_cpg.gates.card import Card, Cause, Command, Figure, Remark, Row, Ruling, Severity, Table
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.render.failure import failure_text, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
@@ -42,6 +43,7 @@ ERROR = Card(
     cause=Cause(
         name="BIAS",
         text="It drifts left.",
+        advice="Turn it right.",
         source="200 steps",
         measures=(("bias", "0.2", "a step"), ("spread", "0.1", "a step")),
         main=("bias",),
@@ -50,9 +52,7 @@ ERROR = Card(
     rerun={"seed": 3, "level": 0.95},
     numbers={"error": 0.31, "task": "a\x1bb"},
 )
-INACCURATE = Ruling(
-    label="INACCURATE", severity=Severity.BAD, reason="0.25 is above 0.10", brief="> 0.10"
-)
+INACCURATE = Ruling(label="INACCURATE", severity=Severity.BAD, reason="0.25 is above 0.10")
 OTHER = Card(
     headline="rank 0.5", size="n=9", cells={"tau": "0.5"}, table=ERROR.table, verdict="SO SO"
 )
@@ -105,29 +105,49 @@ def written():
 def test_a_failing_section_is_a_card_laid_out():
     again = rerun_command(ERROR, "t.py::a", {"workers": 2}, is_strict=True)
     more = Command(what="Look at it", text="view it")
-    text = failure_text(ERROR, INACCURATE, reason=INACCURATE.reason, commands=[more, again])
-    assert text.splitlines() == [
-        "INACCURATE error 0.31 [0.25,0.38] > 0.10  T=200",
+
+    def lines(verbosity=0):
+        given = {"reason": INACCURATE.reason, "commands": [more, again]}
+        return failure_text(ERROR, INACCURATE, **given, verbosity=verbosity).splitlines()
+
+    shown = [
+        "INACCURATE: error 0.31 [0.25,0.38].",
         "",
         "  model        error      95% CI      0         0.5         1",
         "  learned       0.31   [0.25, 0.38]   ......|====o==========|",
         "  persistence   0.90",
         "  ratio       0.34 of what persistence errs",
         "",
-        "  transitions  200 of random actions",
+        "  judged    failed, as 0.25 is above 0.10",
         "",
-        "  The model errs by more than the limit of 0.10.",
-        "  Note: all of one episode.",
+        "  Why       BIAS: It drifts left.",
+        "  Do        Turn it right.",
+        "  Note      all of one episode.",
+        "",
+        "  Look      view it",
+        "  Rerun     pytest t.py::a --cpg-seed=3 --cpg-level=0.95 --cpg-workers=2 --cpg-strict",
+    ]
+    assert lines() == shown
+    assert lines(verbosity=1) == [
+        *shown,
+        "",
+        "  transitions  200 of random actions",
         "",
         "  Why: BIAS (200 steps)",
         "    bias       0.2                    a step",
-        "    It drifts left.",
-        "",
-        "  Look at it:",
-        "      view it",
-        "",
-        "  Rerun this gate exactly:",
-        "      pytest t.py::a --cpg-seed=3 --cpg-level=0.95 --cpg-workers=2 --cpg-strict",
+    ]
+
+
+def test_cells_become_rows_of_signs_with_what_they_mean():
+    sets = {"fine": (0, 2), "lost": (1, 3), "won": (), "neither": tuple(range(4, 160))}
+    cells = Figure(kind="cells", title="Starts", reading="", axes=("start", ""), series=sets)
+    lines = failure_text(replace(ERROR, figures=(cells,)), INACCURATE, reason="so").splitlines()
+    ten = "-" * 10
+    assert lines[8:13] == [
+        f"  start     .X.X{'-' * 6} {ten} {ten} {ten} {ten}",
+        *[f"            {ten} {ten} {ten} {ten} {ten}"] * 2,
+        "            ... and 10 more",
+        "            . fine: 2   X lost: 2   - neither: 156",
     ]
 
 
@@ -169,6 +189,6 @@ def test_a_comment_has_a_table_for_each_set_of_columns():
         "| gate | verdict | tau | baseline |",
         "| <code>b</code> | passed: SO SO | 0.5 |  |",
         "- transitions: 200 of random actions",
-        "Why: BIAS. It drifts left.",
+        "Why: BIAS. It drifts left. Turn it right.",
     ):
         assert f"\n{line}\n" in text

@@ -13,6 +13,7 @@ from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import USUAL_LEVEL
 from pytest_cpg.gates.drift import Label
+from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.gates.planning_gap.card import USUAL_TOLERANCE, card_of
 from pytest_cpg.gates.planning_gap.forecast import Forecast
 from pytest_cpg.gates.planning_gap.forecast_line import line_of
@@ -36,30 +37,37 @@ GOOD = result_of(first(50, 50), first(50, 50))
 DROPPED = result_of(first(50, 50), first(20, 50), perturbation=DropActions(5))
 
 
-def text_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE):
+def text_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE, verbosity=0):
     card, ruling = card_of(result, max_verdict), ruling_of(result, max_verdict)
     again = rerun_command(card, "tests/test_wm.py::test_gate[a b]", {})
-    return failure_text(card, ruling, reason=ruling.reason, commands=[again])
+    given = {"reason": ruling.reason, "commands": [again]}
+    return failure_text(card, ruling, **given, verbosity=verbosity)
 
 
 @pytest.mark.parametrize("result", [BAD, OPEN, EVEN], ids=["bad", "open", "even"])
 def test_the_section_fits_eighty_columns_but_for_the_command(result):
-    lines = text_of(result).splitlines()
+    lines = text_of(result, verbosity=1).splitlines()
     assert [line for line in lines if len(line) > 80 and "pytest" not in line] == []
 
 
-@pytest.mark.parametrize("max_verdict", Verdict)
-@pytest.mark.parametrize("verdict", Verdict)
-def test_the_headline_fits_eighty_columns_for_every_pair_of_verdicts(verdict, max_verdict):
-    def leads(result):
-        card, ruling = card_of(result, max_verdict), ruling_of(result, max_verdict)
-        drifts = [SimpleNamespace(label=label, text="so") for label in Label]
-        yield headline(card, ruling, reason=ruling.reason)
-        yield from (headline(card, ruling, reason="so", drift=drift) for drift in drifts)
+def test_the_section_is_read_at_a_glance_and_facts_are_for_who_asks():
+    assert len(text_of(BAD).splitlines()) <= 24
+    assert "  planner " not in text_of(BAD)
+    assert "  planner " in text_of(BAD, verbosity=1)
 
-    large = result_of(first(1000, 1000), first(0, 1000))
-    for result in (replace(BAD, verdict=verdict), replace(large, verdict=verdict, faults=("x",))):
-        assert [line for line in leads(result) if len(line) > 80] == []
+
+def test_the_first_sentence_stands_alone():
+    def first_of(result, max_verdict=Verdict.INCONCLUSIVE, **how):
+        card, ruling = card_of(result, max_verdict), ruling_of(result, max_verdict)
+        return headline(card, ruling, **{"reason": ruling.reason, **how})
+
+    few = "the model solves 0 of 150 starts, the true dynamics"
+    assert first_of(BAD) == f"MODEL BOTTLENECK: {few} all 150."
+    assert first_of(OPEN).endswith(": the model solves 43 of 50 starts, the true dynamics 47.")
+    more = result_of(first(80, 100), first(20, 50))
+    assert first_of(more).endswith("solves 20 of 50 starts, the true dynamics 80 of 100.")
+    drift = SimpleNamespace(label=Label.REGRESSED, text="so")
+    assert first_of(BAD, reason="so", drift=drift).startswith("REGRESSED: the model solves 0 ")
 
 
 def test_the_command_leaves_out_what_is_the_default_and_only_that():
@@ -104,13 +112,13 @@ def test_only_a_strong_oracle_beside_chance_is_told_to_run_more_episodes():
 
 def test_the_command_can_be_pasted_into_a_shell():
     assert (
-        "      pytest 'tests/test_wm.py::test_gate[a b]' --cpg-seed=4 --cpg-episodes=150"
+        "  Rerun     pytest 'tests/test_wm.py::test_gate[a b]' --cpg-seed=4 --cpg-episodes=150"
         in text_of(BAD)
     )
 
 
 def test_a_long_list_of_lost_episodes_is_cut():
-    assert "38 39 and 110 more" in " ".join(text_of(BAD).split())
+    assert "38 39 and 110 more" in " ".join(text_of(BAD, verbosity=1).split())
 
 
 def test_an_open_gate_says_how_many_episodes_would_resolve_it():
@@ -154,7 +162,7 @@ def test_a_gate_that_flagged_its_model_is_not_called_blind():
     low = result_of(first(4, 20), first(0, 20), interval="tango", level=0.9)
     assert low.verdict is Verdict.MODEL_BOTTLENECK
     assert not any("no model could fail" in note for note in low.notes)
-    assert "smallest drop this gate could flag from 4/20" in text_of(low)
+    assert "smallest drop this gate could flag from 4/20" in text_of(low, verbosity=1)
 
 
 def test_one_more_episode_is_said_in_the_singular():
@@ -199,7 +207,7 @@ def test_a_verdict_by_raw_rates_is_marked_where_a_difference_may_be_hidden():
 def test_a_gate_that_did_not_report_is_named_and_counted():
     ledger = ledger_of(a=("passed", GOOD), b=("",))
     assert shown(ledger)[2:] == [
-        " ! b  -- did not report --",
+        " ! b     -- did not report --",
         " a drop below 0.14 may pass: larger ones fail 4 times in 5",
         " 1 of 2 gates reported",
     ]
@@ -256,17 +264,31 @@ def test_a_comparison_is_marked_alike_in_every_report():
     assert [row.status for row in rows_of(gate)] == states
 
 
-def test_rows_fit_the_terminal_and_long_names_lose_their_middle():
-    name = "tests/test_world_models.py::test_planning_gap[cheetah-run-cem-horizon-12]"
-    for result, outcome in ((BAD, "failed"), (GOOD, "passed"), (OPEN, "passed")):
-        lines = shown(ledger_of(**{name: (outcome, result)}))
-        assert all(len(line) <= 80 for line in lines)
-        assert " test_pl" in lines[1]
-        assert "izon-12] " in lines[1]
-    assert (
-        "test_planning_gap[cheetah-run-cem-horizon-12]"
-        in shown(ledger_of(**{name: ("failed", BAD)}), width=160)[1]
+def test_no_name_is_cut_and_what_all_share_is_said_once():
+    ids = ("reacher-easy", "cheetah-run-cem-horizon-12", "cartpole-swingup-icem-h30-drop-next")
+    of_one = {f"t/test_wm.py::test_planning_gap[{one}]": ("passed", GOOD) for one in ids}
+    lines = shown(ledger_of(**of_one))
+    assert lines[0] == " test_planning_gap[...]"
+    assert lines[2].startswith(" . reacher-easy  ")
+    assert lines[3] == " . cheetah-run-cem-horizon-12"
+    assert lines[4].lstrip().startswith("1.00 ")
+    assert [line for line in lines if len(line) > 80] == []
+    several = {"t.py::test_table_of_the_whole_maze": ("passed", GOOD), "t.py::test_t": ("error",)}
+    assert shown(ledger_of(**several))[0] == " test_..."
+    alone = shown(ledger_of(**{"t.py::test_table_of_the_whole_maze": ("passed", GOOD)}))
+    assert alone[1] == " . test_table_of_the_whole_maze"
+    # Where there is room, they are as they are.
+    assert shown(ledger_of(**of_one), width=160)[1].startswith(
+        " . test_planning_gap[reacher-easy]  "
     )
+
+
+@pytest.mark.parametrize("names", [("a_", "a_b"), ("f[]", "f[x]"), ("f", "f"), ("x[y", "x[z]")])
+def test_a_name_is_never_empty(names):
+    long = "_" * 40
+    found = fitted_names(tuple(f"{n}.py::{long}{name}" for n, name in enumerate(names)), 20)
+    assert all(found.of.values())
+    assert len(set(found.of.values())) == 2
 
 
 def test_gates_of_one_name_show_their_files():
@@ -344,16 +366,19 @@ def test_a_plan_fits_the_terminal_whatever_the_names_are():
     }
     lines = forecast_table({gate: line_of(one) for gate, one in forecasts.items()}, width=80)
     assert [line for line in lines if len(line) > 80] == []
-    assert "59 s" in lines[1]
-    assert "167 h" in lines[2]
+    assert lines[0] == " test_planning_gap[...]"
+    assert [line.split()[-2:] for line in lines if line.endswith((" s", " h"))] == [
+        ["59", "s"],
+        ["167", "h"],
+    ]
     assert forecast_table({}, width=80) == ["no gate was collected"]
 
 
 def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
     shown = "drop-next-5: recovered oracle 49/49 [0.93, 1.00], learned 19/49"
-    text = text_of(DROPPED, Verdict.INCONCLUSIVE)
+    text = text_of(DROPPED, Verdict.INCONCLUSIVE, verbosity=1)
     assert f"  perturbation {shown}" in text.replace("\n               ", " ")
-    assert "perturbation" not in text_of(BAD, Verdict.INCONCLUSIVE)
+    assert "perturbation" not in text_of(BAD, Verdict.INCONCLUSIVE, verbosity=1)
     assert not DROPPED.notes
 
     ledger = Ledger()

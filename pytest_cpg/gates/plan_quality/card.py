@@ -49,6 +49,10 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
     known = found is not None and score is not None
     return Card(
         headline=f"exploitation {_short(found)}" if found else "no decision to score",
+        sentence=f"plans score {result.worlds.first.mean():.2f} in the model, and "
+        f"{result.worlds.second.mean():.2f} in truth"
+        if known
+        else "",
         size=f"n={result.episodes}",
         cells={
             "model": f"{result.worlds.first.mean():.2f}" if known else "-",
@@ -93,8 +97,14 @@ def _table(result: PlanQualityResult) -> Table:
                 "no edit matters",
                 f"at {counts.flat_imagined} decisions in the model, {counts.flat_true} in truth",
             ),
+            *_worst(result),
         ),
     )
+
+
+def _worst(result: PlanQualityResult) -> Iterator[tuple[str, str]]:
+    for name, place in zip(("worst plan", ""), result.worst, strict=False):
+        yield name, f"episode {place.episode}, step {place.at}: {_place_text(place)}"
 
 
 def _beats(result: PlanQualityResult) -> str:
@@ -107,8 +117,6 @@ def _beats(result: PlanQualityResult) -> str:
 def _facts(result: PlanQualityResult, model: str) -> Iterator[tuple[str, str]]:
     asked, counts = result.criteria, result.counts
     yield "regret", f"{result.regret:.3g} a plan, in the units that plans are rated in"
-    for rank, place in zip(("worst plan", "the next one"), result.worst, strict=False):
-        yield rank, f"episode {place.episode}, step {place.at}: {_place_text(place)}"
     yield (
         "neighbours",
         f"{asked.k}, {asked.neighbours}: one action changed, or idle from a step on",

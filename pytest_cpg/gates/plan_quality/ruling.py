@@ -131,7 +131,6 @@ def ruling_of(result: PlanQualityResult) -> Ruling:
         label=label,
         severity=LABELS[label],
         reason=_reason(result, label),
-        brief=_brief(result, label),
         check=check,
     )
 
@@ -146,18 +145,6 @@ def _reason(result: PlanQualityResult, label: str) -> str | None:
             f"{counts.flat_true} of {counts.decisions} decisions, too many to judge it"
         )
     return None
-
-
-def _brief(result: PlanQualityResult, label: str) -> str:
-    """Return what was needed and not found, in at most 20 columns."""
-    if label == "BROKEN":
-        return "a guard failed"
-    for one in criteria_of(result):
-        if label == "UNCLEAR" and not one.is_met:
-            return f"open: {one.title}"
-        if one.is_missed and one.label == label:
-            return f"needs {one.needed}"
-    return ""
 
 
 def alarm_of(result: PlanQualityResult) -> Alarm:

@@ -29,6 +29,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
     raw = f"{_WEAK} by raw rates: a difference of twice the tolerance is not ruled out"
     return Card(
         headline=f"gap {gap_text(result)}",
+        sentence=_sentence(result),
         size=f"n={result.learned.episodes}/arm",
         verdict=label(result),
         mark=_WEAK * result.is_weak,
@@ -54,6 +55,22 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         rerun=_rerun(result),
         numbers=_measured(result),
     )
+
+
+def _sentence(result: GateResult) -> str:
+    """Say what the model and the true dynamics come to, in words."""
+    model, truth = result.learned, result.oracle
+    if result.is_aa:
+        who, other = "the true dynamics", "and run once more"
+    else:
+        who, other = "the model", "the true dynamics"
+    if result.design.metric == "return":
+        return f"{who} earns {model.returns.mean():.4g} a start, {other} {truth.returns.mean():.4g}"
+    many = f" of {truth.episodes}" * (truth.episodes != model.episodes)
+    reached = f"{truth.success_count}{many}"
+    if truth.success_count == truth.episodes:
+        reached = f"all {reached}"
+    return f"{who} solves {model.success_count} of {model.episodes} starts, {other} {reached}"
 
 
 def _cell(arm: Arm, metric: str) -> str:

@@ -32,10 +32,12 @@ def cause_of(diagnosis: Diagnosis) -> card.Cause:
     main = (*_MAIN, *(_OF_CAUSE.get(one, "") for one in (diagnosis.cause, diagnosis.second)))
     if diagnosis.misreading is not None and diagnosis.is_misread:
         named, main = diagnosis.misreading.name, ()
+    text, advice = _sentences(diagnosis)
     return card.Cause(
         title=_TITLE,
         name=named,
-        text=_sentences(diagnosis),
+        text=text,
+        advice=advice,
         source=_source(diagnosis),
         measures=tuple((one.name, _numbers(one), one.text) for one in diagnosis.measures),
         main=main,
@@ -43,15 +45,16 @@ def cause_of(diagnosis: Diagnosis) -> card.Cause:
     )
 
 
-def _sentences(diagnosis: Diagnosis) -> str:
+def _sentences(diagnosis: Diagnosis) -> tuple[str, str]:
     """Return what was found and what to do, of how a model is misread and else of the cause.
 
     Of both, where it is not shown that the former is what decides.
     """
-    said = [] if diagnosis.is_misread else [diagnosis.summary, diagnosis.recommendation]
+    said = [] if diagnosis.is_misread else [(diagnosis.summary, diagnosis.recommendation)]
     if diagnosis.misreading is not None:
-        said += [diagnosis.misreading.summary, diagnosis.misreading.recommendation]
-    return " ".join(filter(None, said))
+        said.append((diagnosis.misreading.summary, diagnosis.misreading.recommendation))
+    found, advice = ([text for text in texts if text] for texts in zip(*said, strict=True))
+    return " ".join(found), " ".join(advice)
 
 
 def _source(diagnosis: Diagnosis) -> str:

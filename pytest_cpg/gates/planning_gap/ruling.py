@@ -8,7 +8,7 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.card import AA_CHECK, Ruling, Severity
 from pytest_cpg.gates.planning_gap.criteria import Criteria
-from pytest_cpg.gates.planning_gap.notation import reached, short_name
+from pytest_cpg.gates.planning_gap.notation import reached
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.stats import Interval, Verdict
 from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
@@ -48,19 +48,11 @@ def is_settled(arm: WeighedArm, criteria: Criteria) -> bool:
 def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
     """Return what a result says to a test that accepts no verdict worse than this one."""
     reason = failure_reason(result, accepts)
-    brief = f"> max {short_name(accepts)}"
-    if reason in result.faults:
-        brief = "arms differ" if result.is_aa else "model fault"
-    elif result.is_oracle_too_weak:
-        brief = "weak oracle"
-    elif blindness(result, accepts):
-        brief = "blind gate"
     check = AA_CHECK if result.is_aa else ""
     return Ruling(
         label=result.label,
         severity=_severity(result, accepts),
         reason=reason,
-        brief=brief,
         doubt=doubt(result),
         check="smoke test" if result.is_smoke else check,
     )

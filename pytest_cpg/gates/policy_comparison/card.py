@@ -12,8 +12,6 @@ from pytest_cpg.gates.policy_comparison.result import ComparisonResult
 from pytest_cpg.gates.policy_comparison.ruling import criteria_of
 from pytest_cpg.stats import Interval
 
-_RANKS = ("surest error", "the next one")
-
 
 def card_of(result: ComparisonResult, *, model: str = "") -> Card:
     """Return the card of a result.
@@ -26,6 +24,8 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
     auroc, asked = result.auroc, result.criteria
     return Card(
         headline=_headline(result),
+        sentence=f"the model is wrong on {result.wrong_count} of {len(result)} queries, the best "
+        f"answer without one on {result.trivial_loss * len(result):.0f}",
         size=f"n={len(result)}",
         cells={
             "wrong": str(result.wrong_count),
@@ -78,6 +78,7 @@ def _table(result: ComparisonResult) -> Table:
         below=(
             ("trivial", _trivial(result)),
             ("horizon", _by_horizon(result)),
+            *_surest_mistakes(result),
         ),
     )
 
@@ -92,6 +93,11 @@ def _trivial(result: ComparisonResult) -> str:
         f"always side {'ab'[result.constant_answer]}: {result.constant_loss:.3f}; frozen world: "
         f"{result.frozen_loss:.3f}"
     )
+
+
+def _surest_mistakes(result: ComparisonResult) -> Iterator[tuple[str, str]]:
+    for name, at in zip(("mistake", ""), result.mistakes, strict=False):
+        yield name, f"#{at} {mistake_text(result, at)}"
 
 
 def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
@@ -115,8 +121,6 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
             "labels",
             f"{checked.agreeing} of {checked.simulated} agree with the queries' simulator",
         )
-    for rank, at in zip(_RANKS, result.mistakes, strict=False):
-        yield rank, f"#{at} {mistake_text(result, at)}"
     horizons = [one.horizon for one in result.grades.by_horizon]
     yield (
         "queries",

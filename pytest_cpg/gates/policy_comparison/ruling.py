@@ -46,8 +46,6 @@ class Criterion:
         Where it is only just met.
     needed : str
         The same in at most 7 columns.
-    brief : str
-        The same with its unit, in at most 14 columns.
     found : Interval
     standing : Standing
     label : str
@@ -58,7 +56,6 @@ class Criterion:
     title: str
     bound: float
     needed: str
-    brief: str
     found: Interval
     standing: Standing
     label: str
@@ -81,7 +78,6 @@ def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
         title="loss",
         bound=trivial,
         needed=f"< {trivial:.3f}",
-        brief=f"< {trivial * len(result):.0f} wrong",
         found=loss,
         standing=standing,
         label="UNINFORMED",
@@ -92,7 +88,6 @@ def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
             title="loss, max_loss",
             bound=asked.max_loss,
             needed=f"<={asked.max_loss:.3f}",
-            brief=f"<= {asked.max_loss * len(result):.0f} wrong",
             found=loss,
             standing=_standing(-loss.high, -loss.low, -asked.max_loss),
             label="UNINFORMED",
@@ -103,7 +98,6 @@ def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
             title="AUROC",
             bound=asked.min_auroc,
             needed=f">= {asked.min_auroc:.2f}",
-            brief=f"AUROC >= {asked.min_auroc:.2f}",
             found=result.auroc,
             standing=_standing(result.auroc.low, result.auroc.high, asked.min_auroc),
             label="OVERCONFIDENT",
@@ -114,7 +108,6 @@ def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
         title=f"sure at {100 * asked.max_risk:.3g} %",
         bound=asked.min_coverage,
         needed=f">= {asked.min_coverage:.2f}",
-        brief=f">= {100 * asked.min_coverage:.3g} % sure",
         found=coverage,
         standing=_standing(coverage.low, coverage.high, asked.min_coverage),
         label="OVERCONFIDENT",
@@ -150,19 +143,8 @@ def ruling_of(result: ComparisonResult) -> Ruling:
         label=label,
         severity=LABELS[label],
         reason=result.faults[0] if is_broken else None,
-        brief="a guard failed" if is_broken else _brief(result, label),
         doubt=_doubt(result),
     )
-
-
-def _brief(result: ComparisonResult, label: str) -> str:
-    """Return what was needed and not found, in at most 20 columns."""
-    if label == "INCONCLUSIVE":
-        asked = [one for one in criteria_of(result) if one.standing is Standing.OPEN]
-        return f"open: {asked[0].brief}"
-    asked = [one for one in criteria_of(result) if one.standing is not Standing.MET]
-    of_label = [one for one in asked if one.label == label]
-    return f"needs {of_label[0].brief}" if of_label else ""
 
 
 def _doubt(result: ComparisonResult) -> str | None:
