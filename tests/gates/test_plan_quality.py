@@ -316,3 +316,29 @@ def test_a_reward_that_is_no_number_is_refused_by_its_action():
 
     with pytest.raises(ValueError, match="'on' was rewarded with nan"):
         score(("on",), Broken(), edits=EVERY, k=4, seed=0)
+
+
+def test_a_score_says_whether_the_plan_beats_all():
+    assert repr(scored(2.0, [0.0, 1.0])) == "PlanScore(2.000, regret 0, beats all 2: True)"
+
+
+def test_clones_that_share_something_are_refused():
+    class Shared(Corridor):
+        def clone(self):
+            return self
+
+    class Unseeded(Corridor):
+        draws = np.random.default_rng(0)
+
+        def step(self, action):
+            _, reward, *rest = super().step(action)
+            return None, reward + Unseeded.draws.random(), *rest
+
+    for world, error in ((Shared(), None), (Unseeded(), 0.1)):
+        with pytest.raises(ValueError, match=r"clone\(\) return a copy that shares nothing"):
+            score(("on", "wait", "on"), world, edits=EVERY, k=8, seed=0, error=error)
+
+
+def test_actions_that_cannot_be_hashed_are_refused():
+    with pytest.raises(ValueError, match="can be hashed"):
+        score(([1],), Corridor(), edits=EVERY, k=4, seed=0)

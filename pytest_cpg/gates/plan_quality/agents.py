@@ -142,12 +142,14 @@ def score(
         they were found; where neighbours with random numbers of their own tie for the best, it
         held the score in 84 to 87 % of simulated runs.
 
-    Raises ValueError for a plan without actions or neighbours, rewards that are no numbers, and a
-    stochastic environment without ``error``, as far as 8 seeds show.
+    Raises ValueError for a plan without actions or neighbours, rewards that are no numbers, clones
+    that are none, and a stochastic environment without ``error``, as far as 8 seeds show.
     """
     own = tuple(plan)
     if not own:
         raise ValueError("need a plan of at least one action, got none")
+    if any(not isinstance(action, Hashable) for action in own):
+        raise ValueError(f"need actions that can be hashed, such as texts and tuples, got {plan!r}")
     if error is not None and not error > 0:
         raise ValueError(f"error must be above 0, got {error!r}")
     rng, seeds = np.random.default_rng(seed), _seeds(seed)
@@ -179,6 +181,7 @@ def score(
 
     explore(_array([own]), returns.mean(axis=0), draw=draw, evaluate=evaluate, k=k, search=search)
     table = np.concatenate(parts, axis=1)
+    _check_clones(simulator, list(found), first[0], table[0, 1:])
     while error is not None and not _is_known(table, error, level) and len(table) < len(seeds):
         more = simulator.returns([own, *found], seeds[len(table) : 2 * len(table)])
         table = np.concatenate([table, more])
@@ -204,6 +207,12 @@ class _Simulator:
         """Return the sum of rewards of each plan under each seed [R, K]."""
         rows = [self._row(plans, seed) for seed in seeds]
         return np.array(rows, dtype=np.float64)
+
+    def replayed(self, plan: Plan, seed: int) -> float:
+        """Return the sum of rewards of one plan, followed from the start."""
+        world = self._environment.clone()
+        world.reset(seed=seed)
+        return _Reached(world, 0.0, is_over=False).after(plan).total
 
     def _row(self, plans: Sequence[Plan], seed: int) -> list[float]:
         world = self._environment.clone()
@@ -260,6 +269,20 @@ def _check_deterministic(simulator: _Simulator, seeds: Sequence[int]) -> None:
             f"{found.min():g} to {found.max():g}. Write error=0.05 for as many rollouts as bound "
             f"the score so closely."
         )
+
+
+def _check_clones(
+    simulator: _Simulator, plans: Sequence[Plan], seed: int, returns: FloatArray
+) -> None:
+    """Raise ValueError where plans are worth something else without what is shared by clones."""
+    for plan, known in list(zip(plans, returns, strict=True))[:_TRIALS]:
+        alone = simulator.replayed(plan, seed)
+        if alone != known:
+            raise ValueError(
+                f"the plan {plan!r:.60} is worth {known:g} by clones of the environment, and "
+                f"{alone:g} from its start. Let clone() return a copy that shares nothing, and "
+                f"reset(seed=...) decide all that is random."
+            )
 
 
 def _array(plans: Sequence[Plan]) -> npt.NDArray[Any]:

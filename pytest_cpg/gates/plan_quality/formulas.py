@@ -90,7 +90,8 @@ class PlanScore:
     interval: Interval | None = None
 
     def __repr__(self) -> str:
-        return f"PlanScore({self.score:.3f}, regret {self.regret:g}, k={len(self.neighbours)})"
+        known = f"regret {self.regret:g}, beats all {len(self.neighbours)}: {self.beats_all}"
+        return f"PlanScore({self.score:.3f}, {known})"
 
     @property
     def score(self) -> float:
