@@ -70,16 +70,19 @@ class Task:
         twins = filter(None, map(self.world.twin, known))
         return tuple(dict.fromkeys([*known, *twins]))
 
-    @property
-    def edits(self) -> Edits:
-        """Look up something else, by name or address; or do something else. Swap parts of gold."""
+    def edits(self, *, likely: bool = False) -> Edits:
+        """Look up something else, by name or address; or do something else. Swap parts of gold.
+
+        Of likely edits, half look the same up in another way where there is one.
+        """
         pairs = [(a, b) for at, a in enumerate(self.parts) for b in self.parts[at + 1 :]]
-        return Edits(
-            substitutes=lambda plan, at: [
-                one for one in self.actions if looks_up(one) == looks_up(plan[at])
-            ],
-            swaps=lambda plan: pairs if plan == self.gold else (),
-        )
+
+        def substitutes(plan: tuple[Any, ...], at: int) -> list[str]:
+            found = [one for one in self.actions if looks_up(one) == looks_up(plan[at])]
+            twin = self.world.twin(plan[at]) if likely else None
+            return found + [twin] * len(found) if twin else found
+
+        return Edits(substitutes=substitutes, swaps=lambda plan: pairs if plan == self.gold else ())
 
     @cached_property
     def goal(self) -> Any:

@@ -43,7 +43,7 @@ def test_every_step_on_real_files_is_as_modelled(task, tmp_path):
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_gold_plans_succeed_and_are_worth_more_than_some_neighbour(task):
     environment = Model(Machine(task), CALM)
-    found = score(task.gold, environment, edits=task.edits, seed=0)
+    found = score(task.gold, environment, edits=task.edits(), seed=0)
     assert found.value == pytest.approx(1 - 0.01 * len(task.gold))
     assert found.neighbours.min() < found.value
 
