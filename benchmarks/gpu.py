@@ -13,11 +13,14 @@ import numpy as np
 import torch
 
 from benchmarks.latent import tdmpc2
+from benchmarks.row import wall_seconds
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.gates.planning_gap.measure import measure_gap
-from pytest_cpg.planners import RandomShooting
+from pytest_cpg.planners import PLANNERS, RandomShooting
+from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import OracleDynamics, collect_transitions, inference
+from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
 from pytest_cpg.world_models.binding.tiling import tile_of
 
 ROWS, HORIZON, TURNS = (10_000, 100_000, 1_000_000), 15, 3
@@ -37,6 +40,9 @@ def main() -> None:
         there = f"{rows_per_second('cuda', rows):.0f} /s"
         here = f"{rows_per_second('cpu', rows):.0f} /s" if rows <= CPU_ROWS else "not measured"
         print(f"{rows:9d} {there:>20s} {here:>20s}")
+    print("TD-MPC2 size 5 by planner='tdmpc2': 6 x 512 plans of 3 steps for each episode")
+    for device, episodes in (("cuda", 50), ("cpu", 1)):
+        print(planned(device, episodes))
     print("verdict of a gate on a maze, with a small model on each of them")
     print(f"          {verdict('cuda'):>20s} {verdict('cpu'):>20s}")
 
@@ -63,6 +69,53 @@ def rows_per_second(device: str, rows: int) -> float:
                 imagine()
             seconds.append(time.perf_counter() - begun)
     return math.ceil(rows / piece) * piece / statistics.median(seconds)
+
+
+def planned(device: str, episodes: int, size: int = 5) -> str:
+    """Return how long a round of plans takes by TD-MPC2's planner, and what travels meanwhile."""
+    task = TASKS["acrobot-swingup"](action_repeat=2, actions="box")
+    model = tdmpc2(task.observation_keys, size=size).for_task(task).to(device)
+    states, count = task.reset(np.arange(max(8, episodes))), np.arange(episodes)
+    actions = np.linspace(-1, 1, 8)[:, None]
+    planner, seconds = PLANNERS["tdmpc2"](), []
+    with inference(model):
+        bound = bind(model, task, probe_states=states[:8], probe_actions=actions)
+        world = Imagination("learned", task.actions, bound)
+        world.plans_for(count, np.zeros(episodes, dtype=int))
+        latents = world.encode(states[:episodes])
+        rngs = [np.random.default_rng(episode) for episode in count]
+
+        def plan() -> None:
+            planner.plan(world, latents, rngs, np.full(episodes, task.budget))
+
+        # The policy is tried, and smaller tiles.
+        plan()
+        seconds = [wall_seconds(plan) for _ in range(TURNS)]
+        with Journeys() as journeys:
+            plan()
+    return (
+        f"{device:>9s} {episodes:3d} episodes at once, {1e3 * statistics.median(seconds):.0f} ms; "
+        f"back from the device {journeys.count} times, {journeys.numbers} numbers, in "
+        f"{planner.iterations} iterations and {2 * planner.horizon - 1} steps of the policy"
+    )
+
+
+class Journeys:
+    """Counts what comes back from a device while it is entered, by `torch.Tensor.cpu`."""
+
+    def __enter__(self) -> Journeys:
+        self.count = self.numbers = 0
+        self._cpu = cpu = torch.Tensor.cpu
+
+        def counted(tensor: torch.Tensor) -> torch.Tensor:
+            self.count, self.numbers = self.count + 1, self.numbers + tensor.numel()
+            return cpu(tensor)
+
+        torch.Tensor.cpu = counted
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        torch.Tensor.cpu = self._cpu
 
 
 class _Residual(torch.nn.Module):

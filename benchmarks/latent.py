@@ -22,12 +22,14 @@ EPISODES, CANDIDATES, HORIZON = 50, 64, 15
 LOOPED, TURNS = 16, 5
 
 
-def tdmpc2(obs_keys: Sequence[str] | str = "state") -> TDMPC2:
-    """Return a TD-MPC2 of size 1 with random weights in the official layout."""
+def tdmpc2(obs_keys: Sequence[str] | str = "state", *, size: int = 1) -> TDMPC2:
+    """Return a TD-MPC2 of a size with random weights in the official layout."""
     sys.path.insert(0, str(TESTS))
     from official_weights import tdmpc2 as weights
 
-    return TDMPC2.of(weights(1), obs_keys=obs_keys, action_repeat=2, simnorm_dim=8, discount=0.99)
+    return TDMPC2.of(
+        weights(size), obs_keys=obs_keys, action_repeat=2, simnorm_dim=8, discount=0.99
+    )
 
 
 def throughput() -> Row:

@@ -3,10 +3,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from official_weights import tdmpc2 as official
+
 from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.planners import tdmpc2
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import bind
-from pytest_cpg.world_models.binding import binding, latent, tensors, tiling
+from pytest_cpg.world_models import TDMPC2, bind, inference
+from pytest_cpg.world_models.binding import acting, binding, latent, tensors, tiling
 from pytest_cpg.world_models.binding.tensors import rollout_there
 from pytest_cpg.world_models.binding.tiling import TILE, TILE_ELSEWHERE, tile_of, tiled
 
@@ -124,6 +128,82 @@ def test_a_round_of_a_model_with_rewards_comes_back_from_its_device_once(kind, m
     found = planned(bound)
     assert len(counts) == 2
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+class Diverging(Valuing):
+    """Plans that begin upwards lead to infinity, which its rewards and value do not show."""
+
+    def rollout(self, latents, actions):
+        reached = super().rollout(latents, actions)
+        return reached.masked_fill((actions[:, :1, 1:] > 0.5), torch.inf)
+
+    def reward(self, latents, actions, reached):
+        return super().reward(latents.nan_to_num(posinf=0), actions, reached.nan_to_num(posinf=0))
+
+    def terminal_value(self, latents):
+        return super().terminal_value(latents.nan_to_num(posinf=0))
+
+
+@pytest.mark.parametrize("kind", [Latent, Valuing, Diverging])
+def test_plans_rated_by_their_end_bring_nothing_else_back_and_once(kind, monkeypatch):
+    task, model = maze(), kind()
+    actions = np.repeat([[0.1, 0.2]], 8, axis=0) * np.arange(8)[:, None] / 8
+    states = task.reset(np.arange(40))
+    probe = {"probe_states": states[:8], "probe_actions": actions}
+    plans = task.actions.sample([np.random.default_rng(1)], (40, 3, 5))[0]
+    lengths = np.arange(40) % 5 + 1
+
+    def rated(bound):
+        return bound.plan_costs(bound.encode(states), plans, lengths)
+
+    expected = rated(bind(model, task, **probe))
+    for module in (latent, tiling):
+        monkeypatch.setattr(module, "is_elsewhere", lambda learned: True)
+    monkeypatch.setattr(tiling, "TILE_ELSEWHERE", 32)
+    bound = bind(model, task, **probe)
+    sizes, cpu = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda t: sizes.append(tuple(t.shape)) or cpu(t))
+    found = rated(bound)
+    assert sizes == [(120, 5 + (kind is not Latent))]
+    assert np.isnan(expected).any() == (kind is Diverging)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_plan_of_tdmpc2_on_a_device_takes_one_journey_for_each_iteration(monkeypatch):
+    task = maze()
+    model = TDMPC2.of(
+        official(1, observation=2, action=2),
+        obs_keys="state",
+        action_repeat=1,
+        simnorm_dim=8,
+        discount=0.99,
+    )
+    states, drawn = task.reset(np.arange(8)), np.random.default_rng(0).uniform(-1, 1, (8, 2))
+    probe = {"probe_states": states, "probe_actions": drawn}
+
+    def planned(bound, iterations):
+        world = Imagination("learned", task.actions, bound)
+        world.plans_for(np.arange(3), np.zeros(3, dtype=int))
+        latents = world.encode(states[:3])
+        planner = tdmpc2(iterations=iterations, samples=16, elites=4, policy_plans=4)
+        rngs = [np.random.default_rng(episode) for episode in range(3)]
+        counts.clear()
+        return planner.plan(world, latents, rngs, np.full(3, 9)).actions
+
+    counts, cpu = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: counts.append(1) or cpu(tensor))
+    with inference(model):
+        bound = bind(model, task, **probe)
+        expected = planned(bound, 3)
+        for module in (latent, tiling, acting):
+            monkeypatch.setattr(module, "is_elsewhere", lambda learned: True)
+        monkeypatch.setattr(tiling, "TILE_ELSEWHERE", 32)
+        bound = bind(model, task, **probe)
+        assert np.array_equal(planned(bound, 3), expected)
+        # The policy is tried when it is first asked, in the plan above.
+        planned(bound, 4)
+    policy, steps_between, iterations = 3, 2, 4
+    assert len(counts) == policy + steps_between + iterations
 
 
 class OnArrays(Latent):

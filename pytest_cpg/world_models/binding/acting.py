@@ -14,9 +14,10 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Policy
 from pytest_cpg.world_models.binding.callables import adapt
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, ShapeRule, binds
-from pytest_cpg.world_models.binding.tiling import check_rows, tiled
+from pytest_cpg.world_models.binding.tiling import check_rows, tile_of, tiled
+from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
-# Rows per call: a planner asks for a few plans of each episode, and step by step.
+# Rows per call on a processor: a planner asks for a few plans of each episode, and step by step.
 _TILE = 32
 
 
@@ -106,7 +107,7 @@ def _method(
     learned: Any, name: str, *probe: FloatArray, shape: ShapeRule, promise: str
 ) -> ArrayFunction:
     method = adapt(getattr(learned, name), *probe, shape=shape, promise=promise)
-    function = tiled(method, rows=_TILE)
+    function = tiled(method, rows=tile_of(learned) if is_elsewhere(learned) else _TILE)
     check_rows(learned, name, function, *probe)
     return function
 

@@ -35,6 +35,8 @@ class LatentModel:
     journey : callable or None
         Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
         and noise to the planner's latents [B, H, Z].
+    ends : callable or None
+        Does what `rollout` and the rating of a plan's end do, at once; see `BoundModel`.
     rows : int
         So many are imagined and rated before the next ones, while they are in the cache; 0 for all.
     """
@@ -46,6 +48,7 @@ class LatentModel:
     observe: ArrayFunction | None
     cost: ArrayFunction | None = None
     journey: ArrayFunction | None = None
+    ends: ArrayFunction | None = None
     rows: int = 0
     acting: Acting | None = None
 
@@ -68,6 +71,9 @@ class BoundModel:
         Maps latents [B, Z], actions [B, H, A], lengths [B] and noise to the scores [B] of the last
         of so many steps, without rating more than they need. None for a world that rates any step
         by itself.
+    ends : callable or None
+        Does what `costs` does where a model is: maps latents [N, Z], plans [N, K, H, A],
+        lengths [N] and noise to scores [N, K].
     cost : callable or None
         The model's own of whole plans: maps latents [N, Z], plans [N, K, H, A], lengths [N] and
         noise to costs [N, K].
@@ -112,6 +118,7 @@ class BoundModel:
     imagine: ArrayFunction = field(repr=False)
     score: ArrayFunction = field(repr=False)
     costs: ArrayFunction | None = field(default=None, repr=False)
+    ends: ArrayFunction | None = field(default=None, repr=False)
     cost: ArrayFunction | None = field(default=None, repr=False)
     rates_steps: bool = True
     update: ArrayFunction | None = field(default=None, repr=False)
@@ -173,10 +180,11 @@ class BoundModel:
         A stochastic model also reads noise [N, K, H, noise_size], by default 0.
         """
         count = plans.shape[1]
-        if self.cost is not None:
+        whole = self.cost or self.ends
+        if whole is not None:
             zeros = np.zeros((*plans.shape[:3], self.noise_size))
             drawn = [zeros if noise is None else noise] if self.noise_size else []
-            return self.cost(latents, plans, lengths, *drawn)
+            return whole(latents, plans, lengths, *drawn)
         flat = [np.repeat(latents, count, axis=0), plans.reshape(-1, *plans.shape[2:])]
         last = np.repeat(lengths, count)
         drawn = self._noise(flat[1], None if noise is None else noise.reshape(-1, *noise.shape[2:]))

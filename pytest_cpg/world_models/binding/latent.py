@@ -77,7 +77,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         cost=cost,
         # Tiles on several threads come all at once.
         rows=0 if is_thread_safe(learned) else tile_of(learned),
-        journey=_journey_of(learned, rating, latents, plans, *noise, reached=imagined),
+        **_there(learned, rating, latents, plans, *noise, reached=imagined),
         acting=acting_of(learned, task, latents, actions, noise_size),
     )
     # A latent that is encoded has no plan behind it, which some rate by.
@@ -120,25 +120,26 @@ def _encode_of(learned: Any, observations: FloatArray) -> ArrayFunction:
     return np.array
 
 
-def _journey_of(
+def _there(
     learned: Any,
     rating: Rating,
     latents: FloatArray,
     plans: FloatArray,
     *noise: FloatArray,
     reached: FloatArray,
-) -> ArrayFunction | None:
+) -> dict[str, ArrayFunction]:
     """Return how a model on another device is asked for a whole round at once, if it can be.
 
-    Checked on rows whose plans reach ``reached`` when they are asked for by themselves.
+    By the names of `LatentModel`. Checked on rows whose plans reach ``reached`` when they are asked
+    for by themselves.
     """
     if rating.reward is None or not is_elsewhere(learned):
-        return None
-    from pytest_cpg.world_models.binding.tensors import journey_there
+        return {}
+    from pytest_cpg.world_models.binding.tensors import ends_there, journey_there
 
-    there = journey_there(learned)
-    if there is None:
-        return None
+    there, rated = journey_there(learned), ends_there(learned)
+    if there is None or rated is None:
+        return {}
     whole, size = tiled(there, rows=tile_of(learned)), latents.shape[1]
 
     def journey(latents: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
@@ -146,13 +147,26 @@ def _journey_of(
         rated = (found[..., column] for column in range(size, found.shape[2]))
         return rating.joined(latents, found[..., :size], *rated)
 
-    begun = rating.begun(latents)
+    def ends(
+        latents: FloatArray, plans: FloatArray, lengths: IntArray, *noise: FloatArray
+    ) -> FloatArray:
+        found = rated(rating.own(latents), plans, lengths, *noise)
+        count = plans.shape[1]
+        begun, last = np.repeat(latents, count, axis=0), np.repeat(lengths, count)
+        rewards, *values = np.split(found, [plans.shape[2]], axis=1)
+        costs = rating.earned(begun, last, rewards, *(v[:, 0] for v in values if v.size))
+        return costs.reshape(plans.shape[:2])
+
+    begun, lengths = rating.begun(latents), np.arange(len(latents)) % plans.shape[1] + 1
     try:
         found = journey(begun, plans, *noise)
+        costs = ends(begun, plans[:, None], lengths, *(part[:, None] for part in noise))
     # Methods that take arrays alone may raise anything for tensors.
     except Exception:
-        return None
-    return journey if agree(found, rating.along(begun, plans, reached)) else None
+        return {}
+    is_same = agree(found, rating.along(begun, plans, reached))
+    same_costs = agree(costs, rating.costs(begun, plans, reached, lengths)[:, None])
+    return {"journey": journey, "ends": ends} if is_same and same_costs else {}
 
 
 def observed(task: Task, states: FloatArray) -> FloatArray:
@@ -285,10 +299,6 @@ def bind_parts(
     def costs(
         latents: FloatArray, actions: FloatArray, lengths: IntArray, *noise: FloatArray
     ) -> FloatArray:
-        if model.journey is not None:
-            reached = model.journey(latents, actions, *noise)
-            ends = reached[np.arange(len(lengths)), lengths - 1]
-            return _where_finite(reached, rating.scores(ends[:, None])[:, 0])
         found = np.empty(len(latents))
         for first in range(0, len(latents), model.rows or max(1, len(latents))):
             own = slice(first, first + (model.rows or len(latents)))
@@ -304,6 +314,7 @@ def bind_parts(
     return BoundModel(
         actions=task.actions,
         costs=costs,
+        ends=model.ends,
         cost=cost and (lambda latents, *more: cost(rating.own(latents), *more)),
         rates_steps=rating.rates_steps,
         swapped=("dynamics", *rating.swapped),

@@ -102,19 +102,33 @@ class Rating(NamedTuple):
         ends = reached[rows, last][:, None]
         if self.reward is None:
             return np.asarray(self.scores(ends)[:, 0])
-        own, values = self.own(latents), np.zeros(actions.shape[:2])
+        own = self.own(latents)
         if self.value is None:
+            rewards = np.zeros(actions.shape[:2])
             before = np.where((last == 0)[:, None], own, reached[rows, last - 1])[:, None]
             # The discount of each is made of all before it.
-            values[rows, last] = self.reward(before, actions[rows, last][:, None], ends)[:, 0]
-            return np.asarray(-self._columns(latents, values)[0][rows, last])
-        values[rows, last] = self.value(ends)[:, 0]
+            rewards[rows, last] = self.reward(before, actions[rows, last][:, None], ends)[:, 0]
+            return self.earned(latents, lengths, rewards)
         before = np.concatenate([own[:, None], reached[:, :-1]], axis=1)
         parts = [slice(first, first + _STEPS) for first in range(0, actions.shape[1], _STEPS)]
-        rewards = [self.reward(before[:, p], actions[:, p], reached[:, p]) for p in parts]
-        columns = self._columns(latents, np.concatenate(rewards, axis=1), values)
-        earned, discount, value = (column[rows, last] for column in columns)
-        return np.asarray(-(earned + discount * value))
+        rated = [self.reward(before[:, p], actions[:, p], reached[:, p]) for p in parts]
+        rewards = np.concatenate(rated, axis=1)
+        return self.earned(latents, lengths, rewards, self.value(ends)[:, 0])
+
+    def earned(
+        self, latents: FloatArray, lengths: IntArray, rewards: FloatArray, *ends: FloatArray
+    ) -> FloatArray:
+        """Return the scores [B] of the last of so many steps [B] of plans from some latents [B, Z].
+
+        By their rewards [B, H], and by the value of that last step [B] where there is one.
+        """
+        rows, last = np.arange(len(rewards)), lengths - 1
+        values = [np.zeros(rewards.shape) for _ in ends]
+        for value, end in zip(values, ends, strict=True):
+            value[rows, last] = end
+        columns = self._columns(latents, rewards, *values)
+        earned, discount, *worth = (column[rows, last] for column in columns)
+        return np.asarray(-(earned + discount * worth[0]) if worth else -earned)
 
     def _columns(
         self, latents: FloatArray, rewards: FloatArray, *values: FloatArray

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
+from pytest_cpg.contracts import ComponentError, FloatArray, IntArray, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import TerminalValue
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
@@ -52,8 +52,7 @@ def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
 
 def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
     """Return the rollout of a torch module that stays on its device from step to step."""
-    weights = dynamics.parameters() if isinstance(dynamics, torch.nn.Module) else ()
-    own = next((value for value in weights if value.is_floating_point()), None)
+    own = _own_of(dynamics)
     if own is None:
         return otherwise
 
@@ -86,27 +85,79 @@ def journey_there(learned: Any) -> ArrayFunction | None:
     It maps latents [B, Z] and actions [B, H, A] to [B, H, Z + 1], or Z + 2 with a value: latents,
     rewards, values. None for what is no module with weights of its own.
     """
-    weights = learned.parameters() if isinstance(learned, torch.nn.Module) else ()
-    own = next((value for value in weights if value.is_floating_point()), None)
+    own = _own_of(learned)
     if own is None:
         return None
-    takes_both = reads_both_ends(learned.reward)
 
     def journey(latents: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
-        there = [
+        begun, actions, *drawn = (
             torch.tensor(v, dtype=own.dtype, device=own.device) for v in (latents, plans, *noise)
-        ]
-        reached = learned.rollout(*there)
-        before = torch.cat([there[0][:, None], reached[:, :-1]], dim=1)
-        rated = [learned.reward(before, there[1], *[reached] * takes_both)]
+        )
+        reached = learned.rollout(begun, actions, *drawn)
+        rated = [_rewards(learned, begun, actions, reached)]
         if has(learned, TerminalValue):
-            values = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
+            values: Any = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
             rated.append(values.reshape(reached.shape[:2]))
-        columns = [column.reshape(reached.shape[:2])[..., None] for column in rated]
+        columns = [column[..., None] for column in rated]
         found: FloatArray = torch.cat([reached, *columns], dim=2).detach().cpu().double().numpy()
         return found
 
     return journey
+
+
+def ends_there(learned: Any) -> ArrayFunction | None:
+    """Return what rates plans by their end on a torch module's own device, in tiles of its own.
+
+    It maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to the rewards of each plan
+    [N * K, H], with the value of the last of so many steps behind them [N * K, H + 1] if there is
+    one. Nothing else comes back, and once; NaN of plans that led anywhere infinite. None for what
+    is no module with weights of its own.
+    """
+    own = _own_of(learned)
+    if own is None:
+        return None
+
+    def ends(
+        latents: FloatArray, plans: FloatArray, lengths: IntArray, *noise: FloatArray
+    ) -> FloatArray:
+        flat = (part.reshape(-1, *part.shape[2:]) for part in (plans, *noise))
+        begun, whole, *drawn = (
+            torch.tensor(v, dtype=own.dtype, device=own.device) for v in (latents, *flat)
+        )
+        last = torch.tensor(lengths - 1, device=own.device)
+
+        def rated(rows: Tensor) -> Tensor:
+            # Latents travel once for all plans of an episode.
+            episodes = rows // plans.shape[1]
+            first, actions = begun[episodes], whole[rows]
+            reached = learned.rollout(first, actions, *(part[rows] for part in drawn))
+            columns = [_rewards(learned, first, actions, reached)]
+            if has(learned, TerminalValue):
+                final = reached[torch.arange(len(rows), device=own.device), last[episodes]]
+                value: Any = learned.terminal_value(final)
+                columns.append(value.reshape(-1, 1))
+            is_lost = ~reached.isfinite().flatten(1).all(dim=1, keepdim=True)
+            return torch.cat(columns, dim=1).detach().masked_fill(is_lost, torch.nan)
+
+        rows = torch.arange(len(whole), device=own.device)
+        found: FloatArray = _in_tiles(rated, [rows], rows=tile_of(learned)).cpu().double().numpy()
+        return found
+
+    return ends
+
+
+def _own_of(learned: Any) -> Tensor | None:
+    """Return a weight of a torch module, for its type and device; None where there is none."""
+    weights = learned.parameters() if isinstance(learned, torch.nn.Module) else ()
+    return next((value for value in weights if value.is_floating_point()), None)
+
+
+def _rewards(learned: Any, latents: Tensor, plans: Tensor, reached: Tensor) -> Tensor:
+    """Return a model's rewards [B, H] of plans [B, H, A] that lead from latents [B, Z] on."""
+    before = torch.cat([latents[:, None], reached[:, :-1]], dim=1)
+    after = [reached] * reads_both_ends(learned.reward)
+    rewards: Tensor = learned.reward(before, plans, *after)
+    return rewards.reshape(reached.shape[:2])
 
 
 def symexp(values: Tensor) -> Tensor:
