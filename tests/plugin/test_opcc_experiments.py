@@ -33,18 +33,21 @@ print("runs", done)
 @pytest.fixture
 def copied(tmp_path):
     """Runs Python where the experiments are copied to, without their results."""
+    folder = tmp_path / "opcc"
+    folder.mkdir()
+    shutil.copy(EXPERIMENTS.parent / "figures.py", tmp_path)
     for path in EXPERIMENTS.iterdir():
         if path.suffix in (".py", ".json"):
-            shutil.copy(path, tmp_path)
+            shutil.copy(path, folder)
 
     def run(code, given=""):
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", code]
         return subprocess.run(
-            command, input=given, cwd=tmp_path, env=environment, capture_output=True, text=True
+            command, input=given, cwd=folder, env=environment, capture_output=True, text=True
         )
 
-    run.folder = tmp_path
+    run.folder = folder
     return run
 
 
@@ -54,6 +57,17 @@ def test_tables_are_what_results_give(copied):
     assert made.returncode == 0, made.stderr
     written = (copied.folder / "results.md").read_text()
     assert written == (EXPERIMENTS / "results.md").read_text()
+
+
+def test_figures_are_what_results_give(copied):
+    shutil.copy(EXPERIMENTS / "results.jsonl", copied.folder)
+    made = copied("import plots; plots.write()")
+    assert made.returncode == 0, made.stderr
+    committed = sorted((EXPERIMENTS / "figures").iterdir())
+    assert len(committed) == 5
+    for path in committed:
+        drawn = (copied.folder / "figures" / path.name).read_text(encoding="utf-8")
+        assert drawn == path.read_text(encoding="utf-8"), path
 
 
 @pytest.mark.skipif(not find_spec("torch"), reason="needs torch")

@@ -23,6 +23,8 @@ class Cell:
         What observations are clipped to: all, those before a step alone, or nothing.
     draws : bool
         Imagine with draws from the predicted variance, in place of its mean.
+    learning_rate : float
+        Cells that are to be compared have one; `-default` is that of `train_ensemble`.
     training : dict
         What else `train_ensemble` is told.
     """
@@ -35,6 +37,7 @@ class Cell:
     members: int = 10
     updates: int = 1000
     hidden: int = 64
+    learning_rate: float = 1e-3
     training: dict | None = None
 
 
@@ -45,8 +48,10 @@ AUTOREGRESSIVE = {"kind": "autoregressive"}
 NEITHER = {"normalise_inputs": False, "normalise_targets": False}
 
 
-def _of_kinds(environment, **more):
-    end = "-same" if more else ""
+DEFAULT = {"learning_rate": 4e-3}
+
+
+def _of_kinds(environment, end="", **more):
     return {f"{environment}-{kind}{end}": Cell(environment, kind, **more) for kind in KINDS}
 
 
@@ -57,7 +62,9 @@ def _on_bodies(end, **more):
 BASE = "hopper-mixed"
 TABLES = {
     "same": {
-        **{name: cell for body in BODIES for name, cell in _of_kinds(body, **SAME).items()},
+        **{
+            name: cell for body in BODIES for name, cell in _of_kinds(body, "-same", **SAME).items()
+        },
         **_on_bodies("-same-longer", target="same"),
     },
     "data": {name: cell for body in BODIES for name, cell in _of_kinds(body).items()},
@@ -74,6 +81,13 @@ TABLES = {
         "wide": Cell(hidden=200),
         "feed-forward-300": Cell(updates=300),
         "autoregressive-300": Cell(updates=300, training=AUTOREGRESSIVE),
+        "autoregressive-drawn": Cell(
+            updates=300, training={**AUTOREGRESSIVE, **GAUSSIAN}, draws=True
+        ),
+    },
+    "rate": {
+        **_of_kinds("hopper", "-default", **DEFAULT),
+        "wide-default": Cell(hidden=200, **DEFAULT),
     },
     "members": {
         "hundred": Cell(members=100),

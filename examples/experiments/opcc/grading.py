@@ -8,6 +8,8 @@ from pytest_cpg.stats.risk_coverage import answer_metrics, published_cr, risk_co
 
 METRICS = ("loss", "auroc", "aurcc", "rpp", "cr", "excess", "coverage_at_risk", "regret")
 BY_HORIZON = ("loss", "auroc", "aurcc")
+# Where risk-coverage curves are kept.
+COVERAGES = np.linspace(0.05, 1, 20)
 # Added to every standard error by the public baselines, whose levels are a grid of hundredths.
 BASELINES_ERROR, BASELINES_TOP = 1e-3, 0.99
 
@@ -19,6 +21,7 @@ def graded(sides, queries):
         answers = answered(sides, queries, name)
         found[name] = {
             **overall(answers, sides, name),
+            "risks": risks(answers),
             "horizons": {
                 str(h): metrics(answers.take(queries.horizons == h), BY_HORIZON)
                 for h in np.unique(queries.horizons)
@@ -56,6 +59,13 @@ def overall(answers, sides, confidence):
         "points_to_half": sum(0 < point <= 0.5 for point in risk_coverage(answers).coverages),
         "cr_of_baselines": rounded(published_cr(baselines)),
     }
+
+
+def risks(answers):
+    """Return the risk at each of the coverages; straight lines from (0, 0) on, as published."""
+    curve = risk_coverage(answers)
+    found = np.interp(COVERAGES, curve.coverages, curve.risks)
+    return [rounded(risk) for risk in found]
 
 
 def baselines_pci(values_a, values_b):

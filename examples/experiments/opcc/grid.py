@@ -107,6 +107,7 @@ def trained(cell, data, seed):
         members=cell.members,
         updates=cell.updates,
         hidden=cell.hidden,
+        learning_rate=cell.learning_rate,
         progress=show_progress,
         **(cell.training or {}),
     )

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from cells import BASE, BODIES, KINDS, MAZES, SEEDS, TABLES
+from cells import BASE, BODIES, CELLS, KINDS, MAZES, SEEDS, TABLES
 from results import found
 
 from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES
@@ -25,6 +25,8 @@ SOME = (
     "halfcheetah-mixed",
     "walker2d-mixed",
     "wide",
+    "hopper-mixed-default",
+    "wide-default",
     "hundred",
 )
 INTRODUCTION = f"""\
@@ -49,6 +51,7 @@ def written(runs):
         "Kinds of data: AUROC": lambda runs: by_kind(runs, "auroc"),
         "Kinds of data: coverage at risk .05": lambda runs: by_kind(runs, "coverage_at_risk"),
         "Kinds of model, on Hopper's mixed data": models,
+        "Learning rate, of 10 members": learning_rates,
         "Members": members,
         "Horizons: loss": lambda runs: horizons(runs, "loss"),
         "Horizons: AUROC": lambda runs: horizons(runs, "auroc"),
@@ -140,6 +143,26 @@ def models(runs):
         )
     head = ["cell", "loss", f"less `{BASE}`", *(f"AUROC {name.upper()}" for name in CONFIDENCES)]
     return [*head, "AURCC PCI", "loss / 2", "coverage at risk .05"], rows
+
+
+def learning_rates(runs):
+    """Return what `train_ensemble`'s own rate does, beside a quarter of it."""
+    rows = []
+    for cell in TABLES["rate"]:
+        for name in filter(runs.get, (cell.replace("-default", ""), cell)):
+            row = [label(runs, name), f"{CELLS[name].learning_rate:g}"]
+            row += [interval(values(runs, name, one, "loss")) for one in ("ev", "pci")]
+            row += [interval(values(runs, name, one, "auroc")) for one in CONFIDENCES]
+            row += [interval(values(runs, name, "pci", "aurcc"), 4)]
+            rows.append([*row, interval(values(runs, name, "pci", "coverage_at_risk"))])
+    head = [
+        "cell",
+        "rate",
+        "loss EV",
+        "loss PCI",
+        *(f"AUROC {name.upper()}" for name in CONFIDENCES),
+    ]
+    return [*head, "AURCC PCI", "coverage at risk .05"], rows
 
 
 def members(runs):
@@ -253,12 +276,16 @@ def interval(given, digits=3):
     given = list(given)
     if not given or any(value is None for value in given):
         return "-"
-    mean, count = float(np.mean(given)), len(given)
-    if count < 2:
+    mean = float(np.mean(given))
+    if len(given) < 2:
         return number(mean, digits)
-    t = student_critical_value(0.95, freedom=count - 1)
-    half = t * float(np.std(given, ddof=1)) / count**0.5
-    return f"{number(mean, digits)} ± {number(half, digits)}"
+    return f"{number(mean, digits)} ± {number(half_width(given), digits)}"
+
+
+def half_width(given):
+    """Return half the length of the interval of a mean over seeds."""
+    t = student_critical_value(0.95, freedom=len(given) - 1)
+    return t * float(np.std(given, ddof=1)) / len(given) ** 0.5
 
 
 def number(value, digits=3):
