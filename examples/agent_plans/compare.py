@@ -8,6 +8,7 @@ held against a fifth. `plans` compares scores of all plans with two stand-ins fo
 import json
 import sys
 from collections import Counter
+from functools import cached_property
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -163,14 +164,19 @@ class Table:
         self.methods = list(rows[0])[5:]
         names = self.column["task"]
         self.groups = [np.flatnonzero(names == name) for name in dict.fromkeys(names)]
-        rng = np.random.default_rng(0)
-        every = np.concatenate([[np.concatenate(self.groups)], resampled(self.groups, rng=rng)])
-        self.over_all = {
+        drawn = np.random.default_rng(0)
+        self.tasks = drawn.integers(len(self.groups), size=(RESAMPLED, len(self.groups)))
+
+    @cached_property
+    def over_all(self):
+        """The correlation over all plans, and of plans drawn again, by stand-in and score."""
+        drawn = resampled(self.groups, rng=np.random.default_rng(1))
+        every = np.concatenate([[np.concatenate(self.groups)], drawn])
+        return {
             (against, method): spearman(self.column[against][every], self.column[method][every])
             for against in ("robustness", "less regret")
             for method in self.methods
         }
-        self.tasks = rng.integers(len(self.groups), size=(RESAMPLED, len(self.groups)))
 
     def pooled(self, against, method, other=None):
         """Return the correlation over all plans, or what it is above another score's."""

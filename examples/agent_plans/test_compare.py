@@ -53,6 +53,14 @@ def test_tables_are_what_results_give():
     assert made == (compare.RESULTS / "plans.md").read_text()
 
 
+def test_the_page_shows_what_the_tables_do():
+    page = (compare.RESULTS.parents[2] / "docs" / "agent-plans.md").read_text()
+    tables = (compare.RESULTS / "plans.md").read_text()
+    rows = re.findall(r"^\|[^|]*\| (-?\d.*) \|$", page, re.MULTILINE)
+    assert len(rows) == 7
+    assert all(row in tables for row in rows)
+
+
 def test_results_are_of_these_tasks():
     known, rates = compare.families()
     rows = {(row["task"], row["plan"]): row for row in KEPT["plans"]["plans"]}
@@ -103,5 +111,5 @@ def test_a_second_address_hides_the_first():
 
 def test_scores_go_less_with_robustness_where_the_model_is_wrong():
     known, rates = compare.families()
-    right, wrong = compare.swept(known[:22], rates, errors=(0, 0.4), seeds=2).mean(axis=1)
+    ((right,), (wrong,)) = compare.swept(known[:22], rates, errors=(0, 0.8), seeds=1)
     assert wrong < right - 0.2

