@@ -152,11 +152,15 @@ def _pairs(first: dict[int, float], second: dict[int, float]) -> Pairs:
 def _worst(
     rows: tuple[Decision, ...], matters: BoolArray, standings: Standings
 ) -> tuple[Place, ...]:
-    imagined, true = standings.imagined.scores, standings.true.scores
+    imagined, true, regrets = (
+        standings.imagined.scores,
+        standings.true.scores,
+        standings.true.regrets,
+    )
     # Of equal ones the earlier episode, whatever was planned together.
     order = sorted(
         np.flatnonzero(matters),
-        key=lambda row: (true[row] - imagined[row], rows[row].episode, rows[row].at),
+        key=lambda row: (true[row] - imagined[row], -regrets[row], rows[row].episode, rows[row].at),
     )
     return tuple(
         Place(

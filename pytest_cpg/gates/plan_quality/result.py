@@ -99,7 +99,7 @@ class PlanQualityResult:
     regret : float
         The mean in truth, in the units that plans are rated in.
     worst : tuple of Place
-        Decisions with the most exploitation, from the worst on.
+        Decisions with the most exploitation, and among those with as much the most regret.
     solved : int
         Episodes that succeeded.
     faults : tuple of str
