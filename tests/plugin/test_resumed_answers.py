@@ -7,16 +7,30 @@ import sys
 
 import pytest
 
+from pytest_cpg.gates.policy_comparison import answer_snapshot
+
 CONFTEST = """
 import multiprocessing
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 from comparisons import Carts
 
+from pytest_cpg.gates.policy_comparison import answer_snapshot
+
 FOLDER = Path({folder!r})
+# A comparison of a second is to be interrupted in its middle.
+answer_snapshot.SECONDS_BETWEEN_FILES = 0.0
+
+
+def press_ctrl_c():
+    # As a terminal does, to all processes, once the session has heard of an answer.
+    while not [*FOLDER.glob(".pytest_cache/d/cpg-arms/*.npz")]:
+        time.sleep(0.01)
+    os.killpg(0, signal.SIGINT)
 
 
 class Watched(Carts):
@@ -49,8 +63,10 @@ INTERRUPTED = "raise KeyboardInterrupt"
 
 
 @pytest.fixture
-def carts(repository):
+def carts(repository, monkeypatch):
     """Runs the gate, whose model does something at one of its steps; counts them."""
+    # Put back afterwards: the conftest sets it here as well as in another process.
+    monkeypatch.setattr(answer_snapshot, "SECONDS_BETWEEN_FILES", 0.0)
     folder = repository.path
     repository.makeini("[pytest]\naddopts = -p no:hypothesispytest\n")
     repository.makepyfile(test_carts=GATE)
@@ -62,7 +78,6 @@ def carts(repository):
             (folder / name).write_text(str(value))
         options = ("--cpg-json=o.json", *options)
         if apart:
-            # A terminal interrupts all processes of a group.
             result = subprocess.run(
                 [sys.executable, "-m", "pytest", *options],
                 cwd=folder,
@@ -95,7 +110,7 @@ def check_interrupted(code, said, _):
 
 
 def test_after_ctrl_c_what_workers_answered_is_not_asked_again(carts):
-    spread = {"is_counted": IN_A_WORKER, "line": "os.killpg(0, signal.SIGINT)"}
+    spread = {"is_counted": IN_A_WORKER, "line": "press_ctrl_c()"}
     code, said, asked = carts("--cpg-workers=2", "--cpg-no-cache", **spread)
     assert code == 0, said
     expected = found(carts)

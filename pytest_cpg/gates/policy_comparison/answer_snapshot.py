@@ -16,7 +16,7 @@ from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.spec import digest_of
 
 # A killed session loses no more than what was imagined since.
-_SECONDS_BETWEEN_FILES = 10.0
+SECONDS_BETWEEN_FILES = 10.0
 # Observations by which a policy is known again.
 _PROBES = 8
 
@@ -67,7 +67,7 @@ class AnswerSnapshot:
             Returns what a part earns [E, B].
         """
         self._begun = time.monotonic()
-        self._next_file = self._begun + _SECONDS_BETWEEN_FILES
+        self._next_file = self._begun + SECONDS_BETWEEN_FILES
         if self._cache is None or self._key is None or not self._resumes:
             return
         snapshot, _ = self._cache.load_snapshot(self._key)
@@ -94,7 +94,7 @@ class AnswerSnapshot:
             return
         values = {"returns": found, "seconds": np.array(self.seconds)}
         self._cache.store_snapshot(self._key, values)
-        self._next_file = time.monotonic() + _SECONDS_BETWEEN_FILES
+        self._next_file = time.monotonic() + SECONDS_BETWEEN_FILES
 
 
 def _policies_digest(queries: PolicyQueries) -> str:
