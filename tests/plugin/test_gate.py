@@ -69,11 +69,11 @@ def test_a_gate_is_run_again_by_what_decides_it_alone(repository, monkeypatch):
     monkeypatch.setenv("PYTEST_CPG_EPISODES", "30")
     options = ("--cpg-json=out.json", "--cpg-require=1", "--cpg-github=off", "--cpg-diagnose=never")
     result = repository.runpytest(*options, "--cpg-tolerance=0.1", "--cpg-drift=off")
-    expected = "      pytest *::test_gate --cpg-seed=0 --cpg-episodes=30 --cpg-tolerance=0.1"
+    expected = "  Rerun     pytest *::test_gate --cpg-seed=0 --cpg-episodes=30 --cpg-tolerance=0.1"
     result.stdout.fnmatch_lines([f"{expected} --cpg-drift=off"])
     repository.makepyfile(gate(model="deaf"))
     again = repository.runpytest("--cpg-quick")
-    again.stdout.fnmatch_lines(["      pytest *::test_gate --cpg-seed=0 --cpg-quick"])
+    again.stdout.fnmatch_lines(["  Rerun     pytest *::test_gate --cpg-seed=0 --cpg-quick"])
 
 
 def test_every_line_of_a_failure_fits_eighty_columns(repository, monkeypatch):
@@ -81,7 +81,7 @@ def test_every_line_of_a_failure_fits_eighty_columns(repository, monkeypatch):
     repository.makepyfile(test_m=gate(model="mirrored"), test_p=gate(task="unreachable"))
     result = repository.runpytest("-v", "--color=no")
     result.assert_outcomes(failed=2)
-    allowed = ("      pytest ", "FAILED", "rootdir", "plugins", "platform", "cachedir")
+    allowed = ("  Replay ", "  Rerun ", "FAILED", "rootdir", "plugins", "platform", "cachedir")
     assert [
         line for line in result.outlines if len(line) > 80 and not line.startswith(allowed)
     ] == []

@@ -111,7 +111,7 @@ def test_a_failing_section_is_a_card_laid_out():
         return failure_text(ERROR, INACCURATE, **given, verbosity=verbosity).splitlines()
 
     shown = [
-        "INACCURATE: error 0.31 [0.25,0.38].",
+        "INACCURATE: error 0.31 [0.25,0.38], T=200.",
         "",
         "  model        error      95% CI      0         0.5         1",
         "  learned       0.31   [0.25, 0.38]   ......|====o==========|",
@@ -153,12 +153,12 @@ def test_cells_become_rows_of_signs_with_what_they_mean():
 
 def test_the_summary_has_a_heading_wherever_the_columns_change(ledger):
     assert [line.text for line in summary_lines(ledger, width=80)] == [
-        " gate error   95% CI    limit verdict",
-        " F a  0.31 [0.25,0.38]  0.10 INACCURATE",
+        " gate   error   95% CI    limit verdict",
+        " F a     0.31 [0.25,0.38]  0.10 INACCURATE",
         "     worst in x",
-        " gate  tau verdict",
-        " ? b  0.5 SO SO",
-        " ? c  0.5 SO SO",
+        " gate    tau verdict",
+        " ? b     0.5 SO SO",
+        " ? c     0.5 SO SO",
     ]
     assert "     seed 3" in [line.text for line in summary_lines(ledger, width=80, verbosity=1)]
     assert title(ledger) == "cpg: 3 gates, 1 failed, 2 inconclusive"
