@@ -12,9 +12,6 @@ from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
 from pytest_cpg.gates.plan_quality.ruling import criteria_of, label_of
 from pytest_cpg.stats import Interval
 
-# The option's default, which need not be typed; a test holds them equal.
-USUAL_EPISODES = 50
-
 _MEANING = {
     "GOOD PLANS": (
         "What the model likes is nearly as good in truth: plans stand as high among their "
@@ -180,9 +177,7 @@ def _trends(result: PlanQualityResult) -> Iterator[Trend]:
 def _rerun(result: PlanQualityResult) -> dict[str, str | float]:
     asked = result.criteria
     options = rerun_of(result.seed, level=asked.level, family_size=asked.family_size)
-    if result.episodes != USUAL_EPISODES and not asked.is_smoke:
-        options["episodes"] = result.episodes
-    return options
+    return options | ({"quick": True} if asked.is_smoke else {"episodes": result.episodes})
 
 
 def _numbers(result: PlanQualityResult) -> dict[str, str | float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +33,18 @@ class Decided(NamedTuple):
     arm: Arm
 
 
-def decide(design: Design, learned: BoundModel, starts: Starts, *, progress: Progress) -> Decided:
-    """Run the episodes of a learned model, and return all that was decided in them."""
+def decide(
+    design: Design,
+    learned: BoundModel,
+    starts: Starts,
+    *,
+    progress: Progress,
+    foretell: Callable[[float], None] | None = None,
+) -> Decided:
+    """Run the episodes of a learned model, and return all that was decided in them.
+
+    ``progress`` and ``foretell`` are told what an `ArmRun` tells.
+    """
     taken = np.zeros(len(starts.episodes), dtype=np.int64)
     rows: list[Decision] = []
     states: list[FloatArray] = []
@@ -51,7 +62,9 @@ def decide(design: Design, learned: BoundModel, starts: Starts, *, progress: Pro
         plans.append(chosen.actions.copy())
         taken[own] += chosen.lengths
 
-    run = ArmRun("learned", design, learned, starts, progress=progress, on_plan=note)
+    run = ArmRun(
+        "learned", design, learned, starts, progress=progress, foretell=foretell, on_plan=note
+    )
     arm = run.advance(len(starts.episodes))
     decisions = Decisions(
         rows=tuple(rows), states=np.concatenate(states), latents=np.concatenate(latents)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
     """
     begun = time.perf_counter()
     design, criteria = spec.planned(run.task(spec.task), model), spec.criteria
-    oracle = run.given["oracle_dynamics"]
+    oracle, foretell = run.given["oracle_dynamics"], run.execution.foretell
     _check_role(model, is_aa=criteria.is_aa)
     with inference(oracle, model):
         starts = starts_of(design)
@@ -63,6 +64,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
             learned,
             starts,
             progress=lambda done, count: run.progress("planning", done, count, "episodes"),
+            foretell=foretell and partial(foretell, "learned"),
         )
         standings = standings_of(
             design,
