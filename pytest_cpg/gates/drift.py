@@ -49,7 +49,8 @@ class Drift:
     p_value : float or None
         Exact and two-sided, of ``lost`` and ``gained``.
     interval : Interval or None
-        Of then minus now, in success rate or mean return, where that is what was compared.
+        Of what got worse, above 0 where it did: success rate or mean return that was lost, wrong
+        answers or exploitation that came.
     differs : tuple of str
         What is not as it was in the accepted run, and not the model.
     """

@@ -3,7 +3,6 @@
 FOLDER holds the published queries, whose policies take part in the data. Prints a row for each
 rate: the error of a member and of the members' mean, and how far members are apart, in deviations
 of what changes in one step, over data of another seed.
-
 """
 
 import argparse

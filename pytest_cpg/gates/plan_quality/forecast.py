@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_cpg.contracts import Task
 from pytest_cpg.gates.kind import ForecastLine
+from pytest_cpg.gates.notation import duration
 from pytest_cpg.gates.plan_quality.compare import KeptPlans
 from pytest_cpg.gates.plan_quality.result import PlanQualityResult
 from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES, Spec
@@ -38,7 +39,7 @@ def forecast_of(
             "neighbours": f"{spec.criteria.k} {spec.criteria.neighbours}",
             "exploitation": f"<={spec.criteria.max_exploitation:.2f}",
             "+-": f"{half / math.sqrt(count):.3f}{'?' * (not is_known)}",
-            "time": "?" if cost is None else f"{cost['seconds_per_episode'] * count:.0f} s",
+            "time": "?" if cost is None else duration(cost["seconds_per_episode"] * count),
         },
         notes=(
             "+-: half of the interval of the exploitation",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_cpg.gates.kind import ForecastLine
+from pytest_cpg.gates.notation import duration
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
 from pytest_cpg.gates.policy_comparison.spec import Spec
 from pytest_cpg.stats import wilson_interval
@@ -27,7 +28,7 @@ def forecast_of(
             "steps": str(steps),
             "loss": f"{loss:.2f}{assumed}",
             "+-": f"{(interval.high - interval.low) / 2:.3f}",
-            "time": "?" if cost is None else f"{cost['seconds']:.0f} s",
+            "time": "?" if cost is None else duration(cost["seconds"]),
         },
         notes=(
             "steps: imagined by each member of the ensemble; +-: half of the interval of the loss, "
