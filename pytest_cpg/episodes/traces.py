@@ -108,6 +108,12 @@ class Replay:
         """Whether the learned arm's predicted and actual scores are in units of the model's own."""
         return has_own_score(self.swapped)
 
+    @property
+    def has_whole_costs(self) -> bool:
+        """Whether each plan of the learned arm has one number of the model's own at all steps."""
+        predicted = [learned.predicted for _, learned in self.traces.values()]
+        return self.has_own_score and all((p == p[:, :1]).all() for p in predicted)
+
     def save(self, path: Path) -> None:
         """Write everything to a compressed ``.npz`` without pickles; parent folders are made.
 

@@ -22,6 +22,8 @@ _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"))
 _COLUMNS = 80
 _TYPED = re.compile(r"pip install \S+|git checkout -- \S+|@pytest\.mark\.\w+\([^()]*\)|-m '[^']*'")
 _HELD = "\x00"
+# Of an indented line, a reason why a call was of no use.
+_MAY_FILL = re.compile(r"(  (?=given ))?\S")
 # The log's reader skips blanks, and finds the older form, ##[, anywhere.
 _COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 
@@ -44,7 +46,9 @@ def duration(seconds: float) -> str:
     """
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.{int(seconds < 36000)}f} h"
 
 
 def one_line(text: str, most: int = sys.maxsize) -> str:
@@ -80,13 +84,13 @@ def for_log(text: str) -> str:
 def wrapped(text: str) -> str:
     r"""Return a text whose lines fit into 80 columns; what is typed is not broken.
 
-    Lines that are indented stay as they are.
+    Lines that are indented stay as they are, but for what came of a call: ``  given ...``.
 
     >>> wrapped("a b " * 21 + "\n    pytest test_a.py").splitlines()[1:]
     ['a b', '    pytest test_a.py']
     """
     return "\n".join(
-        _filled(line) if len(line) > _COLUMNS and not line[0].isspace() else line
+        _filled(line) if len(line) > _COLUMNS and _MAY_FILL.match(line) else line
         for line in text.split("\n")
     )
 
@@ -95,7 +99,13 @@ def _filled(line: str) -> str:
     import textwrap
 
     joined = _TYPED.sub(lambda found: found[0].replace(" ", _HELD), line)
-    filled = textwrap.fill(joined, _COLUMNS, break_long_words=False, break_on_hyphens=False)
+    filled = textwrap.fill(
+        joined,
+        _COLUMNS,
+        subsequent_indent="    " * line.startswith(" "),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     return filled.replace(_HELD, " ")
 
 

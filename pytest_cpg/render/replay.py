@@ -32,6 +32,11 @@ _OWN_SCORE = (
     "true states as it encodes them; they are not in the task's units. One with rates_states = "
     "False cannot rate true states: the task does, and the two are not comparable."
 )
+_WHOLE_COST = (
+    "The model has a cost of whole plans alone: predicted is the cost of the plan, at each of its "
+    "steps, and actual what the task says of the true states. The two are not comparable, so "
+    "optimism tells the rounds apart and no more."
+)
 _NOW = (
     "now: otherwise than when the episode was lost; the model, its weights or the code changed "
     "since."
@@ -47,7 +52,7 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
     table = _table(replay, promises, width)
     notes = [_OPTIMISM]
     if replay.has_own_score:
-        notes.append(_OWN_SCORE)
+        notes.append(_WHOLE_COST if replay.has_whole_costs else _OWN_SCORE)
     if any(not oracle.success or learned.success for oracle, learned in replay.traces.values()):
         notes.append(_NOW)
     lines = [*_wrapped(_header(replay), width), *table]

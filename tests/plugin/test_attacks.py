@@ -117,8 +117,8 @@ SETTINGS = [
     Attack(
         name="a factory of something else",
         tests=BAD.replace(', model="mirrored"', ""),
-        options=("--cpg-model=os:getcwd",),
-        said="'os:getcwd' returned 'str', which can neither be called nor has it a rollout. Name "
+        options=("--cpg-model=os:getpid",),
+        said="'os:getpid' returned 'int', which can neither be called nor has it a rollout. Name "
         "a function that returns the model",
     ),
     Attack(

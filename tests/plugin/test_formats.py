@@ -177,9 +177,9 @@ def test_torchscript_once_its_digest_is_typed(gate):
 
 @pytest.mark.parametrize("name", ["wide.pt2", "wide.pt"])
 def test_a_program_of_another_task_says_what_fails_without_frames_of_torch(gate, name):
-    refusal = gate(name, errors=1).stdout.str()
+    refusal = flat(gate(name, errors=1))
     trusted = re.findall(r"--cpg-trust=sha256:[0-9a-f]{64}", refusal)
-    said = gate(name, options=trusted, errors=1).stdout.str() if trusted else refusal
+    said = flat(gate(name, options=trusted, errors=1)) if trusted else refusal
     given = rf"given a batch as float32 tensors \[8, 1\] and \[8, 1\]: the program in '\S*{name}' "
     assert re.search(f"{given}fails: [A-Z]\\w*Error: ", said)
     assert "site-packages" not in said

@@ -81,6 +81,13 @@ def test_a_model_with_its_own_score_is_told():
     assert "the model's own" not in text_of(replay_of({7: ArmTraces(ORACLE, LOST)}))
 
 
+def test_a_model_with_a_cost_of_whole_plans_alone_is_told():
+    cost = trace_of([[2.0, 2.0], [0.5, 0.5]], [[2.0, 2.0], [3.5, 4.25]])
+    told = replay_of({7: ArmTraces(ORACLE, cost)}, swapped=("dynamics", "score"))
+    assert "predicted is the cost of the plan" in " ".join(text_of(told).split())
+    assert "the model's own" not in text_of(told)
+
+
 def test_only_the_three_worst_plans_are_shown_in_the_order_of_the_episodes():
     traces = {
         episode: ArmTraces(ORACLE, replace(LOST, actual=LOST.actual + worse))

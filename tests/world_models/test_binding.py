@@ -1,3 +1,4 @@
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -261,8 +262,11 @@ def test_predictions_that_are_not_finite_are_left_to_the_episodes():
     ("learned", "message"),
     [
         (None, r"is None \(does the fixture end in a return\?\)"),
-        ({"weights": 1}, "is 'dict', which can neither be called nor has it a rollout"),
-        ("model.pt", "is 'str'"),
+        (3, "is 'int', which can neither be called nor has it a rollout"),
+        ({"weights": 1}, "is 'dict', and no model: load a state dict into its module"),
+        ("model.pt", r"is the path 'model\.pt' and no model: .* the marker, model='model\.pt'"),
+        (Path("model.pt"), r"is the path 'model\.pt' and no model"),
+        (SimpleNamespace(cost=abs), "cost rates plans that nothing imagines: add a rollout, or"),
         (Network, "is the class 'Network' instead of an object of it"),
         (TASK, r"is the task 'cart', whose true dynamics are OracleDynamics\(task\)"),
     ],

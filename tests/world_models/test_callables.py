@@ -146,7 +146,8 @@ def test_model_that_squeezes_a_batch_of_one_is_still_batched():
         (lambda o, a: o + 1j * a, "dtype complex128 came back; return floats"),
         (lambda o, a: np.array(o + a, dtype=object), "dtype object came back; return floats"),
         (lambda o, a: (o + a).astype(str), "dtype <U32 came back; return floats"),
-        (lambda o, a: (o, a[:, 0]), "a tuple came back that is no array"),
+        (lambda o, a: (o, a[:, 0]), "a tuple of 2 came back; return one array, such as the first"),
+        (lambda o, a: [o, a[:, 0]], "a list came back that is no array"),
         (lambda o, a: None, "a NoneType of dtype object came back"),
         (
             lambda o, a: np.ma.masked_greater(o, 0),

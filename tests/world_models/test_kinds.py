@@ -73,6 +73,16 @@ def test_an_official_checkpoint_is_known_by_its_names_and_completed_by_the_file_
         kinds.load(file)
 
 
+def test_the_example_of_a_setting_is_of_the_task_at_hand(tmp_path):
+    torch.save({"model": tdmpc2(observation=2, action=2, bins=11)}, tmp_path / "model.pt")
+    task = SimpleNamespace(name="cart", observation_keys={"place": 1, "speed": 1})
+    with pytest.raises(WorldModelError) as said:
+        kinds.load(tmp_path / "model.pt", task)
+    assert '    obs_keys = ["place", "speed"]  # of cart; in the order of training' in str(
+        said.value
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

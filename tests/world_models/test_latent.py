@@ -427,5 +427,23 @@ def test_an_object_that_takes_multiples_of_five_rows_is_asked_for_nothing_else()
             assert len(latents) % 5 == 0
             return super().rollout(latents, actions)
 
-    arms = [run_of(bound(model)).advance(30) for model in (OfFive(), Scoring())]
-    assert arms[0].steps.tolist() == arms[1].steps.tolist()
+    class NestedOfFive(OfFive):
+        def encode(self, observations):
+            place = super().encode(observations)
+            return {"place": place, "double": 2 * place}
+
+        def update(self, latents, actions, observations):
+            place = super().update(latents["place"], actions, observations)
+            return {"place": place, "double": 2 * place}
+
+        def rollout(self, latents, actions):
+            reached = super().rollout(latents["place"], actions)
+            return {"place": reached, "double": 2 * reached}
+
+        def score(self, latents):
+            assert len(latents["double"]) % 5 == 0
+            return super().score(latents["place"])
+
+    models = OfFive(), NestedOfFive(), Scoring()
+    arms = [run_of(bound(model)).advance(30) for model in models]
+    assert arms[0].steps.tolist() == arms[1].steps.tolist() == arms[2].steps.tolist()

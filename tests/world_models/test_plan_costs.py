@@ -240,6 +240,21 @@ def test_a_model_with_a_cost_alone_is_gated_by_planners_that_ask_for_no_steps():
     assert np.isfinite(traces[0].learned.predicted).all()
 
 
+def test_a_cost_that_ignores_the_actions_is_said():
+    class Blind(Costly):
+        def cost(self, latents, actions):
+            return np.abs(latents[:, 0])
+
+    class DrawingBlind(DrawingCosts):
+        def cost(self, latents, actions, noise):
+            return np.abs(latents[:, 0])
+
+    for blind, other in ((Blind, Costly), (DrawingBlind, DrawingCosts)):
+        said = "the model's cost rated all plans alike that it was tried on"
+        assert said in " ".join(bound(blind()).notes)
+        assert said not in " ".join(bound(other()).notes)
+
+
 @pytest.mark.parametrize(
     "planner",
     [RandomShooting(), MPPI(), CEM(objective="terminal"), ICEM(objective="sum")],

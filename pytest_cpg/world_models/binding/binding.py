@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.world_model import Rollout
+from pytest_cpg.contracts.world_model import Cost, Rollout
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.binding.conventions import (
@@ -49,6 +50,10 @@ Return a function, for instance:
     def learned_dynamics():
         return lambda observations, actions: ...  # [B, O] and [B, A] to the next [B, O]
 or a torch module called like that, or an object with rollout(latents, actions)."""
+
+
+# What takes a model that rates whole plans alone.
+_WHOLE = "take StableWorldModel for an object with get_cost(info, candidates)"
 
 
 def bind(
@@ -115,7 +120,15 @@ def no_model(learned: object) -> str:
         return ""
     if has(learned, Rollout):
         return ""
-    return f"{type(learned).__name__!r}, which can neither be called nor has it a rollout"
+    what = f"{type(learned).__name__!r}, "
+    if isinstance(learned, str | os.PathLike):
+        path = os.fspath(learned)
+        return f"the path {path!r} and no model: name it in the marker, model={path!r}"
+    if isinstance(learned, Mapping):
+        return f"{what}and no model: load a state dict into its module, and return the module"
+    if has(learned, Cost):
+        return f"{what}whose cost rates plans that nothing imagines: add a rollout, or {_WHOLE}"
+    return f"{what}which can neither be called nor has it a rollout"
 
 
 def _bind_callable(

@@ -236,6 +236,11 @@ def floats(result: object) -> FloatArray:
         # numpy has no bfloat16; float32 holds each of its numbers exactly.
         values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     else:
+        if isinstance(result, tuple) and any(np.ndim(part) for part in result[:1]):
+            raise WorldModelError(
+                f"a tuple of {len(result)} came back; return one array, such as the first "
+                f"([0]). Means and variances of an ensemble go into SampledEnsemble"
+            )
         if np.ma.is_masked(result):
             raise WorldModelError(
                 "a masked array came back, with numbers that are masked; fill them in, or return "
@@ -272,11 +277,24 @@ def tensors_of(dtype: Any, device: Any) -> Sender:
 
 def _convention(function: Callable[..., Any], sender: Sender, multiple: int) -> Convention:
     def call(*arrays: FloatArray) -> FloatArray:
+        return floats(function(*map(sender.send, arrays)))
+
+    return Convention(sender.label, in_multiples(call, multiple), sender.tolerance)
+
+
+def in_multiples(call: ArrayFunction, multiple: int) -> ArrayFunction:
+    """Return a call that is given multiples of so many rows; what is added is left out again."""
+
+    def filled(*arrays: FloatArray) -> FloatArray:
         added = -len(arrays[0]) % multiple
         if not added or arrays[0].ndim < 2:
-            return floats(function(*map(sender.send, arrays)))
-        whole = (np.concatenate([array, array[-1:].repeat(added, axis=0)]) for array in arrays)
-        found = floats(function(*map(sender.send, whole)))
+            return call(*arrays)
+        found = call(*(with_rows(array, added) for array in arrays))
         return found[: len(arrays[0])] if len(found) == len(arrays[0]) + added else found
 
-    return Convention(sender.label, call, sender.tolerance)
+    return call if multiple == 1 else filled
+
+
+def with_rows(array: FloatArray, added: int) -> FloatArray:
+    """Return an array with its last row so many times more."""
+    return np.concatenate([array, array[-1:].repeat(added, axis=0)])

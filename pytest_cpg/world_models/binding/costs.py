@@ -73,6 +73,17 @@ def differs(
     return not agree(own, rating.costs(rating.begun(latents), plans, imagined, lengths)[:, None])
 
 
+def is_blind(
+    cost: ArrayFunction, latents: FloatArray, plans: FloatArray, *noise: FloatArray
+) -> bool:
+    """Say whether a cost is one and the same for all of these plans [P, H, A], from any latent."""
+    lengths, shape = np.full(len(latents), plans.shape[1]), (len(latents), len(plans))
+    every = np.broadcast_to(plans, (len(latents), *plans.shape))
+    drawn = (np.broadcast_to(part[:, None], (*shape, *part.shape[1:])) for part in noise)
+    found = cost(latents, np.ascontiguousarray(every), lengths, *drawn)
+    return bool((found == found[:, :1]).all())
+
+
 def _of_lengths(cost: Callable[..., FloatArray]) -> ArrayFunction:
     """Return a cost of plans that end after some of their actions."""
 

@@ -24,7 +24,7 @@ from pytest_cpg.world_models.binding.acting import acting_of
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
-from pytest_cpg.world_models.binding.costs import cost_of, differs
+from pytest_cpg.world_models.binding.costs import cost_of, differs, is_blind
 from pytest_cpg.world_models.binding.nested_states import flattened
 from pytest_cpg.world_models.binding.observer import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
@@ -38,6 +38,10 @@ _LIKENESS = 0.85
 _OTHER_COST = (
     "the cost of a plan is another than the score of its last step: objective='terminal' plans by "
     "the cost, any other by the score, and there is no third arm"
+)
+_BLIND_COST = (
+    "the model's cost rated all plans alike that it was tried on, from each of several states: it "
+    "may ignore the actions, and then plans are chosen blindly"
 )
 # Steps imagined to check a model; enough to tell the horizon's axis from the others.
 _HORIZON = 3
@@ -94,6 +98,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             *misspelt(whole),
             *_unused(whole, is_nested=learned is not whole),
             *[_OTHER_COST] * (is_other and rating.rates_steps),
+            *[_BLIND_COST] * (cost is not None and is_blind(cost, latents, plans, *noise)),
         ),
     )
     if not has(learned, OwnPlan):

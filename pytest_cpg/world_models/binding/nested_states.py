@@ -32,11 +32,14 @@ from pytest_cpg.world_models.binding.conventions import (
     Accustomed,
     Convention,
     Sender,
+    batch_multiple,
     describe,
     floats,
+    in_multiples,
     is_refusal,
     senders,
     tensors_of,
+    with_rows,
 )
 from pytest_cpg.world_models.binding.rating import reads_both_ends
 
@@ -67,6 +70,8 @@ def flattened(learned: Any, observations: FloatArray) -> Any:
     """
     if not has(learned, Encoder):
         return learned
+    # As many as it takes.
+    observations = with_rows(observations, -len(observations) % batch_multiple(learned))
     for sender in senders(learned.encode):
         try:
             with warnings.catch_warnings():
@@ -190,7 +195,7 @@ class _Nest(NamedTuple):
             return self.flat(result, axes) if axes else floats(result)
 
         label = f"a state and {kind.label} for" if states else kind.label
-        return Convention(label, call, kind.tolerance)
+        return Convention(label, in_multiples(call, batch_multiple(function)), kind.tolerance)
 
     def flat(self, state: Any, axes: int) -> FloatArray:
         """Return the numbers of a state, [B, Z] or [B, H, Z] for so many leading axes."""

@@ -112,7 +112,11 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
     from pytest_cpg.world_models.checkpoints import dreamer, tdmpc2
     from pytest_cpg.world_models.checkpoints.dreamer_layout import is_dreamer
     from pytest_cpg.world_models.checkpoints.tdmpc2_layout import is_tdmpc2
-    from pytest_cpg.world_models.checkpoints.training_conditions import check_known
+    from pytest_cpg.world_models.checkpoints.training_conditions import (
+        check_known,
+        examples_of,
+        require,
+    )
     from pytest_cpg.world_models.checkpoints.weights import read_content, read_weights, weights_in
     from pytest_cpg.world_models.mlp import FORMAT, MLP
 
@@ -138,6 +142,10 @@ def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
         if is_kind(weights):
             known = [*module.NEEDED, *module.OTHERS, "rate_by", "planner"]
             check_known(settings, known, model=kind.__name__)
+            if task is not None:
+                own = {name: settings[name] for name in known[:-2] if name in settings}
+                needed = examples_of(task, module.NEEDED)
+                require(own, needed, module.OTHERS, model=kind.__name__)
             return kind.of(weights, **settings)
     raise WorldModelError(
         _CLASS.format(

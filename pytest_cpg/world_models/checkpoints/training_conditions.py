@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -181,6 +182,13 @@ def require(
             f"same name beside them, for example\n{lines}\nor give them to "
             f"{model}.load(path, {missing[0]}=...)."
         )
+
+
+def examples_of(task: Task, needed: Mapping[str, str]) -> dict[str, str]:
+    """Return what to type for each setting that is needed, as far as this task says it."""
+    keys = json.dumps([*_keys_of(task)])
+    own = f"{keys}  # of {task.name}; in the order of training"
+    return {**needed, **({"obs_keys": own} if keys != "[]" and "obs_keys" in needed else {})}
 
 
 def _suits(value: Any, said: Mapping[str, Any]) -> bool:
