@@ -66,6 +66,15 @@ class SmokeTest(Protocol):
         ...
 
 
+class Resumes(Protocol):
+    """A kind that keeps in ``run.execution.cache`` what an interrupted one had: --cpg-resume."""
+
+    @property
+    def resumes(self) -> Literal[True]:
+        """Left out where there is none."""
+        ...
+
+
 class Accepts(Protocol):
     """A kind of whose gates not all accept whatever may be UNSURE."""
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.parts import Resumes
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.settings import Settings
@@ -154,7 +156,9 @@ class ItemMeasuring:
         foretell = partial(foretold, item.config, self._id)
         self._execution = execution._replace(foretell=foretell)
         self._say("interrupted before it measured")
-        self._watch = watch_on(item.config, lambda text: self._say(f"interrupted in {text}"))
+        is_kept = execution.cache is not None and has(gate.kind, Resumes)
+        lead = "interrupted in" if is_kept else "interrupted, nothing kept:"
+        self._watch = watch_on(item.config, lambda text: self._say(f"{lead} {text}"))
 
     def task(self, choice: TaskChoice) -> Task:
         """Return a gate's task, built once a session."""

@@ -231,3 +231,24 @@ MODELS["perfect"] = PlansItself()
     result = pucks()
     result.assert_outcomes(errors=1)
     assert "a model that plans itself (plan)" in flat(result)
+
+
+def test_after_ctrl_c_nothing_is_promised_that_it_does_not_keep(pucks):
+    conftest = pucks.path / "conftest.py"
+    own = """
+def interrupted(observations, actions, calls=[]):
+    calls.append(0)
+    if len(calls) == 100:
+        raise KeyboardInterrupt
+    return puck.perfect(observations, actions)
+
+MODELS["perfect"] = interrupted
+"""
+    conftest.write_text(CONFTEST + own)
+    pucks.pytester.makepyfile(
+        test_puck=HEAD + GATE.format(arguments=USUAL, model="perfect", body="pass")
+    )
+    result = pucks.pytester.runpytest_inprocess(no_reraise_ctrlc=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*-- interrupted, nothing kept: planning *episodes --"])
+    assert "--cpg-resume" not in result.stdout.str()

@@ -68,7 +68,7 @@ class PlanningGap:
         Argument("group", name, "", help="the recipe that the model is one checkpoint of"),
         Argument("perturbation", parse_perturbation, help="what goes wrong in real steps"),
     )
-    has_smoke_test = True
+    has_smoke_test = resumes = True
 
     labels = MappingProxyType(
         {one.value: Severity(one.severity) for one in sorted(Verdict, key=lambda one: one.severity)}

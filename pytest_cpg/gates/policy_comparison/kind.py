@@ -36,6 +36,7 @@ class PolicyComparison:
     marker, fixture, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.help
     example = 'queries="maze-umaze"'
     wanted_model = "several in one: members = E, and step or rollout"
+    resumes = True
     arguments = (
         Argument("queries", as_given, REQUIRED, help="a published name, a file, or PolicyQueries"),
         Argument("confidence", one_of("pci", "ev", "u-pci"), "pci", help="how sure an answer is"),
