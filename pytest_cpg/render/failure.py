@@ -116,6 +116,8 @@ def _reasons(
     told = [
         (named.get(text, "Do"), text)
         for text in paragraphs(card, ruling, reason=reason, drift=drift)
+        # What it is judged by has just been said.
+        if text != reason
     ]
     cause = card.cause
     if cause is None:

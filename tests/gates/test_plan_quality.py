@@ -294,6 +294,8 @@ def test_the_environment_itself_is_left_alone():
     [
         ((), {}, "at least one action"),
         (("on",), {"k": 0}, "k=0"),
+        (("on",), {"k": 2.5}, "whole number of neighbours, at least 1, got k=2.5"),
+        (("on",), {"error": 0.1, "level": 95}, "between 0 and 1, such as 0.95, got 95"),
         (("on",), {"error": -1.0}, "above 0"),
         (("on",), {"search": "greedy"}, "'random', 'adversarial'"),
         (
@@ -337,6 +339,14 @@ def test_clones_that_share_something_are_refused():
     for world, error in ((Shared(), None), (Unseeded(), 0.1)):
         with pytest.raises(ValueError, match=r"clone\(\) return a copy that shares nothing"):
             score(("on", "wait", "on"), world, edits=EVERY, k=8, seed=0, error=error)
+
+
+def test_an_environment_without_clones_is_told_to_write_them():
+    class Uncloned:
+        reset, step = Corridor.reset, Corridor.step
+
+    with pytest.raises(ValueError, match=r"'Uncloned', has no clone\(\). Write one"):
+        score(("on",), Uncloned(), edits=EVERY, k=4, seed=0)
 
 
 def test_actions_that_cannot_be_hashed_are_refused():

@@ -76,10 +76,11 @@ def test_each_model_gets_its_word_and_every_report_shows_it(pucks, monkeypatch):
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "EXPLOITED: plans score *",
+            "EXPLOITED: plans score *in truth, where edits matter.",
             "*exploitation *<=0.10 *no*",
             "*above chance *",
             "  beats all *24 neighbours: *% in the model, *% in truth",
+            "  no edit matters at * of * decisions in the model, 0 in truth",
             "  worst plan *episode *, step *: score 1.00 in the model, 0.* in truth",
             "  Why       The planner finds plans that are good in the model alone*",
             "*pytest *test_puck.py::test_wormhole --cpg-seed=0 --cpg-episodes=8",
@@ -95,7 +96,8 @@ def test_each_model_gets_its_word_and_every_report_shows_it(pucks, monkeypatch):
     section = text.partition("= FAILURES =")[2].partition("-- cpg:")[0].splitlines()
     assert max(len(line) for line in section[1:] if "pytest" not in line) <= 80
     assert "::error file=test_puck.py,line=" in result.stdout.str()
-    assert "ignores the action" in flat(result)
+    assert "BROKEN: the learned dynamics ignores the action" in flat(result)
+    assert section.count("            plan looks the same to the planner") == 1
     gates = json.loads((pucks.path / "o.json").read_text())["gates"]
     (comparison,) = gates[2]["comparisons"]
     assert (comparison["kind"], comparison["label"]) == ("cpg_plan_quality", "EXPLOITED")
@@ -180,9 +182,10 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     )
     pucks("--cpg-update-baseline").assert_outcomes(passed=1)
     pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 8 *0.000 * s"])
-    result = pucks("--cpg-drift=fail")
-    result.assert_outcomes(passed=1)
-    assert "baseline:" not in result.stdout.str()
+    for options in ((), ("--cpg-episodes=5",), ("--cpg-episodes=11",)):
+        result = pucks("--cpg-drift=fail", *options)
+        result.assert_outcomes(passed=1)
+        assert "baseline:" not in result.stdout.str()
     conftest = pucks.path / "conftest.py"
     text = conftest.read_text()
     conftest.write_text(text.replace('"perfect": puck.perfect', '"perfect": puck.wormhole'))

@@ -143,7 +143,8 @@ def score(
         held the score in 84 to 87 % of simulated runs.
 
     Raises ValueError for a plan without actions or neighbours, rewards that are no numbers, clones
-    that are none, and a stochastic environment without ``error``, as far as 8 seeds show.
+    that are none or are missing, and a stochastic environment without ``error``, as far as 8 seeds
+    show.
     """
     own = tuple(plan)
     if not own:
@@ -152,6 +153,13 @@ def score(
         raise ValueError(f"need actions that can be hashed, such as texts and tuples, got {plan!r}")
     if error is not None and not error > 0:
         raise ValueError(f"error must be above 0, got {error!r}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    if not callable(getattr(environment, "clone", None)):
+        raise ValueError(
+            f"the environment, a {type(environment).__name__!r}, has no clone(). Write one that "
+            f"returns a copy that shares nothing, such as copy.deepcopy(self)."
+        )
     rng, seeds = np.random.default_rng(seed), _seeds(seed)
     simulator = _Simulator(environment, own)
     if error is None:

@@ -46,10 +46,7 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
     known = found is not None and score is not None
     return Card(
         headline=f"exploitation {_short(found)}" if found else "no decision to score",
-        sentence=f"plans score {result.worlds.first.mean():.2f} in the model, and "
-        f"{result.worlds.second.mean():.2f} in truth"
-        if known
-        else "",
+        sentence=_sentence(result) if known or result.faults else "",
         size=f"n={result.episodes}",
         cells={
             "model": f"{result.worlds.first.mean():.2f}" if known else "-",
@@ -69,6 +66,18 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
         design=f"{result.design.short_hash} {result.criteria.k} {result.criteria.neighbours}",
         rerun=_rerun(result),
         numbers=_numbers(result),
+    )
+
+
+def _sentence(result: PlanQualityResult) -> str:
+    """Return what was found; of a broken model what is wrong with it."""
+    if result.faults:
+        return result.faults[0].rstrip(".")
+    worlds, counts = result.worlds, result.counts
+    where = ", where edits matter" * bool(counts.flat_imagined or counts.flat_true)
+    return (
+        f"plans score {worlds.first.mean():.2f} in the model, and {worlds.second.mean():.2f} in "
+        f"truth{where}"
     )
 
 
@@ -92,7 +101,8 @@ def _table(result: PlanQualityResult) -> Table:
             ("beats all", _beats(result)),
             (
                 "no edit matters",
-                f"at {counts.flat_imagined} decisions in the model, {counts.flat_true} in truth",
+                f"at {counts.flat_imagined} of {counts.decisions} decisions in the model, "
+                f"{counts.flat_true} in truth",
             ),
             *_worst(result),
         ),
@@ -118,7 +128,7 @@ def _facts(result: PlanQualityResult, model: str) -> Iterator[tuple[str, str]]:
         "neighbours",
         f"{asked.k}, {asked.neighbours}: one action changed, or idle from a step on",
     )
-    yield "decisions", f"{counts.decisions} of {result.episodes} episodes, {result.solved} solved"
+    yield "decisions", f"{counts.decisions} in {result.episodes} episodes, {result.solved} solved"
     yield "task", f"{result.design.task}, budget {result.design.budget}, seed {result.seed}"
     yield "planner", result.design.planner
     yield "model", model

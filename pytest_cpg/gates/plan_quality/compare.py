@@ -119,9 +119,11 @@ def _change(
 
 
 def _is_same(then: Pairs, now: Pairs) -> bool:
+    """Say whether the scores of common episodes are equal."""
+    _, old, new = np.intersect1d(then.episodes, now.episodes, return_indices=True)
     return all(
-        np.array_equal(getattr(then, one), getattr(now, one))
-        for one in ("episodes", "first", "second")
+        np.array_equal(getattr(then, one)[old], getattr(now, one)[new])
+        for one in ("first", "second")
     )
 
 
@@ -132,8 +134,9 @@ def _was(kept: KeptPlans) -> str:
 
 
 def _told(found: Interval, *, sign: int = 1) -> str:
-    low, high = sorted((sign * found.low, sign * found.high))
-    return f"{sign * found.estimate:+.2f} [{low:+.2f},{high:+.2f}]"
+    # What is added makes a negative zero a zero.
+    low, high = sorted((sign * found.low + 0.0, sign * found.high + 0.0))
+    return f"{sign * found.estimate + 0.0:+.2f} [{low:+.2f},{high:+.2f}]"
 
 
 def _differences(then: KeptPlans, now: KeptPlans) -> Iterator[str]:

@@ -61,7 +61,7 @@ def _counts(k: int, search: Search) -> list[int]:
     """Return how many neighbours are drawn in each round."""
     if search not in get_args(Search):
         raise ValueError(f"search must be one of {get_args(Search)}, got {search!r}")
-    if k < 1:
-        raise ValueError(f"need at least 1 neighbour, got k={k!r}")
+    if k < 1 or k % 1:
+        raise ValueError(f"need a whole number of neighbours, at least 1, got k={k!r}")
     rounds = min(k, _ROUNDS) if search == "adversarial" else 1
     return [len(part) for part in np.array_split(np.arange(k), rounds)]
