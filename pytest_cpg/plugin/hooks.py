@@ -123,6 +123,20 @@ class SessionHooks:
         if gates:
             self.follow().gates.note_deselected(gates)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self,
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Sum up why a file's gates were refused, which pytest shows beside all of it."""
+        report = yield
+        # Which a plugin that makes reports itself may leave out.
+        call = getattr(report, "call", None)
+        if report.failed and call is not None:
+            from pytest_cpg.plugin.item_report import say_once
+
+            say_once(report, call.excinfo)
+        return report
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file was skipped or could not be imported, here or on a worker."""
         if not report.passed:

@@ -42,7 +42,8 @@ def put_on_report(
         if report.failed and call.excinfo is not None:
             _lead_by_gate(item, call.excinfo, report, whole)
     if report.failed:
-        _say_once(item, call.excinfo, report)
+        if say_once(report, call.excinfo):
+            _place(item, report)
         report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
     if is_last:
@@ -55,20 +56,26 @@ def put_on_report(
         setattr(report, f"pytest_cpg_{name}", value)
 
 
-def _say_once(
-    item: pytest.Item, caught: pytest.ExceptionInfo[BaseException] | None, report: pytest.TestReport
-) -> None:
+def say_once(
+    report: pytest.TestReport | pytest.CollectReport,
+    caught: pytest.ExceptionInfo[BaseException] | None,
+) -> bool:
     """Sum a message of ours up in the line that pytest shows of a failure beside all of it.
 
-    In CI and under -vv pytest repeats a whole message there.
+    In CI and under -vv pytest repeats a whole message there. Say whether it was one of ours.
     """
     from pytest_cpg.gates.notation import one_line
 
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     if crash is None or caught is None or getattr(caught.value, "pytrace", True):
-        return
+        return False
     crash.message = one_line(crash.message.removeprefix("Failed: ").partition("\n\n")[0])
-    # Where it was raised is a place in the plugin.
+    return True
+
+
+def _place(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Place a failure of ours at its test: where it was raised is a place in the plugin."""
+    crash: Any = getattr(report.longrepr, "reprcrash", None)
     crash.path, crash.lineno = str(item.path), (item.location[1] or 0) + 1
     # pytest shows both, where it would show no more of any other failure.
     if item.config.getoption("tbstyle") == "line":

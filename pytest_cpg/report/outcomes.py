@@ -100,10 +100,13 @@ def besides_gates(session: Mapping[str, Any]) -> list[str]:
 
 
 def error_in(text: str) -> str:
-    r"""Return the line of a failure's text that names the error.
+    r"""Return the line of a failure's text that names the error; of a message its first part.
 
     >>> error_in("ImportError while importing:\n  import x\nE   ImportError: no x\n")
     'ImportError: no x'
+    >>> error_in("test_a.py: no task named\n'pukc'.\n\nMore of it.")
+    "test_a.py: no task named 'pukc'."
     """
     found = _ERROR.search(text)
-    return found[1] if found else (text.strip().splitlines() or ["no reason was given"])[0]
+    message = " ".join(text.strip().partition("\n\n")[0].split())
+    return found[1] if found else message or "no reason was given"

@@ -158,6 +158,21 @@ def test_a_gate_that_is_refused_while_collecting_is_in_the_report(repository):
     assert "did you mean" in (repository.path / "comment.md").read_text(encoding="utf-8").lower()
 
 
+@both_ways
+def test_a_refusal_while_collecting_is_whole_in_the_comment_and_a_line_in_the_summary(
+    repository, monkeypatch, workers
+):
+    monkeypatch.setenv("CI", "true")
+    repository.makepyfile(test_bad=GREEN.replace("model=", "modle="))
+    result = repository.runpytest("--cpg-md=comment.md", "--cpg-json=report.json", *workers)
+    report = validated(repository.path / "report.json")
+    (said,) = report["session"]["uncollected"].values()
+    assert said.endswith("the marker has no argument 'modle'. Did you mean 'model'?")
+    summary = result.stdout.str().partition("= short test summary")[2].splitlines()
+    assert f"ERROR test_bad.py - {said}" in summary
+    assert "'model'?" not in summary
+
+
 def test_an_internal_error_is_no_pass(repository):
     repository.makepyfile(test_good=GREEN)
     repository.makeconftest(
