@@ -17,7 +17,7 @@ from pytest_cpg.stats import Verdict
 def meaning(result: GateResult, accepts: Verdict) -> list[str]:
     """Return paragraphs: what the verdict means, and what to do."""
     is_fault = failure_reason(result, accepts) in result.faults
-    paragraphs = list(result.faults)
+    paragraphs = list(result.faults) if is_fault else []
     if result.is_oracle_too_weak:
         paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
     elif blindness(result, accepts) is not None:
@@ -33,7 +33,9 @@ def meaning(result: GateResult, accepts: Verdict) -> list[str]:
 
 def beside_meaning(result: GateResult, accepts: Verdict) -> list[str]:
     """Return paragraphs: where the gap comes from, what would resolve it, what to know."""
-    paragraphs = [loss_split(result)]
+    # A fault is told whatever else a gate fails by, and whatever cause is named.
+    is_fault = failure_reason(result, accepts) in result.faults
+    paragraphs = [*([] if is_fault else result.faults), loss_split(result)]
     if result.label == Verdict.INCONCLUSIVE and blindness(result, accepts) is None:
         paragraphs.append(resolve_hint(result))
     return [*filter(None, paragraphs), *(f"Note: {note}." for note in result.notes)]
