@@ -369,7 +369,7 @@ def test_a_plan_fits_the_terminal_whatever_the_names_are():
     assert lines[0] == " test_planning_gap[...]"
     assert [line.split()[-2:] for line in lines if line.endswith((" s", " h"))] == [
         ["59", "s"],
-        ["166.7", "h"],
+        ["167", "h"],
     ]
     assert forecast_table({}, width=80) == ["no gate was collected"]
 
