@@ -9,7 +9,7 @@ import numpy as np
 from pytest_cpg.gates.card import Card, Effect, Figure, Row, Table, Trend, numbers_of, rerun_of
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
-from pytest_cpg.gates.plan_quality.ruling import criteria_of, label_of
+from pytest_cpg.gates.plan_quality.ruling import criteria_of, episodes_known, is_flat, label_of
 from pytest_cpg.stats import Interval
 
 _MEANING = {
@@ -46,7 +46,7 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
     known = found is not None and score is not None
     return Card(
         headline=f"exploitation {_short(found)}" if found else "no decision to score",
-        sentence=_sentence(result) if known or result.faults else "",
+        sentence=_sentence(result),
         size=f"n={result.episodes}",
         cells={
             "model": f"{result.worlds.first.mean():.2f}" if known else "-",
@@ -73,6 +73,8 @@ def _sentence(result: PlanQualityResult) -> str:
     """Return what was found; of a broken model what is wrong with it."""
     if result.faults:
         return result.faults[0].rstrip(".")
+    if is_flat(result):
+        return f"edits matter in only {episodes_known(result)} of {result.episodes} episodes"
     worlds, counts = result.worlds, result.counts
     where = ", where edits matter" * bool(counts.flat_imagined or counts.flat_true)
     return (

@@ -117,8 +117,12 @@ def is_flat(result: PlanQualityResult) -> bool:
 
     A planner that sees no plan better than another chooses by nothing.
     """
-    known = min(len(result.worlds), len(result.plans))
-    return 2 * known < result.episodes or not criteria_of(result)
+    return 2 * episodes_known(result) < result.episodes or not criteria_of(result)
+
+
+def episodes_known(result: PlanQualityResult) -> int:
+    """Return how many episodes have edits that matter: of plans in both worlds, of random ones."""
+    return min(len(result.worlds), len(result.plans))
 
 
 def ruling_of(result: PlanQualityResult) -> Ruling:
@@ -139,10 +143,9 @@ def _reason(result: PlanQualityResult, label: str) -> str | None:
     if label == "BROKEN":
         return result.faults[0]
     if label == "FLAT":
-        counts = result.counts
         return (
-            f"no edit of a plan matters in the model at {counts.flat_imagined} and in truth at "
-            f"{counts.flat_true} of {counts.decisions} decisions, too many to judge it"
+            f"edits of both chosen and random plans matter in {episodes_known(result)} of "
+            f"{result.episodes} episodes, too few to judge it"
         )
     return None
 
