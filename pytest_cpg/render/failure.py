@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from pytest_cpg.gates.card import Card, Cause, Command, Figure, Ruling, Table
+from pytest_cpg.gates.card import Card, Cause, Command, Figure, Ruling, Severity, Table
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.render.columns import padded
 from pytest_cpg.stats import Interval
@@ -39,7 +39,8 @@ _DRIFT = {
 def headline(card: Card, ruling: Ruling, *, reason: str | None, drift: Drift | None = None) -> str:
     """Return the first sentence, which stands alone: what was found, and what that is called."""
     label = drift.label if is_drifted(drift, reason) else ruling.label
-    return f"{label}: {card.sentence or f'{card.headline}, {card.size}'}."
+    found = card.sentence or ", ".join(filter(None, (card.headline, card.size)))
+    return f"{label}: {found}."
 
 
 def is_drifted(drift: Drift | None, reason: str | None) -> TypeGuard[Drift]:
@@ -122,8 +123,9 @@ def _reasons(
     cause = card.cause
     if cause is None:
         return told
-    # What a label means is known once its cause is.
-    others = [(name, text) for name, text in told if name != "Why" or not cause.advice]
+    # What is wrong with a model is known once its cause is; what is wrong with a gate is not.
+    is_known = bool(cause.advice) and ruling.severity is Severity.BAD
+    others = [(name, text) for name, text in told if name != "Why" or not is_known]
     advice = [("Do", cause.advice)] * bool(cause.advice)
     return [("Why", f"{cause.name}: {cause.text}"), *advice, *others]
 

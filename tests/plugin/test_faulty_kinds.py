@@ -493,7 +493,7 @@ def test_a_repetition_is_refused_with_what_was_judged_before_the_test_failed_by_
     (faulty.path / "test_two_kinds.py").write_text(TESTS.replace("pass", "assert 0, 'my own'"))
     result, text = faulty("pass", "--reruns", "1", "-k", "mine")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "FAR: error 0.25." in text
+    assert "FAR: error 0.25, n=1." in text
     assert "The test failed by itself: AssertionError: my own" in text
     assert "This was attempt 1, and it counts" in text
     assert "did not end with a judged gate" not in text

@@ -62,11 +62,11 @@ def test_perturbed_gates_say_how_each_arm_recovered_and_sweeps_gate_nothing(repo
     for wrong in (
         "perturbation: no perturbation is named 'dellay-2'. Did you mean 'delay-2'?",
         "the physics of task 'track' cannot be changed to 'mass-2': it has no with_physics",
+        "perturbation drop-next-3: recovered oracle 19/19 [0.83, 1.00], learned 0/20",
     ):
         assert wrong in said
     result.stdout.fnmatch_lines(
         [
-            "  perturbation drop-next-3: recovered oracle 19/19 [[]0.83, 1.00], learned 0/20*",
             "a sweep is over one thing, got nothing. Write sweep(learned=...,*",
             "sweep over perturbation: track",
             "drop-next-2",

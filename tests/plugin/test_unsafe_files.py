@@ -348,7 +348,7 @@ def test_training_data_that_would_swell_are_refused(repository, make, said):
         def test_gate(cpg): ...
         """
     )
-    result = repository.runpytest()
+    result = repository.runpytest("-v")
     result.assert_outcomes(failed=1)
     assert said in flat(result)
 
