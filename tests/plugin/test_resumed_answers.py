@@ -116,16 +116,17 @@ def check_interrupted(code, said, _):
     assert " --cpg-resume goes on where they were interrupted" in said, said
 
 
-def test_after_ctrl_c_workers_go_on_and_find_what_they_would_have_found(carts):
+def test_after_ctrl_c_what_workers_answered_is_not_asked_again(carts):
     spread = {"is_counted": IN_A_WORKER, "line": "press_ctrl_c()"}
     code, said, asked = carts("--cpg-workers=2", "--cpg-no-cache", **spread)
     assert code == 0, said
     expected = found(carts)
     check_interrupted(*carts("--cpg-workers=2", limit=2 * asked // 3, apart=True, **spread))
-    code, said, left = carts("--cpg-workers=2", "--cpg-resume", **spread)
+    # In a process like that one: what other tests have loaded here may round otherwise.
+    code, said, left = carts("--cpg-workers=2", "--cpg-resume", apart=True, **spread)
     assert code == 0, said
-    # What a worker had answered, and nobody had heard of yet, is lost: all of it, at worst.
-    assert left <= asked, said
+    # What a worker had answered, and nobody had heard of yet, is lost.
+    assert left < asked, said
     assert found(carts) == expected
 
 
