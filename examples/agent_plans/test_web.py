@@ -1,5 +1,7 @@
 """Web flows in real Chromium: pages do what the state machine says, but for what gets lost."""
 
+import os
+
 import pytest
 from plans import tasks
 
@@ -13,6 +15,9 @@ HELD_OUT = 10_000
 pytestmark = pytest.mark.skipif(web.BROWSER is None, reason="needs chromium")
 
 
+takes_long = pytest.mark.skipif(not os.environ.get("CI"), reason="takes long: set CI=true")
+
+
 @pytest.fixture(scope="module")
 def shop():
     with web.browsing() as opened:
@@ -24,6 +29,7 @@ def test_there_are_18_flows_of_four_plans_each():
     assert all(len(set(task.plans.values())) == 4 for task in TASKS)
 
 
+@takes_long
 def test_gold_plans_book_what_they_should_as_modelled_in_every_step(shop):
     for task in TASKS:
         steps = web.executed(shop, task.gold)
@@ -33,6 +39,7 @@ def test_gold_plans_book_what_they_should_as_modelled_in_every_step(shop):
         assert len(booked) == task.gold.count("confirm")
 
 
+@takes_long
 def test_other_plans_where_steps_get_lost_are_as_modelled_in_nine_of_ten_steps(shop):
     steps = []
     for number, task in enumerate(TASKS[::2]):
