@@ -243,10 +243,17 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Something to type next: what it does in a few words, and the whole command line, quoted."""
+    """Something to type next: what it does in a few words, and the whole command line, quoted.
+
+    Attributes
+    ----------
+    picks : bool
+        Whether ``::7`` behind it runs episode 7 alone.
+    """
 
     what: str
     text: str
+    picks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

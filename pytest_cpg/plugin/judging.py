@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -184,7 +185,8 @@ def sections(
     from pytest_cpg.render.failure import failure_text, is_in_doubt, rerun_command
 
     texts, node = [], node_from_here(item.config, item.nodeid)
-    for number, judgement in enumerate(attempt_of(item).judgements, 1):
+    judgements = attempt_of(item).judgements
+    for number, judgement in enumerate([*judgements], 1):
         if judgement.reason is None and not is_failing:
             continue
         replay, not_kept = None, ""
@@ -204,13 +206,15 @@ def sections(
             continue
         is_strict = is_in_doubt(judgement.reason, judgement.ruling)
         again = rerun_command(card, node, settings.deciding, is_strict=is_strict)
+        commands = (replay, again) if replay else (again,)
+        judgements[number - 1] = replace(judgement, commands=commands)
         texts.append(
             failure_text(
                 card,
                 judgement.ruling,
                 reason=judgement.reason,
                 drift=judgement.drift,
-                commands=[replay, again] if replay else [again],
+                commands=commands,
                 not_kept=not_kept,
                 films=judgement.films,
                 film_problem=judgement.film_problem,

@@ -75,7 +75,7 @@ def keep_lost(
     file = shlex.quote(_from_here(config, path))
     count, node = len(lost.episodes), shlex.quote(node_from_here(config, nodeid))
     what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
-    return Command(what=what, text=f"pytest {node} --cpg-replay={file}"), ""
+    return Command(what=what, text=f"pytest {node} --cpg-replay={file}", picks=True), ""
 
 
 def node_from_here(config: pytest.Config, nodeid: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.gates.card import Ruling, comparison_name
+from pytest_cpg.gates.card import Command, Ruling, comparison_name
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import max_verdict_of
@@ -52,6 +52,8 @@ class _Comparison(_Compared, total=False):
     kind: str
     label: str
     severity: Literal["good", "unsure", "blind", "bad", "broken"]
+    # Nor reports from before the page had any.
+    commands: list[Command]
 
 
 class _Gate(TypedDict):
@@ -157,6 +159,7 @@ def _judged(judgement: Judgement) -> dict[str, Any]:
         "max_verdict": judgement.max_verdict.label,
         "drift": encode(judgement.drift),
         "films": list(judgement.films),
+        "commands": encode(judgement.commands),
         "result": encode(judgement.result),
     }
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
 from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.card import AA_CHECK, Card, Ruling, Severity, comparison_name
+from pytest_cpg.gates.card import AA_CHECK, Card, Command, Ruling, Severity, comparison_name
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.kind import GateKind, MaxVerdict
@@ -71,6 +71,8 @@ class Judgement:
         With the baseline; None when nothing was compared.
     drift_fails : bool
         Whether the test fails for a result that is worse than the accepted one.
+    commands : tuple of Command
+        What to type where the test fails, most useful first.
     shown : Card or None
         The card, once it was asked for: a kind may have another answer the next time, or none.
     """
@@ -84,6 +86,7 @@ class Judgement:
     drift_fails: bool = False
     films: tuple[str, ...] = ()
     film_problem: str | None = None
+    commands: tuple[Command, ...] = ()
     shown: Card | None = field(default=None, metadata=UNWRITTEN)
 
     @property
