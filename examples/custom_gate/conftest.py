@@ -81,14 +81,15 @@ class OneStepError:
 
     def compare(self, accepted, result):
         if accepted is None:
-            return Drift.new()
+            return Drift.new(now=f"{result.error.estimate:.4f}")
         now, then = self.entry(result), Interval(**accepted["error"])
         if accepted["design"] != now["design"]:
             text = f"{accepted['design']} -> {now['design']}"
             return Drift(label=Label.INCOMPARABLE, text=text)
-        error, text = result.error, f"{then.estimate:.4f} -> {result.error.estimate:.4f}"
+        error, was = result.error, f"{then.estimate:.4f}"
+        now = f"{error.estimate:.4f}"
         label = Label.of(error.low - then.high, error.high - then.low, is_same=then == error)
-        return Drift(label=label, text=text)
+        return Drift(label=label, text=f"error {was} -> {now}", was=was, now=now)
 
     def forecast(self, spec, task, *, cost, accepted):
         cells = {one: f"{spec.values[one]:g}" for one in ("transitions", "limit")}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_cpg.stats import Interval
@@ -39,11 +40,16 @@ class Drift:
     Attributes
     ----------
     text : str
-        What changed, in one line.
+        What changed, in one line: "46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002)".
     commit : str
         Where the old result was accepted; empty when not known.
-    then, now : (successes, episodes) or None
-        Of the learned arm; None where there is no such result.
+    was, now : str
+        The number that is followed, as a table's cell has it; empty where there is no such result.
+    then : mapping
+        What rows of the card's table came to, by their names.
+    worse : tuple of int or None
+        Cells of the card's figure that were as they should be only then; None where the cells are
+        not the same.
     lost, gained : int or None
         Starts that the learned arm solved only then, or only now; None without common starts.
     p_value : float or None
@@ -58,8 +64,10 @@ class Drift:
     label: Label
     text: str
     commit: str = ""
-    then: tuple[int, int] | None = None
-    now: tuple[int, int] | None = None
+    was: str = ""
+    now: str = ""
+    then: Mapping[str, float] = field(default_factory=dict)
+    worse: tuple[int, ...] | None = None
     lost: int | None = None
     gained: int | None = None
     p_value: float | None = None
@@ -67,10 +75,24 @@ class Drift:
     differs: tuple[str, ...] = ()
 
     @classmethod
-    def new(cls, *, now: tuple[int, int] | None = None) -> Drift:
+    def new(cls, *, now: str = "") -> Drift:
         """Return what is said where there is nothing to compare with."""
         text = "nothing accepted yet (--cpg-update-baseline accepts this)"
         return cls(label=Label.NEW, text=text, now=now)
+
+    @property
+    def since(self) -> str:
+        """Where the old result was accepted, to stand behind "since"."""
+        name, dash, dirty = self.commit.partition("-")
+        return f"{name[:7]}{dash}{dirty}" if self.commit else "it was accepted"
+
+    @property
+    def sentence(self) -> str:
+        """What changed, in one line that stands alone; the label is said where it matters."""
+        if self.label is Label.NEW:
+            return f"{self.label}: {self.text}"
+        word = f": {self.label}" * (self.label not in (Label.UNCHANGED, Label.UNRESOLVED))
+        return f"Since {self.since}: {self.text}{word}"
 
     @property
     def fails(self) -> bool:
@@ -81,9 +103,3 @@ class Drift:
     def is_news(self) -> bool:
         """Whether a reader has to know: an outcome or a condition is not as it was."""
         return self.label is not Label.UNCHANGED or bool(self.differs)
-
-
-def at_commit(commit: str) -> str:
-    """Return where a result was accepted, to stand behind it; empty where that is not known."""
-    name, dash, dirty = commit.partition("-")
-    return f" @ {name[:7]}{dash}{dirty}" if commit else ""

@@ -68,6 +68,11 @@ class MaxVerdict:
     label: str
     severity: Severity
 
+    @property
+    def exceeded(self) -> str:
+        """Why a test fails whose verdict is worse."""
+        return f"the verdict is worse than {self.label}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:

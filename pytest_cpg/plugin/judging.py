@@ -80,7 +80,7 @@ def judge_into(
         drift = None if ruling.check else _drift(gate.kind, result, baseline, name)
         reason = ruling.reason or None
         if reason is None and ruling.severity > gate.max_verdict.severity:
-            reason = f"the verdict is worse than {gate.max_verdict.label}"
+            reason = gate.max_verdict.exceeded
         if reason is None and drift is not None and drift_fails and drift.fails:
             reason = drift.text
         if reason is None and is_strict:
@@ -212,6 +212,7 @@ def sections(
             failure_text(
                 card,
                 judgement.ruling,
+                gate.max_verdict,
                 reason=judgement.reason,
                 drift=judgement.drift,
                 commands=commands,

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from pytest_cpg.gates.card import Card, Cause, Command, Figure, Ruling, Severity, Table
 from pytest_cpg.gates.drift import Drift
+from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.render.columns import padded
 from pytest_cpg.stats import Interval
 
@@ -63,13 +64,14 @@ def paragraphs(card: Card, ruling: Ruling, *, reason: str | None, drift: Drift |
 
 def facts(card: Card, drift: Drift | None) -> list[tuple[str, str]]:
     """Return what a reader may look up, with how the result compares with the accepted one."""
-    baseline = [("baseline", f"{drift.label}, {drift.text}")] if drift is not None else []
+    baseline = [("baseline", drift.sentence)] if drift is not None else []
     return [*card.facts, *baseline]
 
 
 def failure_text(
     card: Card,
     ruling: Ruling,
+    max_verdict: MaxVerdict,
     *,
     reason: str | None,
     drift: Drift | None = None,
@@ -84,10 +86,8 @@ def failure_text(
     First what was found, then why and what to do, and last what to type. With ``verbosity`` above 0
     it ends in what a reader may look up.
     """
-    compared = drift is not None and drift.is_news
-    found = [("baseline", f"{drift.label}, {drift.text}")] * compared if drift else []
-    if not is_drifted(drift, reason):
-        found.append(("judged", f"failed, as {reason}" if reason else "passed"))
+    is_said = bool(reason and card.sentence and reason.startswith(card.sentence))
+    judged = _judged(card, max_verdict, reason=reason, drift=drift)
     next_steps = [
         *(("Film", path) for path in films),
         *([("Film", f"none: {film_problem}")] if film_problem else []),
@@ -95,9 +95,17 @@ def failure_text(
     ]
     typed = [f"  {_name(one.what):{_NARROWEST_NAME}s} {one.text}" for one in commands]
     parts = [
-        [_wrapped(headline(card, ruling, reason=reason, drift=drift), "")],
+        [
+            _wrapped(text, "")
+            for text in (
+                headline(card, ruling, reason=reason, drift=drift),
+                *([drift.sentence] if drift and drift.is_news and drift.was else []),
+                # What is wrong with a broken model may be all that there is to say.
+                *([] if is_said else [judged]),
+            )
+        ],
         _table(card.table),
-        [*_rows(found), *_cells(card.figures)],
+        _cells(card.figures),
         _rows(_reasons(card, ruling, reason=reason, drift=drift)),
         # What is typed is not broken, and may be longer than a line.
         [*_rows(next_steps), *typed],
@@ -105,6 +113,15 @@ def failure_text(
     if verbosity > 0:
         parts += [_facts(card.facts), cause_lines(card.cause) if card.cause else []]
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _judged(card: Card, max_verdict: MaxVerdict, *, reason: str | None, drift: Drift | None) -> str:
+    """Say by which number a gate is judged, and what its test accepts."""
+    found = f"{card.headline[:1].upper()}{card.headline[1:]}."
+    if reason in (None, max_verdict.exceeded) or is_drifted(drift, reason):
+        better = " or better" * (max_verdict.severity > Severity.GOOD)
+        return f"{found} Accepted here: {max_verdict.label}{better}."
+    return f"{found} Failed, as {reason}."
 
 
 def _reasons(

@@ -189,7 +189,7 @@ def _remarks(row: _Row, verbosity: int) -> list[str]:
     drift = row.judgement.drift
     remarks = []
     if drift is not None and (drift.fails or verbosity >= 0) and drift.is_news:
-        remarks.append(f"baseline: {drift.label}, {drift.text}")
+        remarks.append(drift.sentence)
     remarks += [remark.text for remark in row.card.remarks if remark.detail <= verbosity]
     if verbosity > 0 and row.outcome in _PASSING and (drop := _drop(row.card)):
         remarks.append(_UNSEEN.format(drop))

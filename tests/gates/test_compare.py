@@ -37,19 +37,20 @@ def test_a_gate_without_an_accepted_result_is_new():
     comparison = compared(now(first(44, 50)), None)
     assert comparison.label is Label.NEW
     assert comparison.text == "nothing accepted yet (--cpg-update-baseline accepts this)"
-    assert (comparison.then, comparison.now) == (None, (44, 50))
+    assert (comparison.was, comparison.now) == ("", "0.88")
 
 
 def test_starts_lost_beyond_chance_are_a_regression():
     before = first(44, 50)
     comparison = compared(now(flipped(before, *range(8), 47)), accepted(before))
     assert comparison.label is Label.REGRESSED
-    assert comparison.text == (
-        "learned was 44/50 @ 3f2c1e9: lost 8 starts, gained 1 (exact p=0.039)"
-    )
+    assert comparison.text == ("44 -> 37 of 50, lost 8 starts, gained 1 (p = 0.039)")
     assert (comparison.lost, comparison.gained) == (8, 1)
     assert comparison.p_value == pytest.approx(20 / 512)
-    assert (comparison.then, comparison.now) == ((44, 50), (37, 50))
+    assert comparison.worse == tuple(range(8))
+    assert (comparison.was, comparison.now) == ("0.88", "0.74")
+    assert comparison.then == {"learned": 0.88}
+    assert comparison.sentence == f"Since 3f2c1e9: {comparison.text}: REGRESSED"
     assert (comparison.commit, comparison.differs, comparison.interval) == (COMMIT, (), None)
 
 
@@ -63,7 +64,7 @@ def test_starts_gained_beyond_chance_are_an_improvement():
 def test_the_same_outcomes_are_unchanged():
     comparison = compared(now(first(44, 50)), accepted(first(44, 50)))
     assert comparison.label is Label.UNCHANGED
-    assert comparison.text == "learned was 44/50 @ 3f2c1e9: no start lost or gained"
+    assert comparison.text == "44 -> 44 of 50, no start lost or gained"
     assert comparison.p_value == 1
 
 
@@ -71,7 +72,7 @@ def test_as_many_starts_lost_as_gained_are_a_change_that_chance_explains():
     before = first(44, 50)
     comparison = compared(now(flipped(before, 0, 49)), accepted(before))
     assert comparison.label is Label.UNRESOLVED
-    assert comparison.text.endswith("lost 1 start, gained 1 (exact p=1)")
+    assert comparison.text.endswith("lost 1 start, gained 1 (p = 1)")
 
 
 def test_a_few_starts_lost_are_unresolved_and_the_level_decides():
@@ -89,7 +90,7 @@ def test_starts_are_compared_although_the_numbers_of_episodes_differ():
     assert comparison.differs == ("episodes 50 -> 30",)
     longer = compared(now(flipped(before, *range(8))), accepted(before[:30]))
     assert (longer.lost, longer.gained) == (8, 0)
-    assert longer.text.endswith("(exact p=0.0078); episodes 30 -> 50")
+    assert longer.text.endswith("(p = 0.0078); episodes 30 -> 50")
 
 
 def test_more_oracle_episodes_and_another_level_are_shown():
@@ -128,7 +129,7 @@ def test_another_processor_is_told_with_the_oracle_starts_that_moved():
     moved = now(flipped(before, 0), flipped(SOLVED, 3, 4))
     comparison = compared(on(INTEL, moved), accepted_on(AMD, before))
     assert comparison.label is Label.UNRESOLVED
-    assert comparison.text.endswith(f"(exact p=1); {CROSSED}: 2 oracle starts moved")
+    assert comparison.text.endswith(f"(p = 1); {CROSSED}: 2 oracle starts moved")
     assert comparison.differs == (f"{CROSSED}: 2 oracle starts moved",)
 
 
@@ -166,7 +167,7 @@ def test_other_seeds_compare_the_rates_of_independent_arms():
     comparison = compared(now(first(30, 50), seed=5), accepted(first(44, 50)))
     assert comparison.label is Label.REGRESSED
     assert comparison.text == (
-        "learned was 44/50 @ 3f2c1e9: now 30/50, drop +0.28 [+0.11,+0.43]; seed 4 -> 5"
+        "44 -> 30 of 50 other starts, a drop of 0.28 [0.11, 0.43]; seed 4 -> 5"
     )
     assert (comparison.lost, comparison.gained, comparison.p_value) == (None, None, None)
     assert comparison.interval.method == "Agresti-Caffo 2000"
@@ -194,9 +195,7 @@ def test_another_design_is_never_compared_and_says_what_differs():
     after = replace(result, design=replace(result.design, versions={"track": "2"}, budget=400))
     comparison = compared(after, accepted(first(44, 50)))
     assert comparison.label is Label.INCOMPARABLE
-    assert comparison.text == (
-        "learned was 44/50 @ 3f2c1e9: another design; budget 500 -> 400, track 1 -> 2"
-    )
+    assert comparison.text == ("44 of 50 under another design; budget 500 -> 400, track 1 -> 2")
     assert (comparison.lost, comparison.p_value, comparison.interval) == (None, None, None)
 
 
@@ -238,7 +237,7 @@ def test_a_gate_judged_by_returns_is_compared_by_returns(today, label):
 def test_the_drop_in_returns_is_told_on_the_common_starts():
     before = BaselineGate.of(returns_of([310.0, 420.0, 390.0, 505.0, 77.0]))
     assert compared(returns_of([250.0, 400.0, 310.0, 415.0]), before).text == (
-        "learned was 0/5: mean return 340.4, now 343.8, drop +62.5 [+13.2,+112]; episodes 5 -> 4"
+        "mean return 340.4 -> 343.8, on common starts a drop of 62.5 [13.2, 112]; episodes 5 -> 4"
     )
 
 
@@ -247,7 +246,7 @@ def test_returns_without_two_common_starts_cannot_be_compared():
     other_seed = compared(returns_of([310.0, 420.0], seed=5), before)
     assert other_seed.label is Label.INCOMPARABLE
     assert other_seed.text == (
-        "learned was 0/2: returns are compared on two or more common starts; seed 4 -> 5"
+        "mean return 365, and returns are compared on two or more common starts; seed 4 -> 5"
     )
     single = replace(before, oracle="1", learned="0", learned_returns=(310.0,))
     assert compared(returns_of([310.0, 420.0]), single).label is Label.INCOMPARABLE
@@ -266,12 +265,12 @@ def test_only_what_is_as_it_was_in_all_respects_is_no_news():
 
 def test_a_commit_is_shortened_and_keeps_that_the_tree_was_dirty():
     for commit, shown in [
-        ("", "50"),
-        (COMMIT, "50 @ 3f2c1e9"),
-        (f"{COMMIT}-dirty", "50 @ 3f2c1e9-dirty"),
+        ("", "it was accepted"),
+        (COMMIT, "3f2c1e9"),
+        (f"{COMMIT}-dirty", "3f2c1e9-dirty"),
     ]:
         comparison = compared(now(first(44, 50)), accepted(first(44, 50), commit=commit))
-        assert comparison.text == f"learned was 44/{shown}: no start lost or gained"
+        assert comparison.sentence == f"Since {shown}: 44 -> 44 of 50, no start lost or gained"
 
 
 @given(

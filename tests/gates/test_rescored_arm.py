@@ -16,7 +16,10 @@ from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.replay import replay
+from pytest_cpg.gates import GATES
+from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis
+from pytest_cpg.gates.kind import worst_of
 from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.explanation import loss_split, meaning
@@ -154,7 +157,7 @@ def test_a_result_with_a_third_arm_is_as_the_schema_of_reports_says(off):
 def test_the_failure_says_in_eighty_columns_where_the_gap_comes_from(off):
     card = card_of(off, Verdict.INCONCLUSIVE, model="off")
     ruling = ruling_of(off, Verdict.INCONCLUSIVE)
-    text = failure_text(card, ruling, reason="bad")
+    text = failure_text(card, ruling, worst_of(Severity.UNSURE, GATES["cpg"].labels), reason="bad")
     assert all(len(line) <= 80 for line in text.splitlines())
     arm = off.rescored
     line = next(line for line in text.splitlines() if line.startswith("  oracle+score"))

@@ -8,7 +8,7 @@ import pytest
 from fakes import PROVENANCE
 
 from pytest_cpg.gates.card import Card, Cause, Command, Figure, Remark, Row, Ruling, Severity, Table
-from pytest_cpg.gates.kind import ForecastLine
+from pytest_cpg.gates.kind import ForecastLine, MaxVerdict
 from pytest_cpg.render.failure import failure_text, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.markdown import markdown
@@ -53,6 +53,7 @@ ERROR = Card(
     numbers={"error": 0.31, "task": "a\x1bb"},
 )
 INACCURATE = Ruling(label="INACCURATE", severity=Severity.BAD, reason="0.25 is above 0.10")
+ACCEPTED = MaxVerdict(label="UNCLEAR", severity=Severity.UNSURE)
 OTHER = Card(
     headline="rank 0.5", size="n=9", cells={"tau": "0.5"}, table=ERROR.table, verdict="SO SO"
 )
@@ -108,17 +109,16 @@ def test_a_failing_section_is_a_card_laid_out():
 
     def lines(verbosity=0):
         given = {"reason": INACCURATE.reason, "commands": [more, again]}
-        return failure_text(ERROR, INACCURATE, **given, verbosity=verbosity).splitlines()
+        return failure_text(ERROR, INACCURATE, ACCEPTED, **given, verbosity=verbosity).splitlines()
 
     shown = [
         "INACCURATE: error 0.31 [0.25,0.38], T=200.",
+        "Error 0.31 [0.25,0.38]. Failed, as 0.25 is above 0.10.",
         "",
         "  model        error      95% CI      0         0.5         1",
         "  learned       0.31   [0.25, 0.38]   ......|====o==========|",
         "  persistence   0.90",
         "  ratio       0.34 of what persistence errs",
-        "",
-        "  judged    failed, as 0.25 is above 0.10",
         "",
         "  Why       BIAS: It drifts left.",
         "  Do        Turn it right.",
@@ -141,7 +141,8 @@ def test_a_failing_section_is_a_card_laid_out():
 def test_cells_become_rows_of_signs_with_what_they_mean():
     sets = {"fine": (0, 2), "lost": (1, 3), "won": (), "neither": tuple(range(4, 160))}
     cells = Figure(kind="cells", title="Starts", reading="", axes=("start", ""), series=sets)
-    lines = failure_text(replace(ERROR, figures=(cells,)), INACCURATE, reason="so").splitlines()
+    drawn = replace(ERROR, figures=(cells,))
+    lines = failure_text(drawn, INACCURATE, ACCEPTED, reason="so").splitlines()
     ten = "-" * 10
     assert lines[8:13] == [
         f"  start     .X.X{'-' * 6} {ten} {ten} {ten} {ten}",

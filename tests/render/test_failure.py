@@ -13,6 +13,7 @@ from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import USUAL_LEVEL
 from pytest_cpg.gates.drift import Label
+from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.gates.planning_gap.card import USUAL_TOLERANCE, card_of
 from pytest_cpg.gates.planning_gap.forecast import Forecast
@@ -40,8 +41,9 @@ DROPPED = result_of(first(50, 50), first(20, 50), perturbation=DropActions(5))
 def text_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE, verbosity=0):
     card, ruling = card_of(result, max_verdict), ruling_of(result, max_verdict)
     again = rerun_command(card, "tests/test_wm.py::test_gate[a b]", {})
+    accepted = max_verdict_of(max_verdict, GATES["cpg"].labels)
     given = {"reason": ruling.reason, "commands": [again]}
-    return failure_text(card, ruling, **given, verbosity=verbosity)
+    return failure_text(card, ruling, accepted, **given, verbosity=verbosity)
 
 
 @pytest.mark.parametrize("result", [BAD, OPEN, EVEN], ids=["bad", "open", "even"])

@@ -168,7 +168,7 @@ def test_a_failing_comparison_says_what_a_reader_needs_to_act():
     assert "- same starts: both 10 | oracle only 40 | learned only 0 | neither 0" in text
     assert "- lost: episodes 10 11 12" in text
     assert f"- judged by: {BAD.evidence}" in text
-    assert f"- baseline: {drift.label}, {drift.text}" in text
+    assert f"- baseline: {drift.sentence}" in text
     assert "- task: track, 500 steps of 0.01 s, starts sampled, seed 4" in text
     assert f"- planner: {BAD.design.planner}" in text
     command = "pytest 't.py::test[a b]' --cpg-seed=4 --cpg-episodes=50"

@@ -408,7 +408,7 @@ DRIFT = ("gates", 4, "comparisons", 0, "drift")
         ((*RESULT, "metric"), "", "result.metric is '', and has to be one of 'success', 'return'"),
         ((*RESULT, "more"), "", "gates[0].comparisons[0].result has an unknown 'more'"),
         (("generator",), {}, "generator has no 'name'"),
-        ((*DRIFT, "then"), [1], "gates[4].comparisons[0].drift.then is [1], and has to be a list"),
+        ((*DRIFT, "worse"), 1, "gates[4].comparisons[0].drift.worse is 1, and has to be a list"),
         (("findings", 0), {"text": "a"}, "findings[0] has no 'fails'"),
     ],
 )

@@ -11,7 +11,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.episodes.design import DesignRecord
-from pytest_cpg.gates.drift import Drift, Label, at_commit
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.plan_quality.result import Pairs, PlanQualityResult
 from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES
 from pytest_cpg.stats import Interval
@@ -76,7 +76,7 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
     - UNRESOLVED: there is a difference, and chance explains it.
     """
     if accepted is None:
-        return Drift.new()
+        return Drift.new(now=_mean(KeptPlans.of(result)))
     now = KeptPlans.of(result)
     differs = tuple(_differences(accepted, now))
     level = 1 - (1 - result.criteria.level) / 2
@@ -94,16 +94,22 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
         why = ", ".join(differs) or "fewer than two common episodes"
         return Drift(
             label=Label.INCOMPARABLE,
-            text=f"{_was(accepted)}: {why}",
+            text=f"{_from_to(accepted, now)}; {why}",
             commit=accepted.commit,
+            was=_mean(accepted),
+            now=_mean(now),
             differs=differs,
         )
     is_same = _is_same(accepted.worlds, now.worlds) and _is_same(accepted.plans, now.plans)
     low, high = max(more.low, less.low), min(more.high, less.high)
     return Drift(
         label=Label.of(low, high, is_same=is_same),
-        text=f"{_was(accepted)}: {_told(more)}, score in truth {_told(less, sign=-1)}",
+        text=f"{_from_to(accepted, now)}, on common episodes {_told(more)}, score in truth "
+        f"{_told(less, sign=-1)}",
         commit=accepted.commit,
+        was=_mean(accepted),
+        now=_mean(now),
+        then={"exploitation": float(accepted.exploitation.mean())},
         interval=more,
     )
 
@@ -127,16 +133,19 @@ def _is_same(then: Pairs, now: Pairs) -> bool:
     )
 
 
-def _was(kept: KeptPlans) -> str:
-    """Say what was accepted, and where."""
-    mean = f"{kept.exploitation.mean():+.2f}" if len(kept.worlds) else "not known"
-    return f"exploitation was {mean}{at_commit(kept.commit)}"
+def _mean(kept: KeptPlans) -> str:
+    """Return the mean exploitation, as a table has it."""
+    return f"{kept.exploitation.mean():.2f}" if len(kept.worlds) else "-"
+
+
+def _from_to(then: KeptPlans, now: KeptPlans) -> str:
+    return f"exploitation {_mean(then)} -> {_mean(now)}"
 
 
 def _told(found: Interval, *, sign: int = 1) -> str:
     # What is added makes a negative zero a zero.
     low, high = sorted((sign * found.low + 0.0, sign * found.high + 0.0))
-    return f"{sign * found.estimate + 0.0:+.2f} [{low:+.2f},{high:+.2f}]"
+    return f"{sign * found.estimate + 0.0:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 def _differences(then: KeptPlans, now: KeptPlans) -> Iterator[str]:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pytest_cpg.gates.drift import Drift, Label, at_commit
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -16,6 +16,8 @@ from pytest_cpg.stats.returns import paired_mean_interval
 
 # Of one difference: a dozen lines.
 _MOST_SIGNS = 1000
+# Smaller p-values have no digits that matter.
+_SURE = 0.001
 
 
 def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> Drift:
@@ -32,7 +34,7 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> D
     - UNRESOLVED: there is a difference, and chance explains it.
     """
     if gate is None:
-        return Drift.new(now=(result.learned.success_count, result.learned.episodes))
+        return Drift.new(now=_cell(BaselineGate.of(result)))
     now = BaselineGate.of(result)
     moved = _moved_starts(gate, now)
     elsewhere = _elsewhere(gate, now, moved)
@@ -44,13 +46,16 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> D
     differs = told if moved else differs
     found = _evidence(gate, now, level)
     beside = f"; {', '.join(told)}" if told else ""
+    solved, episodes = gate.learned_arm
     return Drift(
         label=found.label,
-        text=f"{_was(gate)}: {found.text}{beside}",
+        text=f"{found.text}{beside}",
         commit=gate.commit,
-        then=gate.learned_arm,
-        now=now.learned_arm,
-        lost=found.lost,
+        was=_cell(gate),
+        now=_cell(now),
+        then={} if found.label is Label.INCOMPARABLE else {"learned": solved / episodes},
+        worse=found.worse,
+        lost=None if found.worse is None else len(found.worse),
         gained=found.gained,
         p_value=found.p_value,
         interval=found.interval,
@@ -77,10 +82,23 @@ def unprovable(accepted: Mapping[str, BaselineGate]) -> list[Finding]:
     ]
 
 
-def _was(gate: BaselineGate) -> str:
-    """Say what was accepted, and where."""
-    successes, episodes = gate.learned_arm
-    return f"learned was {successes}/{episodes}{at_commit(gate.commit)}"
+def _cell(gate: BaselineGate) -> str:
+    """Return what the learned arm came to, as a table has it."""
+    solved, episodes = gate.learned_arm
+    if gate.design.metric == "return":
+        return f"{gate.learned_mean_return:.4g}"
+    return f"{solved / episodes:.2f}"
+
+
+def _reached(gate: BaselineGate) -> str:
+    of_return = gate.design.metric == "return"
+    return f"mean return {_cell(gate)}" if of_return else "{} of {}".format(*gate.learned_arm)
+
+
+def _from_to(then: BaselineGate, now: BaselineGate) -> str:
+    """Return how many starts the learned arm solved then and now."""
+    (was, of), (solved, episodes) = then.learned_arm, now.learned_arm
+    return f"{was}{f' of {of}' * (of != episodes)} -> {solved} of {episodes}"
 
 
 def _changed_run(then: BaselineGate, now: BaselineGate) -> Iterator[str]:
@@ -121,7 +139,7 @@ class _Evidence(NamedTuple):
 
     label: Label
     text: str
-    lost: int | None = None
+    worse: tuple[int, ...] | None = None
     gained: int | None = None
     p_value: float | None = None
     interval: Interval | None = None
@@ -129,7 +147,7 @@ class _Evidence(NamedTuple):
 
 def _evidence(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
     if then.design.short_hash != now.design.short_hash:
-        return _Evidence(Label.INCOMPARABLE, "another design")
+        return _Evidence(Label.INCOMPARABLE, f"{_reached(then)} under another design")
     if then.design.metric == "return":
         return _by_returns(then, now, level)
     return (_by_starts if then.seed == now.seed else _by_rates)(then, now, level)
@@ -137,22 +155,25 @@ def _evidence(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
 
 def _by_starts(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
     common = list(zip(then.learned, now.learned, strict=False))
-    lost, gained = common.count(("1", "0")), common.count(("0", "1"))
+    worse = tuple(start for start, pair in enumerate(common) if pair == ("1", "0"))
+    lost, gained = len(worse), common.count(("0", "1"))
     p = exact_mcnemar_p_value(lost=lost, gained=gained)
     if lost == gained == 0:
-        return _Evidence(Label.UNCHANGED, "no start lost or gained", lost, gained, p)
-    text = f"lost {lost} start{'s'[: lost != 1]}, gained {gained} (exact p={p:.2g})"
+        text = f"{_from_to(then, now)}, no start lost or gained"
+        return _Evidence(Label.UNCHANGED, text, worse, gained, p)
+    shown = f"p = {p:.2g}" if p >= _SURE else f"p < {_SURE:g}"
+    text = f"{_from_to(then, now)}, lost {lost} start{'s'[: lost != 1]}, gained {gained} ({shown})"
     if p > 1 - level:
-        return _Evidence(Label.UNRESOLVED, text, lost, gained, p)
+        return _Evidence(Label.UNRESOLVED, text, worse, gained, p)
     label = Label.REGRESSED if lost > gained else Label.IMPROVED
-    return _Evidence(label, text, lost, gained, p)
+    return _Evidence(label, text, worse, gained, p)
 
 
 def _by_rates(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
     drop = agresti_caffo_interval(*then.learned_arm, *now.learned_arm, level=level)
-    successes, episodes = now.learned_arm
     text = (
-        f"now {successes}/{episodes}, drop {drop.estimate:+.2f} [{drop.low:+.2f},{drop.high:+.2f}]"
+        f"{_from_to(then, now)} other starts, a drop of {drop.estimate:.2f} "
+        f"[{drop.low:.2f}, {drop.high:.2f}]"
     )
     return _Evidence(Label.of(drop.low, drop.high, is_same=drop.estimate == 0), text, interval=drop)
 
@@ -160,11 +181,14 @@ def _by_rates(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
 def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
     common = min(len(then.learned), len(now.learned))
     if then.seed != now.seed or common < 2:
-        return _Evidence(Label.INCOMPARABLE, "returns are compared on two or more common starts")
+        return _Evidence(
+            Label.INCOMPARABLE,
+            f"{_reached(then)}, and returns are compared on two or more common starts",
+        )
     old, new = then.learned_returns[:common], now.learned_returns[:common]
     drop = paired_mean_interval(old, new, level=level)
     text = (
-        f"mean return {then.learned_mean_return:.4g}, now {now.learned_mean_return:.4g}, "
-        f"drop {drop.estimate:+.3g} [{drop.low:+.3g},{drop.high:+.3g}]"
+        f"mean return {_cell(then)} -> {_cell(now)}, on common starts a drop of "
+        f"{drop.estimate:.3g} [{drop.low:.3g}, {drop.high:.3g}]"
     )
     return _Evidence(Label.of(drop.low, drop.high, is_same=old == new), text, interval=drop)

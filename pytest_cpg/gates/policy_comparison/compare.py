@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
-from pytest_cpg.gates.drift import Drift, Label, at_commit
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult
 from pytest_cpg.stats import GradedAnswers, Interval, sampled_differences
 from pytest_cpg.stats.coverage_curves import levels
@@ -70,11 +70,6 @@ class KeptAnswers:
         """Return what a file holds, or raise ValueError."""
         return replace(decode(cls, dict(values)), commit=commit)
 
-    @property
-    def right(self) -> tuple[int, int]:
-        """Right answers, and all of them."""
-        return self.wrong.count("0"), len(self.wrong)
-
     def graded(self, result: ComparisonResult) -> GradedAnswers:
         """Return the answers, grouped as those of a result to the same queries."""
         return GradedAnswers(
@@ -95,27 +90,31 @@ def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Drift:
     - UNRESOLVED: there is a difference, and chance explains it.
     """
     if accepted is None:
-        return Drift.new()
+        return Drift.new(now=str(result.wrong_count))
     now = KeptAnswers.of(result)
-    differs = tuple(_differences(accepted, now))
+    was, differs = accepted.wrong.count("1"), tuple(_differences(accepted, now))
     if differs:
         return Drift(
             label=Label.INCOMPARABLE,
-            text=f"{_was(accepted)}: {', '.join(differs)}",
+            text=f"{was} of {len(accepted.wrong)} wrong; {', '.join(differs)}",
             commit=accepted.commit,
+            was=str(was),
+            now=str(result.wrong_count),
             differs=differs,
         )
     pairs = [*zip(accepted.wrong, now.wrong, strict=True)]
-    lost, gained = pairs.count(("0", "1")), pairs.count(("1", "0"))
+    worse = tuple(query for query, pair in enumerate(pairs) if pair == ("0", "1"))
     found = _evidence(accepted, now, result)
     return Drift(
         label=found.label,
-        text=f"{_was(accepted)}: {found.text}",
+        text=f"{was} -> {result.wrong_count} of {len(result)} wrong, {found.text}",
         commit=accepted.commit,
-        then=accepted.right,
-        now=now.right,
-        lost=lost,
-        gained=gained,
+        was=str(was),
+        now=str(result.wrong_count),
+        then={"loss": was / len(result)},
+        worse=worse,
+        lost=len(worse),
+        gained=pairs.count(("1", "0")),
         interval=found.loss,
     )
 
@@ -143,7 +142,7 @@ def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> 
     changes = {name: one.interval(level) for name, one in sampled.items()}
     few = min(then.wrong.count("1"), result.wrong_count) < FEWEST_ERRORS
     loss, auroc = changes["loss"], None if few else changes.get("auroc")
-    text = f"now {result.wrong_count}, loss {_change(loss)}"
+    text = f"loss {_change(loss)}"
     low, high = loss.low, loss.high
     if auroc is not None:
         text += f", AUROC {_change(auroc)}"
@@ -151,13 +150,8 @@ def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> 
     return _Evidence(Label.of(low, high, is_same=False), text, loss)
 
 
-def _was(kept: KeptAnswers) -> str:
-    """Say what was accepted, and where."""
-    return f"{kept.wrong.count('1')} of {len(kept.wrong)} were wrong{at_commit(kept.commit)}"
-
-
 def _change(found: Interval) -> str:
-    return f"{found.estimate:+.3f} [{found.low:+.3f},{found.high:+.3f}]"
+    return f"{found.estimate:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
 def _differences(then: KeptAnswers, now: KeptAnswers) -> Iterator[str]:
