@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -22,7 +22,7 @@ class Task(Protocol):
     a row's result depends on that row alone, bit for bit.
 
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `ChangeablePhysics`,
-    `MeasuredColumns`, `Pictures`, `ObservationKeys`, `ActionRepeat` and `CacheKey`.
+    `MeasuredColumns`, `Pictures`, `ObservationKeys`, `Observed`, `ActionRepeat` and `CacheKey`.
     """
 
     @property
@@ -161,6 +161,15 @@ class ObservationKeys(Protocol):
     @property
     def observation_keys(self) -> Mapping[str, int]:
         """How many numbers each name stands for, in the order of an observation."""
+        ...
+
+
+class Observed(Protocol):
+    """A task that says what it observes, number by number."""
+
+    @property
+    def observed(self) -> Sequence[str]:
+        """What each number of an observation is, ``O`` texts, with its unit if it has one."""
         ...
 
 

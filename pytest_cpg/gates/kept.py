@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cpg.contracts.codec import decode
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.parts import ReadsEntries
@@ -31,6 +31,11 @@ class KeptResult:
     kind: str
     commit: str
     values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, gate: str, kind: Any, entry: Any, *, commit: str) -> KeptResult:
+        """Return what is kept of an entry, which a kind has made of a result."""
+        return cls(id=gate, kind=kind.marker, commit=commit, values=encode(entry))
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return what is written: all but the id, which the file has as a name.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_cpg.gates.options import PREFIX
+from pytest_cpg.machine.ci import is_in_ci
 from pytest_cpg.plugin.options import flag
 
 if TYPE_CHECKING:
@@ -92,11 +92,6 @@ def _check_clashes(config: pytest.Config, settings: Settings) -> None:
             "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
             "--cpg-prune-baseline"
         )
-
-
-def is_in_ci() -> bool:
-    """Say whether nobody watches this session."""
-    return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def check_is_typed(config: pytest.Config, *spellings: str, require: str) -> None:

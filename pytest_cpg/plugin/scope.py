@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.plugin.checks import check_is_typed, is_in_ci
+from pytest_cpg.machine.ci import is_in_ci
+from pytest_cpg.plugin.checks import check_is_typed
 from pytest_cpg.plugin.settings import Settings
 
 # Options of pytest that run no test, as they are typed.

@@ -71,7 +71,7 @@ def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path
 def _writers(files: ReportFiles) -> Iterable[tuple[Path, _Writer]]:
     pairs: tuple[tuple[Path | None, _Writer], ...] = (
         # First, as the report that is replaced next may be part of its history.
-        (files.html, _write_page),
+        (files.html, write_page),
         (files.json, _write_json),
         (files.md, _write_markdown),
         (files.step_summary, _add_summary),
@@ -83,7 +83,8 @@ def _write_json(path: Path, document: Mapping[str, Any], files: ReportFiles) -> 
     write(path, document)
 
 
-def _write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
+def write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
+    """Write a document's page, with its history; raises FileError where one cannot be used."""
     from pytest_cpg.render.html_page import html_page
 
     earlier = [read(one, files.kinds) for one in files.history]

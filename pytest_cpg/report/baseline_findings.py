@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.drift import Label
@@ -51,8 +50,14 @@ def baseline_findings(
         gone = missing(baseline, {*ledger.known, *unseen}, measured=_measured(ledger))
         found = []
         if "update_baseline" in switches:
-            found += _accept(
-                ledger, path, kinds, root=root, is_forced="force" in switches, in_ci=in_ci
+            found += accept(
+                ledger,
+                path,
+                kinds,
+                root=root,
+                state=git_state(root, besides=path),
+                is_forced="force" in switches,
+                in_ci=in_ci,
             )
         if "prune_baseline" in switches:
             gone = tuple(
@@ -121,10 +126,23 @@ def _measured(ledger: Ledger) -> list[str]:
     return [name for _, name, outcome, _ in ledger.reported if outcome in ("passed", "xfailed")]
 
 
-def _accept(
-    ledger: Ledger, path: Path, kinds: Kinds, *, root: Path, is_forced: bool, in_ci: bool
+def accept(
+    ledger: Ledger,
+    path: Path,
+    kinds: Kinds,
+    *,
+    root: Path,
+    state: GitState,
+    is_forced: bool,
+    in_ci: bool,
 ) -> list[Finding]:
-    state = git_state(root, besides=path)
+    """Put the results that a ledger holds into the baseline, and say what was accepted, or why not.
+
+    Parameters
+    ----------
+    state : GitState
+        Of the tree that was measured.
+    """
     refusal = None if is_forced else _refusal(state, in_ci=in_ci)
     if refusal is not None:
         return [refusal]
@@ -132,20 +150,18 @@ def _accept(
     accepted: list[KeptResult] = []
     refused, checks = [], []
     found: list[Finding] = []
-    for _, name, outcome, judgement in ledger.reported:
-        has_passed = judgement.reason is None and outcome == "passed"
-        if judgement.ruling.check:
-            checks.append(name)
+    for one in ledger.reported:
+        kind: Any = one.judgement.kind
+        has_passed = one.judgement.reason is None and one.outcome == "passed"
+        if one.judgement.ruling.check:
+            checks.append(one.name)
         elif has_passed or is_forced:
-            kind: Any = judgement.kind
-            entry = ask_at_end(found, kind, "entry", judgement.result)
+            entry = ask_at_end(found, kind, "entry", one.judgement.result)
             if entry is not None:
-                entries.setdefault(kind.marker, {})[name] = entry
-                accepted.append(
-                    KeptResult(id=name, kind=kind.marker, commit=state.commit, values=encode(entry))
-                )
+                entries.setdefault(kind.marker, {})[one.name] = entry
+                accepted.append(KeptResult.of(one.name, kind, entry, commit=state.commit))
         else:
-            refused.append(name)
+            refused.append(one.name)
     if accepted:
         update(path, lambda baseline: updated(baseline, accepted), kinds)
         where = f" @ {state.commit}" if state.commit else f" ({state.note})"

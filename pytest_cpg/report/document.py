@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Command, Ruling, comparison_name
 from pytest_cpg.gates.drift import Drift
+from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.machine.files import FileError, FileKind, write_text
@@ -105,6 +107,55 @@ def drift_of(comparison: Mapping[str, Any]) -> Drift | None:
     return None if drift is None else decode(Drift, drift)
 
 
+def commit_of(document: Mapping[str, Any]) -> str:
+    """Return the commit that a document's session measured, as the baseline keeps it."""
+    found = document["provenance"]
+    return f"{found['revision'] or ''}{'-dirty' * bool(found['dirty'])}"
+
+
+def ledger_of(document: Mapping[str, Any], kinds: Kinds) -> Ledger:
+    """Return the ledger of the session that a document is the report of, as `read` returns it."""
+    ledger = Ledger(findings=decode(tuple[Finding, ...], document["findings"]))
+    ledger.deselected.update(dict.fromkeys(document["deselected"]))
+    for gate in document["gates"]:
+        ledger.expect([gate["id"]])
+        if gate["outcome"] == "missing":
+            ledger.running[gate["id"]] = gate["detail"]
+            continue
+        judgements = tuple(_judgement(one, kinds) for one in gate["comparisons"])
+        ledger.note(
+            gate["id"],
+            Entry(
+                outcome=gate["outcome"],
+                judgements=judgements,
+                measurements=tuple(gate["measurements"]),
+                detail=gate["detail"],
+                attempt=max([one["attempt"] for one in gate["comparisons"]], default=1),
+                earlier=tuple(gate["earlier"]),
+            ),
+        )
+    return ledger
+
+
+def _judgement(comparison: Mapping[str, Any], kinds: Kinds) -> Judgement:
+    kind = kinds[comparison["kind"]]
+    result = decode(kind.result, comparison["result"])
+    max_verdict = max_verdict_of(comparison["max_verdict"], kind.labels)
+    drift, reason = drift_of(comparison), comparison["reason"]
+    return Judgement(
+        kind=kind,
+        result=result,
+        ruling=ask(kind, "judge", result, max_verdict),
+        max_verdict=max_verdict,
+        reason=reason,
+        drift=drift,
+        drift_fails=drift is not None and reason == drift.text,
+        films=tuple(comparison["films"]),
+        commands=decode(tuple[Command, ...], comparison.get("commands", [])),
+        shown=ask(kind, "card", result, max_verdict),
+    )
+
+
 def write(path: Path, document: Mapping[str, Any]) -> None:
     """Write a document as one line of JSON, as `write_text` does."""
     text = json.dumps(document, allow_nan=False, sort_keys=True)
@@ -186,7 +237,8 @@ def _completed(comparison: Mapping[str, Any], kinds: Kinds, *, at: str) -> dict[
     marker = comparison.get("kind", FIRST_KIND)
     if marker not in kinds:
         raise ValueError(
-            f"{at}.kind is {marker!r}, and no plugin or conftest.py contributes such a kind of gate"
+            f"{at}.kind is {marker!r}, and no plugin or conftest.py contributes such a kind of "
+            f"gate; the command pytest-cpg is given one by -p conftest.py"
         )
     result = decode(kinds[marker].result, comparison["result"], at=f"{at}.result")
     try:

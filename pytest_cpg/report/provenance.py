@@ -55,7 +55,7 @@ def collect(root: Path) -> Provenance:
         platform=platform.platform(),
         processor=processor_name(),
         processors=processors(),
-        kernels=kernels(),
+        kernels=dict(sorted(kernels().items())),
         packages=_packages(),
     )
 
@@ -67,4 +67,4 @@ def _packages() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return dict(sorted(found.items()))

@@ -82,6 +82,11 @@ class GridTask:
         return 2
 
     @property
+    def observed(self) -> tuple[str, str]:
+        """What the coordinates are."""
+        return ("column, from the left, cells", "row, from the top, cells")
+
+    @property
     def measured(self) -> IntArray:
         """Columns of a state that noise may be added to: both."""
         return np.arange(2)

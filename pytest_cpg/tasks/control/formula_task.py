@@ -6,7 +6,7 @@ what is observed and rewarded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -94,7 +94,12 @@ class ControlTask:
     @property
     def observation_size(self) -> int:
         """Numbers in one observation, ``O``."""
-        return self.formulas.observation_size
+        return len(self.formulas.observed)
+
+    @property
+    def observed(self) -> Sequence[str]:
+        """What each number of an observation is, with its unit."""
+        return self.formulas.observed
 
     @property
     def measured(self) -> IntArray:

@@ -36,8 +36,8 @@ class Formulas:
         Controls of each actuator, in the actuator's units; actions are all their combinations.
     threshold : float
         Least reward of a step that succeeds.
-    observation_size : int
-        Numbers in one observation, ``O``.
+    observed : sequence of str
+        What each number of an observation is, with its unit if it has one.
     observe, score, reward : callable
         As in `Task`.
     context : callable
@@ -50,7 +50,7 @@ class Formulas:
     name: str
     levels: Sequence[float]
     threshold: float
-    observation_size: int
+    observed: Sequence[str]
     observe: Callable[[FloatArray], FloatArray]
     score: Callable[[FloatArray], FloatArray]
     reward: Callable[[FloatArray, FloatArray], FloatArray]

@@ -31,7 +31,11 @@ FORMULAS = Formulas(
     name="swingup",
     levels=(-1, -0.5, 0, 0.5, 1),
     threshold=0.6,
-    observation_size=3,
+    observed=(
+        "cosine of the pole's angle to upright",
+        "sine of it",
+        "speed of the pole, rad/s",
+    ),
     observe=observe,
     score=score,
     reward=reward,

@@ -1,0 +1,76 @@
+"""Command: pytest-cpg, which works on files that sessions have written, and runs no gate.
+
+A subcommand is a module here, and a row of `_COMMANDS`. None imports pytest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.lookup import did_you_mean
+
+# By name: the module, and what it does in one line.
+_COMMANDS = {
+    "show": ("show", "print a report as the terminal did"),
+    "compare": ("compare", "say what became of each gate between two reports"),
+    "html": ("page", "write the page of a report"),
+    "accept": ("accept", "put the results of a report into the baseline"),
+    "tasks": ("tasks", "list tasks, or say what one observes and how it is solved"),
+}
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 compare found a gate that got worse, or accept refused one; 2 a file or "
+    "an argument cannot be used."
+)
+_UNUSABLE = 2
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit code."""
+    arguments = _parse(sys.argv[1:] if given is None else given)
+    module = import_module(f"{__name__}.{_COMMANDS[arguments.command][0]}")
+    try:
+        lines, code = module.run(arguments)
+    except CpgError as error:
+        sys.stderr.write(f"pytest-cpg {arguments.command}: {error}\n")
+        return _UNUSABLE
+    _write("".join(f"{line}\n" for line in lines))
+    return int(code)
+
+
+def width() -> int:
+    """Return the columns of the terminal, 80 where there is none."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def _parse(given: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="pytest-cpg",
+        description="Work on the reports of gates on world models (pytest --cpg-json=PATH). "
+        "Nothing is measured: pytest does that.",
+        epilog=_EXIT_CODES,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, text) in _COMMANDS.items():
+        # Only the one that is asked for is loaded.
+        own = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
+        if name in given[:1]:
+            import_module(f"{__name__}.{module}").declare(own)
+    if given and not given[0].startswith("-") and given[0] not in _COMMANDS:
+        parser.error(f"no command named {given[0]!r}. {did_you_mean(given[0], _COMMANDS)}")
+    return parser.parse_args(given)
+
+
+def _write(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read it has seen enough; nothing may be written at the end, either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

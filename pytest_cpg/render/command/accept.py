@@ -1,0 +1,58 @@
+"""Accept: the results of a report into the baseline, as if they had been measured here."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_cpg.machine.ci import is_in_ci
+from pytest_cpg.machine.git import GitState
+from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.report.baseline_findings import accept
+from pytest_cpg.report.document import commit_of, ledger_of, read
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = (
+        "Put the results of a report into the baseline: what was measured by CI, on its machine, "
+        "needs no second measurement. What pytest --cpg-update-baseline refuses is refused here, "
+        "too: gates that did not pass, a tree with changes that were not committed, and CI itself."
+    )
+    parser.add_argument("report", type=Path, help="a report, of pytest --cpg-json=PATH")
+    parser.add_argument(
+        "--baseline",
+        type=Path,
+        default=Path(".cpg/baseline.json"),
+        metavar="PATH",
+        help="the baseline file (default .cpg/baseline.json)",
+    )
+    parser.add_argument(
+        "--force",
+        "--cpg-force",
+        dest="is_forced",
+        action="store_true",
+        help="accept although a gate failed, the tree was dirty, or this is CI",
+    )
+    declare_plugins(parser)
+
+
+def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Return the lines to print, and the exit code."""
+    kinds = kinds_of(arguments)
+    document = read(arguments.report, kinds)
+    is_dirty = bool(document["provenance"]["dirty"])
+    findings = accept(
+        ledger_of(document, kinds),
+        arguments.baseline,
+        kinds,
+        root=Path.cwd(),
+        state=GitState(
+            commit_of(document),
+            dirty=("the tree that was measured",) if is_dirty else (),
+            note="the report names no commit",
+        ),
+        is_forced=arguments.is_forced,
+        in_ci=is_in_ci(),
+    )
+    return [found.text for found in findings], int(any(found.fails for found in findings))

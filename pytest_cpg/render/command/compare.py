@@ -1,0 +1,133 @@
+"""Compare: what became of each gate between two reports, or since a baseline."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.answer import ask
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.kept import KeptResult, entry_for
+from pytest_cpg.gates.parts import Baselined
+from pytest_cpg.machine.files import FileError
+from pytest_cpg.render.command import width
+from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.report import baseline
+from pytest_cpg.report.document import commit_of, ledger_of, read
+from pytest_cpg.report.ledger import Kinds, Reported
+
+# What needs an eye stands next to the prompt.
+_ORDER = (
+    *(Label.UNCHANGED, Label.UNRESOLVED, Label.IMPROVED, Label.NEW),
+    *(Label.MISSING, Label.INCOMPARABLE, Label.REGRESSED),
+)
+
+
+class _Change(NamedTuple):
+    gate: str
+    label: Label
+    text: str
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "before", type=Path, help="a report of pytest --cpg-json=PATH, or a baseline file"
+    )
+    parser.add_argument("after", type=Path, help="a report")
+    declare_plugins(parser)
+
+
+def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Return the lines to print, and the exit code."""
+    kinds = kinds_of(arguments)
+    commit, accepted = _accepted(arguments.before, kinds)
+    document = read(arguments.after, kinds)
+    ledger = ledger_of(document, kinds)
+    changes = [
+        _Change(one.name, drift.label, drift.text)
+        for one in ledger.reported
+        if (drift := _drift(one, accepted)) is not None
+    ]
+    known = {*ledger.known, *(change.gate for change in changes)}
+    changes += [
+        _Change(name, Label.MISSING, "not in the later report")
+        for name in accepted
+        if name not in known
+    ]
+    changes.sort(key=lambda change: _ORDER.index(change.label))
+    is_worse = any(change.label in (Label.REGRESSED, Label.INCOMPARABLE) for change in changes)
+    return _lines(changes, commit, commit_of(document)), int(is_worse)
+
+
+def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult]]:
+    """Return the commit of a report, and what a baseline would keep of it; or a baseline's own."""
+    if _is_baseline(path):
+        found = baseline.load(path, kinds)
+        return "the baseline", {} if found is None else found.gates
+    document = read(path, kinds)
+    commit = commit_of(document)
+    kept = {
+        one.name: KeptResult.of(
+            one.name,
+            one.judgement.kind,
+            ask(one.judgement.kind, "entry", one.judgement.result),
+            commit=commit,
+        )
+        for one in ledger_of(document, kinds).reported
+        if _is_compared(one)
+    }
+    return commit, kept
+
+
+def _is_baseline(path: Path) -> bool:
+    """Say whether a file is an array, as a baseline is; a report is an object."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) == b"["
+    # Whoever reads it says what is wrong with it.
+    except OSError:
+        return False
+
+
+def _is_compared(one: Reported) -> bool:
+    return has(one.judgement.kind, Baselined) and not one.judgement.ruling.check
+
+
+def _drift(one: Reported, accepted: Mapping[str, KeptResult]) -> Drift | None:
+    if not _is_compared(one):
+        return None
+    kind, name = one.judgement.kind, one.name
+    try:
+        entry = entry_for(kind, accepted.get(name))
+    except ValueError as error:
+        raise FileError(f"what was accepted of {name} cannot be read: {error}") from None
+    found: Drift = ask(kind, "compare", entry, one.judgement.result)
+    return found
+
+
+def _lines(changes: Sequence[_Change], before: str, after: str) -> list[str]:
+    counts = Counter(change.label for change in changes)
+    counted = [f"{counts[label]} {label}" for label in reversed(_ORDER) if counts[label]]
+    lines = [
+        f"cpg: {len(changes)} gate{'s'[: len(changes) != 1]} from {before or 'an unknown commit'} "
+        f"to {after or 'an unknown commit'}: {', '.join(counted) or 'none to compare'}"
+    ]
+    for change in changes:
+        lines.append(f" {change.label:13s} {change.gate}")
+        # What is new says how to accept it in a session, and there is none.
+        if change.label not in (Label.UNCHANGED, Label.NEW):
+            indent = " " * 15
+            lines += textwrap.wrap(
+                change.text,
+                width(),
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_on_hyphens=False,
+            )
+    return lines

@@ -1,0 +1,38 @@
+"""Page: the page of a report, with the reports of earlier sessions as its history."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_cpg.machine.files import FileError
+from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.render.report_files import ReportFiles, write_page
+from pytest_cpg.report.document import read
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "reports",
+        type=Path,
+        nargs="+",
+        metavar="report",
+        help="reports of pytest --cpg-json=PATH, oldest first; the page is of the last one",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("cpg.html"), help="the page (default cpg.html)"
+    )
+    declare_plugins(parser)
+
+
+def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Return the lines to print, and the exit code."""
+    *earlier, last = arguments.reports
+    output: Path = arguments.output
+    if output.exists() and any(output.samefile(one) for one in arguments.reports if one.exists()):
+        raise FileError(f"the page would replace the report {output}. Type: -o cpg.html")
+    kinds = kinds_of(arguments)
+    files = ReportFiles(html=output, history=tuple(earlier), kinds=kinds, root=Path.cwd())
+    write_page(output, read(last, kinds), files)
+    return [f"written: {output}"], 0

@@ -1,0 +1,66 @@
+"""Show: a report's failing sections and summary, as the terminal of its session had them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_cpg.render.command import width
+from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.render.failure import failure_text
+from pytest_cpg.render.summary import summary_lines, title
+from pytest_cpg.report.document import ledger_of, read
+from pytest_cpg.report.ledger import Judgement, Ledger
+from pytest_cpg.report.outcomes import besides_gates
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("report", type=Path, help="a report, of pytest --cpg-json=PATH")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="show all facts, too")
+    parser.add_argument("-q", "--quiet", action="count", default=0, help="only what is not green")
+    declare_plugins(parser)
+
+
+def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Return the lines to print, and the exit code."""
+    kinds = kinds_of(arguments)
+    document = read(arguments.report, kinds)
+    ledger = ledger_of(document, kinds)
+    verbosity = arguments.verbose - arguments.quiet
+    lines = list(_sections(ledger, verbosity))
+    lines += [_heading("-", title(ledger))]
+    lines += [line.text for line in summary_lines(ledger, width=width(), verbosity=verbosity)]
+    lines += [f" {text}" for text in besides_gates(document["session"])]
+    return lines, 0
+
+
+def _sections(ledger: Ledger, verbosity: int) -> Iterator[str]:
+    for gate, entry in ledger.entries.items():
+        if not entry.fails:
+            continue
+        shown = [one for one in entry.judgements if one.reason is not None] or entry.judgements
+        yield _heading("_", gate)
+        # What a comparison failed for is in its section.
+        yield from filter(None, [entry.detail])
+        for judgement in shown:
+            yield _section(judgement, verbosity)
+        yield ""
+
+
+def _section(judgement: Judgement, verbosity: int) -> str:
+    return failure_text(
+        judgement.card,
+        judgement.ruling,
+        judgement.max_verdict,
+        reason=judgement.reason,
+        drift=judgement.drift,
+        commands=judgement.commands,
+        films=judgement.films,
+        verbosity=verbosity,
+    )
+
+
+def _heading(sign: str, text: str) -> str:
+    return f" {text} ".center(width(), sign)

@@ -1,0 +1,120 @@
+"""Tasks: which there are, and what one observes, takes for actions, and is solved by."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterator
+
+from pytest_cpg.contracts import ActionSpace, FiniteActions, Task
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import ObservationKeys, Observed, RewardThreshold
+from pytest_cpg.gates.presets import PRESET, PRESETS
+from pytest_cpg.planners import PLANNERS
+from pytest_cpg.render.columns import padded
+from pytest_cpg.render.command import width
+from pytest_cpg.render.command.contributed import declare_plugins, from_hook
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.prefixes import named_task
+
+_OTHERS = (
+    "dmc:DOMAIN-TASK is any task of the DeepMind Control suite, such as dmc:walker-walk, and "
+    "gym:ID any environment of Gymnasium, such as gym:Pendulum-v1. What one observes: pytest-cpg "
+    "tasks NAME"
+)
+# More actions than these are counted.
+_MOST_ACTIONS = 9
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("name", nargs="?", help="a task, as a marker names it; without it, a list")
+    declare_plugins(parser)
+
+
+def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Return the lines to print, and the exit code."""
+    tasks = {**TASKS, **from_hook("pytest_cpg_tasks", arguments)}
+    if arguments.name is None:
+        return [*_listed(list(tasks)), "", *_wrapped(_OTHERS, "")], 0
+    preset = PRESETS.get(arguments.name)
+    task = named_task(arguments.name, tasks)(**(dict(preset.options) if preset else {}))
+    return list(_described(arguments.name, task)), 0
+
+
+def _listed(names: list[str]) -> list[str]:
+    rows = [("task", "preset planner", "solves of 100 starts")]
+    for name in names:
+        preset = PRESETS.get(name)
+        rows.append((name, preset.planner, str(preset.solved)) if preset else (name, "-", "-"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{size}s}" for cell, size in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _described(name: str, task: Task) -> Iterator[str]:
+    """Yield what is to be known of a task, set as its preset has it."""
+    yield name
+    yield from _fact("observation", f"{task.observation_size} numbers, in this order:")
+    yield from _observed(task)
+    yield from _fact("action", _actions(task.actions))
+    yield from _fact("episode", f"{task.budget} steps of {task.control_period:g} s")
+    if has(task, RewardThreshold):
+        yield from _fact("solved", f"at a step with a reward of {task.threshold:g} or more")
+    preset = PRESETS.get(name)
+    if preset is None:
+        yield from _fact("preset", "none; write a planner with settings of your own")
+        yield from _fact("marker", f'@pytest.mark.cpg(task="{name}", planner="icem")')
+        return
+    planner = PLANNERS[preset.planner](**preset.settings)
+    options = "".join(f", {key}={value!r}" for key, value in preset.options.items())
+    yield from _fact("preset", f"{planner!r}{options}")
+    yield from _fact("", f"solves {preset.solved} of 100 starts with the true dynamics")
+    yield from _fact("marker", f'@pytest.mark.cpg(task="{name}", planner="{PRESET}")')
+
+
+def _observed(task: Task) -> Iterator[str]:
+    """Yield a line for each number of an observation, or for each part where that is all known."""
+    if has(task, Observed):
+        numbered = [(str(place), text) for place, text in enumerate(task.observed)]
+    elif has(task, ObservationKeys):
+        numbered, begin = [], 0
+        for key, count in task.observation_keys.items():
+            last = begin + count - 1
+            numbered.append((f"{begin}..{last}" if count > 1 else f"{begin}", key))
+            begin += count
+    else:
+        numbered = [(f"0..{task.observation_size - 1}", "as the environment has them")]
+    places = padded([(place,) for place, _ in numbered], "")
+    for place, (_, text) in zip(places, numbered, strict=True):
+        yield from _wrapped(f"{place}  {text}", " " * 14)
+
+
+def _actions(actions: ActionSpace) -> str:
+    numbers = f"{actions.size} number{'s'[: actions.size != 1]}"
+    if not isinstance(actions, FiniteActions):
+        bounds = dict.fromkeys(zip(actions.low, actions.high, strict=True))
+        spans = ", ".join(f"{low:g} to {high:g}" for low, high in bounds)
+        return f"{numbers}, {spans}{' each' * (len(bounds) == 1 < actions.size)}"
+    if len(actions.values) > _MOST_ACTIONS:
+        return f"{numbers}, one of {len(actions.values)} combinations"
+    rows = [", ".join(f"{value:g}" for value in row) for row in actions.values]
+    listed = rows if actions.size == 1 else [f"({row})" for row in rows]
+    return f"{numbers}, one of {', '.join(listed)}"
+
+
+def _fact(name: str, text: str) -> list[str]:
+    return _wrapped(text, " " * 14, lead=f"  {name:12s}")
+
+
+def _wrapped(text: str, indent: str, *, lead: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width(),
+        initial_indent=indent if lead is None else lead,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,217 @@
+"""The command pytest-cpg, on files that sessions wrote."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+
+from pytest_cpg.render.command import main
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+GATES = """
+import pytest
+
+@pytest.mark.cpg(task="track")
+def test_gate(cpg): ...
+
+@pytest.mark.cpg(task="track", max_verdict="MODEL BOTTLENECK")
+def test_broken(cpg):
+    if cpg.learned.success_rate < 0.5:
+        raise RuntimeError("boom")
+"""
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+
+@pytest.fixture
+def folder(repository, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    repository.makepyfile(test_gates=GATES)
+    repository.path.joinpath(".gitignore").write_text("*.json\n*.html\n__pycache__\n")
+    return repository
+
+
+@pytest.fixture
+def said(capsys):
+    """Run the command, and return its exit code, and what it printed."""
+
+    def run(*given):
+        capsys.readouterr()
+        try:
+            code = main(list(given))
+        except SystemExit as stop:
+            code = stop.code
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return run
+
+
+def git(folder, *arguments):
+    own = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    call = [shutil.which("git"), *own, *arguments]
+    subprocess.run(call, cwd=folder.path, check=True, capture_output=True)
+
+
+def commit(folder):
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "a")
+
+
+def test_a_report_is_shown_as_its_session_was(folder, said):
+    result = folder.runpytest("--cpg-model=mirrored", "--cpg-json=r.json")
+    result.assert_outcomes(failed=2)
+    code, text = said("show", "r.json")
+    assert code == 0
+    shown = [line for line in text.splitlines() if line]
+    own = {line for line in shown if line.startswith(("_", "-")) or "exit code" in line}
+    session = result.stdout.str()
+    assert [line for line in shown if line not in own and line not in session] == []
+    assert "MODEL BOTTLENECK: " in text
+    assert "RuntimeError: boom" in text
+    assert "cpg: 2 gates, 2 failed" in text
+    assert "--cpg-replay=.cpg/lost/" in text
+    assert "  Rerun " in text
+    assert len(said("show", "-v", "r.json")[1].splitlines()) > len(text.splitlines())
+
+
+def test_compare_says_what_became_of_each_gate(folder, said):
+    folder.runpytest("--cpg-model=right", "--cpg-json=good.json", "--cpg-update-baseline")
+    folder.runpytest("--cpg-model=mirrored", "--cpg-json=bad.json", "-k", "gate and not broken")
+    for before in ("good.json", ".cpg/baseline.json"):
+        code, text = said("compare", before, "bad.json")
+        assert code == 1
+        assert "1 REGRESSED" in text.splitlines()[0]
+        assert " REGRESSED     test_gates.py::test_gate\n" in text
+        assert "lost 20 starts" in text
+    code, text = said("compare", "bad.json", "good.json")
+    assert code == 0
+    assert " IMPROVED      test_gates.py::test_gate\n" in text
+    assert " NEW           test_gates.py::test_broken\n" in text
+    assert "1 UNCHANGED" in said("compare", "bad.json", "bad.json")[1]
+
+
+def test_a_page_is_the_one_that_the_session_would_have_written(folder, said):
+    pytest.importorskip("jinja2")
+    folder.runpytest("--cpg-model=right", "--cpg-json=old.json")
+    folder.runpytest(
+        "--cpg-model=mirrored", "--cpg-json=r.json", "--cpg-html=s.html", "--cpg-history=old.json"
+    )
+    assert said("html", "old.json", "r.json") == (0, "written: cpg.html\n")
+    written = folder.path / "cpg.html"
+    assert written.read_bytes() == (folder.path / "s.html").read_bytes()
+    code, text = said("html", "r.json", "-o", "r.json")
+    assert code == 2
+    assert "would replace the report r.json. Type: -o cpg.html" in text
+
+
+@needs_git
+def test_accept_writes_what_the_session_would_have_accepted(folder, said):
+    commit(folder)
+    folder.runpytest("--cpg-model=right", "--cpg-json=r.json", "--cpg-update-baseline")
+    baseline = folder.path / ".cpg" / "baseline.json"
+    measured = baseline.read_text(encoding="utf-8")
+    baseline.unlink()
+    code, text = said("accept", "r.json")
+    assert code == 0
+    assert "test_gates.py::test_gate, test_gates.py::test_broken accepted @ " in text
+    assert baseline.read_text(encoding="utf-8") == measured
+    # Accepted elsewhere, too.
+    assert said("accept", "r.json", "--baseline", "other.json")[0] == 0
+    assert (folder.path / "other.json").read_text(encoding="utf-8") == measured
+
+
+@needs_git
+def test_accept_refuses_what_a_session_would_not_accept(folder, said, monkeypatch):
+    commit(folder)
+    folder.runpytest("--cpg-model=mirrored", "--cpg-json=bad.json")
+    code, text = said("accept", "bad.json")
+    assert code == 1
+    assert "test_gates.py::test_gate" in text
+    assert "not accepted, as the test did not pass" in text
+    folder.path.joinpath("test_gates.py").write_text(f"{GATES}\n", encoding="utf-8")
+    folder.runpytest("--cpg-model=right", "--cpg-json=dirty.json")
+    code, text = said("accept", "dirty.json")
+    assert code == 1
+    assert "the tree that was measured" in text
+    monkeypatch.setenv("CI", "true")
+    code, text = said("accept", "dirty.json")
+    assert code == 1
+    assert "this is CI" in text
+    assert not folder.path.joinpath(".cpg", "baseline.json").exists()
+    code, text = said("accept", "dirty.json", "--force")
+    assert code == 0
+    assert "-dirty" in text
+
+
+def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, said):
+    repository.copy_example("custom_gate")
+    repository.runpytest("--cpg-json=r.json", "-p", "no:cacheprovider")
+    code, text = said("show", "r.json")
+    assert code == 2
+    assert "no plugin or conftest.py contributes such a kind of gate" in text
+    assert "-p conftest.py" in text
+    code, text = said("show", "r.json", "-p", "conftest.py")
+    assert code == 0
+    assert " cpg: " in text
+    assert "there is no file nope.py" in said("show", "r.json", "-p", "nope.py")[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["shwo", "r.json"], "no command named 'shwo'. Did you mean 'show'?"),
+        (["show"], "the following arguments are required: report"),
+        (["show", "nope.json"], "there is no report nope.json. Write one: pytest --cpg-json="),
+        (["show", "text.json"], "cannot use the report text.json: it is no JSON"),
+        (["compare", "text.json", "text.json"], "cannot use the report text.json: it is no JSON"),
+        (["tasks", "mase"], "no task named 'mase'. Did you mean 'maze'?"),
+    ],
+)
+def test_a_mistake_is_named_with_what_to_type(given, expected, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tmp_path.joinpath("text.json").write_text("hello", encoding="utf-8")
+    code, text = said(*given)
+    assert code == 2
+    assert expected in " ".join(text.split())
+
+
+@pytest.mark.parametrize("command", ["show", "compare", "html", "accept", "tasks"])
+def test_every_command_has_help(command, said):
+    code, text = said(command, "--help")
+    assert code == 0
+    assert f"usage: pytest-cpg {command}" in text
+    assert f"    {command}" in said("--help")[1]
+
+
+def test_tasks_are_listed_with_what_solves_them(said):
+    code, text = said("tasks")
+    assert code == 0
+    rows = [line.split() for line in text.splitlines()]
+    assert ["maze", "beam", "100"] in rows
+    assert ["reacher-easy", "random-shooting", "100"] in rows
+
+
+def test_a_task_is_told_with_observations_actions_and_the_marker_that_solves_it(said):
+    code, text = said("tasks", "maze")
+    assert code == 0
+    assert "  observation 2 numbers, in this order:" in text
+    assert "0  column, from the left, cells" in text
+    assert "one of (1, 0), (0, 1), (-1, 0), (0, -1)" in text
+    assert '@pytest.mark.cpg(task="maze", planner="preset")' in text
+
+
+def test_the_script_is_the_command_and_imports_no_pytest():
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    assert resolve_name(project["scripts"]["pytest-cpg"]) is main
+    code = (
+        "import sys\nfrom pytest_cpg.render.command import main\n"
+        "assert main(['tasks', 'maze']) == 0\n"
+        "assert not {'pytest', '_pytest', 'torch'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
