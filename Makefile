@@ -90,4 +90,4 @@ wheel: $(INSTALLED) ## Build the wheel and run the maze example on it, without a
 clean: ## Remove the environment and everything generated
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf .import_linter_cache
-	find . \( -name __pycache__ -o -path '*/.cpg/lost' \) -type d -prune -exec rm -rf {} +
+	find . \( -name __pycache__ -o -path '*/.cpg/lost' -o -path '*/.cpg/history' \) -prune -exec rm -rf {} +

@@ -162,6 +162,11 @@ class Trend:
     bound: Interval
     axis: tuple[float, float] | None = None
 
+    def __post_init__(self) -> None:
+        if self.axis is not None and not self.axis[0] < self.axis[1]:
+            low, high = self.axis
+            raise ValueError(f"the axis of the trend {self.name!r} goes from {low!r} to {high!r}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:

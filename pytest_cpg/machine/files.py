@@ -9,6 +9,8 @@ import re
 import secrets
 import shlex
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -99,6 +101,43 @@ def write_text(path: Path, text: str, *, what: str) -> None:
         raise FileError(f"cannot write {what} {path}: {error.filename} is no folder") from None
     except OSError as error:
         raise FileError(f"cannot write {what} {path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def locked(path: Path, *, what: str, patience: float = 30.0) -> Iterator[None]:
+    """Have whoever else updates a file wait meanwhile; its folder is made.
+
+    Raises FileError when another process takes more than ``patience`` seconds, where milliseconds
+    are usual, or when nothing can be written there.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=patience):
+            try:
+                yield
+            finally:
+                # Whoever waits for it notices. Windows removes it once it is given back.
+                with suppress(PermissionError):
+                    lock.unlink(missing_ok=True)
+    except Timeout:
+        raise FileError(
+            f"another process has been updating {what} {path} for {patience:g} s. Try again when "
+            f"it has ended."
+        ) from None
+    except OSError as error:
+        raise FileError(f"cannot write {what} {path}: {error.strerror or error}") from None
+
+
+def ignore_in_git(folder: Path, *patterns: str) -> None:
+    """Write a folder's ``.gitignore`` where it has none; nothing fails for it."""
+    path = folder / ".gitignore"
+    with suppress(OSError):
+        if not path.exists():
+            lines = ("# Written by pytest-cpg, anew whenever gates run.", *patterns)
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def replace_file(path: Path, content: bytes) -> None:

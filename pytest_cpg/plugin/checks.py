@@ -58,7 +58,7 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
             "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
             "several gates at once, --cpg-workers the parts of one."
         )
-    if any(map(settings.of_session, ("json", "md", "html", "history"))):
+    if any(map(settings.of_session, ("json", "md", "html"))):
         from pytest_cpg.plugin.outputs import SessionOutputs
 
         SessionOutputs(config, settings).check()

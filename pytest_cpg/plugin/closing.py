@@ -11,6 +11,7 @@ from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.session_baseline import SessionBaseline
+from pytest_cpg.plugin.session_history import add_to_history
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Closing:
         ledger.are_workers_cut = is_cut and self._config.pluginmanager.hasplugin("dsession")
         self._remember(ledger)
         hold_status(ledger, session)
+        if self._scope.has_run and not (self._is_quick or self._is_replay):
+            add_to_history(self._config, self._settings, ledger)
         if provenance is not None:
             from pytest_cpg.report.outcomes import SessionEnd, error_in
 

@@ -131,10 +131,10 @@ OPTIONS = (
         "history",
         parser("optional_path"),
         "string",
-        "",
+        ".cpg/history",
         "GLOB",
-        "reports of earlier sessions (--cpg-json), in the order of their names, whose results the "
-        "page shows beside this one's",
+        "what earlier sessions found, for trends: histories or reports (--cpg-json), in the order "
+        "of their names (default .cpg/history, to which each session adds)",
         is_for_one_gate=False,
     ),
     Option(

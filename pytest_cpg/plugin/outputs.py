@@ -63,7 +63,7 @@ class SessionOutputs:
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
         files = ReportFiles(
             **{name: self._path(name) for name in _FILES},
-            history=self._history(),
+            history=ledger.history,
             kinds=self._config.stash[KINDS].table,
             root=self._config.rootpath,
             step_summary=Path(summary) if summary and ledger.gates else None,
@@ -78,9 +78,6 @@ class SessionOutputs:
                 )
             except KindError as error:
                 found += (Finding(str(error), fails=True),)
-        if files.html and self._path("history") and not files.history:
-            pattern = self._settings.of_session("history")
-            return (Finding(f"no report matches --cpg-history={pattern}"), *found)
         return found
 
     def check(self) -> None:
@@ -92,8 +89,6 @@ class SessionOutputs:
             raise pytest.UsageError(
                 '--cpg-html needs the extra html: pip install "pytest-cpg[html]"'
             )
-        if self._settings.typed.get("history") and not self._path("html"):
-            raise pytest.UsageError("--cpg-history is shown by the page: add --cpg-html=PATH")
         self._check_paths()
 
     def _check_paths(self) -> None:
@@ -131,21 +126,17 @@ class SessionOutputs:
             places[gate] = Location(seen.as_posix(), (line or 0) + 1)
         return places
 
-    def _history(self) -> tuple[Path, ...]:
-        """Return the reports of earlier sessions, one that is about to be replaced included."""
-        from glob import glob
-
-        pattern = self._path("history")
-        return tuple(Path(found) for found in sorted(glob(str(pattern)))) if pattern else ()
-
     def _path(self, name: str) -> Path | None:
-        """Return a path: what is typed is from where it is typed, the rest from the root."""
-        value = self._settings.of_session(name)
-        is_typed = name in self._settings.typed
-        folder = self._config.invocation_params.dir if is_typed else self._config.rootpath
-        return folder / value if value else None
+        return path_of(self._config, self._settings, name)
 
     @property
     def _is_in_github(self) -> bool:
         is_wanted = self._settings.of_session("github") == "auto"
         return is_wanted and os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def path_of(config: pytest.Config, settings: Settings, name: str) -> Path | None:
+    """Return an option's path: what is typed is from where it is typed, the rest from the root."""
+    value = settings.of_session(name)
+    folder = config.invocation_params.dir if name in settings.typed else config.rootpath
+    return folder / value if value else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from pytest_cpg.episodes.traces import EpisodeTrace, Replay
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.kind import Run
-from pytest_cpg.machine.files import FileError
+from pytest_cpg.machine.files import FileError, ignore_in_git
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 # Of every gate that fails: enough to see what goes wrong, in a few seconds each.
 _MOST_FILMED = 3
-_IGNORED = "# Written anew by every gate that fails.\n*\n"
 
 
 def lost_folder(config: pytest.Config) -> Path:
@@ -68,10 +66,7 @@ def keep_lost(
     except FileError as error:
         # Which file it is says nothing; the gate's name is in it.
         return None, f"{_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
-    ignored = folder / ".gitignore"
-    with suppress(OSError):
-        if not ignored.exists():
-            ignored.write_text(_IGNORED, encoding="utf-8")
+    ignore_in_git(folder, "*")
     file = shlex.quote(_from_here(config, path))
     count, node = len(lost.episodes), shlex.quote(node_from_here(config, nodeid))
     what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -18,6 +18,8 @@ from pytest_cpg.gates.notation import visible
 from pytest_cpg.render.figures import CELL, MARKS, PLOT_HEIGHT, PLOT_WIDTH
 from pytest_cpg.render.forest import FOREST_WIDTH
 from pytest_cpg.render.page_view import STATES, page_view, revision
+from pytest_cpg.report.document import commit_of
+from pytest_cpg.report.history import NO_HISTORY, History
 from pytest_cpg.report.outcomes import besides_gates
 from pytest_cpg.report.shown import ShownOf
 
@@ -30,24 +32,29 @@ except ModuleNotFoundError as error:
     raise ComponentError('the HTML page needs jinja2: pip install "pytest-cpg[html]"') from error
 
 
-def html_page(documents: Sequence[Mapping[str, Any]], *, shown_of: ShownOf, root: str = "") -> str:
-    """Return the page of the last session, with the history of its gates over all of them.
+def html_page(
+    document: Mapping[str, Any],
+    *,
+    shown_of: ShownOf,
+    history: History = NO_HISTORY,
+    root: str = "",
+) -> str:
+    """Return the page of a session, with the history of its gates.
 
-    The same documents give the same text. Raises ValueError when there is no document, or a result
-    in one was written by a newer pytest-cpg.
+    The same arguments give the same text. Raises ValueError when a result was written by a newer
+    pytest-cpg.
 
     Parameters
     ----------
-    documents : sequence of mapping
-        Sessions as their JSON documents, oldest first.
+    document : mapping
+        The session's JSON document.
+    history : History
+        Its last session is this one.
     root : str
         The way from the page's folder to the root directory, for links to films: empty or with a
         slash at its end.
     """
-    if not documents:
-        raise ValueError("need the document of at least one session, got none")
-    document = documents[-1]
-    shown = page_view(documents, shown_of)
+    shown = page_view(document, shown_of, history)
     counts = Counter(gate.state for gate in shown.gates)
     style, script = _source("html_page.css"), _source("html_page.js")
     environment = jinja2.Environment(
@@ -57,7 +64,8 @@ def html_page(documents: Sequence[Mapping[str, Any]], *, shown_of: ShownOf, root
         document=document,
         root=root,
         provenance=document["provenance"],
-        revision=revision(document),
+        revision=revision(commit_of(document)),
+        revision_of=revision,
         page=shown,
         rows=[one for gate in shown.gates for one in gate.comparisons],
         overall=document["session"]["outcome"],

@@ -5,7 +5,7 @@ A session comes as its JSON document, so that the page of an old one can be writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,6 +16,8 @@ from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.failure import is_drifted, paragraphs
 from pytest_cpg.render.figures import Drawn, Plot, draw, trend
 from pytest_cpg.render.forest import Bar, bar, effect_axis, effect_text
+from pytest_cpg.report.document import comparisons_in
+from pytest_cpg.report.history import NO_HISTORY, History, Point
 from pytest_cpg.report.outcomes import FAILING, WORDS, comparison_outcome, gate_outcome
 from pytest_cpg.report.shown import Shown, ShownOf
 
@@ -37,20 +39,10 @@ _MOST_SESSIONS, _MOST_OPEN = 30, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """What a comparison found in one session."""
-
-    revision: str
-    label: str
-    card: Card
-    is_other_design: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class HistoryView:
     """A comparison over several sessions, oldest first, and what is drawn of each trend."""
 
-    sessions: tuple[Session, ...]
+    points: tuple[Point, ...]
     plots: tuple[Plot, ...]
 
 
@@ -68,7 +60,7 @@ class ComparisonView:
         Why the test fails, where the comparison with the baseline does not say so already.
     effect : str
         With its interval; empty where the card has none.
-    history : History or None
+    history : HistoryView or None
         None where no earlier session made this comparison.
     """
 
@@ -87,7 +79,7 @@ class ComparisonView:
     figures: tuple[Drawn, ...]
     causes: tuple[Drawn, ...]
     films: tuple[tuple[str, str], ...]
-    history: History | None
+    history: HistoryView | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,16 +117,17 @@ class PageView:
     check: str
 
 
-def page_view(documents: Sequence[Mapping[str, Any]], shown_of: ShownOf) -> PageView:
-    """Return what is shown of the last of these sessions, with its history over all of them.
+def page_view(
+    document: Mapping[str, Any], shown_of: ShownOf, history: History = NO_HISTORY
+) -> PageView:
+    """Return what is shown of a session, which is the last of its history.
 
     Raises ValueError when a result was written by a newer pytest-cpg.
     """
-    found = {one["name"]: shown_of(one) for one in _comparisons(documents[-1])}
-    histories = _histories(documents, found, shown_of)
+    found = {one["name"]: shown_of(one) for one in comparisons_in(document)}
     cards = [one.card for one in found.values()]
     axis = effect_axis(card.effect for card in cards if card.effect is not None)
-    gates = documents[-1]["gates"]
+    gates = document["gates"]
     states = [_gate_state(gate, found) for gate in gates]
     few_are_bad = sum(state in FAILING for state in states) <= _MOST_OPEN
     views = []
@@ -146,7 +139,7 @@ def page_view(documents: Sequence[Mapping[str, Any]], shown_of: ShownOf) -> Page
                 found[one["name"]],
                 state=_comparison_state(gate, one, found[one["name"]]),
                 axis=axis,
-                history=histories.get(one["name"]),
+                history=_history_view(history.points(one["name"])),
             )
             for one in gate["comparisons"]
         )
@@ -171,16 +164,10 @@ def page_view(documents: Sequence[Mapping[str, Any]], shown_of: ShownOf) -> Page
     )
 
 
-def revision(document: Mapping[str, Any]) -> str:
-    """Return what a session measured, as a table has room for it."""
-    provenance = document["provenance"]
-    if provenance["revision"] is None:
-        return "not known"
-    return f"{provenance['revision'][:7]}{'-dirty' * bool(provenance['dirty'])}"
-
-
-def _comparisons(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    return (one for gate in document["gates"] for one in gate["comparisons"])
+def revision(commit: str) -> str:
+    """Return a commit as a table has room for it."""
+    name, dash, dirty = commit.partition("-")
+    return f"{name[:7]}{dash}{dirty}" or "not known"
 
 
 def _gate_state(gate: Mapping[str, Any], found: Mapping[str, Shown]) -> str:
@@ -203,7 +190,7 @@ def _parts(gate: str) -> tuple[str, str]:
 
 
 def _comparison_view(
-    one: Mapping[str, Any], found: Shown, *, state: str, axis: Axis, history: History | None
+    one: Mapping[str, Any], found: Shown, *, state: str, axis: Axis, history: HistoryView | None
 ) -> ComparisonView:
     path, name = _parts(one["name"])
     ruling, card, drift = found.ruling, found.card, found.drift
@@ -229,39 +216,14 @@ def _comparison_view(
     )
 
 
-def _histories(
-    documents: Sequence[Mapping[str, Any]], shown: Mapping[str, Shown], shown_of: ShownOf
-) -> dict[str, History]:
-    """Return the history of every comparison that an earlier session made as well."""
-    measured: dict[str, list[Session]] = {name: [] for name in shown if _followed(shown[name])}
-    for document in documents[-_MOST_SESSIONS:]:
-        for one in _comparisons(document):
-            name = one["name"]
-            if name not in measured:
-                continue
-            then = shown[name] if document is documents[-1] else shown_of(one)
-            if _followed(then) == _followed(shown[name]):
-                measured[name].append(_session(then, shown[name], at=revision(document)))
-    return {name: _history(sessions) for name, sessions in measured.items() if len(sessions) > 1}
-
-
-def _session(then: Shown, now: Shown, *, at: str) -> Session:
-    return Session(
-        revision=at,
-        label=then.ruling.label,
-        card=then.card,
-        is_other_design=then.card.design != now.card.design,
-    )
-
-
-def _followed(found: Shown) -> list[str]:
-    return [one.name for one in found.card.trends]
-
-
-def _history(sessions: Sequence[Session]) -> History:
-    hollow = [session.is_other_design for session in sessions]
-    followed = zip(*(session.card.trends for session in sessions), strict=True)
-    return History(
-        sessions=tuple(sessions),
+def _history_view(points: Sequence[Point]) -> HistoryView | None:
+    """Return what is shown of a comparison that an earlier session made as well."""
+    points = points[-_MOST_SESSIONS:]
+    if len(points) < 2:
+        return None
+    hollow = [point.is_other_design for point in points]
+    followed = zip(*(point.found.trends for point in points), strict=True)
+    return HistoryView(
+        points=tuple(points),
         plots=tuple(trend(trends, is_hollow=hollow) for trends in followed),
     )

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.machine.files import FileError, write_text
-from pytest_cpg.report.document import read, write
+from pytest_cpg.report.document import write
+from pytest_cpg.report.history import History
 from pytest_cpg.report.ledger import Kinds
 from pytest_cpg.report.shown import Shown, shown_of
 
@@ -27,8 +28,8 @@ class ReportFiles:
         The report, a comment for a pull request, and a page with figures.
     step_summary : Path or None
         The summary of a job in GitHub Actions, which is added to.
-    history : tuple of Path
-        Reports of earlier sessions, oldest first, for the page.
+    history : History
+        Of which the document's session is the last, for the page.
     root : Path
         The root directory, where the page finds films.
     kinds : mapping
@@ -39,7 +40,7 @@ class ReportFiles:
     md: Path | None = None
     html: Path | None = None
     step_summary: Path | None = None
-    history: tuple[Path, ...] = ()
+    history: History = field(default_factory=History)
     root: Path = field(default_factory=Path)
     kinds: Kinds = field(default_factory=dict)
 
@@ -70,7 +71,6 @@ def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path
 
 def _writers(files: ReportFiles) -> Iterable[tuple[Path, _Writer]]:
     pairs: tuple[tuple[Path | None, _Writer], ...] = (
-        # First, as the report that is replaced next may be part of its history.
         (files.html, write_page),
         (files.json, _write_json),
         (files.md, _write_markdown),
@@ -84,14 +84,13 @@ def _write_json(path: Path, document: Mapping[str, Any], files: ReportFiles) -> 
 
 
 def write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
-    """Write a document's page, with its history; raises FileError where one cannot be used."""
+    """Write a document's page, with its history."""
     from pytest_cpg.render.html_page import html_page
 
-    earlier = [read(one, files.kinds) for one in files.history]
     way = Path(os.path.relpath(files.root, path.parent)).as_posix()
     write_text(
         path,
-        html_page([*earlier, document], root=f"{way}/", shown_of=files.shown_of),
+        html_page(document, history=files.history, root=f"{way}/", shown_of=files.shown_of),
         what="the report",
     )
 

@@ -11,17 +11,14 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.kept import KeptResult, entry_for
-from pytest_cpg.machine.files import FileError, FileKind, write_text
+from pytest_cpg.machine.files import FileKind, locked, write_text
 from pytest_cpg.report.ledger import Kinds
 
 # More than any project has, and few enough to share an error rate among.
@@ -125,24 +122,9 @@ def update(
     """
     # A link stays one.
     target = path.resolve()
-    lock = target.with_name(f"{target.name}.lock")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=patience):
-            try:
-                baseline = change(load(target, kinds) or Baseline())
-                write_text(target, text_of(baseline), what=_FILE.name)
-            finally:
-                # Whoever waits for it notices. Windows removes it once it is given back.
-                with suppress(PermissionError):
-                    lock.unlink(missing_ok=True)
-    except Timeout:
-        raise FileError(
-            f"another process has been updating the baseline {path} for {patience:g} s. Try "
-            f"again when it has ended."
-        ) from None
-    except OSError as error:
-        raise FileError(f"cannot write the baseline {path}: {error.strerror}") from None
+    with locked(target, what=_FILE.name, patience=patience):
+        baseline = change(load(target, kinds) or Baseline())
+        write_text(target, text_of(baseline), what=_FILE.name)
     return baseline
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -173,10 +173,23 @@ def read(path: Path, kinds: Kinds) -> dict[str, Any]:
     found = _FILE.values_of(path, text)
     _FILE.check_schema(path, found.get("schema") if isinstance(found, dict) else None)
     try:
-        decode(_Document, found)
-        return _complete(found, kinds)
+        return checked(found, kinds)
     except ValueError as error:
         _FILE.refuse(path, str(error))
+
+
+def checked(values: Any, kinds: Kinds) -> dict[str, Any]:
+    """Return a document of plain values, with every result in it readable.
+
+    Raises ValueError, naming the place of the first value that is wrong.
+    """
+    decode(_Document, values)
+    return _complete(values, kinds)
+
+
+def comparisons_in(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Return every comparison of a document."""
+    return (one for gate in document["gates"] for one in gate["comparisons"])
 
 
 def _gate(gate: str, ledger: Ledger) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pytest_cpg.gates.card import AA_CHECK, Card, Command, Ruling, Severity, com
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.kind import GateKind, MaxVerdict
+from pytest_cpg.report.history import History
 
 # As pytest words it.
 _EMPTY_SET = "got empty parameter set"
@@ -270,6 +271,8 @@ class Ledger:
         The recipe of every gate that is one checkpoint of one, by gate id.
     findings : tuple of Finding
         What the gates say together, once the session is over.
+    history : History
+        What earlier sessions found and, last, this one, once it is over; empty for a check.
     running : dict
         What a gate that has begun is doing, by gate id; shown when the session is interrupted.
     are_workers_cut : bool
@@ -285,6 +288,7 @@ class Ledger:
     groups: dict[str, str] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    history: History = field(default_factory=History)
     are_workers_cut: bool = False
 
     def expect(self, gates: Iterable[str]) -> None:

@@ -125,7 +125,7 @@ def test_a_later_comparison_is_replayed_once_those_before_it_have_run(project):
 def test_a_gate_that_loses_nothing_keeps_nothing(project):
     project.gate("right")
     assert project.runpytest().ret == 0
-    assert not (project.path / ".cpg").exists()
+    assert not (project.path / ".cpg/lost").exists()
 
 
 def test_a_replay_measures_nothing_for_others(project):

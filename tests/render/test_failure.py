@@ -258,7 +258,7 @@ def test_a_comparison_is_marked_alike_in_every_report():
     ledger.note("a", Entry(outcome="failed", judgements=judgements))
     marks = [line.split()[0] for line in shown(ledger)[1:] if line[1:2].strip()]
     written = document(ledger, PROVENANCE, SessionEnd(exit_code=1))
-    (view,) = page_view([written], shown_of).gates
+    (view,) = page_view(written, shown_of).gates
     (gate,) = written["gates"]
     states = ["inconclusive", "passed", "failed"]
     assert marks[:3] == ["?", ".", "F"]

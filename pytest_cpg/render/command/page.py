@@ -1,4 +1,4 @@
-"""Page: the page of a report, with the reports of earlier sessions as its history."""
+"""Page: the page of a report, with earlier sessions as its history."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.report_files import ReportFiles, write_page
 from pytest_cpg.report.document import read
+from pytest_cpg.report.history_file import read as read_history
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +19,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="report",
-        help="reports of pytest --cpg-json=PATH, oldest first; the page is of the last one",
+        help="histories and reports of pytest --cpg-json=PATH, oldest first; the page is of the "
+        "last report",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("cpg.html"), help="the page (default cpg.html)"
@@ -28,11 +30,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
-    *earlier, last = arguments.reports
     output: Path = arguments.output
     if output.exists() and any(output.samefile(one) for one in arguments.reports if one.exists()):
         raise FileError(f"the page would replace the report {output}. Type: -o cpg.html")
     kinds = kinds_of(arguments)
-    files = ReportFiles(html=output, history=tuple(earlier), kinds=kinds, root=Path.cwd())
-    write_page(output, read(last, kinds), files)
-    return [f"written: {output}"], 0
+    last = read(arguments.reports[-1], kinds)
+    history, faults = read_history(arguments.reports, kinds)
+    files = ReportFiles(html=output, history=history, kinds=kinds, root=Path.cwd())
+    write_page(output, last, files)
+    return [*faults, f"written: {output}"], 0

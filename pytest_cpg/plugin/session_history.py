@@ -1,0 +1,52 @@
+"""Session history: what earlier sessions found, and what this one adds to that."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.outputs import path_of
+from pytest_cpg.plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_cpg.report.ledger import Ledger
+
+_OWN = ".cpg/history"
+
+
+def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) -> None:
+    """Give the ledger what earlier sessions found, this one last, and write it down.
+
+    What goes wrong is said, and fails no gate. An empty --cpg-history turns all of it off.
+    """
+    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.machine.files import FileError
+    from pytest_cpg.machine.git import git_state
+    from pytest_cpg.report.history import History
+    from pytest_cpg.report.history_file import append, found_in, read
+
+    pattern = path_of(config, settings, "history")
+    if pattern is None:
+        return
+    # A baseline that was just accepted is no change of what was measured.
+    state = git_state(config.rootpath, besides=config.rootpath / settings.of_session("baseline"))
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    session = found_in(ledger, commit=state.commit, date=date)
+    if not session.comparisons:
+        return
+    paths = sorted(glob(str(pattern)))
+    earlier, faults = read(map(Path, paths), config.stash[KINDS].table)
+    if "history" in settings.typed and not paths:
+        faults.append(f"nothing matches --cpg-history={settings.typed['history']}")
+    try:
+        append(config.rootpath / _OWN, session)
+    except FileError as error:
+        faults.append(str(error))
+    ledger.history = History((*earlier.sessions, session))
+    # A file that can neither be read nor written is said once.
+    ledger.findings += tuple(map(Finding, dict.fromkeys(faults)))

@@ -1,0 +1,138 @@
+"""History: what the comparisons of a project found, session by session, oldest first.
+
+Renderers are given one whose last session is the one that they show; for the summary it is
+``ledger.history``. ``history.points(name)`` is a comparison over the sessions, for a table or a
+plot of trends; ``history.heights(name)`` is its first trend as heights of a sparkline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_cpg.gates.card import Card, Ruling, Trend
+
+# A sparkline has room for so many.
+_MOST_HEIGHTS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one comparison found in one session.
+
+    Attributes
+    ----------
+    label, severity : str
+        Of its ruling; the severity as reports have it.
+    design : str
+        What two sessions share whose numbers may be compared.
+    trends : tuple of Trend
+        The numbers that are followed.
+    """
+
+    label: str
+    severity: str
+    design: str = ""
+    trends: tuple[Trend, ...] = ()
+
+    @classmethod
+    def of(cls, ruling: Ruling, card: Card) -> Found:
+        """Return what is kept of a ruling and its card."""
+        return cls(
+            label=ruling.label,
+            severity=ruling.severity.name.lower(),
+            design=card.design,
+            trends=card.trends,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One session of a history.
+
+    Attributes
+    ----------
+    commit : str
+        With ``-dirty`` behind it where tracked files differed; empty where that is not known.
+    date : str
+        UTC, as ISO 8601 has it; empty in what comes from a report.
+    comparisons : mapping
+        What was found, by the comparison's name.
+    """
+
+    commit: str
+    date: str
+    comparisons: Mapping[str, Found]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One comparison in one of several sessions.
+
+    Attributes
+    ----------
+    is_other_design : bool
+        Whether it was designed otherwise than in the last session, so that its numbers differ for
+        that reason, too.
+    """
+
+    commit: str
+    date: str
+    found: Found
+    is_other_design: bool
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Sessions, oldest first; the last one is the one that is shown."""
+
+    sessions: tuple[Session, ...] = ()
+
+    def points(self, name: str) -> tuple[Point, ...]:
+        """Return a comparison over all sessions that followed the same numbers as the last one.
+
+        Empty where the last session did not make that comparison.
+        """
+        now = self.sessions[-1].comparisons.get(name) if self.sessions else None
+        if now is None:
+            return ()
+        return tuple(
+            Point(
+                commit=session.commit,
+                date=session.date,
+                found=found,
+                is_other_design=found.design != now.design,
+            )
+            for session in self.sessions
+            for found in [session.comparisons.get(name)]
+            if found is not None and _followed(found) == _followed(now)
+        )
+
+    def heights(self, name: str, *, count: int = _MOST_HEIGHTS) -> tuple[float, ...]:
+        """Return a comparison's first trend in its last sessions, as heights in [0, 1].
+
+        Sessions of another design are left out. A trend without an axis goes from its lowest value
+        to its highest one. Empty where it was followed in fewer than two sessions.
+        """
+        trends = [
+            point.found.trends[0]
+            for point in self.points(name)
+            if point.found.trends and not point.is_other_design
+        ]
+        if len(trends) < 2:
+            return ()
+        values = [one.bound.estimate for one in trends[-count:]]
+        low, high = trends[-1].axis or (min(values), max(values))
+        # Halves, as the difference of two immense numbers has no float.
+        span = high / 2 - low / 2
+        if not span > 0 or not math.isfinite(span):
+            return (0.5,) * len(values)
+        return tuple(min(max((one / 2 - low / 2) / span, 0.0), 1.0) for one in values)
+
+
+def _followed(found: Found) -> list[str]:
+    return [one.name for one in found.trends]
+
+
+NO_HISTORY = History()

@@ -1,0 +1,115 @@
+"""History file: the sessions of a project, one line of JSON each, in ``.cpg/history``.
+
+A report (--cpg-json) is one session of a history, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.codec import decode, encode, loads
+from pytest_cpg.machine.files import FileError, FileKind, ignore_in_git, locked, write_text
+from pytest_cpg.report.document import checked, commit_of, comparisons_in
+from pytest_cpg.report.history import Found, History, Session
+from pytest_cpg.report.ledger import Kinds, Ledger
+from pytest_cpg.report.shown import ShownOf, shown_of
+
+SCHEMA = 1
+# A line has a few hundred bytes for each gate, and the whole file is written each time.
+MOST_SESSIONS = 50
+_FILE = FileKind(name="the history", schema=SCHEMA, cure="Delete it: the next session begins anew.")
+
+
+def found_in(ledger: Ledger, *, commit: str, date: str) -> Session:
+    """Return what a session adds to the history: every comparison that judged a model."""
+    return Session(
+        commit=commit,
+        date=date,
+        comparisons={
+            one.name: Found.of(one.judgement.ruling, one.judgement.card)
+            for one in ledger.reported
+            if not one.judgement.ruling.check
+        },
+    )
+
+
+def append(path: Path, session: Session) -> None:
+    """Add a session to a history file, and drop the oldest ones of too many.
+
+    Whoever appends at the same time waits, so that no session is lost. Lines that are no session
+    stay. Raises FileError.
+    """
+    line = json.dumps({"schema": SCHEMA, **encode(session)}, allow_nan=False, sort_keys=True)
+    with locked(path, what=_FILE.name):
+        lines = [*_lines(_FILE.text_in(path) or ""), line]
+        write_text(path, "".join(f"{one}\n" for one in lines[-MOST_SESSIONS:]), what=_FILE.name)
+        ignore_in_git(path.parent, "/.gitignore", f"/{path.name}", f"/{path.name}.lock")
+
+
+def read(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
+    """Return the sessions in these files, in their order, and what was left out of each file.
+
+    A file is a history, or a report (--cpg-json), which is one session.
+    """
+    sessions, faults = [], []
+    for path in paths:
+        try:
+            rows = _rows(_FILE.text_in(path) or "")
+        except FileError as error:
+            faults.append(str(error))
+            continue
+        wrong = []
+        for number, row in enumerate(rows, 1):
+            try:
+                sessions.append(_session(row, kinds))
+            except (ValueError, CpgError) as error:
+                wrong.append(f"line {number}: {error}")
+        if wrong:
+            more = f" (and {len(wrong) - 1} more)" * (len(wrong) > 1)
+            faults.append(f"cannot use a session of the history {path}: {wrong[0]}{more}")
+    return History(tuple(sessions)), faults
+
+
+def session_of(document: Mapping[str, Any], shown_of: ShownOf) -> Session:
+    """Return a report as a session of a history; no report has a date."""
+    shown = {one["name"]: shown_of(one) for one in comparisons_in(document)}
+    return Session(
+        commit=commit_of(document),
+        date="",
+        comparisons={
+            name: Found.of(one.ruling, one.card)
+            for name, one in shown.items()
+            if not one.ruling.check
+        },
+    )
+
+
+def _rows(text: str) -> list[str]:
+    """Return what may be a session each: a report may have more than one line."""
+    try:
+        loads(text)
+    except ValueError:
+        return _lines(text)
+    return [text]
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _session(text: str, kinds: Kinds) -> Session:
+    """Return the session of a line, or raise ValueError or CpgError."""
+    row = loads(text)
+    if not isinstance(row, dict):
+        raise ValueError("it is no session of pytest-cpg")
+    if "gates" in row:
+        return session_of(checked(row, kinds), partial(shown_of, kinds=kinds))
+    schema = row.pop("schema", None)
+    if schema != SCHEMA:
+        raise ValueError(f"it has schema {schema!r}, and this pytest-cpg reads {SCHEMA}")
+    return decode(Session, row)
