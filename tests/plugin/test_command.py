@@ -1,9 +1,11 @@
 """The command pytest-cpg, on files that sessions wrote."""
 
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -24,6 +26,8 @@ def test_broken(cpg):
         raise RuntimeError("boom")
 """
 
+# What the outer run must not tell the inner one.
+OUTSIDE = ("CI", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
@@ -181,7 +185,7 @@ def test_a_mistake_is_named_with_what_to_type(given, expected, said, tmp_path, m
     assert expected in " ".join(text.split())
 
 
-@pytest.mark.parametrize("command", ["show", "compare", "html", "accept", "tasks"])
+@pytest.mark.parametrize("command", ["show", "compare", "html", "accept", "init", "tasks"])
 def test_every_command_has_help(command, said):
     code, text = said(command, "--help")
     assert code == 0
@@ -215,3 +219,57 @@ def test_the_script_is_the_command_and_imports_no_pytest():
         "assert not {'pytest', '_pytest', 'torch'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.trains
+@pytest.mark.skipif(
+    not all(map(find_spec, ("torch", "dm_control"))), reason="needs torch and dm-control"
+)
+def test_an_empty_folder_has_a_gate_that_passes(pytester, said, monkeypatch):
+    for name in OUTSIDE:
+        monkeypatch.delenv(name, raising=False)
+    code, text = said("init")
+    assert code == 0
+    written = re.findall(r"^written: (\S+)", text, re.MULTILINE)
+    assert all((pytester.path / name).is_file() for name in written)
+    assert len(written) == 4
+    assert "\n  pytest  " in text
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*GOOD AS*ORACLE*"])
+    code, text = said("init")
+    assert code == 2
+    assert "tests/world_model/conftest.py is there already, and no file is replaced" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", "[tool.pytest.ini_options]\nminversion = '8'\n"),
+        ("tox.ini", "[pytest]\n"),
+        ("setup.cfg", "[tool:pytest]\n"),
+        ("pytest.ini", "[pytest]\n"),
+    ],
+)
+def test_settings_that_pytest_has_are_not_hidden_by_new_ones(name, text, tmp_path, said):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    code, printed = said("init", str(tmp_path))
+    assert code == 0
+    assert f"{name} has pytest's settings: add required_plugins = pytest-cpg there" in printed
+    assert (tmp_path / name).read_text(encoding="utf-8") == text
+    assert (tmp_path / "pytest.ini").exists() == (name == "pytest.ini")
+    assert f"\n  cd {tmp_path}\n" in printed
+
+
+def test_a_file_that_is_there_is_kept_and_nothing_else_is_written(tmp_path, said):
+    workflow = tmp_path / ".github" / "workflows" / "world-model.yml"
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text("mine", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\n", encoding="utf-8")
+    code, printed = said("init", str(tmp_path))
+    assert code == 2
+    assert "world-model.yml is there already" in printed
+    assert workflow.read_text(encoding="utf-8") == "mine"
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".github", "pyproject.toml"]
+    (tmp_path / "pyproject.toml").write_text("[", encoding="utf-8")
+    assert "cannot read pytest's settings" in said("init", str(tmp_path))[1]

@@ -21,6 +21,7 @@ _COMMANDS = {
     "compare": ("compare", "say what became of each gate between two reports"),
     "html": ("page", "write the page of a report"),
     "accept": ("accept", "put the results of a report into the baseline"),
+    "init": ("init", "write a gate, a model, a workflow and settings that run at once"),
     "tasks": ("tasks", "list tasks, or say what one observes and how it is solved"),
 }
 _EXIT_CODES = (

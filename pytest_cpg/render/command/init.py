@@ -1,0 +1,94 @@
+"""Init: the files of a repository whose gate runs at once, to put a model of one's own into."""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import shlex
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from pytest_cpg.machine.files import FileError, write_text
+
+_FILES = {
+    "tests/world_model/conftest.py": "the model: put yours here",
+    "tests/world_model/test_planning_gap.py": "the gate",
+    ".github/workflows/world-model.yml": "a job that blocks the merge; make it required",
+}
+_INI = "pytest.ini"
+# Where pytest looks for its settings, and in which part of the file.
+_SECTIONS = {"tox.ini": "pytest", "setup.cfg": "tool:pytest"}
+_NEEDED = ("dm_control", "torch", "jinja2")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = (
+        "Write a gate on reacher-easy, an example of a model, a GitHub workflow and pytest.ini. "
+        "No file is ever replaced."
+    )
+    parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=Path(),
+        help="top of the repository (default: here)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Return the lines to print, and the exit code."""
+    folder: Path = arguments.folder
+    settings = _settings_of_pytest(folder)
+    wanted = {**_FILES, **({} if settings else {_INI: "the plugin is required"})}
+    taken = [name for name in wanted if (folder / name).exists()]
+    if taken:
+        raise FileError(
+            f"{folder / taken[0]} is there already, and no file is replaced. Type: pytest-cpg init "
+            f"FOLDER, and take from FOLDER what you need"
+        )
+    for name in wanted:
+        source = files(__package__) / "repository" / f"{Path(name).name}.txt"
+        write_text(folder / name, source.read_text(encoding="utf-8"), what="the file")
+    widest = max(map(len, wanted))
+    lines = [f"written: {name:{widest}s}  {what}" for name, what in wanted.items()]
+    if settings:
+        lines.append(f"{settings} has pytest's settings: add required_plugins = pytest-cpg there")
+    return [*lines, "", *_next(folder)], 0
+
+
+def _settings_of_pytest(folder: Path) -> str:
+    """Return the file with pytest's settings, which a pytest.ini would hide; empty if none."""
+    for name in (_INI, ".pytest.ini"):
+        if (folder / name).exists():
+            return name
+    project = folder / "pyproject.toml"
+    try:
+        if project.exists():
+            tools = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
+            if "pytest" in tools:
+                return project.name
+        for name, section in _SECTIONS.items():
+            found = configparser.RawConfigParser(strict=False)
+            found.read(folder / name, encoding="utf-8")
+            if found.has_section(section):
+                return name
+    except (ValueError, configparser.Error, OSError) as error:
+        raise FileError(f"cannot read pytest's settings in {folder}: {error}") from None
+    return ""
+
+
+def _next(folder: Path) -> Iterator[str]:
+    """Yield what to type, and what it does."""
+    yield "Type next:"
+    if folder != Path():
+        yield f"  cd {shlex.quote(str(folder))}"
+    if not all(map(find_spec, _NEEDED)):
+        yield '  pip install "pytest-cpg[control,torch,html]"'
+    yield "  pytest                                 # trains the example, and judges it"
+    yield "  pytest-cpg tasks                       # other tasks, and what they observe"
+    yield "Once your model is in, commit it, and accept what it does as the baseline:"
+    yield "  pytest --cpg-update-baseline && git add .cpg/baseline.json"
