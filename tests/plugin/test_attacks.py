@@ -671,10 +671,10 @@ def test_nothing_is_green_by_accident(repository, monkeypatch, attack):
     assert not re.findall(r"(?m)^\S*pytest_cpg/\S+\.py:\d+: ", output)
 
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
 RECIPES = {
-    "GitHub": re.search(r"- run: \|\n +(pytest .*)\n +(grep .*)\n", README).groups(),
-    "GitLab": re.search(r"script: \|\n +(pytest .*)\n +(grep .*)\n", README).groups(),
+    "GitHub": re.search(r"- run: \|\n +(pytest .*)\n +(grep .*)\n", PAGE).groups(),
+    "GitLab": re.search(r"script: \|\n +(pytest .*)\n +(grep .*)\n", PAGE).groups(),
 }
 NATIVE = "import ctypes; ctypes.CDLL(None).{}(0)"
 AT_NATIVE_EXIT = """
@@ -723,7 +723,7 @@ def test_the_recipe_for_ci_sees_a_session_that_is_ended_unseen(
 
 @pytest.mark.parametrize("text", [BAD, BAD.replace("(cpg)", "()")])
 def test_the_recipe_for_an_ini_file_misses_the_plugin(repository, text):
-    (ini,) = re.findall(r"```ini\n(.*?)```", README, re.DOTALL)
+    (ini,) = re.findall(r"```ini\n(.*?)```", PAGE, re.DOTALL)
     (repository.path / "conftest.py").unlink()
     repository.makepyfile(test_gates="import pytest\n" + text)
     repository.makefile(".ini", pytest=ini)

@@ -1,0 +1,175 @@
+"""Every snippet of the documentation does what its page says, and every output is what is printed.
+
+Blocks of docs/models.md are of files of examples/bring_your_model, whose tests run them; that of
+docs/kinds-of-gate.md is run by test_kinds_page.
+"""
+
+import importlib.util
+import re
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_cpg.machine.files import FileError
+
+ROOT = Path(__file__).parents[2]
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+ELSEWHERE = {"models", "kinds-of-gate"}
+TRANSCRIPTS = importlib.util.spec_from_file_location("transcripts", ROOT / "docs/transcripts.py")
+transcripts = importlib.util.module_from_spec(TRANSCRIPTS)
+TRANSCRIPTS.loader.exec_module(transcripts)
+# What a page leaves to its reader: a model, which is as good as the truth here.
+MODEL = """
+import pytest
+
+@pytest.fixture
+def learned_dynamics(oracle_dynamics):
+    task = oracle_dynamics.task
+
+    def right(observations, actions):
+        return task.observe(task.rollout(observations, actions[:, None])[:, 0])
+
+    return right
+
+my_model = learned_dynamics
+"""
+CONTROL = pytest.mark.skipif(not find_spec("dm_control"), reason="needs dm-control")
+# How the gates of a page are run: as they are, or where a task takes long, by two episodes.
+GATES = {
+    "perturbations": "",
+    "diagnosis": "",
+    "gates": "",
+    "marker": "--cpg-quick --cpg-model=oracle",
+    "tasks-and-planners": "--cpg-quick --cpg-model=oracle",
+    "plan-quality": "--cpg-quick --cpg-model=oracle",
+}
+NEED_CONTROL = {"marker", "tasks-and-planners", "plan-quality"}
+# Blocks that are no gates, by a word of theirs.
+CODE = ("score(", "queries_at(", "convert(", "generate_queries(")
+
+
+def blocks(page, language="python"):
+    return [text for kind, text in transcripts.BLOCK.findall(PAGES[page]) if kind == language]
+
+
+@pytest.fixture
+def folder(pytester, monkeypatch):
+    """The folder of a user, who has set nothing."""
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    return pytester
+
+
+@pytest.mark.parametrize("page", transcripts.PAGES)
+def test_outputs_are_what_the_commands_print(page):
+    now = transcripts.written_anew(PAGES[page])
+    assert transcripts.comparable(now) == transcripts.comparable(PAGES[page]), (
+        "write the outputs anew: python docs/transcripts.py"
+    )
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(name, marks=[CONTROL] * (name in NEED_CONTROL)) for name in GATES]
+)
+def test_the_gates_of_a_page_run(page, folder):
+    folder.makeconftest(MODEL)
+    gates = [text for text in blocks(page) if "pytest." in text]
+    assert gates
+    data = folder.path / "data"
+    data.mkdir()
+    np.save(data / "observations.npy", np.zeros((50, 2)))
+    # A page with a fixture alone leaves the gate to its reader.
+    own = (
+        '@pytest.mark.cpg(task="maze", planner="preset")\ndef test_gate(cpg, training_data): ...\n'
+    )
+    text = "\n\n".join(["import pytest", *gates])
+    folder.makepyfile(text if "def test_" in text else f"{text}\n\n{own}")
+    result = folder.runpytest_subprocess("-p", "no:hypothesispytest", *GATES[page].split())
+    result.assert_outcomes(passed=len(re.findall(r"(?m)^def test_", text)) or 1)
+
+
+def test_policies_are_compared_as_the_page_says(folder, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    conftest, test = (text for text in blocks("policy-comparison"))
+    folder.copy_example("policy_comparison")
+    (folder.path / "conftest.py").rename(folder.path / "ensembles.py")
+    (folder.path / "test_comparisons.py").unlink()
+    ours = "from ensembles import LinearEnsemble, logged\n\n\n"
+    ours += "def load_my_ensemble():\n    return LinearEnsemble(logged(2000, seed=0))\n\n\n"
+    folder.makeconftest(ours + conftest)
+    folder.makepyfile(test)
+    result = folder.runpytest_subprocess("-p", "no:hypothesispytest")
+    result.assert_outcomes(passed=1)
+
+
+class Shop:
+    """An environment of plans: a book is bought by three steps in their order."""
+
+    def __init__(self, done=()):
+        self.done = [*done]
+
+    def clone(self):
+        return Shop(self.done)
+
+    def reset(self, *, seed):
+        self.done = []
+
+    def step(self, action):
+        self.done.append(action)
+        return None, float(self.done == ["search", "open", "book"]), False, False, {}
+
+
+def test_plans_of_agents_are_scored_as_the_page_says():
+    (snippet,) = (text for text in blocks("plan-quality") if "score(" in text)
+    names = {"environment": Shop(), "ACTIONS": ["search", "open", "book", "wait", "leave"]}
+    exec(snippet, names)  # noqa: S102  # what a reader types
+    assert names["found"].score >= 1
+
+
+@CONTROL
+def test_queries_are_made_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    published, converted, made = blocks("policy-queries")
+    exec(published, {})  # noqa: S102
+    # Fewer, as they take half a minute.
+    exec(made.replace("seed=0, keep", "seed=0, candidates=100, keep"), {})  # noqa: S102
+    assert {path.name for path in tmp_path.glob("*.npz")} >= {"short.npz", "cartpole.npz"}
+    # It needs a clone of the benchmark, which tests/gates/test_convert_queries.py stands in for.
+    with pytest.raises(FileError, match="path/to/opcc"):
+        exec(converted, {})  # noqa: S102
+
+
+def test_no_snippet_is_left_out():
+    for page in PAGES.keys() - {*ELSEWHERE, *transcripts.PAGES}:
+        for text in blocks(page):
+            assert page in (*GATES, "policy-comparison") or any(word in text for word in CODE), text
+
+
+def test_every_configuration_can_be_parsed():
+    yaml = pytest.importorskip("yaml")
+    for page in PAGES:
+        assert all(isinstance(yaml.safe_load(text), dict) for text in blocks(page, "yaml"))
+        for text in blocks(page, "toml"):
+            tomllib.loads(text)
+
+
+def test_links_lead_somewhere():
+    for page, text in PAGES.items():
+        for link, anchor in re.findall(r"\]\(([^)#\s:]*)#?([^)\s:]*)\)", prose(text)):
+            target = (ROOT / "docs" / link).resolve() if link else ROOT / "docs" / f"{page}.md"
+            assert target.exists(), (page, link)
+            if anchor and target.suffix == ".md":
+                assert anchor in headings(target), (page, link, anchor)
+
+
+def prose(text):
+    return transcripts.BLOCK.sub("", text)
+
+
+def headings(path):
+    """Return the anchors of a page, as hosts make them of its headings."""
+    found = re.findall(r"(?m)^#+ (.*)$", path.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
