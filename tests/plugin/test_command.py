@@ -100,6 +100,25 @@ def test_compare_says_what_became_of_each_gate(folder, said):
     assert "1 UNCHANGED" in said("compare", "bad.json", "bad.json")[1]
 
 
+def test_history_is_the_trend_of_each_gate(folder, said):
+    for model in ("right", "right", "mirrored"):
+        folder.runpytest(f"--cpg-model={model}", "--cpg-json=r.json", "-k", "not broken")
+    code, text = said("history")
+    assert code == 0
+    first, row = text.splitlines()
+    assert first == "cpg: 3 sessions, 1 gate"
+    assert row == " ▇▇▁  Learned success rate 0/20  MODEL BOTTLENECK  test_gates.py::test_gate"
+    lines = said("history", "-g", "test_gates.py::test_gate")[1].splitlines()
+    assert [line.partition("rate ")[2].split(",")[0] for line in lines[1:]] == [
+        *("20/20", "20/20", "0/20")
+    ]
+    # A report is a session, too.
+    assert "cpg: 1 session, 1 gate\n" in said("history", "r.json")[1]
+    code, text = said("history", "--gate", "test_gates.py::test_gat")
+    assert code == 2
+    assert "Did you mean 'test_gates.py::test_gate'?" in text
+
+
 def test_a_page_is_the_one_that_the_session_would_have_written(folder, said):
     pytest.importorskip("jinja2")
     folder.runpytest("--cpg-model=right", "--cpg-json=old.json")
@@ -174,6 +193,7 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
         (["show", "nope.json"], "there is no report nope.json. Write one: pytest --cpg-json="),
         (["show", "text.json"], "cannot use the report text.json: it is no JSON"),
         (["compare", "text.json", "text.json"], "cannot use the report text.json: it is no JSON"),
+        (["history"], "there is no history .cpg/history. Each session adds to one: pytest"),
         (["tasks", "mase"], "no task named 'mase'. Did you mean 'maze'?"),
     ],
 )
@@ -185,7 +205,9 @@ def test_a_mistake_is_named_with_what_to_type(given, expected, said, tmp_path, m
     assert expected in " ".join(text.split())
 
 
-@pytest.mark.parametrize("command", ["show", "compare", "html", "accept", "init", "tasks"])
+@pytest.mark.parametrize(
+    "command", ["show", "compare", "history", "html", "accept", "init", "tasks"]
+)
 def test_every_command_has_help(command, said):
     code, text = said(command, "--help")
     assert code == 0

@@ -19,6 +19,7 @@ from pytest_cpg.contracts.lookup import did_you_mean
 _COMMANDS = {
     "show": ("show", "print a report as the terminal did"),
     "compare": ("compare", "say what became of each gate between two reports"),
+    "history": ("history", "show the trend of each gate over the sessions of a project"),
     "html": ("page", "write the page of a report"),
     "accept": ("accept", "put the results of a report into the baseline"),
     "init": ("init", "write a gate, a model, a workflow and settings that run at once"),

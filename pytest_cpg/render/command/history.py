@@ -1,0 +1,86 @@
+"""History: what became of each gate over the sessions of a project."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.machine.files import FileError
+from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.render.sparkline import has_blocks, sparkline
+from pytest_cpg.report.history import History, Point
+from pytest_cpg.report.history_file import read
+
+_OWN = Path(".cpg/history")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "files",
+        type=Path,
+        nargs="*",
+        default=[_OWN],
+        help="histories, and reports of pytest --cpg-json=PATH, oldest first "
+        "(default .cpg/history)",
+    )
+    parser.add_argument("-g", "--gate", metavar="GATE", help="each session of this gate")
+    declare_plugins(parser)
+
+
+def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Return the lines to print, and the exit code."""
+    for path in arguments.files:
+        if not path.exists():
+            raise FileError(f"there is no history {path}. Each session adds to one: pytest")
+    history, faults = read(arguments.files, kinds_of(arguments))
+    names = list(dict.fromkeys(name for one in history.sessions for name in one.comparisons))
+    if arguments.gate is None:
+        return [*faults, *_all_gates(history, names)], 0
+    if arguments.gate not in names:
+        raise CpgError(f"no gate named {arguments.gate!r}. {did_you_mean(arguments.gate, names)}")
+    return [*faults, *_one_gate(history, arguments.gate)], 0
+
+
+def _all_gates(history: History, names: list[str]) -> Iterator[str]:
+    """Yield a line for each gate: its trend, what it last found, and its name."""
+    count = len(history.sessions)
+    yield f"cpg: {count} session{'s'[: count != 1]}, {len(names)} gate{'s'[: len(names) != 1]}"
+    rows = []
+    for name in names:
+        own = _until(history, name)
+        heights = sparkline(own.heights(name), is_ascii=not has_blocks(sys.stdout.encoding))
+        last = own.points(name)[-1]
+        numbers = " ".join(part for one in last.found.trends[:1] for part in (one.name, one.text))
+        rows.append((heights, numbers, last.found.label, name))
+    yield from _columns(rows)
+
+
+def _one_gate(history: History, name: str) -> Iterator[str]:
+    """Yield a line for each session of a gate, the last one at the end."""
+    yield name
+    yield from _columns([_told(point) for point in _until(history, name).points(name)])
+
+
+def _told(point: Point) -> tuple[str, ...]:
+    found = point.found
+    numbers = ", ".join(f"{one.name} {one.text}" for one in found.trends)
+    label = found.label + ", other design" * point.is_other_design
+    return (point.date[:16].replace("T", " "), point.commit or "-", numbers, label)
+
+
+def _until(history: History, name: str) -> History:
+    """Return the history up to the last session that made this comparison."""
+    last = max(place for place, one in enumerate(history.sessions) if name in one.comparisons)
+    return History(history.sessions[: last + 1])
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell:{size}s}" for cell, size in zip(row, widths, strict=True))
+        yield f" {'  '.join(cells)}".rstrip()
