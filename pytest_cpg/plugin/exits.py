@@ -7,13 +7,16 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
 _REFUSED = "{call} would have ended the session as passed, with gates that did not report."
 # `os` has them from the module of the system, where they may be called as well.
 _MODULES = (os, sys.modules[os.name])
 
-_Functions: TypeAlias = Mapping[str, Callable[..., NoReturn]]
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    _Functions: TypeAlias = Mapping[str, Callable[..., NoReturn]]
 
 
 def refuse_success(

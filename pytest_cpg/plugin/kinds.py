@@ -79,6 +79,8 @@ class GateKinds:
         return [node for node in nodes if self.has_gate(node)]
 
     def _add(self, plugin: object, config: pytest.Config) -> None:
+        # One plugin for all: pytest goes through the names of each.
+        fixtures = ModuleType(f"fixtures of {plugin}")
         for marker, kind in _contributed(plugin).items():
             # Ours are known to be right, and whoever asks loads them.
             if not isinstance(kind, BuiltIn):
@@ -87,7 +89,8 @@ class GateKinds:
                 check_kind(marker, kind, self.table, self._options.table)
             self.table[marker] = kind
             config.addinivalue_line("markers", f"{_shown(kind, config)}: {kind.help}")
-            config.pluginmanager.register(_fixture(kind, self._measured), f"cpg-fixture-{marker}")
+            setattr(fixtures, kind.fixture, _fixture(kind, self._measured))
+        config.pluginmanager.register(fixtures)
 
 
 KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
@@ -122,8 +125,8 @@ def _shown(kind: GateKind[Any, Any], config: pytest.Config) -> str:
     return signature(kind.marker, kind.arguments)
 
 
-def _fixture(kind: GateKind[Any, Any], measure: Callable[..., Any]) -> ModuleType:
-    """Return a plugin with the fixture that measures for this kind, and gives the result."""
+def _fixture(kind: GateKind[Any, Any], measure: Callable[..., Any]) -> object:
+    """Return the fixture that measures for a kind, and gives the result."""
 
     def measured(request: pytest.FixtureRequest, **given: Any) -> Any:
         __tracebackhide__ = True
@@ -135,6 +138,4 @@ def _fixture(kind: GateKind[Any, Any], measure: Callable[..., Any]) -> ModuleTyp
         [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     )
     measured.__doc__ = f"Give the gate's result, measured before the test's body: {kind.help}"
-    plugin = ModuleType(f"pytest_cpg gate {kind.marker}")
-    plugin.measured = pytest.fixture(name=kind.fixture)(measured)  # type: ignore[attr-defined]  # a module takes any
-    return plugin
+    return pytest.fixture(name=kind.fixture)(measured)

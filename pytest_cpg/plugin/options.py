@@ -247,12 +247,14 @@ class DeclaredOptions:
 
     def __init__(self, parser: pytest.Parser) -> None:
         self._parser = parser
-        self._group = parser.getgroup("cpg", "gates on learned world models")
+        # Two, as pytest compares each option with all others of its group.
+        self._of_gates = parser.getgroup("cpg", "gates on learned world models")
+        self._of_sessions = parser.getgroup("cpg-session", "sessions with such gates")
         self.table: dict[str, Option] = {}
         for option in OPTIONS:
             self._add(option)
         for name, help_text in SWITCHES.items():
-            self._group.addoption(
+            self._of_sessions.addoption(
                 flag(name), dest=f"cpg_{name}", action="store_true", help=help_text
             )
         for name, help_text in INI_SWITCHES.items():
@@ -293,7 +295,8 @@ class DeclaredOptions:
 
     def _add(self, option: Option) -> None:
         self.table[option.name] = option
-        self._group.addoption(
+        group = self._of_gates if option.is_for_one_gate else self._of_sessions
+        group.addoption(
             option.flag,
             dest=f"cpg_{option.name}",
             type=option.parse,

@@ -37,7 +37,8 @@ def watch(folder, arguments):
 
 # What a session without gates may import of ours, and in CI: each takes a quarter of a millisecond.
 LIGHT = """
-    pytest_cpg plugin plugin.exits plugin.hooks plugin.hookspecs plugin.kinds plugin.options
+    pytest_cpg plugin plugin.entry plugin.exits plugin.hooks plugin.hookspecs plugin.kinds
+    plugin.options
     gates gates.options
 """
 IN_CI = "plugin.memory"

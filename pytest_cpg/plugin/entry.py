@@ -1,0 +1,118 @@
+"""Entry: what pytest finds in the plugin, the first hooks and the fixtures of every gate.
+
+Loaded in every session, with gates or without, and so as small as can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cpg.gates import GATES
+from pytest_cpg.plugin import hookspecs
+from pytest_cpg.plugin.hooks import SessionHooks
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from pytest_cpg.contracts import Planner, Task
+    from pytest_cpg.gates.kind import GateKind
+    from pytest_cpg.world_models import OracleDynamics
+
+__all__ = [
+    "benchmark_runner",
+    "conformance_model",
+    "conformance_planner",
+    "conformance_task",
+    "cpg_executor",
+    "learned_dynamics",
+    "oracle_dynamics",
+    "pytest_addoption",
+    "pytest_cpg_gates",
+    "training_data",
+]
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the extension points and the options, and follow the session."""
+    pluginmanager.add_hookspecs(hookspecs)
+    pluginmanager.register(SessionHooks(parser, _measured), "cpg-hooks")
+
+
+def pytest_cpg_gates() -> Mapping[str, GateKind[Any, Any]]:
+    """Contribute the built-in kinds of gate through the public hook."""
+    return GATES
+
+
+def _measured(request: pytest.FixtureRequest, kind: GateKind[Any, Any], **given: Any) -> Any:
+    """Return what the fixture of a kind gives."""
+    from pytest_cpg.plugin.fixtures import measured
+
+    return measured(request, kind, **given)
+
+
+@pytest.fixture
+def oracle_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
+    """Give the true dynamics of the marker's task; override it to use a surrogate."""
+    from pytest_cpg.plugin.fixtures import true_dynamics
+
+    return true_dynamics(request)
+
+
+@pytest.fixture
+def learned_dynamics(request: pytest.FixtureRequest) -> Any:
+    """Give the learned world model; override it, or name one with ``model=`` or --cpg-model."""
+    from pytest_cpg.plugin.fixtures import named_model
+
+    return named_model(request)
+
+
+@pytest.fixture(scope="session")
+def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
+    """Give who runs blocks of episodes; override it with any concurrent.futures executor."""
+    from pytest_cpg.plugin.fixtures import executor
+
+    return executor(request)  # type: ignore[no-any-return]  # a user's may be anything
+
+
+@pytest.fixture(scope="session")
+def training_data() -> Any:
+    """Give the observations that the model was trained on, or their path; None says nothing."""
+    return None
+
+
+@pytest.fixture
+def benchmark_runner(
+    request: pytest.FixtureRequest, cpg_executor: Executor | None, training_data: Any
+) -> Any:
+    """Compare models on the marker's task; the gate is applied to each result after the body."""
+    from pytest_cpg.plugin.fixtures import runner
+
+    given = {"training_data": training_data}
+    return runner(request, cpg_executor, given)
+
+
+@pytest.fixture
+def conformance_task(request: pytest.FixtureRequest) -> Task:
+    """Give the task that `pytest_cpg.conformance` tries; override it with yours."""
+    from pytest_cpg.plugin.fixtures import untried
+
+    untried(request, "task", "MyTask()")
+
+
+@pytest.fixture
+def conformance_planner(request: pytest.FixtureRequest) -> Planner:
+    """Give the planner that `pytest_cpg.conformance` tries; override it with yours."""
+    from pytest_cpg.plugin.fixtures import untried
+
+    untried(request, "planner", "MyPlanner()")
+
+
+@pytest.fixture
+def conformance_model(request: pytest.FixtureRequest) -> Any:
+    """Give the world model that `pytest_cpg.conformance` tries; override it with yours."""
+    from pytest_cpg.plugin.fixtures import untried
+
+    untried(request, "model", "load_my_model()")
