@@ -18,7 +18,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # pytest rewrites every module of a plugin, in every process where none has written it down.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test clients portability lint format bench bench-clients bench-gpu calibrate wheel install clean
+.PHONY: help demo test docs clients portability lint format bench bench-clients bench-gpu calibrate wheel install clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,11 @@ test: $(INSTALLED) ## Run the test suite
 	@# Tests start hundreds of processes, and would compile it in each.
 	@$(BIN)/python -m compileall -q pytest_cpg
 	$(BIN)/python -m pytest -m "$(TESTS)" -n 2
+
+docs: $(INSTALLED) ## Build the site of docs/ into build/docs
+	@# No picture is drawn here, and tasks of MuJoCo would ask for a display.
+	MUJOCO_GL=disable $(BIN)/python -m sphinx -n -W --keep-going -q -b html -d build/doctrees \
+	    docs build/docs
 
 clients: ## Gate models of JAX, TorchRL, mbrl-lib and stable-worldmodel (installs 1 GB)
 	@$(MAKE) --no-print-directory install EXTRAS=all,clients,dev
@@ -89,5 +94,5 @@ wheel: $(INSTALLED) ## Build the wheel and run the maze example on it, without a
 
 clean: ## Remove the environment and everything generated
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf .import_linter_cache
+	rm -rf .import_linter_cache docs/tasks docs/reference
 	find . \( -name __pycache__ -o -path '*/.cpg/lost' -o -path '*/.cpg/history' \) -prune -exec rm -rf {} +

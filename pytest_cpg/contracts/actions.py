@@ -52,7 +52,7 @@ class FiniteActions:
         return np.where(np.isnan(actions).any(axis=-1, keepdims=True), np.nan, known)
 
     def sample(self, rngs: Sequence[np.random.Generator], shape: tuple[int, ...]) -> FloatArray:
-        """Draw uniform actions [N, *shape, A], the row of an episode from its own stream."""
+        """Draw uniform actions ``[N, *shape, A]``, the row of an episode from its own stream."""
         return self.values[np.stack([rng.integers(len(self.values), size=shape) for rng in rngs])]
 
 
@@ -98,7 +98,7 @@ class BoxActions:
         return np.asarray(np.clip(actions, self.low, self.high))
 
     def sample(self, rngs: Sequence[np.random.Generator], shape: tuple[int, ...]) -> FloatArray:
-        """Draw uniform actions [N, *shape, A], the row of an episode from its own stream."""
+        """Draw uniform actions ``[N, *shape, A]``, the row of an episode from its own stream."""
         unit = np.stack([rng.random((*shape, self.size)) for rng in rngs])
         return self.low + (self.high - self.low) * unit
 

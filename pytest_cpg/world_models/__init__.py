@@ -118,3 +118,7 @@ def __getattr__(name: str) -> Any:
     if name in _OPTIONAL:
         return getattr(import_module(f"{__name__}.{_OPTIONAL[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

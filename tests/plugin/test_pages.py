@@ -173,3 +173,15 @@ def headings(path):
     """Return the anchors of a page, as hosts make them of its headings."""
     found = re.findall(r"(?m)^#+ (.*)$", path.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_the_marker_page_has_every_argument_with_its_default():
+    from pytest_cpg.gates.arguments import COMMON
+    from pytest_cpg.gates.planning_gap.kind import PlanningGap
+
+    named = {
+        name
+        for names in re.findall(r"(?m)^\| ((?:`\w+`(?:, )?)+) \|", PAGES["marker"])
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert named == {argument.name for argument in (*PlanningGap.arguments, *COMMON)}
