@@ -65,6 +65,7 @@ class OneStepError:
         error, widest = result.error, 2 * max(result.error.high, result.limit)
         cells = {"error": f"{error.estimate:.4f}", "CI": f"[{error.low:.4f},{error.high:.4f}]"}
         return Card(
+            kind="one-step error",
             headline=f"one-step error {' '.join(cells.values())}",
             size=f"n={result.transitions}",
             cells={**cells, "limit": f"{result.limit:g}"},

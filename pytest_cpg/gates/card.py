@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from pytest_cpg.stats import Interval
 
@@ -147,6 +147,8 @@ class Effect:
 class Trend:
     """A number that is followed over sessions.
 
+    The first of a card is a share, of which 1 is right, where the gate has one.
+
     Attributes
     ----------
     name : str
@@ -168,6 +170,14 @@ class Trend:
             raise ValueError(f"the axis of the trend {self.name!r} goes from {low!r} to {high!r}")
 
 
+class Cell(NamedTuple):
+    """What is to know of one cell, and the code that leads to it; both may be empty."""
+
+    number: int
+    note: str
+    code: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """The data of a picture, and no pixels: a page, a terminal or nobody draws it.
@@ -179,13 +189,18 @@ class Figure:
     ----------
     kind : str
         "curves" are lines through points, "steps" are stairs that turn at each point, a "histogram"
-        is stairs as well, and a "scatter" is dots. "cells" are at most four sets of places, in this
-        order: as it should be, worse, better, and neither. A "list" is lines of text.
+        is stairs as well, the first as bars, and a "scatter" is dots. "cells" are at most four sets
+        of places, in this order: as it should be, worse, better, and neither. A "list" is lines of
+        text.
     reading : str
         How to read it, in a sentence; empty where that is plain.
+    finding : str
+        What it shows of this result, in a few words; empty where that needs no pointing out.
     axes : (str, str)
         What is drawn across and upward, with units, or what a cell is; empty where the title says
         it.
+    cells : tuple of Cell
+        What is to know of cells, of some or all.
     series : mapping
         Name to points (x, y) with x increasing; to the whole numbers of cells; to the texts that
         follow the name of a list's line.
@@ -196,8 +211,10 @@ class Figure:
     kind: FigureKind
     title: str
     reading: str = ""
+    finding: str = ""
     axes: tuple[str, str] = ("", "")
     series: Mapping[str, tuple[Any, ...]]
+    cells: tuple[Cell, ...] = ()
     scale: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -229,6 +246,8 @@ class Cause:
     measures : tuple of (name, numbers, text)
     main : tuple of str
         Names of the measures that a terminal has room for.
+    figures : tuple of Figure
+        What shows it, first the one that shows it best.
     """
 
     name: str
@@ -281,6 +300,8 @@ class Card:
 
     Attributes
     ----------
+    kind : str
+        What the gate asks, in a word or two, such as "planning gap".
     headline : str
         What was found, in a few numbers, to stand behind the ruling's label.
     sentence : str
@@ -317,6 +338,7 @@ class Card:
     size: str
     cells: Mapping[str, str]
     table: Table
+    kind: str = ""
     sentence: str = ""
     verdict: str = ""
     mark: str = ""

@@ -21,7 +21,7 @@ class Axis:
     length : int
         From end to end, in pixels.
     ticks : tuple of float
-        Where it is labelled; both ends are.
+        Where it is labelled.
     """
 
     low: float
@@ -36,10 +36,7 @@ class Axis:
         least, most = min(spread), max(spread)
         # Divided one by one, as the difference of two large numbers may be infinite.
         rough = most / (_MOST_TICKS - 1) - least / (_MOST_TICKS - 1)
-        if rough < sys.float_info.min:  # nothing to see, and no decade below it
-            rough = 1.0
-        decade = 10.0 ** math.floor(math.log10(rough))
-        step = next(decade * nice for nice in (1, 2, 5, 10) if decade * nice >= rough)
+        step = _round_step(rough)
         below, above = max(1, math.ceil(-least / step)), max(1, math.ceil(most / step))
         ticks = tuple(number * step for number in range(-below, above + 1))
         return cls(low=ticks[0], high=ticks[-1], length=length, ticks=ticks)
@@ -55,9 +52,19 @@ class Axis:
 
     @classmethod
     def between(cls, low: float, high: float, *, length: int) -> Axis:
-        """Return a scale from one number to another."""
+        """Return a scale from one number to another, labelled at both and between them."""
         high = high if high > low else low + 1
         return cls(low=low, high=high, length=length, ticks=(low, low / 2 + high / 2, high))
+
+    @classmethod
+    def across(cls, low: float, high: float, *, length: int) -> Axis:
+        """Return a scale from one number to another, labelled in round steps."""
+        high = high if high > low else low + 1
+        step = _round_step(high / _MOST_TICKS - low / _MOST_TICKS)
+        first, last = math.ceil(low / step), math.floor(high / step)
+        ticks = tuple(number * step for number in range(first, last + 1))
+        # Between two of the smallest numbers there is none that is round.
+        return cls(low=low, high=high, length=length, ticks=ticks or (low, high))
 
     def at(self, value: float) -> float:
         """Return the pixel of a value, to a tenth."""
@@ -68,3 +75,11 @@ class Axis:
     def height(self, value: float) -> float:
         """Return how far below the upper end of an upward scale a value is, in pixels."""
         return round(self.length - self.at(value), 1)
+
+
+def _round_step(rough: float) -> float:
+    """Return the next larger number that is 1, 2 or 5 in its decade."""
+    if rough < sys.float_info.min:  # nothing to see, and no decade below it
+        return 1.0
+    decade = 10.0 ** math.floor(math.log10(rough))
+    return next(decade * nice for nice in (1, 2, 5, 10) if decade * nice >= rough)

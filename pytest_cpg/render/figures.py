@@ -1,182 +1,217 @@
 """Figures: their data as the coordinates and paths of inline SVG.
 
-Everything is in the units of a figure's own view box, which are pixels at its natural size. Paths
-are written by hand, with one path for all marks of a kind: a page of 200 gates must stay small.
+Drawn by hand: a charting library that draws without script and network would be larger than the
+page, and those that are small need a script to show anything. Everything is in the units of a
+figure's own view box. All marks of a kind are one path, as a page of 200 gates must stay small.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress, cycle, repeat
-from typing import TypeAlias
+from itertools import chain, compress, cycle, pairwise
+from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_cpg.gates.card import Figure, Trend
 from pytest_cpg.render.axis import Axis
 
-PLOT_WIDTH, PLOT_HEIGHT = 300, 110
-CELL = 12
-# A row of the grid fits a narrow telephone; longer gates get wider rows, not higher grids.
-_SHORT_ROW, _LONG_ROW, _MOST_IN_SHORT_ROWS = 25, 50, 250
-# Smaller steps between two labels would let their letters touch.
-_LABEL_HEIGHT = 12
-# Of most letters at 11 px, and a gap beside the words.
-_LETTER_WIDTH, _GAP = 6, 10
-# Nobody reads more at a glance, and each one costs the page some bytes.
-_MOST_LINES = 40
-
-# The mark of each set of cells: where in its cell it begins, and its strokes. A full square, a
-# cross, a hollow diamond and a dot differ without any colour.
-MARKS: Mapping[str, tuple[int, int, str]] = {
-    "square": (2, 6, "h8"),
-    "cross": (2, 2, "l8 8m0-8l-8 8"),
-    "diamond": (1, 6, "l5-5 5 5-5 5z"),
-    "dot": (5, 6, "h2"),
+Place: TypeAlias = Literal["lead", "why", "half"]
+# Width and height of the area between the axes: beside the headline, beside the cause, in a column.
+_AREAS: Mapping[Place, tuple[int, int]] = {
+    "lead": (330, 174),
+    "why": (540, 210),
+    "half": (400, 266),
 }
+# Room for numbers on the left, for the title of the upward axis, for what stands below.
+LEFT, TOP, _FOOT = 44, 30, 44
+# Smaller steps between two labels would let their letters touch, on a telephone as well.
+_LABEL_HEIGHT = 20
+# Of most letters where a telephone enlarges them.
+_LETTER_WIDTH = 9
+_LEAST_RIGHT = 24
+
 # How a series of this name looks in every figure; the others take what is left.
-_LINES = {"learned": "thick", "oracle": "thin", "chance": "dotted", "limit": "limit"}
-_FREE_LINES = ("thick", "thin", "dashed", "dotted")
+_LINES = {
+    "learned": "learned",
+    "oracle": "oracle",
+    "accepted": "was",
+    "chance": "chance",
+    "limit": "limit",
+}
+_FREE_LINES = ("learned", "oracle", "other", "chance")
 # Kinds whose series end where their names can stand.
 _NAMED_AT_THE_END = ("curves", "steps")
 
 _Points: TypeAlias = Sequence[tuple[float, float]]
 
 
+class Label(NamedTuple):
+    """Words in a plot: where, what, which way they run, and how they look."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    style: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A picture of two axes, from (0, 0) to (`PLOT_WIDTH`, `PLOT_HEIGHT`).
+    """A picture of two axes; the area between them begins at (`LEFT`, `TOP`).
 
     Attributes
     ----------
-    kind, title, reading, upward : str
-        As in `Figure`; what is drawn upward is said above its axis.
+    title, reading, finding : str
+        As in `Figure`.
     said : str
         For those who do not see it.
-    left, right : int
-        Room for words beside it, in pixels.
+    width, height, foot : int
+        Of all of it, and where the lower axis lies.
+    grid : str
+        Path of the lines across.
+    labels : tuple of Label
     marks : tuple of (str, str)
         Styles and paths.
-    names : tuple of (float, str)
-        Heights and names of series, clear of each other.
-    ends : tuple of (str, str)
-        What stands below its left end and its right one.
     """
 
-    kind: str
     title: str
     reading: str = ""
-    upward: str = ""
+    finding: str = ""
     said: str
-    left: int
-    right: int
-    ticks: tuple[tuple[float, str], ...]
-    rules: str
-    frame: str
-    marks: tuple[tuple[str, str], ...]
-    names: tuple[tuple[float, str], ...] = ()
-    ends: tuple[str, str] = ("", "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """A cell for every place, in the order of their numbers.
-
-    Attributes
-    ----------
-    sets : tuple of (mark, name, count, places, path)
-    """
-
-    kind: str = "cells"
-    title: str
-    reading: str
     width: int
     height: int
-    columns: int
-    what: str
-    sets: tuple[tuple[str, str, int, str, str], ...]
+    foot: int
+    right: int
+    grid: str
+    labels: tuple[Label, ...]
+    marks: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """Lines of text."""
+class _Area(NamedTuple):
+    """The two scales of a plot."""
 
-    kind: str = "list"
-    title: str
-    reading: str
-    lines: tuple[tuple[str, str], ...]
-    more: int
+    across: Axis
+    up: Axis
+
+    def x(self, value: float) -> float:
+        return round(LEFT + self.across.at(value), 1)
+
+    def y(self, value: float) -> float:
+        return round(TOP + self.up.height(value), 1)
+
+    @property
+    def foot(self) -> int:
+        return TOP + self.up.length
+
+    @property
+    def right(self) -> int:
+        return LEFT + self.across.length
 
 
-Drawn: TypeAlias = Plot | Grid | Listing
-
-
-def draw(figure: Figure) -> Drawn:
-    """Return a figure as a page shows it."""
-    if figure.kind == "cells":
-        return _grid(figure)
-    return _listing(figure) if figure.kind == "list" else _plot(figure)
-
-
-def _plot(figure: Figure) -> Plot:
+def draw(figure: Figure, place: Place) -> Plot:
+    """Return a figure of two axes as a page shows it."""
+    width, height = _AREAS[place]
     points = list(chain.from_iterable(figure.series.values()))
     values, heights = [x for x, _ in points], [y for _, y in points]
     if figure.scale is None:
-        up = Axis.upward(heights, length=PLOT_HEIGHT)
+        up = Axis.upward(heights, length=height)
     else:
-        up = Axis.between(*figure.scale, length=PLOT_HEIGHT)
+        up = Axis.between(*figure.scale, length=height)
     if figure.kind == "scatter":
-        across = Axis.upward(values, length=PLOT_WIDTH)
+        across = Axis.upward(values, length=width)
     else:
         ends = min(values, default=0.0), max(values, default=1.0)
-        across = Axis.between(*ends, length=PLOT_WIDTH)
-    names = _names(figure, up)
-    ticks = [(up.height(tick), f"{tick:.3g}") for tick in up.ticks]
-    far = f"{_written(across.high)} {figure.axes[0]}".rstrip()
-    return Plot(
-        kind=figure.kind,
+        across = Axis.across(*ends, length=width)
+    area = _Area(across, up)
+    names = _names(figure, area)
+    return _plot(
+        area,
         title=figure.title,
         reading=figure.reading,
-        upward=figure.axes[1],
-        said=_said(figure, far),
-        left=_room(text for _, text in ticks),
-        right=_room(name for _, name in names),
-        ticks=tuple(ticks),
-        rules=_rules(up, is_zero=False),
-        frame=_rules(up, is_zero=True),
-        marks=_marks(figure, across, up),
+        finding=figure.finding,
+        said=_said(figure),
+        axes=figure.axes,
+        ticks=_ticks(across, area),
         names=names,
-        ends=(_written(across.low), far),
+        marks=_marks(figure, area),
     )
 
 
-def _marks(figure: Figure, across: Axis, up: Axis) -> tuple[tuple[str, str], ...]:
+def _plot(
+    area: _Area,
+    *,
+    axes: tuple[str, str],
+    ticks: Sequence[Label],
+    names: Sequence[Label],
+    marks: Sequence[tuple[str, str]],
+    title: str,
+    said: str,
+    form: str = "{:.3g}",
+    reading: str = "",
+    finding: str = "",
+) -> Plot:
+    """Return a plot with its axes."""
+    foot, right = area.foot, area.right
+    room = max([_LEAST_RIGHT, *(12 + _LETTER_WIDTH * len(one.text) for one in names)])
+    upward = [(area.y(tick), form.format(tick) if tick else "0") for tick in area.up.ticks]
+    numbers = [Label(LEFT - 8, y + 4, text, "end") for y, text in upward]
+    named = (
+        Label(0, 16, axes[1], "start", "axis-title"),
+        Label(right, foot + _FOOT - 4, axes[0], "end", "axis-title"),
+    )
+    return Plot(
+        title=title,
+        reading=reading,
+        finding=finding,
+        said=said,
+        width=right + room,
+        height=foot + _FOOT,
+        foot=foot,
+        right=right,
+        grid="".join(f"M{LEFT} {y:g}H{right}" for y, _ in upward if y != foot),
+        labels=(*(one for one in named if one.text), *numbers, *ticks, *names),
+        marks=tuple(marks),
+    )
+
+
+def _ticks(across: Axis, area: _Area) -> list[Label]:
+    """Return what stands below the lower axis; every other one has no room on a telephone."""
+    return [
+        Label(area.x(tick), area.foot + 18, _written(tick), "middle", "odd" * (at % 2))
+        for at, tick in enumerate(across.ticks)
+    ]
+
+
+def _marks(figure: Figure, area: _Area) -> list[tuple[str, str]]:
     """Return a style and a path for every series that has points."""
     free = [style for style in _FREE_LINES if style not in map(_LINES.get, figure.series)]
     left = cycle(free or _FREE_LINES)
-    marks = []
-    for name, points in figure.series.items():
-        style = _LINES.get(name) or next(left)
+    limit = max((x for x, _ in figure.series.get("limit", ())), default=float("inf"))
+    marks: list[tuple[str, str]] = []
+    for at, (name, points) in enumerate(figure.series.items()):
         if not points:
             continue
         if name == "limit" or figure.kind == "curves":
-            path = _line(points, across, up)
+            marks.append((_LINES.get(name) or next(left), _line(points, area)))
         elif figure.kind == "scatter":
-            style = "dots"
-            path = _stops(f"{across.at(x):g} {up.height(y):g}" for x, y in points)
+            marks.append(("dots", _stops((area.x(x), area.y(y)) for x, y in points)))
+        elif figure.kind == "steps":
+            marks.append((_LINES.get(name) or next(left), _stairs(points, area)))
+        elif at:
+            # Behind the bars.
+            marks.insert(0, ("behind", f"{_stairs(points, area)}V{area.foot}z"))
         else:
-            path = _stairs(points, across, up)
-        marks.append((style, path))
-    return tuple(marks)
+            marks += _bars(points, limit, area)
+    return marks
 
 
-def _line(points: _Points, across: Axis, up: Axis) -> str:
-    return "M" + "L".join(f"{across.at(x):g} {up.height(y):g}" for x, y in points)
+def _line(points: _Points, area: _Area) -> str:
+    return "M" + "L".join(f"{area.x(x):g} {area.y(y):g}" for x, y in points)
 
 
-def _stairs(points: _Points, across: Axis, up: Axis) -> str:
+def _stairs(points: _Points, area: _Area) -> str:
     """Return a staircase that turns upward at each point, with one stair at most for each pixel."""
-    pixels = [(round(across.at(x)), round(up.height(y))) for x, y in points]
+    pixels = [(round(area.x(x)), round(area.y(y))) for x, y in points]
     x, y = pixels[0]
     path = [f"M{x} {y}"]
     for right, height in dict(pixels[1:]).items():
@@ -186,112 +221,170 @@ def _stairs(points: _Points, across: Axis, up: Axis) -> str:
     return "".join([*path, f"H{pixels[-1][0]}"])
 
 
-def _names(figure: Figure, up: Axis) -> tuple[tuple[float, str], ...]:
-    """Return where the name of each series stands at its end; none where there is only one."""
+def _bars(points: _Points, limit: float, area: _Area) -> list[tuple[str, str]]:
+    """Return the bars of a histogram, of which those beyond a limit are of another colour."""
+    sides: dict[str, list[str]] = {"bars": [], "beyond": []}
+    # The first point stands where the first bar does.
+    for (x, share), (end, _) in pairwise(points[1:]):
+        left, top, right = area.x(x) + 1, area.y(share), area.x(end) - 1
+        if share:
+            path = f"M{left:g} {area.foot}V{top:g}H{right:g}V{area.foot}z"
+            sides["beyond" if x >= limit else "bars"].append(path)
+    return [(style, "".join(paths)) for style, paths in sides.items() if paths]
+
+
+def _names(figure: Figure, area: _Area) -> list[Label]:
+    """Return the name of each series at its end; none where there is only one."""
     named = {name: points for name, points in figure.series.items() if points and name != "limit"}
     if figure.kind not in _NAMED_AT_THE_END or len(named) < 2:
-        return ()
-    heights = _spread([up.height(points[-1][1]) for points in named.values()])
-    return tuple(zip(heights, named, strict=True))
+        return []
+    heights = _spread([area.y(points[-1][1]) for points in named.values()], area.foot)
+    return [
+        Label(
+            area.right + 8,
+            y + 4,
+            f"{name} {points[-1][1]:.2f}" if figure.kind == "steps" else name,
+            "start",
+            f"of-{_LINES.get(name, 'other')}",
+        )
+        for y, (name, points) in zip(heights, named.items(), strict=True)
+    ]
 
 
-def _spread(heights: Sequence[float]) -> list[float]:
+def _spread(heights: Sequence[float], floor: float) -> list[float]:
     """Move labels apart until none touches another, and none leaves the plot at its foot."""
     order = sorted(range(len(heights)), key=lambda place: -heights[place])
-    floor, placed = float(PLOT_HEIGHT), [0.0] * len(heights)
+    placed = [0.0] * len(heights)
     for place in order:
         placed[place] = round(min(heights[place], floor), 1)
         floor = placed[place] - _LABEL_HEIGHT
     return placed
 
 
-def _said(figure: Figure, far: str) -> str:
-    """Return where the series of a figure end, or where its numbers are."""
+def _said(figure: Figure) -> str:
+    """Return where the series of a figure end, or what it shows."""
     if figure.kind not in _NAMED_AT_THE_END:
-        return f"{figure.title}; the report in JSON has its numbers"
+        return figure.finding or f"{figure.title}; the report in JSON has its numbers"
     ends = ", ".join(
         f"{name} {points[-1][1]:.2f}" for name, points in figure.series.items() if points
     )
-    return f"{ends} at {far}"
-
-
-def _rules(axis: Axis, *, is_zero: bool) -> str:
-    ticks = (axis.height(tick) for tick in axis.ticks if (tick == 0) is is_zero)
-    return "".join(f"M0 {height:g}h{PLOT_WIDTH}" for height in ticks)
-
-
-def _room(words: Iterable[str]) -> int:
-    longest = max(map(len, words), default=0)
-    return _GAP + _LETTER_WIDTH * longest
+    return f"{figure.title}: in the end {ends}"
 
 
 def _written(value: float) -> str:
     return f"{value:g}" if float(value).is_integer() else f"{value:.3g}"
 
 
-def trend(trends: Sequence[Trend], *, is_hollow: Sequence[bool]) -> Plot:
-    """Draw a number over several sessions, from left to right."""
-    first, bounds = trends[0], [one.bound for one in trends]
-    if first.axis is None:
-        ends = chain.from_iterable((one.low, one.estimate, one.high) for one in bounds)
-        axis, form = Axis.around(ends, length=PLOT_HEIGHT), "{:+.3g}"
-    else:
-        axis, form = Axis.between(*first.axis, length=PLOT_HEIGHT), "{:.3g}"
-    stride = PLOT_WIDTH / len(bounds)
-    across = [round((place + 0.5) * stride, 1) for place in range(len(bounds))]
-    points = [f"{x:g} {axis.height(one.estimate):g}" for x, one in zip(across, bounds, strict=True)]
-    whiskers = (
-        f"M{x:g} {axis.height(one.low):g}V{axis.height(one.high):g}"
-        for x, one in zip(across, bounds, strict=True)
-    )
-    marks = {
-        "whiskers": "".join(whiskers),
-        "thick": "M" + "L".join(points),
-        "dots": _stops(points),
-        "hollow": _stops(compress(points, is_hollow)),
-    }
-    ticks = [(axis.height(tick), form.format(tick) if tick else "0") for tick in axis.ticks]
-    return Plot(
-        kind="trend",
-        title=first.name,
-        said=f"{first.name} by session; the table that follows has the numbers",
-        left=_room(text for _, text in ticks),
-        right=_GAP,
-        ticks=tuple(ticks),
-        rules=_rules(axis, is_zero=False),
-        frame=_rules(axis, is_zero=True),
-        marks=tuple((style, path) for style, path in marks.items() if path),
-    )
-
-
-def _stops(points: Iterable[str]) -> str:
+def _stops(points: Iterable[tuple[float, float]]) -> str:
     """Return strokes of no length: a round cap makes a dot of each."""
-    return "".join(f"M{point}h0" for point in points)
+    return "".join(f"M{x:g} {y:g}h0" for x, y in points)
 
 
-def _grid(figure: Figure) -> Grid:
-    marked = dict(zip(MARKS, figure.series.items(), strict=False))
-    cells = sorted(
-        chain.from_iterable(zip(places, repeat(mark)) for mark, (_, places) in marked.items())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """A number over several sessions, oldest first.
+
+    Attributes
+    ----------
+    revisions : tuple of str
+        What each of them measured.
+    accepted : int or None
+        Which of them was accepted.
+    is_hollow : tuple of bool
+        Whether it had another design than the last.
+    """
+
+    trends: tuple[Trend, ...]
+    revisions: tuple[str, ...]
+    is_hollow: tuple[bool, ...]
+    accepted: int | None = None
+
+    @property
+    def said(self) -> str:
+        """The numbers, for those who do not see it."""
+        name, texts = self.trends[0].name, ", ".join(one.text for one in self.trends)
+        return f"{name} in {len(self.trends)} sessions: {texts}"
+
+
+def course_plot(course: Course) -> Plot:
+    """Draw a number over several sessions, from left to right."""
+    area = _course_area(course.trends, *_AREAS["lead"])
+    points, bounds = _course_points(course, area), [one.bound for one in course.trends]
+    whiskers = "".join(
+        f"M{x:g} {area.y(one.low):g}V{area.y(one.high):g}"
+        for (x, _), one in zip(points, bounds, strict=True)
     )
-    columns = _SHORT_ROW if len(cells) <= _MOST_IN_SHORT_ROWS else _LONG_ROW
-    paths: dict[str, list[str]] = {mark: [] for mark in marked}
-    for place, (_, mark) in enumerate(cells):
-        row, column = divmod(place, columns)
-        x, y, strokes = MARKS[mark]
-        paths[mark].append(f"M{column * CELL + x} {row * CELL + y}{strokes}")
-    return Grid(
-        title=figure.title,
-        reading=figure.reading,
-        width=columns * CELL,
-        height=math.ceil(len(cells) / columns) * CELL,
-        columns=columns,
-        what=figure.axes[0],
-        sets=tuple(
-            (mark, name, len(places), ranges(places), "".join(paths[mark]))
-            for mark, (name, places) in marked.items()
-        ),
+    foot, (last, height) = area.foot, points[-1]
+    ticks = [
+        Label(points[0][0], foot + 18, course.revisions[0], "start", "odd"),
+        Label(area.right, foot + 18, course.revisions[-1], "end"),
+    ]
+    marks = [("whiskers", whiskers), *_course_marks(course, points)]
+    if course.accepted is not None:
+        at, level = points[course.accepted]
+        # The ends of a word stay inside.
+        middle = min(max(at, LEFT + 24), area.right - 24)
+        ticks.append(Label(middle, foot + 33, "accepted", "middle"))
+        marks.insert(0, ("limit", f"M{at:g} {level:g}H{area.right}"))
+    marks.append(("last", f"M{last:g} {height - 7:g}l7 7-7 7-7-7z"))
+    first = course.trends[0]
+    return _plot(
+        area,
+        title=first.name,
+        reading=f"{len(course.trends)} sessions, by commit. Bars are intervals.",
+        said=course.said,
+        axes=("", ""),
+        ticks=ticks,
+        names=[
+            Label(area.right + 12, height + 4, f"now {course.trends[-1].text}", style="of-last")
+        ],
+        marks=marks,
+        form="{:.3g}" if first.axis else "{:+.3g}",
     )
+
+
+SPARK_WIDTH, SPARK_HEIGHT = 104, 36
+
+
+class Spark(NamedTuple):
+    """A course without axes: its paths, and what is said of it."""
+
+    marks: tuple[tuple[str, str], ...]
+    said: str
+
+
+def spark(course: Course) -> Spark:
+    """Draw a number over several sessions as small as a word."""
+    area = _course_area(course.trends, SPARK_WIDTH - 14, SPARK_HEIGHT - 10)
+    points = [(x - LEFT + 5, y - TOP + 5) for x, y in _course_points(course, area)]
+    marks = [*_course_marks(course, points), ("last", _stops(points[-1:]))]
+    return Spark(tuple(marks), course.said)
+
+
+def _course_area(trends: Sequence[Trend], width: int, height: int) -> _Area:
+    if trends[0].axis is None:
+        bounds = [one.bound for one in trends]
+        ends = chain.from_iterable((one.low, one.estimate, one.high) for one in bounds)
+        up = Axis.around(ends, length=height)
+    else:
+        up = Axis.between(*trends[0].axis, length=height)
+    return _Area(Axis.between(0, max(len(trends) - 1, 1), length=width), up)
+
+
+def _course_points(course: Course, area: _Area) -> list[tuple[float, float]]:
+    return [(area.x(at), area.y(one.bound.estimate)) for at, one in enumerate(course.trends)]
+
+
+def _course_marks(course: Course, points: Sequence[tuple[float, float]]) -> list[tuple[str, str]]:
+    rings = points[course.accepted : course.accepted + 1] if course.accepted is not None else []
+    marks = {
+        "learned": "M" + "L".join(f"{x:g} {y:g}" for x, y in points),
+        "stops": _stops(points),
+        "hollow": _stops(compress(points, course.is_hollow)),
+        "ring": _stops(rings),
+        "core": _stops(rings),
+    }
+    return [(style, path) for style, path in marks.items() if path]
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -307,13 +400,3 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ", ".join("-".join(map(str, run)) for run in runs)
-
-
-def _listing(figure: Figure) -> Listing:
-    lines = [(name, ", ".join(texts)) for name, texts in figure.series.items()]
-    return Listing(
-        title=figure.title,
-        reading=figure.reading,
-        lines=tuple(lines[:_MOST_LINES]),
-        more=max(0, len(lines) - _MOST_LINES),
-    )

@@ -9,24 +9,27 @@ from itertools import chain
 
 from pytest_cpg.gates.card import Effect
 from pytest_cpg.render.axis import Axis
+from pytest_cpg.stats import Interval
 
-FOREST_WIDTH = 250
+FOREST_WIDTH = 200
+# Of an interval beside a row of numbers.
+SPAN_WIDTH = 150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """An effect on an axis.
+    """An effect on an axis: the pixel of its estimate, and paths; without a margin that is empty.
 
     Attributes
     ----------
-    span, point, margin : str
-        Paths; the margin's is empty where there is none.
+    is_own : bool
+        Whether it is no share, and drawn on a scale of its own.
     """
 
     at: float
     span: str
-    point: str
-    margin: str
+    margin: str = ""
+    is_own: bool = False
 
 
 def effect_axis(effects: Iterable[Effect]) -> Axis:
@@ -45,13 +48,20 @@ def bar(effect: Effect, axis: Axis) -> Bar:
     low, at, high = (axis.at(factor * end) for end in (found.low, found.estimate, found.high))
     margin = ""
     if effect.margin is not None:
-        margin = f"M{axis.at(factor * effect.margin):g} 0V16"
-    return Bar(
-        at=at,
-        span=f"M{low:g} 8H{high:g}M{low:g} 5v6M{high:g} 5v6",
-        point=f"M{at:g} 4l4 4-4 4-4-4z",
-        margin=margin,
-    )
+        margin = f"M{axis.at(factor * effect.margin):g} 4V24"
+    return Bar(at=at, span=_span(low, high, 14), margin=margin, is_own=not effect.is_share)
+
+
+def bound_bar(bound: Interval, scale: tuple[float, float]) -> Bar:
+    """Draw an interval on a scale; what lies beyond an end stands there."""
+    axis = Axis.between(*scale, length=SPAN_WIDTH)
+    ends = (bound.low, bound.estimate, bound.high)
+    low, at, high = (min(max(axis.at(end), 0.0), SPAN_WIDTH) for end in ends)
+    return Bar(at=at, span=_span(low, high, 8))
+
+
+def _span(low: float, high: float, y: int) -> str:
+    return f"M{low:g} {y}H{high:g}M{low:g} {y - 4}v8M{high:g} {y - 4}v8"
 
 
 def _factor(effect: Effect, axis: Axis) -> float:
@@ -67,4 +77,4 @@ def effect_text(effect: Effect) -> str:
     """Return an effect and its interval, a share to two decimals and all else to three digits."""
     form, found = "{:+.2f}" if effect.is_share else "{:+.3g}", effect.found
     estimate, low, high = map(form.format, (found.estimate, found.low, found.high))
-    return f"{estimate} [{low},{high}]"
+    return f"{estimate} [{low}, {high}]"

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.notation import visible
-from pytest_cpg.render.figures import CELL, MARKS, PLOT_HEIGHT, PLOT_WIDTH
-from pytest_cpg.render.forest import FOREST_WIDTH
-from pytest_cpg.render.page_view import STATES, page_view, revision
+from pytest_cpg.render.figures import LEFT, SPARK_HEIGHT, SPARK_WIDTH
+from pytest_cpg.render.first_screen import first_screen
+from pytest_cpg.render.forest import FOREST_WIDTH, SPAN_WIDTH
+from pytest_cpg.render.gate_view import revision
+from pytest_cpg.render.page_view import PageView, page_view
 from pytest_cpg.report.document import commit_of
 from pytest_cpg.report.history import NO_HISTORY, History
-from pytest_cpg.report.outcomes import besides_gates
+from pytest_cpg.report.outcomes import WORDS
 from pytest_cpg.report.shown import ShownOf
 
 try:
@@ -30,6 +31,9 @@ except ModuleNotFoundError as error:
     if error.name not in ("jinja2", "markupsafe"):
         raise
     raise ComponentError('the HTML page needs jinja2: pip install "pytest-cpg[html]"') from error
+
+# Nobody reads more of a list, and each line costs the page some bytes.
+_MOST_LINES = 40
 
 
 def html_page(
@@ -54,35 +58,60 @@ def html_page(
         The way from the page's folder to the root directory, for links to films: empty or with a
         slash at its end.
     """
-    shown = page_view(document, shown_of, history)
-    counts = Counter(gate.state for gate in shown.gates)
+    page = page_view(document, shown_of, history)
     style, script = _source("html_page.css"), _source("html_page.js")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    has = _Has.of(page)
     text = environment.from_string(_source("html_page.html.jinja")).render(
         document=document,
         root=root,
         provenance=document["provenance"],
         revision=revision(commit_of(document)),
         revision_of=revision,
-        page=shown,
-        rows=[one for gate in shown.gates for one in gate.comparisons],
-        overall=document["session"]["outcome"],
-        besides_gates=besides_gates(document["session"]),
-        states=STATES,
-        counts=[(state, counts[state]) for state in STATES if counts[state]],
-        cell=CELL,
-        marks=MARKS,
+        page=page,
+        first=first_screen(page, document),
+        has=has,
+        # Verdict, gate and loss stand in every table.
+        columns=3 + has.drift + has.history + has.cause,
+        words=WORDS,
+        left=LEFT,
+        span_width=SPAN_WIDTH,
         forest_width=FOREST_WIDTH,
-        plot_width=PLOT_WIDTH,
-        plot_height=PLOT_HEIGHT,
+        spark_width=SPARK_WIDTH,
+        spark_height=SPARK_HEIGHT,
+        most_lines=_MOST_LINES,
         style=Markup(style),  # noqa: S704 - our own file, and it holds no markup
         style_digest=_digest(style),
         script=Markup(script),  # noqa: S704 - the same
         script_digest=_digest(script),
     )
     return visible(text.lstrip())
+
+
+class _Has(NamedTuple):
+    """Which columns a table of gates has, and what its heading explains."""
+
+    drift: bool
+    history: bool
+    cause: bool
+    shares: bool
+    own: bool
+    margin: bool
+
+    @classmethod
+    def of(cls, page: PageView) -> _Has:
+        rows = list(page.rows)
+        effects = [one.card.effect for one in rows if one.card.effect is not None]
+        return cls(
+            drift=any(one.drift is not None for one in rows),
+            history=any(one.history is not None for one in rows),
+            cause=any(one.card.cause is not None for one in rows),
+            shares=any(effect.is_share for effect in effects),
+            own=not all(effect.is_share for effect in effects),
+            margin=any(effect.margin is not None for effect in effects),
+        )
 
 
 def _source(name: str) -> str:

@@ -81,7 +81,7 @@ def test_the_right_cause_is_named(name):
     assert lines[0].startswith(f"  Why the gap is there: {said} (")
     assert decode(Diagnosis, json.loads(json.dumps(encode(found), allow_nan=False))) == found
     drawn = 0 if fault.cause == "PLANNER" else 3 + (fault.trained_on is not None)
-    assert len(list(profile_figures(found.profile))) == drawn
+    assert len(list(profile_figures(found.profile, found.cause))) == drawn
 
 
 @pytest.mark.parametrize("name", ["none: perfect", "none: perfect with a memory"])

@@ -7,7 +7,7 @@ import pytest
 from documents import measured
 from fakes import arm, first, result_of
 
-from pytest_cpg.gates.diagnosis import Profile
+from pytest_cpg.gates.diagnosis import Cause, Profile
 from pytest_cpg.gates.planning_gap.figures import (
     effect,
     figures,
@@ -37,26 +37,32 @@ def test_every_arm_climbs_by_one_episode_where_it_was_solved():
     one = arm("learned", [True, False, True, True])
     object.__setattr__(one, "steps", np.array([100, 500, 250, 250]))
     result = replace(result_of(first(4, 4), first(3, 4)), learned=one)
-    series = by_title(result)["Share of episodes solved within so many steps"].series
+    series = by_title(result)["Starts solved over steps"].series
     assert list(series) == ["oracle", "learned", "chance"]
     assert series["learned"] == ((0, 0), (100, 0.25), (250, 0.5), (250, 0.75), (500, 0.75))
     assert series["chance"] == ((0, 0), (500, 0))
 
 
 def test_every_shared_start_is_in_the_cells_of_who_solved_it():
-    cells = by_title(RESULT)["The same starts, one cell for each episode"].series
+    figure = by_title(RESULT)["The same 100 starts in both arms"]
+    cells = figure.series
     assert list(cells) == ["both", "oracle only", "learned only", "neither"]
     counts = [len(episodes) for episodes in cells.values()]
     pairs = RESULT.pairs
     assert counts == [pairs.both, pairs.oracle_only, pairs.learned_only, pairs.neither]
     assert cells["oracle only"] == RESULT.lost_episodes
     assert sorted(sum(cells.values(), ())) == list(range(100))
+    episode = RESULT.lost_episodes[0]
+    known = {cell.number: cell for cell in figure.cells}
+    steps = RESULT.oracle.steps[episode]
+    assert known[episode].note == f"seed {episode + 7}; oracle {steps} steps, learned not solved"
+    assert known[episode].code == f"task.reset([{episode + 7}])"
 
 
 def test_an_oracle_arm_that_ran_more_episodes_is_paired_on_the_common_ones():
     longer = result_of(first(100, 100), first(0, 100))
     shorter = replace(result_of(first(50, 50), first(10, 50)), oracle=longer.oracle)
-    cells = by_title(shorter)["The same starts, one cell for each episode"].series
+    cells = by_title(shorter)["The same 50 starts in both arms"].series
     assert sum(map(len, cells.values())) == 50
     assert list(by_title(shorter)["Lost episodes"].series) == [str(n) for n in range(10, 50)]
 
@@ -98,15 +104,30 @@ PROFILE = Profile(
 
 
 def test_a_profile_is_drawn_whole():
-    error, ranking, distances, promises = profile_figures(PROFILE)
+    error, ranking, distances, promises = profile_figures(PROFILE, Cause.DYNAMICS_BIAS)
     assert error.series["learned"] == ((1, 0.1), (2, 0.4))
     assert ranking.series["learned"] == ((1, 0.9), (2, 0.5), (3, -0.1))
     assert distances.series["planned states"] == ((0, 0), (0, 0.2), (0.5, 0.3), (1, 0.5), (2, 0))
     assert distances.series["limit"] == ((1, 0), (1, 0.7))
     assert promises.series["learned"] == ((0.1, 0.3), (0.5, 0.2))
     assert promises.series["limit"] == ((0.1, 0.1), (0.5, 0.5))
+    assert distances.finding == "50 % of planned states lie beyond the threshold."
+
+
+@pytest.mark.parametrize(
+    ("cause", "title"),
+    [
+        (Cause.COVERAGE, "How far plans go from the training data"),
+        (Cause.EXPLOITATION, "Promised and true score of chosen plans"),
+        (Cause.PLANNER, "How well the model ranks plans"),
+    ],
+)
+def test_a_cause_is_shown_by_its_own_figure_first(cause, title):
+    drawn = [figure.title for figure in profile_figures(PROFILE, cause)]
+    assert drawn[0] == title
+    assert len(set(drawn)) == 4
 
 
 def test_nothing_is_drawn_of_a_profile_that_holds_nothing():
-    assert not list(profile_figures(Profile()))
-    assert not list(profile_figures(Profile(ranking=(0.5,), open_loop=(0.1,))))
+    assert not list(profile_figures(Profile(), Cause.NONE))
+    assert not list(profile_figures(Profile(ranking=(0.5,), open_loop=(0.1,)), Cause.NONE))

@@ -42,7 +42,7 @@ def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
     assert (bad["cause"], good) == ("DYNAMICS BIAS", None)
     for name in ("c.md", "p.html"):
         assert "DYNAMICS BIAS" in (repository.path / name).read_text()
-    assert "Distance to the training data" in (repository.path / "p.html").read_text()
+    assert "How far plans go from the training data" in (repository.path / "p.html").read_text()
 
 
 CHANGE = """

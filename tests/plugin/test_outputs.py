@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_imported_is_named_and_no_session_with_one_passed(
         "test_broken.py": "ModuleNotFoundError: No module named 'nothing_here'"
     }
     page = (repository.path / "page.html").read_text(encoding="utf-8")
-    assert "<title>cpg: 1 gate, failed</title>" in page
+    assert "<title>Session failed (1 passes)</title>" in page
 
 
 def test_a_gate_that_is_refused_while_collecting_is_in_the_report(repository):
@@ -209,6 +209,11 @@ def test_paths_of_the_ini_file_are_from_its_folder_and_typed_ones_from_where_one
     assert (project.path / "below" / "typed.md").exists()
 
 
+def histories_in(page):
+    """Return the tables of earlier sessions in a page."""
+    return re.findall("sessions in numbers.*?</table>", page, re.DOTALL)
+
+
 @mostly_alone
 def test_a_page_shows_every_gate_and_their_history(project, workers):
     pytest.importorskip("jinja2")
@@ -218,7 +223,7 @@ def test_a_page_shows_every_gate_and_their_history(project, workers):
     text = (project.path / "page.html").read_text(encoding="utf-8")
     assert "<i>" not in text
     assert "a|b &lt;i&gt;" in text
-    from_report = re.findall("<h4>History.*?</table>", text, re.DOTALL)
+    from_report = histories_in(text)
     # The line that the first session has written holds what its report holds.
     (project.path / ".cpg/history").write_text(
         (project.path / ".cpg/history").read_text(encoding="utf-8").splitlines()[0] + "\n",
@@ -226,7 +231,7 @@ def test_a_page_shows_every_gate_and_their_history(project, workers):
     )
     project.runpytest("--cpg-html=page.html", *workers)
     text = (project.path / "page.html").read_text(encoding="utf-8")
-    assert re.findall("<h4>History.*?</table>", text, re.DOTALL) == from_report
+    assert histories_in(text) == from_report
     assert len(from_report) == 2
     lines = (project.path / ".cpg/history").read_text(encoding="utf-8").splitlines()
     assert [sorted(json.loads(line)["comparisons"]) for line in lines] == 2 * [
@@ -414,12 +419,12 @@ def test_a_smoke_test_is_called_one_and_no_pass(repository):
         "### pytest-cpg smoke test, no verdicts: passed (1 gate, 1 passed)"
     )
     page = (repository.path / "page.html").read_text(encoding="utf-8")
-    assert "<title>cpg smoke test: 1 gate, passed</title>" in page
-    assert '<h1 class="passed">Smoke test passed</h1>' in page
+    assert "<title>Smoke test passed: no verdicts</title>" in page
+    assert "<h1>Smoke test passed: no verdicts</h1>" in page
     repository.runpytest("--cpg-md=comment.md", "--cpg-html=page.html")
     assert heading_of(repository.path) == "### pytest-cpg: passed (1 gate, 1 passed)"
     page = (repository.path / "page.html").read_text(encoding="utf-8")
-    assert "<title>cpg: 1 gate, passed</title>" in page
+    assert "<title>1 gate passes</title>" in page
 
 
 @mostly_alone

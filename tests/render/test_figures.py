@@ -1,7 +1,6 @@
 """Figures: what is drawn is what the data hold."""
 
 import re
-from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -10,11 +9,19 @@ from hypothesis import strategies as st
 
 from pytest_cpg.gates.card import Effect, Figure, Trend
 from pytest_cpg.render.axis import Axis
-from pytest_cpg.render.figures import CELL, MARKS, PLOT_HEIGHT, PLOT_WIDTH, draw, ranges, trend
-from pytest_cpg.render.forest import bar, effect_axis, effect_text
+from pytest_cpg.render.figures import LEFT, TOP, Course, course_plot, draw, ranges, spark
+from pytest_cpg.render.forest import SPAN_WIDTH, bar, bound_bar, effect_axis, effect_text
 from pytest_cpg.stats import Interval
 
+# Of a figure in a column: the area between its axes.
+WIDTH, HEIGHT = 400, 266
+FOOT, RIGHT = TOP + HEIGHT, LEFT + WIDTH
 values = st.lists(st.floats(-1e300, 1e300), max_size=20)
+
+
+def plot_of(kind, **more):
+    """Return a figure as it is drawn in a column."""
+    return draw(figure(kind, **more), "half")
 
 
 def figure(kind, *, title="a title", axes=("steps", ""), scale=None, **series):
@@ -50,9 +57,9 @@ def effect(at, below=0.0, above=0.0, *, is_share=True, margin=None):
 def test_an_effect_that_is_no_share_fits_the_axis_of_shares(at, below, above, margin):
     axis = effect_axis([effect(0.2, 0.3, 0.4)])
     drawn = bar(effect(at, below, above, is_share=False, margin=margin), axis)
-    low, high = map(float, re.match(r"M(\S+) 8H([\d.e+-]+)M", drawn.span).groups())
+    low, high = map(float, re.match(r"M(\S+) 14H([\d.e+-]+)M", drawn.span).groups())
     assert 0 <= low <= drawn.at <= high <= axis.length
-    assert float(re.match(r"M(\S+) 0V16", drawn.margin)[1]) <= axis.length
+    assert float(re.match(r"M(\S+) 4V24", drawn.margin)[1]) <= axis.length
 
 
 def test_an_effect_that_is_no_share_does_not_stretch_the_axis():
@@ -63,117 +70,117 @@ def test_an_effect_that_is_no_share_does_not_stretch_the_axis():
 
 
 def test_an_effect_is_written_as_finely_as_its_unit_asks():
-    assert effect_text(effect(0.444, 0.1, 0.2)) == "+0.44 [+0.34,+0.64]"
-    assert effect_text(effect(123.4, 10, 20, is_share=False)) == "+123 [+113,+143]"
+    assert effect_text(effect(0.444, 0.1, 0.2)) == "+0.44 [+0.34, +0.64]"
+    assert effect_text(effect(123.4, 10, 20, is_share=False)) == "+123 [+113, +143]"
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0, 1e3))
+def test_round_steps_lie_between_the_ends_of_an_axis(low, width):
+    axis = Axis.across(low, low + width, length=400)
+    assert 1 <= len(axis.ticks) <= 7
+    slack = 1e-9 * (axis.high - axis.low)
+    assert all(axis.low - slack <= tick <= axis.high + slack for tick in axis.ticks)
+
+
+def test_an_interval_beside_a_row_stays_on_its_scale():
+    beyond = Interval(estimate=0.5, low=-3.0, high=9.0, level=0.95, method="t")
+    assert bound_bar(beyond, (0.0, 1.0)).span.startswith(f"M0 8H{SPAN_WIDTH}M")
+    assert bound_bar(beyond, (0.0, 1.0)).at == SPAN_WIDTH / 2
 
 
 def corners(path):
-    """Return where a staircase stands after each of its steps."""
-    x, y, found = 0, PLOT_HEIGHT, []
+    """Return where a staircase stands after each of its steps, from the lower left corner on."""
+    x, y, found = LEFT, FOOT, []
     for across, rise in re.findall(r"h(\d+)v(-?\d+)", path):
         x, y = x + int(across), y + int(rise)
         found.append((x, y))
     return found
 
 
+def words(plot):
+    return {label.text for label in plot.labels}
+
+
 def test_stairs_turn_upward_at_each_point():
     points = ((0, 0), (100, 0.25), (250, 0.5), (250, 0.75), (500, 0.75))
-    plot = draw(figure("steps", learned=points, scale=(0, 1)))
+    plot = plot_of("steps", learned=points, scale=(0, 1))
     ((style, path),) = plot.marks
-    assert style == "thick"
+    assert style == "learned"
     assert corners(path) == [
-        (PLOT_WIDTH // 5, PLOT_HEIGHT - round(PLOT_HEIGHT / 4)),
-        (PLOT_WIDTH // 2, PLOT_HEIGHT - round(PLOT_HEIGHT * 3 / 4)),
+        (LEFT + WIDTH // 5, round(FOOT - HEIGHT / 4)),
+        (LEFT + WIDTH // 2, round(FOOT - HEIGHT * 3 / 4)),
     ]
-    assert path.endswith(f"H{PLOT_WIDTH}")
-    assert plot.ends == ("0", "500 steps")
+    assert path.endswith(f"H{RIGHT}")
+    assert {"0", "100", "500", "0.5", "1", "steps"} <= words(plot)
 
 
 def test_stairs_without_a_step_stay_on_the_ground():
-    plot = draw(figure("steps", chance=((0, 0), (500, 0)), scale=(0, 1)))
-    assert plot.marks == (("dotted", f"M0 {PLOT_HEIGHT}H{PLOT_WIDTH}"),)
+    plot = plot_of("steps", chance=((0, 0), (500, 0)), scale=(0, 1))
+    assert plot.marks == (("chance", f"M{LEFT} {FOOT}H{RIGHT}"),)
 
 
 def test_a_staircase_has_one_stair_at_most_for_each_pixel():
     points = tuple((step, step / 100_000) for step in range(100_001))
-    plot = draw(figure("steps", learned=points, scale=(0, 1)))
-    assert len(corners(plot.marks[0][1])) <= PLOT_WIDTH
+    plot = plot_of("steps", learned=points, scale=(0, 1))
+    assert len(corners(plot.marks[0][1])) <= WIDTH
 
 
-def test_a_histogram_rises_from_the_ground_and_comes_back_to_it():
-    stairs, half = ((0, 0), (0, 0.5), (1, 1), (2, 0)), PLOT_WIDTH // 2
-    plot = draw(figure("histogram", here=stairs, limit=((1, 0), (1, 1))))
-    assert plot.marks[0][1] == f"M0 110h0v-55h{half}v-55h{half}v110H{PLOT_WIDTH}"
-    assert plot.marks[1] == ("limit", f"M{half} 110L{half} 0")
-    assert plot.names == ()
+def test_a_histogram_has_bars_that_change_beyond_its_limit_before_the_stairs_of_the_others():
+    stairs, limit = ((0, 0), (0, 0.5), (1, 1), (2, 0)), ((1, 0), (1, 1))
+    plot = plot_of("histogram", here=stairs, there=stairs, limit=limit)
+    half = LEFT + WIDTH // 2
+    assert dict(plot.marks) == {
+        "behind": f"M{LEFT} {FOOT}h0v-133h{WIDTH // 2}v-133h{WIDTH // 2}v266H{RIGHT}V{FOOT}z",
+        "bars": f"M{LEFT + 1} {FOOT}V{FOOT - 133}H{half - 1}V{FOOT}z",
+        "beyond": f"M{half + 1} {FOOT}V{TOP}H{RIGHT - 1}V{FOOT}z",
+        "limit": f"M{half} {FOOT}L{half} {TOP}",
+    }
+    assert plot.marks[0][0] == "behind"
 
 
 def test_a_curve_goes_through_its_points():
-    plot = draw(figure("curves", learned=((1, 0.0), (2, 1.0), (3, -1.0)), scale=(-1, 1)))
-    half = PLOT_HEIGHT // 2
-    assert plot.marks == (("thick", f"M0 {half}L{PLOT_WIDTH // 2} 0L{PLOT_WIDTH} {PLOT_HEIGHT}"),)
-    assert plot.frame == f"M0 {half}h{PLOT_WIDTH}"
+    plot = plot_of("curves", learned=((1, 0.0), (2, 1.0), (3, -1.0)), scale=(-1, 1))
+    half = TOP + HEIGHT // 2
+    ((_, path),) = plot.marks
+    assert path == f"M{LEFT} {half}L{LEFT + WIDTH // 2} {TOP}L{RIGHT} {FOOT}"
 
 
 def test_a_scatter_has_one_scale_where_its_limit_spans_both_axes():
     diagonal = ((0.2, 0.2), (0.9, 0.9))
-    plot = draw(figure("scatter", learned=((0.2, 0.9), (0.5, 0.5)), limit=diagonal))
+    plot = plot_of("scatter", learned=((0.2, 0.9), (0.5, 0.5)), limit=diagonal)
     (dots, points), (_, line) = plot.marks
     assert dots == "dots"
     assert points.count("h0") == 2
-    x, y, x2, y2 = map(float, re.findall(r"[\d.]+", line))
-    assert (PLOT_HEIGHT - y) / PLOT_HEIGHT == pytest.approx(x / PLOT_WIDTH, abs=0.001)
-    assert (PLOT_HEIGHT - y2) / PLOT_HEIGHT == pytest.approx(x2 / PLOT_WIDTH, abs=0.001)
+    ends = list(map(float, re.findall(r"[\d.]+", line)))
+    for x, y in zip(ends[::2], ends[1::2], strict=True):
+        assert (FOOT - y) / HEIGHT == pytest.approx((x - LEFT) / WIDTH, abs=0.001)
 
 
 def test_names_that_are_known_look_the_same_everywhere_and_others_differ_from_them():
     line = ((0, 0), (1, 1))
-    plot = draw(figure("curves", mine=line, learned=line, oracle=line, chance=line, limit=line))
-    assert [style for style, _ in plot.marks] == ["dashed", "thick", "thin", "dotted", "limit"]
-    many = draw(figure("curves", **{f"series {place}": line for place in range(6)}))
+    plot = plot_of("curves", mine=line, learned=line, oracle=line, chance=line, limit=line)
+    assert [style for style, _ in plot.marks] == ["other", "learned", "oracle", "chance", "limit"]
+    many = plot_of("curves", **{f"series {place}": line for place in range(6)})
     assert len({style for style, _ in many.marks[:4]}) == 4
 
 
 @pytest.mark.parametrize("kind", ["curves", "steps", "histogram", "scatter"])
 @pytest.mark.parametrize("points", [(), ((3, 2),), ((0, 0), (0, 0))])
 def test_what_holds_next_to_nothing_is_drawn(kind, points):
-    plot = draw(figure(kind, learned=points))
-    assert len(plot.marks) == bool(points)
+    plot = plot_of(kind, learned=points)
+    # A bar has two ends.
+    assert len(plot.marks) == (bool(points) and kind != "histogram")
     assert "nan" not in str(plot)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=5))
 def test_names_beside_the_curves_do_not_touch(ends):
     series = {f"curve {place}": ((0, 0), (1, end)) for place, end in enumerate(ends)}
-    plot = draw(figure("curves", scale=(0, 1), **series))
-    heights = sorted(height for height, _ in plot.names)
-    assert all(lower - upper >= 11.9 for upper, lower in pairwise(heights))
-    assert heights[-1] <= PLOT_HEIGHT
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=400))
-def test_a_grid_has_one_mark_of_the_right_set_in_every_cell(sets):
-    names = ["both", "lost", "won", "neither"]
-    places = {
-        name: tuple(3 * place for place, one in enumerate(sets) if names[one] == name)
-        for name in names
-    }
-    grid = draw(figure("cells", **places))
-    cells = {}
-    for mark, name, count, said, path in grid.sets:
-        x, y, strokes = MARKS[mark]
-        for left, top in re.findall(rf"M(\d+) (\d+){strokes}", path):
-            column, row = (int(left) - x) / CELL, (int(top) - y) / CELL
-            cells[row * grid.columns + column] = name
-        assert count == len(places[name])
-        assert said == ", ".join(map(str, places[name]))
-    assert [cells[place] for place in range(len(sets))] == [names[one] for one in sets]
-    assert len(cells) == len(sets)
-    assert grid.height >= (max(cells) // grid.columns + 1) * CELL
-
-
-def test_no_two_sets_have_the_same_strokes():
-    assert max(Counter(strokes for _, _, strokes in MARKS.values()).values()) == 1
+    plot = plot_of("curves", scale=(0, 1), **series)
+    heights = sorted(label.y for label in plot.labels if label.text in series)
+    assert len(heights) == len(series)
+    assert all(lower - upper >= 19.9 for upper, lower in pairwise(heights))
+    assert heights[-1] <= FOOT + 4
 
 
 def test_a_fifth_set_of_cells_is_refused_as_it_has_no_mark():
@@ -186,26 +193,38 @@ def test_a_kind_of_figure_that_nobody_draws_is_refused():
         figure("pie")
 
 
-def test_a_long_list_is_cut_and_says_so():
-    listing = draw(figure("list", **{str(place): ("seed 7", "in 3 steps") for place in range(50)}))
-    assert listing.lines[0] == ("0", "seed 7, in 3 steps")
-    assert (len(listing.lines), listing.more) == (40, 10)
-
-
 def followed(estimate):
     bound = Interval(estimate=estimate, low=estimate / 2, high=estimate, level=0.95, method="t")
     return Trend(name="rate", text="", bound=bound, axis=(0, 1))
 
 
-def test_a_trend_runs_upwards_with_its_number():
-    plot = trend([followed(0.1), followed(0.9)], is_hollow=[True, False])
+def course(*estimates, accepted=None, is_hollow=()):
+    return Course(
+        trends=tuple(map(followed, estimates)),
+        revisions=tuple(f"r{place}" for place in range(len(estimates))),
+        is_hollow=is_hollow or (False,) * len(estimates),
+        accepted=accepted,
+    )
+
+
+def test_a_course_runs_upwards_with_its_number_and_names_its_ends():
+    plot = course_plot(course(0.5, 0.9, accepted=0, is_hollow=(True, False)))
     marks = dict(plot.marks)
-    first_x, first_y, second_x, second_y = map(float, re.findall(r"[\d.]+", marks["thick"]))
-    assert first_x < second_x
-    assert (first_y, second_y) == (99, 11)
-    assert marks["hollow"] == "M75 99h0"
-    assert marks["dots"].count("h0") == 2
-    assert "hollow" not in dict(trend([followed(0.1)], is_hollow=[False]).marks)
+    left, first, right, last = map(float, re.findall(r"[\d.]+", marks["learned"]))
+    assert (left, right) == (LEFT, plot.right)
+    assert plot.foot > first > last > TOP
+    assert marks["hollow"] == marks["ring"] == f"M{left:g} {first:g}h0"
+    assert marks["limit"] == f"M{left:g} {first:g}H{plot.right}"
+    assert {"r0", "r1", "accepted", "now "} <= words(plot)
+
+
+def test_a_spark_has_the_shape_of_the_course_without_axes():
+    small = spark(course(0.1, 0.9, 0.5))
+    marks = dict(small.marks)
+    heights = [float(y) for y in re.findall(r" ([\d.]+)", marks["learned"])]
+    assert heights[1] < heights[2] < heights[0]
+    assert {"hollow", "ring"}.isdisjoint(marks)
+    assert small.said == "rate in 3 sessions: , , "
 
 
 @given(st.sets(st.integers(0, 200)))

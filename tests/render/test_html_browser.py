@@ -15,7 +15,6 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from documents import gate, measured, session
 from fakes import first, result_of
@@ -90,14 +89,14 @@ def test_a_page_starts_without_a_complaint_whatever_its_gates_are_called(tmp_pat
         html_page([DOCUMENT, DOCUMENT]),
         """for (const one of find("details")) one.open = true;
         await pause();
-        return { controls: shown("#controls").length, pictures: find("img").length };""",
+        return { controls: shown("#find").length, pictures: find("img").length };""",
         tmp_path,
     )
     assert told == {"controls": 1, "pictures": 0}
     assert console == []
 
 
-def test_two_hundred_gates_are_shown_and_filtered_without_a_complaint(tmp_path):
+def test_two_hundred_gates_are_dense_and_have_a_mark_each(tmp_path):
     outcomes = [{}, {"outcome": "failed", "reason": WORSE}]
     gates = [
         gate(f"t.py::test_gate[{i}]", (GOOD, BAD)[i % 2], **outcomes[i % 2]) for i in range(200)
@@ -105,20 +104,26 @@ def test_two_hundred_gates_are_shown_and_filtered_without_a_complaint(tmp_path):
     told, console = read(
         html_page([session(*gates)]),
         """
-        const before = shown("tbody tr th a").length;
-        find("button[data-state=passed]")[0].click();
+        const height = () => find("#gates tbody tr")[0].getBoundingClientRect().height;
+        const told = { marks: shown(".matrix a").length, rows: shown("#gates tbody tr").length };
+        told.dense = height();
+        page.getElementById("dense").click();
         await pause();
-        return [before, shown("tbody tr th a").length];
+        told.loose = height();
+        return told;
         """,
         tmp_path,
     )
-    assert told == [200, 100]
+    assert told["marks"] == 200
+    assert told["rows"] == 100, "those that pass are folded"
+    assert told["dense"] <= 26
+    assert told["loose"] >= 52
     assert console == []
 
 
 def test_the_policy_keeps_out_a_script_that_is_not_its_own(tmp_path):
     changed = html_page([DOCUMENT]).replace('"use strict";', '"use strict"; /* changed */')
-    told, console = read(changed, 'return shown("#controls").length;', tmp_path)
+    told, console = read(changed, 'return shown("#find").length;', tmp_path)
     assert told == 0
     assert "Content Security Policy" in console[0]
 
@@ -127,86 +132,79 @@ def test_without_script_every_gate_is_there(tmp_path):
     page = re.sub(r"<script>.*</script>", "", html_page([DOCUMENT]), flags=re.DOTALL)
     told, console = read(
         page,
-        """return [shown("#controls"), shown("#summary tbody tr"), shown("details")]
-        .map((all) => all.length);""",
+        """
+        const told = [shown("button.copy").length, shown("#gates tbody tr").length];
+        for (const one of find("details")) one.open = true;
+        await pause();
+        return [...told, shown("#gates tbody tr").length, shown("details.gate").length];
+        """,
         tmp_path,
     )
-    assert told == [0, 7, 5]
+    assert told == [0, 2, 7, 5]
     assert console == []
 
 
-def test_gates_are_filtered_by_outcome_and_by_name_and_sorted(tmp_path):
+def test_gates_are_found_by_name_and_verdict(tmp_path):
     told, console = read(
         html_page([DOCUMENT]),
         """
-        const names = () => shown("tbody tr .id").map((one) => one.textContent.slice(0, 4));
-        const choose = (value) => {
-          page.getElementById("order").value = value;
-          page.getElementById("order").dispatchEvent(new frame.contentWindow.Event("change"));
+        const names = () => shown("#gates tbody tr a").map((one) => one.textContent.slice(0, 4));
+        const look = (words) => {
+          page.getElementById("find").value = words;
+          page.getElementById("find").dispatchEvent(new frame.contentWindow.Event("input"));
           return names().join(" ");
         };
-        const told = { before: names().join(" ") };
-        for (const by of ["rank", "loss", "name", "place"]) told[by] = choose(by);
-        find("button[data-state=failed]")[0].click();
-        told.filtered = [names().join(" "), shown("details").length];
-        told.status = page.getElementById("shown").textContent;
-        find("button[data-state=failed]")[0].click();
-        page.getElementById("search").value = " TEST_GOOD ";
-        page.getElementById("search").dispatchEvent(new frame.contentWindow.Event("input"));
-        told.found = [names().join(" "), shown("details").length];
+        return [look(" BAD "), look("gone reported"), look("no such gate"), look("good as")];
+        """,
+        tmp_path,
+    )
+    assert told == ["bad", "gone", "", "</sc </sc good"]
+    assert console == []
+
+
+def test_the_address_of_a_gate_opens_it_and_what_it_lies_in(tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(html_page([DOCUMENT] * 2).replace(" open>", ">"), "utf-8")
+    dumped = browse(f"{file.as_uri()}#gate-1", tmp_path).stdout
+    opened = re.findall(r'<details class="(gate|folded evidence)"[^>]* open="">', dumped)
+    assert opened == ["folded evidence", "gate"]
+
+
+def test_a_cell_and_a_command_are_copied_and_arrow_keys_move_along_the_cells(tmp_path):
+    told, console = read(
+        html_page([session(gate("t", BAD, outcome="failed", reason=WORSE))]),
+        """
+        const cells = find(".starts button");
+        const key = (name) => page.activeElement.dispatchEvent(
+          new frame.contentWindow.KeyboardEvent("keydown", { key: name, bubbles: true }));
+        const at = () => cells.indexOf(page.activeElement);
+        const stops = cells.filter((one) => one.tabIndex === 0).length;
+        cells[0].focus();
+        const path = [at()];
+        for (const name of ["ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowRight", "Home"]) {
+          key(name);
+          path.push(at());
+        }
+        const told = { stops, path };
+        const copied = async (button, place) => {
+          button.click();
+          while (!place.textContent) await pause();
+          return place.textContent;
+        };
+        told.said = await copied(cells[3], find(".said")[0]);
+        told.live = await copied(find("button.copy")[0], page.getElementById("live"));
         return told;
         """,
         tmp_path,
     )
-    assert told == {
-        "before": "b.py a.py c.py c.py c.py d.py e.py",
-        "rank": "a.py d.py b.py c.py c.py c.py e.py",
-        "loss": "a.py c.py e.py b.py c.py c.py d.py",
-        "name": "a.py b.py c.py c.py c.py d.py e.py",
-        "place": "b.py a.py c.py c.py c.py d.py e.py",
-        "filtered": ["b.py c.py c.py c.py d.py e.py", 4],
-        "status": "6 of 7 rows shown",
-        "found": ["b.py", 1],
-    }
+    assert told["stops"] == 1
+    assert told["path"] == [0, 1, 2, 1, 59, 59, 0]
+    assert told["said"] == "Copied: task.reset([10])"
+    assert told["live"] == "Copied: pytest t --cpg-seed=4 --cpg-episodes=60"
     assert console == []
 
 
-def test_the_address_of_a_gate_opens_it(tmp_path):
-    file = tmp_path / "page.html"
-    file.write_text(html_page([DOCUMENT] * 2).replace(" open>", ">"), "utf-8")
-    dumped = browse(f"{file.as_uri()}#gate-3", tmp_path).stdout
-    opened = re.findall(r'<details class="gate" id="([^"]*)"[^>]* open="">', dumped)
-    assert opened == ["gate-3"]
-
-
-def test_every_cell_of_a_grid_names_its_own_episode(tmp_path):
-    indices = np.arange(60) * 2 + 1
-    names = ("oracle", "learned", "chance")
-    arms = {name: replace(getattr(BAD, name), indices=indices) for name in names}
-    told, console = read(
-        html_page([session(gate("t", replace(BAD, **arms)))]),
-        """
-        find("details")[0].open = true;
-        await pause();
-        find("details")[0].open = false;
-        await pause();
-        find("details")[0].open = true;
-        await pause();
-        return find(".grid rect").map((one) =>
-          [one.x.baseVal.value / 12, one.y.baseVal.value / 12, one.textContent]);
-        """,
-        tmp_path,
-    )
-    said = {(True, True): "both", (True, False): "oracle only", (False, True): "learned only"}
-    outcomes = zip(BAD.oracle.successes, BAD.learned.successes, strict=True)
-    assert told == [
-        [place % 25, place // 25, f"episode {2 * place + 1}: {said.get(pair, 'neither')}"]
-        for place, pair in enumerate((bool(one), bool(other)) for one, other in outcomes)
-    ]
-    assert console == []
-
-
-@pytest.mark.parametrize("width", [400, 1100])
+@pytest.mark.parametrize("width", [390, 1100])
 def test_nothing_is_wider_than_the_window(tmp_path, width):
     mine, read_other = other_gate(0.32)
     document = {**DOCUMENT, "gates": [*DOCUMENT["gates"], mine]}
@@ -215,13 +213,16 @@ def test_nothing_is_wider_than_the_window(tmp_path, width):
         """
         for (const one of find("details")) one.open = true;
         await pause();
-        return [page.documentElement.clientWidth, page.documentElement.scrollWidth];
+        const right = Math.max(...find("main :not(svg *)").map((one) =>
+          one.closest(".hidden") ? 0 : one.getBoundingClientRect().right));
+        return [page.documentElement.clientWidth, page.documentElement.scrollWidth, right];
         """,
         tmp_path,
         width=width,
     )
     assert told[0] > width - 30
     assert told[1] <= told[0]
+    assert told[2] <= told[0]
     assert console == []
 
 
@@ -230,8 +231,9 @@ KEYS = {"Tab": ("", 9), "Enter": ("\r", 13), " ": (" ", 32)}
 # What the next key goes to, in a word.
 FOCUSED = """(() => {
   const one = document.activeElement;
-  const gate = one.closest("details");
-  return one.id || (gate ? gate.id : one.dataset.state ?? one.getAttribute("href"));
+  const place = one.closest(".starts, details");
+  return one.id || one.getAttribute("href") || (one.matches(".copy") ? "copy" : "") ||
+    place.id || place.className;
 })()"""
 
 
@@ -299,18 +301,21 @@ def test_every_control_is_reached_and_worked_by_the_keyboard(tmp_path):
         [session(gate("t.py::test_a", GOOD), gate("t.py::test_b", BAD, outcome="failed"))]
     )
     with keyboard(page, tmp_path) as (press, evaluate):
-        assert [press("Tab") for _ in range(5)] == ["#gates", "failed", "passed", "search", "order"]
-        assert [press("Tab") for _ in range(4)] == ["#gate-1", "#gate-2", "gate-1", "gate-2"]
+        stops = [press("Tab") for _ in range(8)]
+        assert stops == ["#gates", "copy", "dense", "find", "#gate-2", "folded", "gate-2", "copy"]
         is_open = "document.getElementById('gate-2').open"
-        before = evaluate(is_open)
-        press("Enter")
-        assert evaluate(is_open) is not before
-        press(" ")
-        assert evaluate(is_open) is before
+        assert evaluate(is_open)
+        # The cells of a row are one stop.
+        assert [press("Tab") for _ in range(2)] == ["starts", "more"]
     with keyboard(page, tmp_path) as (press, evaluate):
-        assert [press("Tab") for _ in range(3)][-1] == "passed"
-        said = "document.getElementById('shown').textContent"
+        assert [press("Tab") for _ in range(3)][-1] == "dense"
         press(" ")
-        assert evaluate(said) == "1 of 2 rows shown"
+        assert evaluate("document.getElementById('dense').checked")
+        assert [press("Tab") for _ in range(4)][-1] == "gate-2"
         press("Enter")
-        assert evaluate(said) == ""
+        assert not evaluate(is_open)
+        evaluate("""document.querySelector('a[href="#gate-1"]').click()""")
+        opened = (
+            "new Promise((done) => setTimeout(() => done(document.getElementById('gate-1').open)))"
+        )
+        assert evaluate(opened)

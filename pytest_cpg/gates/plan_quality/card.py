@@ -45,6 +45,7 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
     found, score = result.exploitation, result.score
     known = found is not None and score is not None
     return Card(
+        kind="plan quality",
         headline=f"exploitation {_short(found)}" if found else "no decision to score",
         sentence=_sentence(result),
         size=f"n={result.episodes}",
@@ -148,12 +149,12 @@ def _figures(result: PlanQualityResult) -> Iterator[Figure]:
         most = result.criteria.max_exploitation
         yield Figure(
             kind="scatter",
-            title="Score in truth by score in the model",
+            title="Score of plans in the model and in truth",
             reading=(
-                "Each dot is an episode. Those on the dotted line are exploited as much as is "
-                "accepted, and those below it more."
+                "Each dot is an episode, of which 1 is the best plan known. Below the dashed line "
+                "more is exploited than is accepted."
             ),
-            axes=("in the model", ""),
+            axes=("score in the model", "score in truth"),
             series={
                 "learned": tuple(
                     (float(worlds.first[row]), float(worlds.second[row])) for row in order
@@ -179,8 +180,8 @@ def _figures(result: PlanQualityResult) -> Iterator[Figure]:
 
 def _trends(result: PlanQualityResult) -> Iterator[Trend]:
     for name, found, axis in (
-        ("Exploitation", result.exploitation, (-1.0, 1.0)),
         ("Score in truth", result.score, (0.0, 1.0)),
+        ("Exploitation", result.exploitation, (-1.0, 1.0)),
     ):
         if found is not None:
             yield Trend(name=name, text=f"{found.estimate:.2f}", bound=found, axis=axis)

@@ -28,6 +28,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
     """Return the card of a result."""
     raw = f"{_WEAK} by raw rates: a difference of twice the tolerance is not ruled out"
     return Card(
+        kind="planning gap",
         headline=f"gap {gap_text(result)}",
         sentence=_sentence(result),
         size=f"n={result.learned.episodes}/arm",

@@ -41,7 +41,7 @@ def cause_of(diagnosis: Diagnosis) -> card.Cause:
         source=_source(diagnosis),
         measures=tuple((one.name, _numbers(one), one.text) for one in diagnosis.measures),
         main=main,
-        figures=tuple(profile_figures(diagnosis.profile)),
+        figures=profile_figures(diagnosis.profile, diagnosis.cause),
     )
 
 

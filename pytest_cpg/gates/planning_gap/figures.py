@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.card import Effect, Figure, Trend
-from pytest_cpg.gates.diagnosis import Profile
+from pytest_cpg.gates.card import Cell, Effect, Figure, Trend
+from pytest_cpg.gates.diagnosis import Cause, Profile
 from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text
 from pytest_cpg.gates.planning_gap.result import GateResult
 
@@ -50,16 +50,17 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
     """Return the arms' success by step, the starts by who solved them, and the lost episodes."""
     steps = Figure(
         kind="steps",
-        title="Share of episodes solved within so many steps",
-        axes=("steps", ""),
+        title="Starts solved over steps",
+        axes=("step", "share of starts solved"),
         series={arm_name(arm): tuple(_solved_by(arm, result.design.budget)) for arm in result.arms},
         scale=(0.0, 1.0),
     )
     starts = Figure(
         kind="cells",
-        title="The same starts, one cell for each episode",
+        title=f"The same {result.learned.episodes} starts in both arms",
         axes=("episode", ""),
         series=_pairs(result),
+        cells=tuple(_cells(result)),
     )
     lost = _lost(result)
     return (steps, starts, *([lost] if lost.series else []))
@@ -88,9 +89,21 @@ def _pairs(result: GateResult) -> dict[str, tuple[int, ...]]:
     return {name: tuple(of_kind) for name, of_kind in episodes.items()}
 
 
+def _cells(result: GateResult) -> Iterator[Cell]:
+    """Yield the start of each episode, and how both arms ended."""
+    for row, (episode, seed) in enumerate(
+        # The oracle arm may have run more episodes than there are pairs.
+        zip(result.learned.indices.tolist(), result.start_seeds, strict=False)
+    ):
+        ends = ", ".join(
+            f"{arm.name} {f'{arm.steps[row]} steps' if arm.successes[row] else 'not solved'}"
+            for arm in (result.oracle, result.learned)
+        )
+        yield Cell(episode, f"seed {seed}; {ends}", f"task.reset([{seed}])")
+
+
 def _lost(result: GateResult) -> Figure:
     lost = set(result.lost_episodes)
-    # The oracle arm may have run more episodes than there are pairs.
     rows = zip(
         result.learned.indices.tolist(),
         result.start_seeds,
@@ -108,38 +121,71 @@ def _lost(result: GateResult) -> Figure:
     )
 
 
-def profile_figures(profile: Profile) -> Iterator[Figure]:
-    """Yield what there is to draw of a diagnosis."""
+# What shows a cause best; for another one it is the ranking of plans.
+_SHOWN_BY = {
+    Cause.COVERAGE: "coverage",
+    Cause.EXPLOITATION: "promises",
+    Cause.COMPOUNDING_ERROR: "open loop",
+    Cause.DYNAMICS_BIAS: "open loop",
+    Cause.LOCAL_ERROR: "open loop",
+}
+
+
+def profile_figures(profile: Profile, cause: Cause) -> tuple[Figure, ...]:
+    """Return what there is to draw of a diagnosis, first what shows its cause."""
+    first = _SHOWN_BY.get(cause, "ranking")
+    drawn = dict(_drawn(profile))
+    return tuple(drawn[name] for name in sorted(drawn, key=lambda name: name != first))
+
+
+def _drawn(profile: Profile) -> Iterator[tuple[str, Figure]]:
     if len(profile.open_loop) > 1:
-        yield _by_step(
-            "Error of the score along the oracle's plans",
-            "It is a multiple of how far plans spread.",
-            profile.open_loop,
+        yield (
+            "open loop",
+            _by_step(
+                "Error of the score along the oracle's plans",
+                "1 is as much as plans differ from each other.",
+                "error / spread of plans",
+                profile.open_loop,
+            ),
         )
     if len(profile.ranking) > 1:
-        yield _by_step(
-            "Ranking of plans by the model, Kendall tau", "0 is chance.", profile.ranking
+        yield (
+            "ranking",
+            _by_step(
+                "How well the model ranks plans",
+                "1 is the true order of plans, 0 is chance.",
+                "Kendall tau",
+                profile.ranking,
+            ),
         )
     if profile.bins:
-        yield _distances(profile)
+        yield "coverage", _distances(profile)
     if profile.predicted:
-        yield _promises(profile)
+        yield "promises", _promises(profile)
 
 
-def _by_step(title: str, reading: str, values: Sequence[float]) -> Figure:
+def _by_step(title: str, reading: str, upward: str, values: Sequence[float]) -> Figure:
     points = tuple((float(step), value) for step, value in enumerate(values, 1))
     return Figure(
-        kind="curves", title=title, reading=reading, axes=("steps", ""), series={"learned": points}
+        kind="curves",
+        title=title,
+        reading=reading,
+        axes=("step of the plan", upward),
+        series={"learned": points},
     )
 
 
 def _distances(profile: Profile) -> Figure:
     most = max(*profile.trained, *profile.planned)
+    bins = zip(profile.bins, profile.planned, strict=False)
+    outside = sum(share for edge, share in bins if edge >= 1)
     return Figure(
         kind="histogram",
-        title="Distance to the training data",
-        reading="Planned states are thick, training states thin, and the threshold is dashed.",
-        axes=("thresholds or more", ""),
+        title="How far plans go from the training data",
+        reading="Bars are states of plans, grey are training states. The last bar has the rest.",
+        finding=f"{100 * outside:.0f} % of planned states lie beyond the threshold.",
+        axes=("distance to the nearest training state, in thresholds", "share of states"),
         series={
             "planned states": _stairs(profile.bins, profile.planned),
             "training states": _stairs(profile.bins, profile.trained),
@@ -157,9 +203,9 @@ def _promises(profile: Profile) -> Figure:
     both = (*profile.predicted, *profile.actual)
     return Figure(
         kind="scatter",
-        title="What chosen plans come to (upwards), over what they promise",
-        reading="A plan on the line keeps its promise.",
-        axes=("promised", ""),
+        title="Promised and true score of chosen plans",
+        reading="Lower is better. A plan on the line keeps its promise.",
+        axes=("score that the model promises", "score under the true dynamics"),
         series={
             "limit": ((min(both), min(both)), (max(both), max(both))),
             "learned": tuple(sorted(points)),

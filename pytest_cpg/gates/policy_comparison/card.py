@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend, numbers_of, rerun_of
 from pytest_cpg.gates.notation import percentage
@@ -23,6 +24,7 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
     """
     auroc, asked = result.auroc, result.criteria
     return Card(
+        kind="policy comparison",
         headline=_headline(result),
         sentence=f"the model is wrong on {result.wrong_count} of {len(result)} queries, the best "
         f"answer without one on {result.trivial_loss * len(result):.0f}",
@@ -143,7 +145,9 @@ def _one_step(result: ComparisonResult) -> str:
 
 
 def _trends(result: ComparisonResult) -> Iterator[Trend]:
-    for name, found in (("Loss", result.loss), ("AUROC", result.auroc)):
+    loss, auroc = result.loss, result.auroc
+    right = replace(loss, estimate=1 - loss.estimate, low=1 - loss.high, high=1 - loss.low)
+    for name, found in (("Right answers", right), ("AUROC", auroc)):
         if found is not None:
             yield Trend(name=name, text=f"{found.estimate:.3f}", bound=found, axis=(0.0, 1.0))
 

@@ -42,12 +42,12 @@ def _risk_over_coverage(result: ComparisonResult) -> Figure:
     limit = result.criteria.max_risk
     return Figure(
         kind="curves",
-        title="Share of wrong answers among the surest",
+        title="Risk over coverage",
         reading=(
-            "From left to right ever less sure answers count. The dotted line is the accepted "
-            "risk; a confidence that says nothing follows the constant one."
+            "The model answers its surest queries first. The dashed line is the accepted risk; a "
+            "confidence that says nothing follows the constant one."
         ),
-        axes=("of queries answered", ""),
+        axes=("share of queries answered, surest first", "wrong answers among those"),
         series={
             "learned": _thinned(points),
             "ideal": tuple(ideal),
@@ -62,8 +62,8 @@ def _reliability(result: ComparisonResult) -> Figure:
     return Figure(
         kind="curves",
         title="Share of right answers by confidence",
-        reading="Where the line is above the dotted one, answers are right more often than said.",
-        axes=("confidence", ""),
+        reading="Where the line is above the dashed one, answers are right more often than said.",
+        axes=("confidence", "share of right answers"),
         series={
             "learned": tuple((one.confidence, one.right) for one in found.bins),
             "limit": ((0.0, 0.0), (1.0, 1.0)),

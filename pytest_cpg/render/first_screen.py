@@ -1,0 +1,195 @@
+"""First screen: what failed, by how much, since when, why and what to do, before anything else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pytest_cpg.gates.card import Command
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.notation import percentage
+from pytest_cpg.render.figures import Plot
+from pytest_cpg.render.gate_view import ComparisonView, GateView, Tone, revision
+from pytest_cpg.render.page_view import PageView
+from pytest_cpg.report.outcomes import FAILING, besides_gates
+
+_MOST_NAMED = 5
+
+
+class Answer(NamedTuple):
+    """An answer: its name, its first words, the rest, and gates that it names."""
+
+    name: str
+    strong: str = ""
+    text: str = ""
+    gates: tuple[GateView, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstScreen:
+    """What a page begins with.
+
+    Attributes
+    ----------
+    tally : tuple of (tone, str)
+        How many gates ended how.
+    headline, cause : str
+        What failed, and why in a word; the latter may be empty.
+    plot : Plot or None
+        The worst gate over several sessions.
+    """
+
+    tally: tuple[tuple[Tone, str], ...]
+    headline: str
+    cause: str
+    tone: Tone
+    answers: tuple[Answer, ...]
+    plot: Plot | None
+    command: Command | None
+
+
+def first_screen(page: PageView, document: Mapping[str, Any]) -> FirstScreen:
+    """Return what answers the first questions about a session."""
+    loud = [gate for gate in page.gates if not gate.is_quiet]
+    worst = loud[0] if loud else None
+    shown = _worst_comparison(worst)
+    is_failing = worst is not None and worst.state in FAILING
+    cause = shown.card.cause if shown is not None else None
+    return FirstScreen(
+        tally=tuple(_tally(page.gates)),
+        headline=_headline(page, document, worst, shown),
+        cause=cause.name if cause is not None and is_failing and cause.advice else "",
+        tone=worst.tone if worst is not None and is_failing else _tone(document),
+        answers=tuple(_answers(page, document, loud, shown)),
+        plot=shown.history.plot if shown is not None and shown.history is not None else None,
+        command=next(iter(shown.commands), None) if shown is not None else None,
+    )
+
+
+def _worst_comparison(gate: GateView | None) -> ComparisonView | None:
+    """Return the comparison that a gate is to be looked at for."""
+    if gate is None or not gate.comparisons:
+        return None
+    return next((one for one in gate.comparisons if one.state == gate.state), gate.comparisons[0])
+
+
+def _tone(document: Mapping[str, Any]) -> Tone:
+    return "good" if document["session"]["outcome"] == "passed" else "bad"
+
+
+def _tally(gates: Sequence[GateView]) -> Iterator[tuple[Tone, str]]:
+    states = Counter(gate.state for gate in gates)
+    failing, size = sum(states[state] for state in FAILING), len(gates)
+    if failing:
+        yield "bad", f"{failing} of {size} gate{'s'[: size != 1]} fail{'s'[: failing == 1]}"
+    if states["xfailed"]:
+        yield "unsure", f"{states['xfailed']} failed as expected"
+    if states["inconclusive"]:
+        yield "unsure", f"{states['inconclusive']} in doubt"
+    if states["passed"]:
+        yield "good", f"{states['passed']} pass{'es' * (states['passed'] == 1)}"
+    if states["skipped"]:
+        yield "none", f"{states['skipped']} skipped"
+
+
+def _headline(
+    page: PageView,
+    document: Mapping[str, Any],
+    worst: GateView | None,
+    shown: ComparisonView | None,
+) -> str:
+    """Return what failed and by how much; where nothing did, how the session ended."""
+    ended = document["session"]["outcome"]
+    if page.check:
+        return f"{page.check[:1].upper()}{page.check[1:]} {ended}: no verdicts"
+    if worst is not None and worst.state in FAILING:
+        return f"{worst.title}: {_told(worst, shown)}"
+    if ended != "passed":
+        return f"Session {ended}" if ended in ("failed", "interrupted") else ended.capitalize()
+    states = Counter(gate.state for gate in page.gates)
+    doubt, expected, passed = (states[one] for one in ("inconclusive", "xfailed", "passed"))
+    said = [f"{doubt} {'is' if doubt == 1 else 'are'} in doubt"] if doubt else []
+    said += [f"{expected} fail{'s'[: expected == 1]} as expected"] if expected else []
+    if said:
+        return f"No gate fails, {' and '.join(said)}"
+    return f"{passed} gate{'s'[: passed != 1]} pass{'es' * (passed == 1)}"
+
+
+def _told(gate: GateView, shown: ComparisonView | None) -> str:
+    """Return what a gate found, in words."""
+    if shown is None:
+        return gate.detail or gate.state
+    return _went(shown.drift) or shown.card.sentence or shown.card.headline
+
+
+def _went(drift: Drift | None) -> str:
+    """Return from where to where a gate went that got worse; empty for any other."""
+    if drift is None or drift.label is not Label.REGRESSED or not (drift.was and drift.now):
+        return ""
+    return f"{drift.was} \N{RIGHTWARDS ARROW} {drift.now} since {drift.since}"
+
+
+def _answers(
+    page: PageView,
+    document: Mapping[str, Any],
+    loud: Sequence[GateView],
+    shown: ComparisonView | None,
+) -> Iterator[Answer]:
+    if shown is not None:
+        yield from _of_comparison(shown)
+    for state, name in ((True, "Also failing"), (False, "In doubt")):
+        others = [one for one in loud if (one.state in FAILING) is state and _is_other(one, shown)]
+        if others:
+            more = max(0, len(others) - _MOST_NAMED)
+            yield Answer(name, gates=tuple(others[:_MOST_NAMED]), more=more)
+    if not loud and page.gates:
+        drops = [one.card.drop for one in page.rows if one.card.drop is not None]
+        if drops:
+            yield Answer("How sure", text=_power(min(drops), max(drops)))
+    beside = [found["text"] for found in document["findings"] if found["fails"]]
+    # A gate that fails has an exit code of its own.
+    if not any(one.state in FAILING for one in loud):
+        beside = [*besides_gates(document["session"]), *beside]
+    for text in beside:
+        yield Answer("Session", text=text)
+
+
+def _is_other(gate: GateView, shown: ComparisonView | None) -> bool:
+    return shown is None or gate.anchor != shown.anchor
+
+
+def _of_comparison(one: ComparisonView) -> Iterator[Answer]:
+    """Yield what a reader asks of the worst comparison."""
+    card, drift = one.card, one.drift
+    if card.effect is not None:
+        sure = f"At {percentage(card.effect.found.level)}."
+        # What the headline does not say of a gate that was compared.
+        told = f"{card.sentence[:1].upper()}{card.sentence[1:]}. " * (_went(drift) != "")
+        yield Answer("How much", f"A loss of {one.effect} {card.effect.unit}.", f"{told}{sure}")
+    if drift is not None:
+        before = _before(one)
+        yield Answer("Since when", text=f"{drift.sentence}.{f' {before}' if before else ''}")
+    elif one.history is not None:
+        yield Answer("Since when", text=_before(one))
+    if one.why:
+        strong, stop, rest = one.why[0].partition(". ")
+        yield Answer("Why", f"{strong}{stop.strip()}", rest)
+    if one.advice:
+        yield Answer("What to do", text=one.advice[0])
+
+
+def _before(one: ComparisonView) -> str:
+    """Return what the session before found; empty where there is none."""
+    if one.history is None:
+        return ""
+    before = one.history.points[-2]
+    trend = before.found.trends[0]
+    return f"The session before, {revision(before.commit)}: {trend.name} {trend.text}."
+
+
+def _power(least: float, most: float) -> str:
+    drop = f"{least:.2f}" if round(least, 2) == round(most, 2) else f"{least:.2f} to {most:.2f}"
+    return f"A loss of {drop} would have failed these gates 4 times in 5."

@@ -1,0 +1,343 @@
+"""Gate view: what a page shows of one gate and its comparisons, of whatever kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from pytest_cpg.gates.card import Card, Command, Figure, Severity
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.render.axis import Axis
+from pytest_cpg.render.failure import is_drifted, paragraphs, rerun_command
+from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, ranges, spark
+from pytest_cpg.render.forest import Bar, bar, bound_bar, effect_text
+from pytest_cpg.report.history import History, Point
+from pytest_cpg.report.outcomes import FAILING, WORDS, comparison_outcome
+from pytest_cpg.report.shown import Shown
+
+# How bad a result is, as the page shows it by shape and colour.
+Tone: TypeAlias = Literal["bad", "blind", "unsure", "good", "none"]
+# How a gate can end, from worst to best.
+STATES: Sequence[str] = tuple(WORDS)
+# Nobody reads more at a glance, and each one costs the page some bytes.
+_MOST_SESSIONS = 30
+# More cells than that would not be told apart.
+_MOST_CELLS = 200
+# The marks of the sets of cells, in their order.
+_MARKS = ("both", "lost", "won", "neither")
+_LOST = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellView:
+    """One cell: its number, the mark it bears, what is known of it and what it copies."""
+
+    number: int
+    mark: str
+    note: str
+    copies: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellsView:
+    """A row of cells.
+
+    Attributes
+    ----------
+    cells : tuple of CellView
+        All of them, or those that were lost where they are many.
+    key : tuple of (mark, name, count, numbers)
+    """
+
+    title: str
+    reading: str
+    what: str
+    cells: tuple[CellView, ...]
+    key: tuple[tuple[str, str, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryView:
+    """A comparison over several sessions, oldest first, with the course of its first trend."""
+
+    points: tuple[Point, ...]
+    course: Course
+    spark: Spark
+
+    @property
+    def plot(self) -> Plot:
+        """The course, as it stands beside the headline."""
+        return course_plot(self.course)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonView:
+    """One comparison of a gate.
+
+    Attributes
+    ----------
+    title : str
+        Its name, as short as it stays its own.
+    path : str
+        Its whole id.
+    state : str
+        One of `STATES`; its test may have failed for another comparison.
+    reason : str or None
+        Why the test fails, where the comparison with the baseline does not say so already.
+    why, advice : tuple of str
+        Paragraphs: why it is as it is, and what to do.
+    effect : str
+        With its interval; empty where the card has none.
+    main : Plot or None
+        The figure that shows why.
+    history : HistoryView or None
+        None where no earlier session made this comparison.
+    """
+
+    anchor: str
+    title: str
+    path: str
+    state: str
+    tone: Tone
+    label: str
+    reason: str | None
+    max_verdict: str
+    card: Card
+    effect: str
+    bar: Bar | None
+    bounds: tuple[Bar | None, ...]
+    drift: Drift | None
+    why: tuple[str, ...]
+    advice: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    main: Plot | None
+    plots: tuple[Plot, ...]
+    others: tuple[Plot, ...]
+    cells: tuple[CellsView, ...]
+    lists: tuple[Figure, ...]
+    films: tuple[str, ...]
+    commands: tuple[Command, ...]
+    history: HistoryView | None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it became better or worse, or nothing can be said."""
+        is_same = (Label.UNCHANGED, Label.UNRESOLVED, Label.NEW)
+        return self.drift is not None and self.drift.label not in is_same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateView:
+    """One gate.
+
+    Attributes
+    ----------
+    is_open : bool
+        Whether its section is.
+    """
+
+    anchor: str
+    title: str
+    path: str
+    state: str
+    tone: Tone
+    detail: str
+    earlier: tuple[str, ...]
+    is_open: bool
+    comparisons: tuple[ComparisonView, ...]
+    measurements: tuple[str, ...]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has to look at it."""
+        return self.state in ("passed", "skipped")
+
+
+def tone_of(state: str, severities: Sequence[Severity]) -> Tone:
+    """Return how bad a result is: a gate that cannot see a model is none that judged it."""
+    if Severity.BLIND in severities and Severity.BAD not in severities:
+        return "blind"
+    if state in FAILING:
+        return "bad"
+    if state == "skipped":
+        return "none"
+    # A marker may accept what is bad.
+    is_good = state == "passed" and max(severities, default=Severity.GOOD) < Severity.BLIND
+    return "good" if is_good else "unsure"
+
+
+def gate_view(
+    gate: Mapping[str, Any],
+    state: str,
+    found: Mapping[str, Shown],
+    titles: Mapping[str, str],
+    axis: Axis,
+    history: History,
+    *,
+    anchor: str,
+) -> GateView:
+    """Return what is shown of a gate.
+
+    Parameters
+    ----------
+    state : str
+        One of `STATES`.
+    found : mapping
+        What is shown of each comparison, by its name.
+    """
+    names = [one["name"] for one in gate["comparisons"]]
+    comparisons = tuple(
+        _comparison_view(
+            one,
+            found[one["name"]],
+            gate=gate["id"],
+            state=comparison_outcome(
+                gate["outcome"],
+                reason=one["reason"],
+                reasons=[other["reason"] for other in gate["comparisons"]],
+                severity=found[one["name"]].ruling.severity,
+            ),
+            title=titles[one["name"]],
+            anchor=anchor,
+            axis=axis,
+            history=_history_view(history.points(one["name"]), found[one["name"]].drift),
+        )
+        for one in gate["comparisons"]
+    )
+    return GateView(
+        anchor=anchor,
+        title=titles[gate["id"]],
+        path=gate["id"],
+        state=state,
+        tone=tone_of(state, [found[name].ruling.severity for name in names]),
+        detail=gate["detail"] or ("" if names or gate["measurements"] else WORDS[state]),
+        earlier=tuple(gate["earlier"]),
+        is_open=False,
+        comparisons=comparisons,
+        measurements=tuple(gate["measurements"]),
+    )
+
+
+def folded(view: GateView) -> GateView:
+    """Return a gate whose section is shut, with its starts counted: cells are half of a page."""
+    comparisons = tuple(
+        replace(one, cells=tuple(replace(drawn, cells=()) for drawn in one.cells))
+        for one in view.comparisons
+    )
+    return replace(view, comparisons=comparisons)
+
+
+def _comparison_view(
+    one: Mapping[str, Any],
+    found: Shown,
+    *,
+    gate: str,
+    state: str,
+    title: str,
+    anchor: str,
+    axis: Axis,
+    history: HistoryView | None,
+) -> ComparisonView:
+    ruling, card, drift, reason = found.ruling, found.card, found.drift, one["reason"]
+    is_quiet = state in ("passed", "skipped")
+    commands = tuple(Command(**command) for command in one.get("commands", ()))
+    if not commands and not is_quiet:
+        commands = (rerun_command(card, gate, {}),)
+    told = [text for text in paragraphs(card, ruling, reason=reason, drift=drift) if text != reason]
+    why: tuple[str, ...] = tuple(told)
+    advice: tuple[str, ...] = ()
+    # What is wrong with a model is known once its cause is; what is wrong with a gate is not.
+    if card.cause is not None and card.cause.advice and ruling.severity is Severity.BAD:
+        others = tuple(text for text in told if text not in card.meaning)
+        why, advice = (card.cause.text, *others), (card.cause.advice,)
+    attempt = [("attempt", f"number {one['attempt']}")] * (one["attempt"] > 1)
+    causes = card.cause.figures if card.cause is not None else ()
+    plots = [figure for figure in (*causes, *card.figures) if figure.kind not in ("cells", "list")]
+    main, beside = plots[:1], [figure for figure in plots[1:] if figure not in causes]
+    if is_quiet:
+        main, beside, causes = [], [], ()
+    return ComparisonView(
+        anchor=anchor,
+        title=title,
+        path=one["name"],
+        state=state,
+        tone=tone_of(state, [ruling.severity]),
+        label=ruling.label,
+        reason=None if is_drifted(drift, reason) else reason,
+        max_verdict=one["max_verdict"],
+        card=card,
+        effect="" if card.effect is None else effect_text(card.effect),
+        bar=None if card.effect is None else bar(card.effect, axis),
+        bounds=tuple(
+            None if row.bound is None else bound_bar(row.bound, card.table.axis)
+            for row in card.table.rows
+        ),
+        drift=drift,
+        why=why,
+        advice=advice,
+        facts=(*attempt, *card.table.below, *card.facts),
+        main=next((draw(figure, "why") for figure in main), None),
+        plots=tuple(draw(figure, "half") for figure in beside),
+        others=tuple(draw(figure, "half") for figure in causes if figure not in main),
+        cells=tuple(
+            _cells_view(figure, commands, is_quiet=is_quiet)
+            for figure in card.figures
+            if figure.kind == "cells"
+        ),
+        lists=tuple(figure for figure in card.figures if figure.kind == "list"),
+        films=tuple(one["films"]),
+        commands=commands,
+        history=history,
+    )
+
+
+def _cells_view(figure: Figure, commands: Sequence[Command], *, is_quiet: bool) -> CellsView:
+    """Return a figure's cells; those that were lost alone where there are many."""
+    replay = next((one.text for one in commands if one.picks), "")
+    sets = list(zip(_MARKS, figure.series.items(), strict=False))
+    is_long = sum(len(numbers) for _, (_, numbers) in sets) > _MOST_CELLS
+    shown = sets[_LOST : _LOST + 1] if is_long else sets
+    told = {cell.number: cell for cell in figure.cells}
+    found = []
+    for mark, (name, numbers) in [] if is_quiet else shown:
+        for number in numbers[:_MOST_CELLS]:
+            known = told.get(number)
+            copies = "" if known is None else known.code
+            if replay and mark == _MARKS[_LOST]:
+                copies = f"{replay}::{number}"
+            said = f"{figure.axes[0]} {number}: {name}{f'; {known.note}' if known else ''}"
+            found.append(CellView(number=number, mark=mark, note=said, copies=copies))
+    return CellsView(
+        title=figure.title,
+        reading=figure.reading,
+        what=figure.axes[0],
+        cells=tuple(sorted(found, key=lambda cell: cell.number)),
+        key=tuple((mark, name, len(numbers), ranges(numbers)) for mark, (name, numbers) in sets),
+    )
+
+
+def _history_view(points: Sequence[Point], drift: Drift | None) -> HistoryView | None:
+    """Return what is shown of a comparison that an earlier session made as well."""
+    points = points[-_MOST_SESSIONS:]
+    if len(points) < 2 or not points[-1].found.trends:
+        return None
+    commit = "" if drift is None else drift.commit
+    accepted = [
+        at
+        for at, point in enumerate(points[:-1])
+        if commit and revision(commit) == revision(point.commit)
+    ]
+    course = Course(
+        trends=tuple(point.found.trends[0] for point in points),
+        revisions=tuple(revision(point.commit) for point in points),
+        is_hollow=tuple(point.is_other_design for point in points),
+        accepted=accepted[-1] if accepted else None,
+    )
+    return HistoryView(points=tuple(points), course=course, spark=spark(course))
+
+
+def revision(commit: str) -> str:
+    """Return a commit as a table has room for it."""
+    name, dash, dirty = commit.partition("-")
+    return f"{name[:7]}{dash}{dirty}" or "not known"
