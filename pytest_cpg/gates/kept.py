@@ -1,15 +1,17 @@
-"""Kept result: what a baseline keeps of an accepted result, in the words of its kind of gate."""
+"""Kept result: what outlives a session of a result, in the words of its kind of gate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.parts import ReadsEntries
+
+T = TypeVar("T")
 
 # Of files that name no kind, as there was one when they were written.
 FIRST_KIND = "cpg"
@@ -69,3 +71,17 @@ def entry_for(kind: Any, kept: KeptResult | None) -> Any:
     if not has(kind, ReadsEntries):
         return kept.values
     return ask(kind, "read_entry", kept.values, commit=kept.commit)
+
+
+def read_cost(known: type[T], cost: Any) -> T | None:
+    """Return what a kind's ``cost`` gave; None for what another version has written, or an editor.
+
+    Parameters
+    ----------
+    known : type
+        A dataclass that raises ValueError for what is impossible.
+    """
+    try:
+        return decode(known, cost)
+    except ValueError:
+        return None

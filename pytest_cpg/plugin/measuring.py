@@ -158,7 +158,13 @@ class ItemMeasuring:
         self._say("interrupted before it measured")
         is_kept = execution.cache is not None and has(gate.kind, Resumes)
         lead = "interrupted in" if is_kept else "interrupted, nothing kept:"
-        self._watch = watch_on(item.config, lambda text: self._say(f"{lead} {text}"))
+
+        def follow(text: str) -> None:
+            self._say(f"{lead} {text}")
+            if is_kept:
+                ledger.resumable.add(self._id)
+
+        self._watch = watch_on(item.config, follow)
 
     def task(self, choice: TaskChoice) -> Task:
         """Return a gate's task, built once a session."""
@@ -176,6 +182,7 @@ class ItemMeasuring:
             if self._replay is None:
                 self._judge(result, model)
             self._say("interrupted after it had measured")
+            self._ledger.resumable.discard(self._id)
             if self._is_filmed and self._replay is None:
                 with self._followed(given) as run:
                     self._film(model, run)

@@ -91,8 +91,7 @@ def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Lin
                 {"red": True},
             )
         )
-        doing = [ledger.running.get(gate, "") for gate in ledger.missing]
-        if ledger.are_workers_cut or any(one.startswith("interrupted in") for one in doing):
+        if ledger.are_workers_cut or not ledger.resumable.isdisjoint(ledger.missing):
             lines.append(Line(" --cpg-resume goes on where they were interrupted"))
     return [Line(for_log(line.text), line.markup) for line in lines]
 

@@ -275,6 +275,8 @@ class Ledger:
         What earlier sessions found and, last, this one, once it is over; empty for a check.
     running : dict
         What a gate that has begun is doing, by gate id; shown when the session is interrupted.
+    resumable : set of str
+        Of those the ids of gates of which finished parts are kept, so that --cpg-resume goes on.
     are_workers_cut : bool
         Whether xdist workers were interrupted, of which it is not known what they were doing.
     """
@@ -283,6 +285,7 @@ class Ledger:
     clashes: set[str] = field(default_factory=set)
     entries: dict[str, Entry] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
+    resumable: set[str] = field(default_factory=set)
     collected: dict[str, None] = field(default_factory=dict)
     deselected: dict[str, None] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)

@@ -11,8 +11,8 @@ from misreadings import conventions, misreading_in
 
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis
-from pytest_cpg.gates.diagnosis.choices import Choices
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
+from pytest_cpg.gates.diagnosis.random_plans import RandomPlans
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.render.failure import cause_lines
 from pytest_cpg.tasks import TASKS
@@ -217,7 +217,7 @@ def test_a_reading_that_wins_nothing_back_is_not_named():
     assert misreading_in(Puck(), CONVENTIONS["the change"].model) is not None
     regrets = iter([0.5, 0.4])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Choices, "regret", lambda *_: next(regrets))
+        patch.setattr(RandomPlans, "regret", lambda *_: next(regrets))
         assert misreading_in(Puck(), CONVENTIONS["the change"].model) is None
 
 

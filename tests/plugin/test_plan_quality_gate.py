@@ -85,7 +85,7 @@ def test_each_model_gets_its_word_and_every_report_shows_it(pucks, monkeypatch):
             "  Why       The planner finds plans that are good in the model alone*",
             "*pytest *test_puck.py::test_wormhole --cpg-seed=0 --cpg-episodes=8",
             "*cpg: 4 gates, 2 failed*",
-            " gate * model *truth *exploitation *chance * n verdict",
+            " gate * model *truth *exploitation *above chance * n verdict",
             " . test_perfect *+0.00 * 8 GOOD PLANS",
             " . test_noise * GOOD PLANS",
             " F test_wormhole * EXPLOITED",
@@ -182,6 +182,10 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     )
     pucks("--cpg-update-baseline").assert_outcomes(passed=1)
     pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 8 *0.000 * s"])
+    kept = pucks.path / ".pytest_cache/v/cpg/costs.1"
+    for cost in ({"seconds": 1.0}, {"seconds_per_episode": -1.0}, {"seconds_per_episode": "1"}, 3):
+        kept.write_text(json.dumps(dict.fromkeys(json.loads(kept.read_text()), cost)))
+        pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 8 *0.000 *[?]"])
     for options in ((), ("--cpg-episodes=5",), ("--cpg-episodes=11",)):
         result = pucks("--cpg-drift=fail", *options)
         result.assert_outcomes(passed=1)

@@ -248,6 +248,9 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     )
     carts("--cpg-update-baseline").assert_outcomes(passed=1)
     carts("--cpg-plan").stdout.fnmatch_lines([" test_good * 240 * 0.08 * s"])
+    kept = carts.path / ".pytest_cache/v/cpg/costs.1"
+    kept.write_text(json.dumps({name: {"members": 3} for name in json.loads(kept.read_text())}))
+    carts("--cpg-plan").stdout.fnmatch_lines([" test_good * 240 * 0.08 *[?]"])
     result = carts("--cpg-drift=fail")
     result.assert_outcomes(passed=1)
     assert "baseline:" not in result.stdout.str()

@@ -21,10 +21,10 @@ from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.diagnosis import Misreading
-from pytest_cpg.gates.diagnosis.choices import Choices
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.diagnosis.losses import LEAST_REGRET
 from pytest_cpg.gates.diagnosis.misreadings import reading_of, worded
+from pytest_cpg.gates.diagnosis.random_plans import RandomPlans
 from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps
 from pytest_cpg.world_models import BoundModel
 
@@ -76,31 +76,31 @@ def _misread(
     # Where states are rated, and not what is observed of them, predictions are not.
     if has(design.task, StateScore):
         return worded(reading, steps, asked, regrets=None)
-    as_is, read = _regrets(Choices(design, decisions.take(known)), asked, reading)
+    as_is, read = _regrets(RandomPlans(design, decisions.take(known)), asked, reading)
     is_decisive = as_is > LEAST_REGRET
     if is_decisive and read is not None and read > _MOST_LEFT * as_is:
         return None
     return worded(reading, steps, asked, regrets=(as_is, read) if is_decisive else None)
 
 
-def _regrets(choices: Choices, asked: Asked, reading: Reading) -> tuple[float, float | None]:
+def _regrets(random: RandomPlans, asked: Asked, reading: Reading) -> tuple[float, float | None]:
     """Return the regret of choices by what the model predicts as it is, and read otherwise.
 
     None for the latter where nothing makes the model's step another.
     """
 
     def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
-        return asked.answers(choices.rows, actions[:, None], observations)[:, 0]
+        return asked.answers(random.rows, actions[:, None], observations)[:, 0]
 
     def decoded(observations: FloatArray, plans: FloatArray) -> FloatArray:
         del observations
-        return asked.answers(choices.rows, plans)
+        return asked.answers(random.rows, plans)
 
     def regret(way: Callable[[Step], Step]) -> float:
         # Step by step where it can be: what is wrong along a plan alone is no misread step.
         if asked.takes_observations:
-            return choices.regret(choices.followed(way(step)))
-        return choices.regret(way(decoded)(choices.plans, choices.plans))
+            return random.regret(random.followed(way(step)))
+        return random.regret(way(decoded)(random.plans, random.plans))
 
     return regret(lambda model: model), None if reading.mended is None else regret(reading.mended)
 

@@ -42,18 +42,17 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
     model : str
         What was judged; may be empty.
     """
-    found, score = result.exploitation, result.score
-    known = found is not None and score is not None
+    found, above = result.exploitation, result.above_chance
     return Card(
         kind="plan quality",
         headline=f"exploitation {_short(found)}" if found else "no decision to score",
         sentence=_sentence(result),
         size=f"n={result.episodes}",
         cells={
-            "model": f"{result.worlds.first.mean():.2f}" if known else "-",
-            "truth": f"{result.worlds.second.mean():.2f}" if known else "-",
+            "model": f"{result.worlds.first.mean():.2f}" if found else "-",
+            "truth": f"{result.worlds.second.mean():.2f}" if found else "-",
             "exploitation": f"{found.estimate:+.2f}" if found else "-",
-            "chance": f"{result.plans.second.mean():.2f}" if known else "-",
+            "above chance": f"{above.estimate:+.2f}" if above else "-",
             "n": str(result.episodes),
         },
         table=_table(result),

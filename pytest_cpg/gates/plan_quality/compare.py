@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.contracts import FloatArray
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.plan_quality.result import Pairs, PlanQualityResult
+from pytest_cpg.gates.plan_quality.result import Pairs, PlanQualityResult, Scores
 from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.returns import paired_mean_interval
@@ -28,7 +28,8 @@ class KeptPlans:
     seed, k : int
     neighbours : str
         How they are found.
-    worlds, plans : Pairs
+    worlds : Pairs
+    truth : Scores
         As of the result.
     commit : str
         Where they were accepted; empty when not known.
@@ -39,7 +40,7 @@ class KeptPlans:
     k: int
     neighbours: str
     worlds: Pairs
-    plans: Pairs
+    truth: Scores
     commit: str = field(default="", metadata=UNWRITTEN)
 
     @classmethod
@@ -51,7 +52,7 @@ class KeptPlans:
             k=result.criteria.k,
             neighbours=result.criteria.neighbours,
             worlds=result.worlds,
-            plans=result.plans,
+            truth=result.truth,
         )
 
     @classmethod
@@ -60,9 +61,10 @@ class KeptPlans:
         return replace(decode(cls, dict(values)), commit=commit)
 
     @property
-    def exploitation(self) -> FloatArray:
-        """Of each episode."""
-        return self.worlds.first - self.worlds.second
+    def exploitation(self) -> Scores:
+        """Of each episode: in the model beyond that in truth."""
+        difference = self.worlds.first - self.worlds.second
+        return Scores(episodes=self.worlds.episodes, values=difference)
 
 
 def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
@@ -80,16 +82,8 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
     now = KeptPlans.of(result)
     differs = tuple(_differences(accepted, now))
     level = 1 - (1 - result.criteria.level) / 2
-    more = _change(
-        accepted.worlds.episodes,
-        accepted.exploitation,
-        now.worlds.episodes,
-        now.exploitation,
-        level,
-    )
-    less = _change(
-        now.plans.episodes, now.plans.first, accepted.plans.episodes, accepted.plans.first, level
-    )
+    more = _change(accepted.exploitation, now.exploitation, level)
+    less = _change(now.truth, accepted.truth, level)
     if differs or more is None or less is None:
         why = ", ".join(differs) or "fewer than two common episodes"
         return Drift(
@@ -100,7 +94,8 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
             now=_mean(now),
             differs=differs,
         )
-    is_same = _is_same(accepted.worlds, now.worlds) and _is_same(accepted.plans, now.plans)
+    pairs = ((accepted.exploitation, now.exploitation), (accepted.truth, now.truth))
+    is_same = all(np.array_equal(*_common(*pair)) for pair in pairs)
     low, high = max(more.low, less.low), min(more.high, less.high)
     return Drift(
         label=Label.of(low, high, is_same=is_same),
@@ -109,33 +104,28 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
         commit=accepted.commit,
         was=_mean(accepted),
         now=_mean(now),
-        then={"exploitation": float(accepted.exploitation.mean())},
+        then={"exploitation": float(accepted.exploitation.values.mean())},
         interval=more,
     )
 
 
-def _change(
-    then_at: IntArray, then: FloatArray, now_at: IntArray, now: FloatArray, level: float
-) -> Interval | None:
+def _change(then: Scores, now: Scores, level: float) -> Interval | None:
     """Bound the mean of now minus then over common episodes; None of fewer than two."""
-    _, old, new = np.intersect1d(then_at, now_at, return_indices=True)
+    old, new = _common(then, now)
     if len(old) < FEWEST_EPISODES:
         return None
-    return paired_mean_interval(now[new], then[old], level=level)
+    return paired_mean_interval(new, old, level=level)
 
 
-def _is_same(then: Pairs, now: Pairs) -> bool:
-    """Say whether the scores of common episodes are equal."""
+def _common(then: Scores, now: Scores) -> tuple[FloatArray, FloatArray]:
+    """Return the values of common episodes, in one order."""
     _, old, new = np.intersect1d(then.episodes, now.episodes, return_indices=True)
-    return all(
-        np.array_equal(getattr(then, one)[old], getattr(now, one)[new])
-        for one in ("first", "second")
-    )
+    return then.values[old], now.values[new]
 
 
 def _mean(kept: KeptPlans) -> str:
     """Return the mean exploitation, as a table has it."""
-    return f"{kept.exploitation.mean():.2f}" if len(kept.worlds) else "-"
+    return f"{kept.exploitation.values.mean():.2f}" if len(kept.worlds) else "-"
 
 
 def _from_to(then: KeptPlans, now: KeptPlans) -> str:

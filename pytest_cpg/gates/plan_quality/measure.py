@@ -24,7 +24,7 @@ from pytest_cpg.episodes.probe import (
 )
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.plan_quality.decided import Decided, decide
-from pytest_cpg.gates.plan_quality.result import Counts, Pairs, Place, PlanQualityResult
+from pytest_cpg.gates.plan_quality.result import Counts, Pairs, Place, PlanQualityResult, Scores
 from pytest_cpg.gates.plan_quality.scoring import Standings, standings_of
 from pytest_cpg.gates.plan_quality.spec import Criteria, Spec
 from pytest_cpg.world_models import OracleDynamics, inference
@@ -104,21 +104,28 @@ def result_of(
     """Return what the standings of all that was decided come to."""
     decisions, imagined, true = decided.decisions, standings.imagined, standings.true
     episodes, matters = decisions.episodes, ~true.flat
-    both, paired = matters & ~imagined.flat, standings.sparse[~standings.chance.flat]
+    both, sparse, random = matters & ~imagined.flat, standings.sparse, standings.chance
+    paired = matters[sparse] & ~random.flat
+    beside = sparse[paired]
     worlds = _pairs(
         _means(episodes[both], imagined.scores[both]), _means(episodes[both], true.scores[both])
     )
-    plans = _pairs(
-        _means(episodes[matters], true.scores[matters]),
-        _means(episodes[paired], standings.chance.scores[~standings.chance.flat]),
+    chance = _pairs(
+        _means(episodes[beside], true.scores[beside]),
+        _means(episodes[beside], random.scores[paired]),
     )
+    truth = _means(episodes[matters], true.scores[matters])
     return PlanQualityResult(
         design=design.record,
         seed=int(design.seed),
         episodes=design.episodes,
         criteria=criteria,
         worlds=worlds,
-        plans=plans,
+        truth=Scores(
+            episodes=np.array([*truth], dtype=np.int64),
+            values=np.array([*truth.values()], dtype=np.float64),
+        ),
+        chance=chance,
         counts=Counts(
             decisions=len(episodes),
             flat_imagined=int(imagined.flat.sum()),
@@ -161,7 +168,7 @@ def _worst(
     )
     # Of equal ones the earlier episode, whatever was planned together.
     order = sorted(
-        np.flatnonzero(matters),
+        np.flatnonzero(matters & (imagined > true)),
         key=lambda row: (true[row] - imagined[row], -regrets[row], rows[row].episode, rows[row].at),
     )
     return tuple(

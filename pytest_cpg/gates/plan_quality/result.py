@@ -42,6 +42,31 @@ class Pairs:
         return replace(found, low=low, high=high, method="Student 1908, over episodes")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scores:
+    """A score of each episode: the mean over its decisions.
+
+    Attributes
+    ----------
+    episodes : array [E], int
+        Those with a decision to score, rising.
+    values : array [E]
+        In [0, 1]; differences of scores in [-1, 1].
+    """
+
+    episodes: IntArray
+    values: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def mean(self, level: float) -> Interval | None:
+        """Bound the mean of scores; None of fewer than two episodes."""
+        beside = Pairs(episodes=self.episodes, first=self.values, second=np.zeros(len(self)))
+        found = beside.difference(level)
+        return found and replace(found, low=max(0.0, found.low))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A decision.
@@ -93,13 +118,17 @@ class PlanQualityResult:
     criteria : Criteria
     worlds : Pairs
         Scores in the model and in truth, of decisions where edits matter in both.
-    plans : Pairs
-        Scores in truth of what was chosen and of random plans, where edits matter.
+    truth : Scores
+        In truth, of decisions where edits matter there.
+    chance : Pairs
+        Scores in truth of what was chosen and of random plans at the same decisions, every fifth
+        of an episode, where edits of both matter.
     counts : Counts
     regret : float
         The mean in truth, in the units that plans are rated in.
     worst : tuple of Place
-        Decisions with the most exploitation, and among those with as much the most regret.
+        Decisions with the most exploitation, and among those with as much the most regret; none
+        that are as good in truth as in the model.
     solved : int
         Episodes that succeeded.
     faults : tuple of str
@@ -113,7 +142,8 @@ class PlanQualityResult:
     episodes: int
     criteria: Criteria
     worlds: Pairs
-    plans: Pairs
+    truth: Scores
+    chance: Pairs
     counts: Counts
     regret: float
     worst: tuple[Place, ...]
@@ -132,11 +162,9 @@ class PlanQualityResult:
     @property
     def score(self) -> Interval | None:
         """Score in truth, in [0, 1]; None as for exploitation."""
-        alone = replace(self.plans, second=np.zeros(len(self.plans)))
-        found = alone.difference(self.criteria.level)
-        return found and replace(found, low=max(0.0, found.low))
+        return self.truth.mean(self.criteria.level)
 
     @property
     def above_chance(self) -> Interval | None:
-        """Score in truth minus that of random plans, in [-1, 1]; None as for exploitation."""
-        return self.plans.difference(self.criteria.level)
+        """Score in truth minus that of random plans there, in [-1, 1]; None as for exploitation."""
+        return self.chance.difference(self.criteria.level)

@@ -63,7 +63,7 @@ def criteria_of(result: PlanQualityResult) -> tuple[Criterion, ...]:
 
 
 def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
-    asked, worlds, plans = result.criteria, result.worlds, result.plans
+    asked, worlds, truth = result.criteria, result.worlds, result.truth.values
     exploitation, score, above = result.exploitation, result.score, result.above_chance
     if exploitation is None or score is None or above is None:
         return
@@ -85,7 +85,7 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
             is_met=score.low >= least,
             is_missed=score.high < least,
             label="POOR PLANS",
-            p_value=paired_mean_p_value(np.full(len(plans), least), plans.first),
+            p_value=paired_mean_p_value(np.full(len(truth), least), truth),
         )
     yield Criterion(
         title="above chance",
@@ -94,7 +94,7 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
         is_met=above.low > 0,
         is_missed=above.high <= 0,
         label="POOR PLANS",
-        p_value=paired_mean_p_value(plans.second, plans.first),
+        p_value=paired_mean_p_value(result.chance.second, result.chance.first),
     )
 
 
@@ -122,7 +122,7 @@ def is_flat(result: PlanQualityResult) -> bool:
 
 def episodes_known(result: PlanQualityResult) -> int:
     """Return how many episodes have edits that matter: of plans in both worlds, of random ones."""
-    return min(len(result.worlds), len(result.plans))
+    return min(len(result.worlds), len(result.chance))
 
 
 def ruling_of(result: PlanQualityResult) -> Ruling:

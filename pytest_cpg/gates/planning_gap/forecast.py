@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pytest_cpg.contracts.codec import CodecError, decode
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.kept import read_cost
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -75,7 +75,7 @@ def forecast(
     accepted: BaselineGate | None,
 ) -> Forecast:
     """Return what a gate of this design could find, judged by these criteria."""
-    known = _read(cost)
+    known = read_cost(Cost, cost)
     rate, source = _oracle_rate(known, accepted)
     detectable, paired = _detectable(design, criteria, rate)
     return Forecast(
@@ -96,6 +96,10 @@ class Cost:
 
     oracle_rate: float
     seconds_per_episode: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if not min(self.seconds_per_episode.values(), default=0) >= 0 <= self.oracle_rate <= 1:
+            raise ValueError(f"no such cost: {self}")
 
 
 def cost_of(result: GateResult) -> Cost:
@@ -167,16 +171,6 @@ def _found_by_bet(
         share,
         lambda chances: betting_characteristics(episodes, level=level, **chances).above >= power,
     )
-
-
-def _read(cost: Any) -> Cost | None:
-    """Return what `cost_of` gave; None for what another version has written, or an editor."""
-    try:
-        read = decode(Cost, cost)
-    except CodecError:
-        return None
-    is_possible = min(read.seconds_per_episode.values(), default=0) >= 0 <= read.oracle_rate <= 1
-    return read if is_possible else None
 
 
 def _oracle_rate(cost: Cost | None, accepted: BaselineGate | None) -> tuple[float, str]:

@@ -20,7 +20,7 @@ from pytest_cpg.gates.card import Card, Ruling
 from pytest_cpg.gates.kind import ForecastLine, MaxVerdict, Run
 from pytest_cpg.gates.policy_comparison.card import card_of
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers, compare
-from pytest_cpg.gates.policy_comparison.forecast import forecast_of
+from pytest_cpg.gates.policy_comparison.forecast import cost_of, forecast_of
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
 from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, ruling_of
@@ -54,6 +54,7 @@ class PolicyComparison:
     result = ComparisonResult
     parse = staticmethod(spec_of)
     alarm = staticmethod(alarm_of)
+    cost = staticmethod(cost_of)
     entry = staticmethod(KeptAnswers.of)
     read_entry = staticmethod(KeptAnswers.read)
     compare = staticmethod(compare)
@@ -81,10 +82,6 @@ class PolicyComparison:
     ) -> Card:
         """Return what a result looks like."""
         return card_of(result, model=model)
-
-    def cost(self, result: ComparisonResult) -> dict[str, Any]:
-        """Return what a forecast needs to know of the last run, as plain values."""
-        return {"seconds": result.seconds, "members": result.design.members}
 
     def forecast(
         self,

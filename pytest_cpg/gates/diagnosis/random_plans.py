@@ -1,4 +1,4 @@
-"""Choices: what a model loses in truth by the plans that it likes best among random ones."""
+"""Random plans: what a model loses in truth by those among them that it likes best."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_cpg.planners.objective import objective_of, rate
 _PLANS = 16
 
 
-class Choices:
+class RandomPlans:
     """Random plans at some decisions, and what they cost in truth.
 
     Shapes: ``B`` plans of all decisions, ``H`` horizon.
