@@ -293,11 +293,18 @@ def test_the_environment_itself_is_left_alone():
     ("plan", "changed", "said"),
     [
         ((), {}, "at least one action"),
-        (("on",), {"k": 0}, "k=0"),
-        (("on",), {"k": 2.5}, "whole number of neighbours, at least 1, got k=2.5"),
+        ("on", {}, "need a list of actions, got 'on'"),
+        (None, {}, "need a list of actions, got None"),
+        (([1],), {}, "can be hashed"),
+        (("on",), {"k": 0}, "need k to be a whole number of at least 1, got 0"),
+        (("on",), {"k": 2.5}, "at least 1, got 2.5"),
+        (("on",), {"seed": None}, "need seed to be a whole number of at least 0, got None"),
+        (("on",), {"formula": "cod"}, r"'code', 'equation'.*'cod'. Did you mean 'code'\?"),
+        (("on",), {"formula": None}, "formula must be one of .*, got None"),
+        (("on",), {"edits": ["on"]}, r"must be Edits, such as Edits.among\(actions\), got \['on'"),
         (("on",), {"error": 0.1, "level": 95}, "between 0 and 1, such as 0.95, got 95"),
         (("on",), {"error": -1.0}, "above 0"),
-        (("on",), {"search": "greedy"}, "'random', 'adversarial'"),
+        (("on",), {"search": "greedy"}, "'random', 'adversarial'.*'greedy'"),
         (
             ("on",),
             {"edits": Edits(substitutes=lambda plan, at: ["on"], truncates=False)},
@@ -341,14 +348,31 @@ def test_clones_that_share_something_are_refused():
             score(("on", "wait", "on"), world, edits=EVERY, k=8, seed=0, error=error)
 
 
-def test_an_environment_without_clones_is_told_to_write_them():
-    class Uncloned:
-        reset, step = Corridor.reset, Corridor.step
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"clone": None}, r"'World', has no clone\(\). Write one that returns a copy"),
+        ({"step": None}, r"'World', has no step\(\). Write step\(action\), which returns obs"),
+        ({"reset": None}, r"'World', has no reset\(\). Write reset\(\*, seed\)"),
+        ({"reset": lambda self: 0}, r"reset\(\) of .*, a 'World', takes no seed. Write reset"),
+        ({"clone": lambda self: None}, r"clone\(\) returned None. Return a copy"),
+        (
+            {"step": lambda self, action: (0, 1.0, True, {})},
+            r"step\('on'\) returned \(0, 1.0, Tr.* inf",
+        ),
+        ({"step": lambda self, action: None}, r"step\('on'\) returned None. Return observation"),
+        (
+            {"step": lambda self, action: (0, None, True, False, {})},
+            r"action 'on' was rewarded with None. Let step\(\) return a finite number",
+        ),
+    ],
+)
+def test_an_environment_that_is_none_is_told_what_to_write(changed, said):
+    world = type("World", (Corridor,), changed)()
+    with pytest.raises(ValueError, match=said):
+        score(("on",), world, edits=EVERY, k=4, seed=0)
 
-    with pytest.raises(ValueError, match=r"'Uncloned', has no clone\(\). Write one"):
-        score(("on",), Uncloned(), edits=EVERY, k=4, seed=0)
 
-
-def test_actions_that_cannot_be_hashed_are_refused():
-    with pytest.raises(ValueError, match="can be hashed"):
-        score(([1],), Corridor(), edits=EVERY, k=4, seed=0)
+def test_a_class_in_place_of_an_environment_is_told_to_make_one():
+    with pytest.raises(ValueError, match=r"is a class. Write Corridor\(\.\.\.\)"):
+        score(("on",), Corridor, edits=EVERY, k=4, seed=0)

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore
+from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, check_choice
 from pytest_cpg.gates.plan_quality.search import Search, explore
+from pytest_cpg.gates.plan_quality.simulator import (
+    Environment,
+    Plan,
+    Simulator,
+    check_environment,
+)
 from pytest_cpg.stats import Interval
+from pytest_cpg.stats.counts import check_count
 from pytest_cpg.stats.ratios import fieller_interval
-
-Plan: TypeAlias = tuple[Hashable, ...]
 
 # Of a stochastic environment: at first, and at most.
 _ROLLOUTS, _MOST_ROLLOUTS = 16, 4096
-# Of any other, to see that it is none.
-_TRIALS = 8
-
-
-class Environment(Protocol):
-    """A world of discrete actions, real or learned, as Gymnasium has them, that can be cloned."""
-
-    def reset(self, *, seed: int) -> Any:
-        """Go to where the plan begins; all that is random from now on follows from the seed."""
-        ...
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, Any]:
-        """Return observation, reward, whether it is terminated, or truncated, and anything."""
-        ...
-
-    def clone(self) -> Environment:
-        """Return a copy that goes on exactly as this one would, and shares nothing with it."""
-        ...
 
 
 class _Edited(NamedTuple):
@@ -142,28 +129,25 @@ def score(
         they were found; where neighbours with random numbers of their own tie for the best, it
         held the score in 84 to 87 % of simulated runs.
 
-    Raises ValueError for a plan without actions or neighbours, rewards that are no numbers, clones
-    that are none or are missing, and a stochastic environment without ``error``, as far as 8 seeds
-    show.
+    Raises ValueError for an argument that is none of these, a plan without neighbours, methods that
+    the environment lacks or that return something else, clones that share something, and a
+    stochastic environment without ``error``, as far as 8 seeds show.
     """
-    own = tuple(plan)
-    if not own:
-        raise ValueError("need a plan of at least one action, got none")
-    if any(not isinstance(action, Hashable) for action in own):
-        raise ValueError(f"need actions that can be hashed, such as texts and tuples, got {plan!r}")
+    own = _checked(plan)
+    if not isinstance(edits, Edits):
+        raise ValueError(f"edits must be Edits, such as Edits.among(actions), got {edits!r:.60}")
+    seed, k = check_count("seed", seed), check_count("k", k, least=1)
+    check_choice("search", search, Search)
+    check_choice("formula", formula, Formula)
     if error is not None and not error > 0:
         raise ValueError(f"error must be above 0, got {error!r}")
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
-    if not callable(getattr(environment, "clone", None)):
-        raise ValueError(
-            f"the environment, a {type(environment).__name__!r}, has no clone(). Write one that "
-            f"returns a copy that shares nothing, such as copy.deepcopy(self)."
-        )
+    check_environment(environment)
     rng, seeds = np.random.default_rng(seed), _seeds(seed)
-    simulator = _Simulator(environment, own)
+    simulator = Simulator(environment, own)
     if error is None:
-        _check_deterministic(simulator, seeds)
+        simulator.check_deterministic(seeds)
     first = seeds[: 1 if error is None else _ROLLOUTS]
     found: dict[Plan, str] = {}
 
@@ -189,7 +173,7 @@ def score(
 
     explore(_array([own]), returns.mean(axis=0), draw=draw, evaluate=evaluate, k=k, search=search)
     table = np.concatenate(parts, axis=1)
-    _check_clones(simulator, list(found), first[0], table[0, 1:])
+    simulator.check_clones(list(found), first[0], table[0, 1:])
     while error is not None and not _is_known(table, error, level) and len(table) < len(seeds):
         more = simulator.returns([own, *found], seeds[len(table) : 2 * len(table)])
         table = np.concatenate([table, more])
@@ -205,92 +189,21 @@ def score(
     )
 
 
-class _Simulator:
-    """Simulates plans that share much with one plan, whose states are kept."""
-
-    def __init__(self, environment: Environment, plan: Plan) -> None:
-        self._environment, self.plan = environment, plan
-
-    def returns(self, plans: Sequence[Plan], seeds: Sequence[int]) -> FloatArray:
-        """Return the sum of rewards of each plan under each seed [R, K]."""
-        rows = [self._row(plans, seed) for seed in seeds]
-        return np.array(rows, dtype=np.float64)
-
-    def replayed(self, plan: Plan, seed: int) -> float:
-        """Return the sum of rewards of one plan, followed from the start."""
-        world = self._environment.clone()
-        world.reset(seed=seed)
-        return _Reached(world, 0.0, is_over=False).after(plan).total
-
-    def _row(self, plans: Sequence[Plan], seed: int) -> list[float]:
-        world = self._environment.clone()
-        world.reset(seed=seed)
-        reached, kept = _Reached(world, 0.0, is_over=False), []
-        for action in self.plan:
-            kept.append(reached)
-            reached = reached.after((action,))
-        kept.append(reached)
-        row = []
-        for plan in plans:
-            shared = next(
-                (at for at, (a, b) in enumerate(zip(plan, self.plan, strict=False)) if a != b),
-                min(len(plan), len(self.plan)),
-            )
-            row.append(kept[shared].after(plan[shared:]).total)
-        return row
-
-
-class _Reached(NamedTuple):
-    """Where some actions led, and what they were rewarded with."""
-
-    world: Environment
-    total: float
-    is_over: bool
-
-    def after(self, actions: Plan) -> _Reached:
-        """Return where further actions lead; this stays as it is."""
-        if self.is_over or not actions:
-            return self
-        world, total, is_over = self.world.clone(), self.total, False
-        for action in actions:
-            _, reward, terminated, truncated, _ = world.step(action)
-            total += float(reward)
-            if not np.isfinite(total):
-                raise ValueError(f"action {action!r} was rewarded with {reward!r}")
-            is_over = bool(terminated or truncated)
-            if is_over:
-                break
-        return _Reached(world, total, is_over)
+def _checked(plan: Sequence[Hashable]) -> Plan:
+    if isinstance(plan, str) or not isinstance(plan, Iterable):
+        raise ValueError(f"need a list of actions, got {plan!r}")
+    own = tuple(plan)
+    if not own:
+        raise ValueError("need a plan of at least one action, got none")
+    if any(not isinstance(action, Hashable) for action in own):
+        raise ValueError(f"need actions that can be hashed, such as texts and tuples, got {plan!r}")
+    return own
 
 
 def _seeds(seed: int) -> list[int]:
     # Gymnasium takes no larger ones everywhere.
     states = np.random.SeedSequence(seed).generate_state(_MOST_ROLLOUTS) >> 1
     return [int(one) for one in states]
-
-
-def _check_deterministic(simulator: _Simulator, seeds: Sequence[int]) -> None:
-    found = simulator.returns([simulator.plan], seeds[:_TRIALS])
-    if np.ptp(found):
-        raise ValueError(
-            f"the environment is stochastic: from {_TRIALS} seeds the plan is worth "
-            f"{found.min():g} to {found.max():g}. Write error=0.05 for as many rollouts as bound "
-            f"the score so closely."
-        )
-
-
-def _check_clones(
-    simulator: _Simulator, plans: Sequence[Plan], seed: int, returns: FloatArray
-) -> None:
-    """Raise ValueError where plans are worth something else without what is shared by clones."""
-    for plan, known in list(zip(plans, returns, strict=True))[:_TRIALS]:
-        alone = simulator.replayed(plan, seed)
-        if alone != known:
-            raise ValueError(
-                f"the plan {plan!r:.60} is worth {known:g} by clones of the environment, and "
-                f"{alone:g} from its start. Let clone() return a copy that shares nothing, and "
-                f"reset(seed=...) decide all that is random."
-            )
 
 
 def _array(plans: Sequence[Plan]) -> npt.NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray
+from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.stats import Interval
 
 Formula: TypeAlias = Literal["code", "equation"]
@@ -37,8 +38,7 @@ def cfsim(values: FloatArray, neighbours: FloatArray, *, formula: Formula = "cod
     """
     values, neighbours = (np.asarray(one, dtype=np.float64) for one in (values, neighbours))
     _check(values, neighbours)
-    if formula not in get_args(Formula):
-        raise ValueError(f"formula must be one of {get_args(Formula)}, got {formula!r}")
+    check_choice("formula", formula, Formula)
     worst, best = neighbours.min(axis=-1), neighbours.max(axis=-1)
     span = best - worst
     unit = np.maximum(span, FLAT) if formula == "code" else span + FLAT
@@ -57,6 +57,15 @@ def are_flat(values: FloatArray, neighbours: FloatArray) -> BoolArray:
 def bounded(scores: FloatArray) -> FloatArray:
     """Return scores as if each plan were among its neighbours: in [0, 1], and 1 for the best."""
     return np.clip(scores, 0.0, 1.0)
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raise ValueError where a value is none of a `Literal`, with what was meant."""
+    known = get_args(choices)
+    if value not in known:
+        raise ValueError(
+            f"{name} must be one of {known}, got {value!r}. {did_you_mean(str(value), known)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -59,9 +59,5 @@ def explore(
 
 def _counts(k: int, search: Search) -> list[int]:
     """Return how many neighbours are drawn in each round."""
-    if search not in get_args(Search):
-        raise ValueError(f"search must be one of {get_args(Search)}, got {search!r}")
-    if k < 1 or k % 1:
-        raise ValueError(f"need a whole number of neighbours, at least 1, got k={k!r}")
     rounds = min(k, _ROUNDS) if search == "adversarial" else 1
     return [len(part) for part in np.array_split(np.arange(k), rounds)]
