@@ -41,6 +41,7 @@ def comparison(name, result, *, reason=None, drift=None, attempt=1):
         "attempt": attempt,
         "drift": None if drift is None else encode(drift),
         "films": [],
+        "strip": None,
         "commands": [],
         "result": encode(result),
     }

@@ -63,6 +63,13 @@ class EpisodeTrace:
     actual: FloatArray
 
     @property
+    def ending(self) -> str:
+        """How it ended, in a few words."""
+        return f"{'solved at step' if self.success else 'not solved in'} {self.steps}" + (
+            " steps" * (not self.success)
+        )
+
+    @property
     def optimism(self) -> FloatArray:
         """Predicted minus actual score at each plan's promised step, [R].
 

@@ -152,7 +152,11 @@ def _lost(answer: Any) -> Lost:
     if not isinstance(answer, Lost):
         raise TypeError
     encode(answer.then)
-    return answer._replace(episodes=decode(tuple[int, ...], encode(answer.episodes)))
+    numbers = tuple[int, ...]
+    return answer._replace(
+        episodes=decode(numbers, encode(answer.episodes)),
+        telling=decode(numbers, encode(answer.telling)),
+    )
 
 
 def _object(answer: Any) -> Any:

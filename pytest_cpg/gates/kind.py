@@ -182,10 +182,13 @@ class Lost(NamedTuple):
         Their indices, rising.
     then : object
         How they were lost: of the kind's own type, which the codec writes.
+    telling : tuple of int
+        Those of them that show most, first; empty where none shows more than another.
     """
 
     episodes: tuple[int, ...]
     then: Any
+    telling: tuple[int, ...] = ()
 
 
 class Alarm(NamedTuple):

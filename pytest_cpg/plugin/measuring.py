@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.gates.parts import Resumes
+from pytest_cpg.gates.parts import Replays, Resumes
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.settings import Settings
@@ -132,6 +132,8 @@ class ItemMeasuring:
     ----------
     ledger : Ledger
         Told what the gate is doing, and of measurements that come too late.
+    is_filmed, is_drawn : bool
+        Whether lost episodes become films, and one of them pictures of the page.
     """
 
     def __init__(
@@ -146,10 +148,11 @@ class ItemMeasuring:
         ledger: Ledger,
         replay: SessionReplay | None,
         is_filmed: bool,
+        is_drawn: bool,
     ) -> None:
         self._item, self._gate, self._runs = item, gate, runs
         self._given, self._judge, self._ledger = given, judge, ledger
-        self._replay, self._is_filmed = replay, is_filmed
+        self._replay, self._is_filmed, self._is_drawn = replay, is_filmed, is_drawn
         self._attempt = item.stash[ATTEMPT]
         self._id = gate_id(item)
         execution = runs.execution(executor, is_kept=not gate.is_smoke)
@@ -183,9 +186,9 @@ class ItemMeasuring:
                 self._judge(result, model)
             self._say("interrupted after it had measured")
             self._ledger.resumable.discard(self._id)
-            if self._is_filmed and self._replay is None:
+            if self._replay is None and self._attempt.judgements[-1].reason is not None:
                 with self._followed(given) as run:
-                    self._film(model, run)
+                    self._picture(model, run)
         return result
 
     @contextmanager
@@ -223,20 +226,23 @@ class ItemMeasuring:
         finally:
             self._watch.clear()
 
-    def _film(self, model: Any, run: ItemRun) -> None:
-        """Film lost episodes of a result that has just failed its test."""
+    def _picture(self, model: Any, run: ItemRun) -> None:
+        """Film lost episodes of a result that has just failed its test, and draw one for a page."""
         from pytest_cpg.gates.card import comparison_name
-        from pytest_cpg.plugin.replay import film_lost
+        from pytest_cpg.plugin.replay import film_lost, strip_lost
 
-        judgements = self._attempt.judgements
+        judgements, config = self._attempt.judgements, self._item.config
         last = judgements[-1]
-        if last.reason is None:
-            return
-        name = comparison_name(self._id, len(judgements))
-        paths, problem = film_lost(
-            self._item.config, self._gate, last.result, name=name, model=model, run=run
-        )
-        judgements[-1] = replace(last, films=paths, film_problem=problem)
+        if self._is_filmed:
+            name = comparison_name(self._id, len(judgements))
+            paths, problem = film_lost(
+                config, self._gate, last.result, name=name, model=model, run=run
+            )
+            last = replace(last, films=paths, film_problem=problem)
+        if self._is_drawn and has(self._gate.kind, Replays) and not self._gate.is_smoke:
+            strip = strip_lost(config, self._gate, last.result, model=model, run=run)
+            last = replace(last, strip=strip)
+        judgements[-1] = last
 
     def _say(self, text: str) -> None:
         self._ledger.running[self._id] = text

@@ -11,10 +11,11 @@ import pytest
 
 from pytest_cpg.contracts import CpgError, Task
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.episodes.traces import EpisodeTrace, Replay
+from pytest_cpg.episodes.traces import Replay
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.kind import Run
+from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, ignore_in_git
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.render import films
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 # Of every gate that fails: enough to see what goes wrong, in a few seconds each.
 _MOST_FILMED = 3
+# Of a session's gates, some 50 kB each.
+_MOST_STRIPS = 8
+_STRIPS = pytest.StashKey[int]()
 
 
 def lost_folder(config: pytest.Config) -> Path:
@@ -101,6 +105,31 @@ def film_lost(
     return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
 
 
+def strip_lost(
+    config: pytest.Config, gate: Gate, result: Any, *, model: Any, run: Run
+) -> Strip | None:
+    """Return the most telling lost episode of a result in a few pictures.
+
+    None where there is none, where nothing can be drawn here, or where the page has enough of them.
+    """
+    kind: Any = gate.kind
+    lost = ask(kind, "lost", result)
+    if not lost.episodes or config.stash.get(_STRIPS, 0) >= _MOST_STRIPS:
+        return None
+    chosen = sorted((lost.telling or lost.episodes)[:_MOST_FILMED])
+    try:
+        found = kind.replay(gate.spec, model, run, episodes=tuple(chosen))
+        task = run.task(gate.spec.task)
+        strip = films.strip_of(task, found.traces, lost=len(lost.episodes))
+    # A picture that nobody asked for costs no verdict, whatever a task of one's own draws.
+    except Exception:
+        # The next gate would fail to draw as well, and take seconds to find out.
+        config.stash[_STRIPS] = _MOST_STRIPS
+        return None
+    config.stash[_STRIPS] = config.stash.get(_STRIPS, 0) + 1
+    return strip
+
+
 class SessionReplay:
     """What --cpg-replay asks for.
 
@@ -170,7 +199,7 @@ def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path
     """Film every episode of a replay; return animations, and why there are no more."""
     made: list[Path] = []
     for episode, (oracle, learned) in found.traces.items():
-        captions = (f"oracle: {_ending(oracle)}", f"learned: {_ending(learned)}")
+        captions = (f"oracle: {oracle.ending}", f"learned: {learned.ending}")
         try:
             made.append(
                 films.write_film(
@@ -185,10 +214,6 @@ def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path
         except CpgError as error:
             return made, str(error)
     return made, None
-
-
-def _ending(trace: EpisodeTrace) -> str:
-    return f"solved at step {trace.steps}" if trace.success else "not solved"
 
 
 def _stem(gate: str) -> str:

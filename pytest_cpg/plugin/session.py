@@ -139,6 +139,7 @@ class GateSession:
             ledger=self.ledger,
             replay=self._replay,
             is_filmed="render" in self._settings.switches,
+            is_drawn=bool(self._settings.of_session("html")),
         )
 
     def refuse_late(self, node: pytest.Item) -> NoReturn:

@@ -6,6 +6,7 @@ uint8, that draws its states.
 
 from __future__ import annotations
 
+import base64
 import io
 import math
 from bisect import bisect_right
@@ -18,6 +19,8 @@ import numpy as np
 from pytest_cpg.contracts import ComponentError, CpgError, FloatArray, IntArray, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import Pictures
+from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace
+from pytest_cpg.gates.strip import Reel, Strip
 from pytest_cpg.machine.files import replace_file
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, Frames
 
@@ -29,6 +32,8 @@ _INTERVALS = 100
 # Seconds that a frame is shown. Viewers slow a GIF down whose frames are shorter; where a step
 # takes longer, as in a grid, real time would be tiresome.
 _SHORTEST, _LONGEST, _LAST = 0.02, 0.2, 1.5
+# Of an arm in a strip, and their size: twice that on the page.
+_MOST_FRAMES, _FRAME = 8, (224, 168)
 # Pixels.
 _GAP, _LINE, _FONT_SIZE = 8, 20, 13
 _PAPER, _INK, _FAINT = "#ffffff", "#1d2939", "#667085"
@@ -79,6 +84,65 @@ def write_film(
     path = folder / f"{name}.gif"
     _write(path, _gif(_animation(shots, filmed, captions), seconds))
     return path
+
+
+def strip_of(task: Task, traces: Mapping[int, ArmTraces], *, lost: int) -> Strip | None:
+    """Return the most telling of some episodes as a few pictures of both arms.
+
+    It is the one in which the arms are farthest apart, by the task's score, when the oracle has
+    solved it. None where none of them is still lost. Raises ComponentError as `write_film` does.
+
+    Parameters
+    ----------
+    lost : int
+        How many episodes were lost.
+    """
+    check_can_render()
+    apart = {
+        episode: _apart(*arms)
+        for episode, arms in traces.items()
+        if arms.oracle.success and not arms.learned.success
+    }
+    if not apart:
+        return None
+    episode = max(apart, key=lambda one: apart[one])
+    arms = traces[episode]
+    ends = [len(one.states) - 1 for one in arms]
+    steps = [_spread(end, max(ends)) for end in ends]
+    shots = _shots(task, [one.states for one in arms], steps)
+    return Strip(
+        episode=episode,
+        lost=lost,
+        period=task.control_period,
+        reels=tuple(
+            Reel(
+                arm=name,
+                ending=one.ending,
+                is_solved=one.success,
+                frames=tuple((step, _webp(image)) for step, image in own.items()),
+            )
+            for name, one, own in zip(("oracle", "learned"), arms, shots, strict=True)
+        ),
+    )
+
+
+def _apart(oracle: EpisodeTrace, learned: EpisodeTrace) -> float:
+    """Return how much worse the learned arm stands when the oracle has solved an episode."""
+    at = min(oracle.steps, len(learned.scores) - 1)
+    apart = float(learned.scores[at] - oracle.scores[oracle.steps])
+    return apart if math.isfinite(apart) else -math.inf
+
+
+def _spread(end: int, longest: int) -> IntArray:
+    """Return steps from 0 to ``end`` whose pictures stand clear of each other on one axis."""
+    count = 1 + int((_MOST_FRAMES - 1) * end / max(longest, 1))
+    return np.unique(np.linspace(0 if count > 1 else end, end, count).round().astype(np.int64))
+
+
+def _webp(image: Image.Image) -> str:
+    file = io.BytesIO()
+    image.resize(_FRAME).save(file, format="WEBP", quality=60, method=6)
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def _pace(end: int, period: float) -> tuple[IntArray, float]:

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from pytest_cpg.contracts.codec import decode
 from pytest_cpg.gates.card import Card, Command, Figure, Severity
 from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.strip import Strip
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.failure import is_drifted, paragraphs, rerun_command
 from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, ranges, spark
+from pytest_cpg.render.film_strip import FilmStrip, film_strip
 from pytest_cpg.render.forest import Bar, bar, bound_bar, effect_text
 from pytest_cpg.report.history import History, Point
 from pytest_cpg.report.outcomes import FAILING, WORDS, comparison_outcome
@@ -116,6 +119,7 @@ class ComparisonView:
     others: tuple[Plot, ...]
     cells: tuple[CellsView, ...]
     lists: tuple[Figure, ...]
+    strip: FilmStrip | None
     films: tuple[str, ...]
     commands: tuple[Command, ...]
     history: HistoryView | None
@@ -220,9 +224,12 @@ def gate_view(
 
 
 def folded(view: GateView) -> GateView:
-    """Return a gate whose section is shut, with its starts counted: cells are half of a page."""
+    """Return a gate whose section is shut, without film and with its starts counted.
+
+    Both are most of a page.
+    """
     comparisons = tuple(
-        replace(one, cells=tuple(replace(drawn, cells=()) for drawn in one.cells))
+        replace(one, strip=None, cells=tuple(replace(drawn, cells=()) for drawn in one.cells))
         for one in view.comparisons
     )
     return replace(view, comparisons=comparisons)
@@ -286,9 +293,18 @@ def _comparison_view(
             if figure.kind == "cells"
         ),
         lists=tuple(figure for figure in card.figures if figure.kind == "list"),
+        strip=_strip(one.get("strip")),
         films=tuple(one["films"]),
         commands=commands,
         history=history,
+    )
+
+
+def _strip(values: Any) -> FilmStrip | None:
+    """Return the strip that a document has, if it shows anything."""
+    strip = None if values is None else decode(Strip, values)
+    return (
+        film_strip(strip) if strip is not None and all(one.frames for one in strip.reels) else None
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.notation import visible
 from pytest_cpg.render.figures import LEFT, SPARK_HEIGHT, SPARK_WIDTH
+from pytest_cpg.render.film_strip import FRAME_HEIGHT, FRAME_WIDTH
 from pytest_cpg.render.first_screen import first_screen
 from pytest_cpg.render.forest import FOREST_WIDTH, SPAN_WIDTH
 from pytest_cpg.render.gate_view import revision
@@ -78,6 +79,8 @@ def html_page(
         words=WORDS,
         left=LEFT,
         span_width=SPAN_WIDTH,
+        frame_width=FRAME_WIDTH,
+        frame_height=FRAME_HEIGHT,
         forest_width=FOREST_WIDTH,
         spark_width=SPARK_WIDTH,
         spark_height=SPARK_HEIGHT,

@@ -17,6 +17,7 @@ from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import max_verdict_of
+from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, FileKind, write_text
 from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Ledger, Outcome
 from pytest_cpg.report.outcomes import SessionEnd, session_outcome
@@ -56,6 +57,7 @@ class _Comparison(_Compared, total=False):
     severity: Literal["good", "unsure", "blind", "bad", "broken"]
     # Nor reports from before the page had any.
     commands: list[Command]
+    strip: Strip | None
 
 
 class _Gate(TypedDict):
@@ -223,6 +225,7 @@ def _judged(judgement: Judgement) -> dict[str, Any]:
         "max_verdict": judgement.max_verdict.label,
         "drift": encode(judgement.drift),
         "films": list(judgement.films),
+        "strip": encode(judgement.strip),
         "commands": encode(judgement.commands),
         "result": encode(judgement.result),
     }

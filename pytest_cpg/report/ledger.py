@@ -19,6 +19,7 @@ from pytest_cpg.gates.card import AA_CHECK, Card, Command, Ruling, Severity, com
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.kind import GateKind, MaxVerdict
+from pytest_cpg.gates.strip import Strip
 from pytest_cpg.report.history import History
 
 # As pytest words it.
@@ -72,6 +73,8 @@ class Judgement:
         With the baseline; None when nothing was compared.
     drift_fails : bool
         Whether the test fails for a result that is worse than the accepted one.
+    strip : Strip or None
+        The most telling lost episode, for a page.
     commands : tuple of Command
         What to type where the test fails, most useful first.
     shown : Card or None
@@ -87,6 +90,7 @@ class Judgement:
     drift_fails: bool = False
     films: tuple[str, ...] = ()
     film_problem: str | None = None
+    strip: Strip | None = None
     commands: tuple[Command, ...] = ()
     shown: Card | None = field(default=None, metadata=UNWRITTEN)
 

@@ -1,6 +1,7 @@
 """Lost episodes: kept when a gate fails, run again when asked for, and filmed."""
 
 import errno
+import json
 import os
 import re
 import shlex
@@ -249,6 +250,41 @@ def test_a_page_links_to_the_films_of_its_session(project):
     links = re.findall(r'href="(\.\./[^"]+\.gif)"', page)
     assert len(links) == 3
     assert all((project.path / "out" / link).is_file() for link in links)
+
+
+def test_a_page_holds_the_most_telling_lost_episode_in_itself(project):
+    for package in ("PIL", "jinja2", "xdist"):
+        pytest.importorskip(package)
+    path = project.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
+    project.runpytest("--cpg-html=page.html", "--cpg-json=r.json", "-n", "1")
+    page = (project.path / "page.html").read_text(encoding="utf-8")
+    strips = [
+        one["strip"]
+        for gate in json.loads((project.path / "r.json").read_text(encoding="utf-8"))["gates"]
+        for one in gate["comparisons"]
+    ]
+    assert strips[1] is None, "that gate passes"
+    assert [one["arm"] for one in strips[0]["reels"]] == ["oracle", "learned"]
+    assert f"Episode {strips[0]['episode']}, the most telling of 20 lost episodes" in page
+    frames = [image for one in strips[0]["reels"] for _, image in one["frames"]]
+    assert page.count("data:image/webp;base64,") == len(frames)
+    assert all(f"base64,{image}" in page for image in frames)
+    # Nobody who asks for no page waits for pictures.
+    project.runpytest("--cpg-json=r.json")
+    assert '"strip": null' in (project.path / "r.json").read_text(encoding="utf-8")
+    assert '"strip": {' not in (project.path / "r.json").read_text(encoding="utf-8")
+
+
+def test_a_page_without_pictures_has_no_hole(project):
+    pytest.importorskip("jinja2")
+    result = project.runpytest("--cpg-html=page.html")
+    result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *", " written: page.html"])
+    page = (project.path / "page.html").read_text(encoding="utf-8")
+    assert "most telling" not in page
+    assert 'class="film"' not in page
+    assert "has no pictures" not in result.stdout.str()
 
 
 def test_commands_are_those_to_type_where_pytest_was_started(project, monkeypatch):

@@ -1,5 +1,7 @@
 """Films: what is drawn of states, and the files that show two episodes side by side."""
 
+import base64
+import io
 import os
 import subprocess
 import sys
@@ -13,7 +15,8 @@ pytest.importorskip("PIL")
 from PIL import Image
 
 from pytest_cpg.contracts import ComponentError, CpgError
-from pytest_cpg.render.films import check_can_render, write_film
+from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace
+from pytest_cpg.render.films import check_can_render, strip_of, write_film
 from pytest_cpg.tasks import TASKS, pictures
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, draw_control, draw_grid
@@ -279,3 +282,51 @@ def test_crash_of_the_drawing_process_is_one_line(monkeypatch, program, trouble)
     # Only the last of them needs it, and an interpreter may take a while to start.
     patience = 0.2 if "while" in program else 60
     assert pictures._draw(None, "osmesa", patience=patience) == trouble
+
+
+def trace(length, *, success, ends_at):
+    """Return an episode of grey states that comes from a score of 10 to another."""
+    empty = np.zeros(0)
+    return EpisodeTrace(
+        success=success,
+        steps=length - 1,
+        states=shades(length),
+        scores=np.linspace(10.0, ends_at, length),
+        **dict.fromkeys(
+            ("actions", "at", "plans", "lengths", "promised", "predicted", "actual"), empty
+        ),
+    )
+
+
+def test_a_strip_shows_the_episode_in_which_the_arms_are_farthest_apart():
+    solved = trace(101, success=True, ends_at=0.0)
+    traces = {
+        3: ArmTraces(solved, trace(501, success=False, ends_at=5.0)),
+        5: ArmTraces(solved, trace(501, success=False, ends_at=90.0)),
+        # The model solves it by now.
+        8: ArmTraces(solved, trace(501, success=True, ends_at=900.0)),
+    }
+    strip = strip_of(task(), traces, lost=12)
+    assert (strip.episode, strip.lost, strip.period) == (5, 12, 0.02)
+    oracle, learned = strip.reels
+    assert (oracle.arm, oracle.ending) == ("oracle", "solved at step 100")
+    assert (learned.arm, learned.ending) == ("learned", "not solved in 500 steps")
+    assert [step for step, _ in oracle.frames] == [0, 100]
+    assert [step for step, _ in learned.frames] == [0, 71, 143, 214, 286, 357, 429, 500]
+    for step, image in learned.frames:
+        with Image.open(io.BytesIO(base64.b64decode(image))) as seen:
+            assert seen.size == (224, 168)
+            assert np.asarray(seen)[80, 110] == pytest.approx([200 * step / 500] * 3, abs=6)
+
+
+def test_an_oracle_that_is_done_at_once_is_shown_where_it_ends():
+    traces = {
+        0: ArmTraces(trace(11, success=True, ends_at=0.0), trace(501, success=False, ends_at=5.0))
+    }
+    assert [step for step, _ in strip_of(task(), traces, lost=1).reels[0].frames] == [10]
+
+
+def test_what_is_lost_no_more_is_no_strip():
+    solved = trace(101, success=True, ends_at=0.0)
+    assert strip_of(task(), {0: ArmTraces(solved, solved)}, lost=1) is None
+    assert strip_of(task(), {}, lost=1) is None

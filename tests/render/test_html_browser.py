@@ -204,6 +204,40 @@ def test_a_cell_and_a_command_are_copied_and_arrow_keys_move_along_the_cells(tmp
     assert console == []
 
 
+def reel(arm, steps):
+    """Return an arm's pictures, which are one pixel each."""
+    pixel = "UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA=="
+    frames = [[step, pixel] for step in steps]
+    return {"arm": arm, "ending": f"ends at {steps[-1]}", "is_solved": False, "frames": frames}
+
+
+@pytest.mark.parametrize(("width", "shown", "pictures"), [(390, "narrow", 4), (1100, "broad", 8)])
+def test_a_film_has_as_many_pictures_as_there_is_room_for(tmp_path, width, shown, pictures):
+    document = session(gate("t", BAD, outcome="failed", reason=WORSE))
+    reels = [reel("oracle", (0, 120)), reel("learned", range(0, 501, 100))]
+    strip = {"episode": 3, "lost": 5, "period": 0.02, "reels": reels}
+    document["gates"][0]["comparisons"][0]["strip"] = strip
+    told, console = read(
+        html_page([document]),
+        """
+        const films = shown(".film svg:not(.defs)");
+        const lefts = [...films[0].querySelectorAll("use")].map((one) => {
+          const box = one.getBoundingClientRect();
+          return [Math.round(box.left), Math.round(box.top), box.width];
+        });
+        return { layouts: films.map((one) => one.getAttribute("class")), lefts };
+        """,
+        tmp_path,
+        width=width,
+    )
+    assert told["layouts"] == [shown]
+    assert len(told["lefts"]) == pictures
+    assert len(set(map(tuple, told["lefts"]))) == pictures
+    assert all(wide > 60 for _, _, wide in told["lefts"])
+    # Nothing that the policy keeps out.
+    assert console == []
+
+
 @pytest.mark.parametrize("width", [390, 1100])
 def test_nothing_is_wider_than_the_window(tmp_path, width):
     mine, read_other = other_gate(0.32)

@@ -177,8 +177,10 @@ class PlanningGap:
         return compare(result, accepted, level=result.level)
 
     def lost(self, result: GateResult) -> Lost:
-        """Return the episodes that only the oracle solved."""
-        return Lost(result.lost_episodes, Loss.of(result))
+        """Return the episodes that only the oracle solved; those that it solved soon show most."""
+        episodes, loss = result.lost_episodes, Loss.of(result)
+        steps = dict(zip(episodes, loss.oracle_steps, strict=True))
+        return Lost(episodes, loss, tuple(sorted(episodes, key=lambda one: steps[one])))
 
     def replay(
         self,
