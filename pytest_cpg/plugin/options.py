@@ -248,8 +248,10 @@ class DeclaredOptions:
     def __init__(self, parser: pytest.Parser) -> None:
         self._parser = parser
         # Two, as pytest compares each option with all others of its group.
-        self._of_gates = parser.getgroup("cpg", "gates on learned world models")
-        self._of_sessions = parser.getgroup("cpg-session", "sessions with such gates")
+        self._of_gates = parser.getgroup(
+            "cpg", "gates on learned world models (--cpg-x, PYTEST_CPG_X, or cpg_x in the ini file)"
+        )
+        self._of_sessions = parser.getgroup("cpg-session", "sessions with such gates (likewise)")
         self.table: dict[str, Option] = {}
         for option in OPTIONS:
             self._add(option)
@@ -302,9 +304,7 @@ class DeclaredOptions:
             type=option.parse,
             default=None,
             metavar=option.metavar,
-            help=option.help
-            if option.is_for_one_run
-            else f"{option.help}; also {option.variable} and cpg_{option.name} in the ini file",
+            help=option.help,
         )
         if not option.is_for_one_run:
             help_text = f"default of {option.flag}: {option.help}"

@@ -69,5 +69,5 @@ def _why_none(config: pytest.Config) -> str:
             "out, and run the gates first: pytest --cpg-only"
         )
     if not remembered(config, LAST):
-        return "no gate said so here, as none has run. Run the gates first: pytest --cpg-only"
-    return "no gate that was collected said so here when it last ran"
+        return "no gate has run here yet. Run the gates first: pytest --cpg-only"
+    return "none of the collected gates said so in its last run here"

@@ -309,7 +309,7 @@ def test_unit(): ...
 """
     )
     for option, said in (
-        ("-v", "*no gate said so here, as none has run. Run the gates first: pytest --cpg-only"),
+        ("-v", "*no gate has run here yet. Run the gates first: pytest --cpg-only"),
         ("-pno:cacheprovider", "*and there is none. Leave -p no:cacheprovider out, and run *"),
     ):
         nothing = repository.runpytest("--cpg-last=bad", option, *workers)
@@ -323,7 +323,7 @@ def test_unit(): ...
         result.assert_outcomes(passed=len(gates))
         assert all(gate in result.stdout.str() for gate in gates)
     nothing = repository.runpytest("--cpg-last=inconclusive", "-k", "hopeless", *workers)
-    nothing.stdout.fnmatch_lines(["--cpg-last=inconclusive: no gate that was collected said so *"])
+    nothing.stdout.fnmatch_lines(["--cpg-last=inconclusive: none of the collected gates said so *"])
 
 
 @pytest.mark.parametrize(

@@ -364,7 +364,7 @@ def test_a_comparison_that_is_not_to_blame_is_not_marked_as_failed():
 def test_a_section_says_what_the_verdict_means_and_what_it_rests_on():
     text = shown(gate(GATE, BAD, outcome="failed", reason=WORSE)).text
     assert f"Fails: {WORSE}" in text
-    assert f"the model loses {BAD.pairs.oracle_only} starts" in text
+    assert f"the model fails {BAD.pairs.oracle_only} starts" in text
     assert "(Agresti-Caffo 95%: " in text
     assert "; paired " in text
     assert f"{BAD.oracle.success_count}/50" in text

@@ -164,7 +164,7 @@ def test_a_failing_comparison_says_what_a_reader_needs_to_act():
     entries = {"t.py::test[a b]": entry("failed", BAD, reason=reason, drift=drift)}
     text = seen(text_of(entries))
     assert f"t.py::test[a b]: {reason}" in text
-    assert "the model loses 40 starts that were there to be won" in text
+    assert "the model fails 40 starts that the true dynamics solve" in text
     assert "- same starts: both 10 | oracle only 40 | learned only 0 | neither 0" in text
     assert "- lost: episodes 10 11 12" in text
     assert f"- judged by: {BAD.evidence}" in text

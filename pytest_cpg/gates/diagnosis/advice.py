@@ -13,8 +13,8 @@ _ADVICE = {
     Cause.NOISE: "Plan with the mean (leave noise_size out), or fit the variance better.",
     Cause.COVERAGE: "Train on transitions where the oracle's plans lead as well, or on those of "
     "this planner.",
-    Cause.DYNAMICS_BIAS: "Check masses, damping, gravity, time step, units and normalisation, and "
-    "the delay of actions, and fit single steps better.",
+    Cause.DYNAMICS_BIAS: "Check masses, damping, gravity, time step, units, normalisation and the "
+    "delay of actions. If they are right, fit single steps better: more data, longer training.",
     Cause.LOCAL_ERROR: "Find where with --cpg-replay: where plans break their promise. Train on "
     "transitions from there.",
     Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
@@ -27,6 +27,8 @@ _ON_MEMORY = (
     "keeps what was remembered. "
 )
 _ON_DATA = " A training_data fixture tells whether it was trained there."
+# What COVERAGE reads as where the training data is not known.
+_MAY_BE_COVERAGE = (Cause.LOCAL_ERROR, Cause.DYNAMICS_BIAS)
 _ON_DECODER = (
     "Retrain the decoder on latents that the rollout reaches: the task's score reads what it "
     "decodes."
@@ -40,7 +42,7 @@ def advice_on(cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_d
     text = _ADVICE.get(cause, "")
     if cause == Cause.DYNAMICS_BIAS and has_memory:
         return _ON_MEMORY + text
-    return text + _ON_DATA * (cause == Cause.LOCAL_ERROR and not knows_data)
+    return text + _ON_DATA * (cause in _MAY_BE_COVERAGE and not knows_data)
 
 
 def advice_on_score(swapped: Sequence[str]) -> str:

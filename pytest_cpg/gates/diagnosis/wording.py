@@ -25,11 +25,11 @@ _MEANINGS = {
     Cause.SCORE_HEAD: "the score is at fault: with the true dynamics the model wins back only "
     "{dynamics} of its loss.",
     Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. "
-    "{window} steps are off there by {outside_error} times what plans change in them, {inside}.",
+    "There, {window} steps are off by {outside_error} times what plans change in them; {inside}.",
     Cause.DYNAMICS_BIAS: "{window} steps are off by {window_error} times what plans change in "
-    "them: with true ones the model wins back {places} of its loss.",
-    Cause.LOCAL_ERROR: "{bad_windows} of the places that plans lead through are wrong, the others "
-    "right. With the truth there the model wins back {places} of its loss.",
+    "them. With true steps the model wins back {places} of its loss.",
+    Cause.LOCAL_ERROR: "{bad_windows} of the places that plans lead through are wrong, and the "
+    "others are right. With the truth there the model wins back {places} of its loss.",
     Cause.EXPLOITATION: "the planner finds what only the model believes: with the truth where most "
     "is promised the model wins back {promises} of its loss.",
     Cause.COMPOUNDING_ERROR: "small errors grow: {window} steps are off by {window_error} times "
@@ -61,7 +61,10 @@ _ALIKE = (
     "The true scores of plans hardly differ, so that nothing tells the model's choices from "
     "others: this does not explain the gap."
 )
-_LOOK = "Look at the measures, and at lost episodes with --cpg-replay; more episodes show more."
+_LOOK = (
+    "Look at the measures, and at lost episodes with --cpg-replay, or run more episodes for a "
+    "clearer answer."
+)
 _BOTH = "Neither is enough by itself."
 
 
@@ -154,9 +157,9 @@ def _words(found: Measures) -> dict[str, str]:
         name: "unknown" if interval is None else f"{interval.estimate:.2f}"
         for name, interval in {**intervals, **(found.won.shares if found.won else {})}.items()
     }
-    inside = "and there are no others"
+    inside = "no state lies inside"
     if found.inside_error is not None:
-        inside = f"inside by {found.inside_error.estimate:.2f}"
+        inside = f"inside, by {found.inside_error.estimate:.2f}"
     steps = "fewer steps" if found.lost_at is None else f"fewer than {found.lost_at} steps"
     return {
         **numbers,

@@ -200,8 +200,8 @@ _ADVICE_ON_READING = "It is asked or read otherwise than it was trained: mend th
 _MEANING = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner solves {oracle} starts, with the learned ones "
-        "{learned}: the model loses {lost} starts that were there to be won. {same} "
-        "were the same, so the loss is the model's. {advice}"
+        "{learned}: the model fails {lost} starts that the true dynamics solve. {same} were the "
+        "same, so the loss is the model's. {advice}"
     ),
     Verdict.PLANNER_BOTTLENECK: (
         "The gate is at fault, not the model: even with the true dynamics this planner solves only "
