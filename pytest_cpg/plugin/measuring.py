@@ -7,13 +7,14 @@ import os
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.contracts import IncompleteError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.parts import Replays, Resumes
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
@@ -187,8 +188,7 @@ class ItemMeasuring:
             self._say("interrupted after it had measured")
             self._ledger.resumable.discard(self._id)
             if self._replay is None and self._attempt.judgements[-1].reason is not None:
-                with self._followed(given) as run:
-                    self._picture(model, run)
+                self._show(model, given)
         return result
 
     @contextmanager
@@ -226,23 +226,23 @@ class ItemMeasuring:
         finally:
             self._watch.clear()
 
-    def _picture(self, model: Any, run: ItemRun) -> None:
+    def _show(self, model: Any, given: Mapping[str, Any]) -> None:
         """Film lost episodes of a result that has just failed its test, and draw one for a page."""
         from pytest_cpg.gates.card import comparison_name
         from pytest_cpg.plugin.replay import film_lost, strip_lost
 
-        judgements, config = self._attempt.judgements, self._item.config
-        last = judgements[-1]
+        judgements, gate, config = self._attempt.judgements, self._gate, self._item.config
+        result = judgements[-1].result
         if self._is_filmed:
             name = comparison_name(self._id, len(judgements))
-            paths, problem = film_lost(
-                config, self._gate, last.result, name=name, model=model, run=run
-            )
-            last = replace(last, films=paths, film_problem=problem)
-        if self._is_drawn and has(self._gate.kind, Replays) and not self._gate.is_smoke:
-            strip = strip_lost(config, self._gate, last.result, model=model, run=run)
-            last = replace(last, strip=strip)
-        judgements[-1] = last
+            with self._followed(given) as run:
+                paths, problem = film_lost(config, gate, result, name=name, model=model, run=run)
+            judgements[-1] = replace(judgements[-1], films=paths, film_problem=problem)
+        if self._is_drawn and has(gate.kind, Replays) and not gate.is_smoke:
+            # Nobody asked for it: a gate whose time is over has its verdict all the same.
+            with suppress(IncompleteError), self._followed(given) as run:
+                strip = strip_lost(config, gate, result, model=model, run=run)
+                judgements[-1] = replace(judgements[-1], strip=strip)
 
     def _say(self, text: str) -> None:
         self._ledger.running[self._id] = text
