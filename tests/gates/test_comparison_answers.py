@@ -274,6 +274,7 @@ def test_a_model_that_hardly_feels_its_action_is_at_fault(push):
 
 @pytest.mark.parametrize("task", ["acrobot-swingup", "pendulum-swingup"])
 def test_a_push_that_is_weak_beside_what_swings_by_itself_is_felt(task):
+    pytest.importorskip("mujoco")
     world, rngs = TASKS[task](), [np.random.default_rng(row) for row in range(64)]
     states, pushes = world.reset(np.arange(64)), world.actions.sample(rngs, (21,))
     for step in range(20):

@@ -182,7 +182,7 @@ def test_a_gate_that_runs_out_of_time_is_finished_in_a_few_sessions(project):
     alone = "--cpg-diagnose=never"
     project.gate("__import__('time').sleep(0.001)", ", timeout=1, episodes=40")
     assert run(project, alone).ret == 1
-    for _ in range(20):
+    for _ in range(60):
         resumed = run(project, "--cpg-resume", alone)
         if resumed.ret == 0:
             break

@@ -215,7 +215,7 @@ def test_three_episodes_can_fail_a_gate_at_the_default_level():
 @given(oracle=arms(), learned=arms(), level=levels)
 def test_multiples_of_the_counts_resolve_exactly_from_the_promised_size_on(oracle, learned, level):
     (s, n), (t, m) = oracle, learned
-    promised = episodes_to_settle(s, n, t, m, level=level)
+    promised = episodes_to_settle(s, n, t, m, level=level, limit=8 * n * m)
     # The smallest sizes at which both rates are whole counts.
     for factor in range(1, 9):
         size = factor * n * m

@@ -38,9 +38,9 @@ def test_two_kinds_have_the_multinomial_chance(n, first, second):
     multinomial = pytest.importorskip("scipy.stats").multinomial
     i, j = np.indices((n + 1, n + 1))
     chance = multinomial_chance(n, (i, first), (j, second))
-    reference = multinomial.pmf(
-        np.stack([i, j, n - i - j], axis=-1), n, [first, second, 1 - first - second]
-    )
+    neither = np.maximum(n - i - j, 0)
+    shares = [first, second, 1 - first - second]
+    reference = multinomial.pmf(np.stack([i, j, neither], axis=-1), n, shares)
     assert chance == pytest.approx(np.where(i + j <= n, reference, 0), abs=1e-12)
 
 
