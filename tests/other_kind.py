@@ -14,6 +14,7 @@ from pytest_cpg.gates.card import (
     Table,
     Trend,
 )
+from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.report.shown import Shown
 from pytest_cpg.stats import Interval
 
@@ -83,7 +84,11 @@ def other_gate(error, **more):
         if "error" not in one["result"]:
             return shown_of(one)
         ruling = Ruling(label="INACCURATE", severity=Severity.BAD)
-        return Shown(ruling=ruling, card=other_card(one["result"]["error"], **more))
+        return Shown(
+            ruling=ruling,
+            card=other_card(one["result"]["error"], **more),
+            max_verdict=MaxVerdict(label="ACCURATE", severity=Severity.GOOD),
+        )
 
     comparison = {
         "name": "t.py::test_error",

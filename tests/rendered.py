@@ -22,4 +22,3 @@ def html_page(documents, *, shown_of=shown_of):
 
 
 markdown = partial(comment.markdown, shown_of=shown_of)
-rows_of = partial(comment.rows_of, shown_of=shown_of)

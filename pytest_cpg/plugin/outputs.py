@@ -67,6 +67,7 @@ class SessionOutputs:
             kinds=self._config.stash[KINDS].table,
             root=self._config.rootpath,
             step_summary=Path(summary) if summary and ledger.gates else None,
+            page=_page_in_github() if self._is_in_github else "",
         )
         folder = self._config.invocation_params.dir
         found = tuple(write_files(report, files, folder=folder))
@@ -140,3 +141,10 @@ def path_of(config: pytest.Config, settings: Settings, name: str) -> Path | None
     value = settings.of_session(name)
     folder = config.invocation_params.dir if name in settings.typed else config.rootpath
     return folder / value if value else None
+
+
+def _page_in_github() -> str:
+    """Return where GitHub lists what this run has uploaded; empty where that is not known."""
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+    server, repository, run = (os.environ.get(name, "") for name in names)
+    return f"{server}/{repository}/actions/runs/{run}#artifacts" if server and run else ""

@@ -87,7 +87,7 @@ def failure_text(
     it ends in what a reader may look up.
     """
     is_said = bool(reason and card.sentence and reason.startswith(card.sentence))
-    judged = _judged(card, max_verdict, reason=reason, drift=drift)
+    by_what = judged(card, max_verdict, reason=reason, drift=drift)
     next_steps = [
         *(("Film", path) for path in films),
         *([("Film", f"none: {film_problem}")] if film_problem else []),
@@ -101,12 +101,12 @@ def failure_text(
                 headline(card, ruling, reason=reason, drift=drift),
                 *([drift.sentence] if drift and drift.is_news and drift.was else []),
                 # What is wrong with a broken model may be all that there is to say.
-                *([] if is_said else [judged]),
+                *([] if is_said else [by_what]),
             )
         ],
         _table(card.table),
         _cells(card.figures),
-        _rows(_reasons(card, ruling, reason=reason, drift=drift)),
+        _rows(reasons(card, ruling, reason=reason, drift=drift)),
         # What is typed is not broken, and may be longer than a line.
         [*_rows(next_steps), *typed],
     ]
@@ -115,7 +115,7 @@ def failure_text(
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
-def _judged(card: Card, max_verdict: MaxVerdict, *, reason: str | None, drift: Drift | None) -> str:
+def judged(card: Card, max_verdict: MaxVerdict, *, reason: str | None, drift: Drift | None) -> str:
     """Say by which number a gate is judged, and what its test accepts."""
     found = f"{card.headline[:1].upper()}{card.headline[1:]}."
     if reason in (None, max_verdict.exceeded) or is_drifted(drift, reason):
@@ -124,7 +124,7 @@ def _judged(card: Card, max_verdict: MaxVerdict, *, reason: str | None, drift: D
     return f"{found} Failed, as {reason}."
 
 
-def _reasons(
+def reasons(
     card: Card, ruling: Ruling, *, reason: str | None, drift: Drift | None
 ) -> list[tuple[str, str]]:
     """Return why a result is as it is and what to do, by the cause where one was found."""

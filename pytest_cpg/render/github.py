@@ -1,14 +1,16 @@
 """GitHub: a session's report as commands that a workflow's log turns into annotations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pytest_cpg.gates.notation import one_line
-from pytest_cpg.render.markdown import MARKER, markdown, rows_of
-from pytest_cpg.report.outcomes import FAILING
+from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
+from pytest_cpg.render.markdown import MARKER, markdown
 from pytest_cpg.report.shown import ShownOf
 
-_MOST_IN_TITLE, _MOST_IN_LINE, _MOST_LINES = 200, 1000, 10
+_MOST_IN_TITLE, _MOST_IN_LINE = 200, 1000
+# GitHub shows ten of a step.
+_MOST = 10
 
 
 class Location(NamedTuple):
@@ -26,6 +28,22 @@ class Location(NamedTuple):
     line: int
 
 
+class _Annotation(NamedTuple):
+    is_error: bool
+    title: str
+    message: str
+    place: Location | None = None
+
+    @property
+    def command(self) -> str:
+        properties = {"title": one_line(self.title, _MOST_IN_TITLE)}
+        if self.place is not None:
+            file = one_line(self.place.file, _MOST_IN_LINE)
+            properties = {"file": file, "line": str(self.place.line), **properties}
+        listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+        return f"::{'error' if self.is_error else 'warning'} {listed}::{_data(self.message)}"
+
+
 def annotations(
     document: Mapping[str, Any],
     locations: Mapping[str, Location] | None = None,
@@ -33,7 +51,9 @@ def annotations(
     tests_are_annotated: bool = False,
     shown_of: ShownOf,
 ) -> list[str]:
-    """Return one workflow command for each failing gate and each finding that fails the session.
+    """Return a workflow command for each gate that fails or is unsure, and each failing finding.
+
+    Ten at most, worst first; an eleventh counts the rest.
 
     Parameters
     ----------
@@ -44,45 +64,67 @@ def annotations(
         pytest-github-actions-annotate-failures does. What no failing test says is left then: gates
         that did not report, and findings.
     """
-    commands = []
-    for gate in document["gates"]:
+    found = []
+    for rows in rows_by_gate(document, shown_of):
+        gate = rows[0].gate
+        place = (locations or {}).get(gate["id"])
         is_said = tests_are_annotated and gate["outcome"] != "missing"
-        if gate["outcome"] in FAILING and not is_said:
-            place = (locations or {}).get(gate["id"])
-            commands.append(_command(f"cpg: {gate['id']}", _message(gate, shown_of), place))
-    failing = [finding["text"] for finding in document["findings"] if finding["fails"]]
-    return commands + [_command("cpg", one_line(text, _MOST_IN_LINE), None) for text in failing]
+        failing = [row for row in rows if row.fails]
+        if failing and not is_said:
+            found.append(_of(failing, place, is_error=True))
+        unsure = [row for row in rows if row.status == "inconclusive" or _is_changed(row)]
+        if unsure and not failing:
+            found.append(_of(unsure, place, is_error=False))
+    found += [
+        _Annotation(is_error=True, title="cpg", message=one_line(one["text"], _MOST_IN_LINE))
+        for one in document["findings"]
+        if one["fails"]
+    ]
+    # Sorting is stable: gates stay worst first.
+    found.sort(key=lambda one: not one.is_error)
+    rest = found[_MOST:]
+    if rest:
+        text = f"{len(rest)} more: the job's summary and the page have them all"
+        found[_MOST:] = [_Annotation(rest[0].is_error, "cpg", text)]
+    return [one.command for one in found]
 
 
-def step_summary(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
+def step_summary(document: Mapping[str, Any], *, shown_of: ShownOf, page: str = "") -> str:
     """Return the text to append to a job's summary, which other steps may have begun."""
-    return "\n" + markdown(document, shown_of=shown_of).removeprefix(f"{MARKER}\n")
+    return "\n" + markdown(document, shown_of=shown_of, page=page).removeprefix(f"{MARKER}\n")
 
 
-def _message(gate: Mapping[str, Any], shown_of: ShownOf) -> str:
-    """Return a line for each comparison that fails the gate."""
-    lines = []
-    for row in rows_of(gate, shown_of):
-        if row.status in FAILING:
-            found = ""
-            if row.shown is not None:
-                ruling, card = row.shown.ruling, row.shown.card
-                found = f"{ruling.label} {card.headline} {card.size}: "
-            lines.append(one_line(found + row.why, _MOST_IN_LINE))
-    more = len(lines) - _MOST_LINES
-    return "\n".join([*lines[:_MOST_LINES], *([f"and {more} more"] if more > 0 else [])])
+def _is_changed(row: CommentRow) -> bool:
+    """Say whether what was measured differs in a condition from what was accepted."""
+    drift = row.shown.drift if row.shown else None
+    return drift is not None and bool(drift.differs) and row.status == "passed"
 
 
-def _command(title: str, message: str, place: Location | None) -> str:
-    properties = {"title": one_line(title, _MOST_IN_TITLE)}
-    if place is not None:
-        properties = {
-            "file": one_line(place.file, _MOST_IN_LINE),
-            "line": str(place.line),
-            **properties,
-        }
-    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::error {listed}::{_data(message)}"
+def _of(rows: list[CommentRow], place: Location | None, *, is_error: bool) -> _Annotation:
+    """Return the annotation of a gate: of its worst comparison, and how many others there are."""
+    worst = min(rows, key=lambda row: row.badness)
+    lines = [one_line(line, _MOST_IN_LINE) for line in _lines(worst)]
+    more = len(rows) - 1
+    if more:
+        lines.append(f"And {more} more comparison{'s'[: more != 1]} of this test.")
+    label, colon, sentence = worst.sentence.partition(": ")
+    if not colon:
+        label, sentence = "cpg", worst.sentence
+    lines[:0] = [one_line(f"{sentence[:1].upper()}{sentence[1:]}", _MOST_IN_LINE)]
+    return _Annotation(is_error, f"{label}: {worst.name}", "\n".join(lines), place)
+
+
+def _lines(row: CommentRow) -> Iterator[str]:
+    """Yield what became of the accepted result, why, and what to type."""
+    if row.shown is None:
+        return
+    drift = row.shown.drift
+    if drift is not None and drift.is_news and drift.was:
+        yield drift.sentence
+    if row.fails and row.reason is None:
+        yield row.why
+    yield from (f"{name}: {text}" for name, text in row.told if name == "Why")
+    yield from (f"{one.what.partition(' ')[0]}: {one.text}" for one in row.commands[-1:])
 
 
 def _data(text: str) -> str:

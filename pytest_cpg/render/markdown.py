@@ -1,26 +1,17 @@
-"""Markdown: a session's report as a comment on a pull request.
-
-Whatever a user names stays text. GitHub looks for mentions, references and links in what Markdown
-has made of a comment, so that escaping its signs is not enough.
-"""
+"""Markdown: a session's report as a comment on a pull request."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pytest_cpg.gates.card import Cause, Severity
-from pytest_cpg.gates.notation import one_line
-from pytest_cpg.render.failure import facts, paragraphs, rerun_command
-from pytest_cpg.report.outcomes import (
-    FAILING,
-    WORDS,
-    besides_gates,
-    comparison_outcome,
-    gate_outcome,
-)
+from pytest_cpg.gates.drift import Label
+from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
+from pytest_cpg.render.failure import facts, judged
+from pytest_cpg.render.markup import cell, code, is_whole, number, plain_html, prose
+from pytest_cpg.report.outcomes import FAILING, WORDS, besides_gates, gate_outcome
 from pytest_cpg.report.shown import Shown, ShownOf
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
@@ -29,63 +20,50 @@ MARKER = "<!-- pytest-cpg report -->"
 _MOST_BYTES = 65_536
 # Blank lines between sections, and a line for each that says what was left out.
 _BETWEEN = 1000
-_MOST_IN_NAME, _MOST_IN_TEXT = 200, 1000
-_SPECIAL = re.compile(r"[^\w\s/,%]|_")
-# Behind or before what makes GitHub see a mention, a reference or a link in plain text.
-_TRIGGER = re.compile(r"(?<=[@#])|(?<=\bgh)(?=-\d)|(?<=\bwww)(?=\.)|(?=://)", re.IGNORECASE)
-# Of a table's cells, what nobody takes for anything else: escaped, it is four times as long.
-_NUMBERS = re.compile(r"[\d\s.,+/%\[\]-]*")
-_ZERO_WIDTH_SPACE = "\u200b"
+_SIGNS = {"passed": "✅", "inconclusive": "❔", "skipped": "⚪", "xfailed": "⚪"}
+_FAILS = "❌"
+# Worst gates that the heading names.
+_MOST_NAMED = 2
+# The cell that is compared with the accepted result; without one, the first cell is.
+_NOW = "now"
+# What became of the accepted result, where a reader has to know.
+_NEWS = (Label.REGRESSED, Label.IMPROVED, Label.INCOMPARABLE, Label.NEW)
 
 
-class CommentRow(NamedTuple):
-    """One comparison of a gate, or a gate that made none.
-
-    Attributes
-    ----------
-    name, status : str
-        The status is the outcome of the comparison, or of the gate that made none.
-    """
-
-    gate: Mapping[str, Any]
-    name: str
-    status: str
-    reason: str | None = None
-    shown: Shown | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Headings of its cells."""
-        return () if self.shown is None else tuple(self.shown.card.cells)
-
-    @property
-    def why(self) -> str:
-        """Why the gate ended so, as far as this tells; empty where it passed."""
-        said = ". ".join(filter(None, (self.reason, self.gate["detail"])))
-        return said or "the test failed by itself; its log says how" * (self.status == "failed")
-
-
-def markdown(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
+def markdown(document: Mapping[str, Any], *, shown_of: ShownOf, page: str = "") -> str:
     """Return the report in GitHub's Markdown, no longer than a comment may be.
 
-    Failing gates come first; what does not fit is counted.
+    The worst gates come first; what does not fit is counted.
+
+    Parameters
+    ----------
+    page : str
+        The address of the page, if it has one.
     """
-    gates = sorted(document["gates"], key=lambda gate: gate["outcome"] not in FAILING)
-    tables = [rows_of(gate, shown_of) for gate in gates]
-    rows = [row for table in tables for row in table]
-    details = [
-        _details(row, row.shown) for row in rows if row.status in FAILING and row.shown is not None
-    ]
+    gates = rows_by_gate(document, shown_of)
+    rows = [row for gate in gates for row in gate]
+    is_green = [all(row.status == "passed" for row in gate) for gate in gates]
+    passed = [gate for gate, green in zip(gates, is_green, strict=True) if green]
+    others = [gate for gate, green in zip(gates, is_green, strict=True) if not green]
     findings = [_uncollected(*found) for found in document["session"]["uncollected"].items()]
     findings += [_finding(found) for found in document["findings"] if found["fails"]]
     findings += [_finding(found) for found in document["findings"] if not found["fails"]]
-    notes = [f"- {_code(row.name)}: {_prose(note)}" for row in rows for note in _notes(row)]
+    notes = [f"- {code(row.name)}: {prose(note)}" for row in rows for note in _notes(row)]
+    details = [_details(row, row.shown) for row in rows if row.fails and row.shown is not None]
+    link = f"[Page and report]({page}). " * bool(page)
     parts = [
-        f"{MARKER}\n### {_headline(document, tables)}",
-        f"<sub>{_prose(_provenance(document))}</sub>\n",
+        f"{MARKER}\n### {_headline(document, gates)}",
+        f"{link}{_counts(document, gates)}",
+        *_worst(rows),
+        f"<sub>{prose(_provenance(document))}</sub>\n",
     ]
+    folded = f"<details><summary>{len(passed)} passed</summary>\n\n"
     for what, lead, blocks, end, share in (
-        *(("gate", _table_head(columns), table, "", 0.5) for columns, table in _tables(tables)),
+        *(("gate", head, table, "", 0.5) for head, table in _tables(others, rows)),
+        *(
+            ("gate", f"{folded}{head}", table, "\n\n</details>\n", 0.5)
+            for head, table in _tables(passed, rows)
+        ),
         ("footnote", "", _footnotes(rows), "", 0.5),
         ("failure", "", details, "", 0.75),
         ("finding", "", findings, "", 0.75),
@@ -94,36 +72,6 @@ def markdown(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
         room = share * (_MOST_BYTES - _BETWEEN - sum(map(_size, parts)))
         parts[-1:-1] = _section(what, lead, blocks, end, room=room)
     return "\n\n".join(parts)
-
-
-def rows_of(gate: Mapping[str, Any], shown_of: ShownOf) -> list[CommentRow]:
-    """Return the comparisons of one of a document's gates, or a row for the gate alone."""
-    if not gate["comparisons"]:
-        return [CommentRow(gate, gate["id"], gate["outcome"])]
-    reasons = [comparison["reason"] for comparison in gate["comparisons"]]
-    rows = []
-    for comparison, reason in zip(gate["comparisons"], reasons, strict=True):
-        shown = shown_of(comparison)
-        status = comparison_outcome(
-            gate["outcome"], reason=reason, reasons=reasons, severity=shown.ruling.severity
-        )
-        rows.append(CommentRow(gate, comparison["name"], status, reason, shown))
-    return rows
-
-
-def _code(text: str, most: int = _MOST_IN_NAME) -> str:
-    """Return a name as code, in which GitHub would make a link of nothing but a mail address."""
-    escaped = _SPECIAL.sub(_entity, one_line(text, most))
-    return f"<code>{escaped.replace('&#64;', '&#64;<!-- -->')}</code>"
-
-
-def _prose(text: str) -> str:
-    """Return a text of which Markdown and GitHub make nothing but text."""
-    return _SPECIAL.sub(_entity, _TRIGGER.sub(_ZERO_WIDTH_SPACE, one_line(text, _MOST_IN_TEXT)))
-
-
-def _entity(sign: re.Match[str]) -> str:
-    return f"&#{ord(sign[0])};"
 
 
 def _size(text: str) -> int:
@@ -146,9 +94,40 @@ def _section(what: str, lead: str, blocks: Sequence[str], end: str, *, room: flo
     return parts
 
 
-def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[CommentRow]]) -> str:
-    gates, session = document["gates"], document["session"]
-    outcomes = Counter(map(_outcome, tables))
+def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]) -> str:
+    """Return how the gates ended, and what became of the worst of them."""
+    failing = [row for gate in gates for row in gate if row.fails]
+    count, outcomes = len(gates), Counter(map(_outcome, gates))
+    bad = sum(outcomes[outcome] for outcome in FAILING)
+    if failing:
+        many = "gate fails" if count == 1 else f"of {count} gates fail{'s'[: bad == 1]}"
+        failing.sort(key=lambda row: not row.is_regressed)
+        named = "; ".join(f"{code(row.name)} {_became(row)}" for row in failing[:_MOST_NAMED])
+        more = f"; and {bad - _MOST_NAMED} more" * (bad > _MOST_NAMED)
+        return f"{_FAILS} {bad} {many}: {named}{more}"
+    checks = {row.shown.ruling.check for gate in gates for row in gate if row.shown}
+    check = checks.pop() if len(checks) == 1 else ""
+    ended = document["session"]["outcome"]
+    if ended != "passed":
+        return f"{_FAILS} pytest-cpg {check}{' ' * bool(check)}{ended}"
+    many = f"{count} gate{'s'[: count != 1]}"
+    if check:
+        return f"✅ {many} ran: {check}, no verdicts"
+    if open_ := outcomes["inconclusive"]:
+        return f"{_SIGNS['inconclusive']} {open_} of {many} inconclusive, none fails"
+    return f"{_SIGNS['passed']} {outcomes['passed']} of {many} passed"
+
+
+def _became(row: CommentRow) -> str:
+    """Return what the heading says of one of the worst gates."""
+    drift = row.shown.drift if row.shown else None
+    if drift is not None and drift.label is Label.REGRESSED:
+        return prose(f"{drift.text} since {drift.since}")
+    return prose(row.sentence.rstrip("."))
+
+
+def _counts(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]) -> str:
+    outcomes, session = Counter(map(_outcome, gates)), document["session"]
     counts = [f"{len(gates)} gate{'s'[: len(gates) != 1]}"]
     counts += [
         f"{outcomes[outcome]} {word}" for outcome, word in WORDS.items() if outcomes[outcome]
@@ -156,10 +135,7 @@ def _headline(document: Mapping[str, Any], tables: Sequence[Sequence[CommentRow]
     if document["deselected"]:
         counts.append(f"{len(document['deselected'])} deselected")
     counts += besides_gates(session)
-    checks = {row.shown.ruling.check for rows in tables for row in rows if row.shown}
-    check = checks.pop() if len(checks) == 1 else ""
-    what = f"pytest-cpg {check}, no verdicts" if check else "pytest-cpg"
-    return f"{what}: {session['outcome']} ({', '.join(counts)})"
+    return f"pytest-cpg: {session['outcome']} ({', '.join(counts)})"
 
 
 def _outcome(rows: Sequence[CommentRow]) -> str:
@@ -168,79 +144,124 @@ def _outcome(rows: Sequence[CommentRow]) -> str:
     return gate_outcome(rows[0].gate["outcome"], severities)
 
 
-def _tables(gates: Sequence[Sequence[CommentRow]]) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Return the lines of each gate, by the columns of what it measured."""
-    columns = dict.fromkeys(row.columns for rows in gates for row in rows if row.columns)
-    # Gates that measured nothing stand in the first table.
-    first = next(iter(columns), ())
-    tables: dict[tuple[str, ...], list[str]] = {first: [], **{one: [] for one in columns}}
-    for rows in gates:
-        own = next((row.columns for row in rows if row.columns), first)
-        tables[own].append("\n".join(_table_row(row, own) for row in rows))
-    return list(tables.items())
+def _worst(rows: Sequence[CommentRow]) -> list[str]:
+    """Return why the worst gate fails of which that is known, and what to do."""
+    row = next((row for row in rows if row.fails and row.told), None)
+    if row is None:
+        return []
+    lines = [f"**{name}:** {prose(text)}" for name, text in row.told if name in ("Why", "Do")]
+    lines[0] = lines[0].replace(":**", f"** ({code(row.name)}):", 1)
+    return ["  \n".join(lines)]
 
 
-def _table_head(columns: Sequence[str]) -> str:
-    headings = " | ".join(["gate", "verdict", *map(_prose, columns), "baseline"])
-    return f"| {headings} |\n|---|---|{'--:|' * len(columns)}---|\n"
+def _tables(
+    gates: Sequence[Sequence[CommentRow]], rows: Sequence[CommentRow]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield head and lines of a table for each set of columns that was measured."""
+    drifts = [row.shown.drift for row in rows if row.shown and row.shown.drift]
+    commits = {drift.since for drift in drifts if drift.commit}
+    since = f"since {code(commits.pop())}" if len(commits) == 1 else "baseline"
+    of_gate = [next((_columns(row) for row in rows if row.shown), None) for rows in gates]
+    sets = list(dict.fromkeys(one for one in of_gate if one is not None)) or [()]
+    for columns in sets:
+        # Gates that measured nothing stand in the first table.
+        own = [
+            rows
+            for rows, found in zip(gates, of_gate, strict=True)
+            if found == columns or (found is None and columns == sets[0])
+        ]
+        if not own:
+            continue
+        lines = ["\n".join(_line(row, columns, bool(drifts)) for row in rows) for rows in own]
+        shown = [prose(column) for column in columns]
+        shown[:1] = [f"{'was → ' * bool(drifts)}{column}" for column in shown[:1]]
+        names = ["", "gate", *shown, "verdict", *([since] if drifts else [])]
+        marks = ["---", "---", *["--:"] * len(columns), "---", *["---"] * bool(drifts)]
+        yield f"| {' | '.join(names)} |\n|{'|'.join(marks)}|\n", lines
 
 
-def _table_row(row: CommentRow, columns: Sequence[str]) -> str:
-    # An inconclusive verdict is told by its own name.
-    word = WORDS["passed" if row.status == "inconclusive" else row.status]
-    verdict, cells = f"**{word}**" if row.status in FAILING else word, [""] * (len(columns) + 1)
-    if row.shown is None:
-        verdict += f": {_prose(row.why)}" * bool(row.why)
-    else:
-        ruling, card, drift = row.shown.ruling, row.shown.card, row.shown.drift
-        verdict += f": {_prose(f'{card.mark}{card.verdict or ruling.label}')}"
-        verdict += ", blind gate" * (ruling.severity is Severity.BLIND)
-        cells = [_cell(card.cells.get(column, "")) for column in columns]
-        cells.append(drift.label if drift else "")
-    return f"| {' | '.join([_code(row.name), verdict, *cells])} |"
+def _columns(row: CommentRow) -> tuple[str, ...]:
+    """Return the names of a row's cells, the one that is compared first."""
+    names = tuple(row.shown.card.cells) if row.shown else ()
+    first = _NOW if _NOW in names else names[:1]
+    return tuple(sorted(names, key=lambda name: name not in first))
 
 
-def _cell(text: str) -> str:
-    return text if _NUMBERS.fullmatch(text) else _prose(text)
+def _line(row: CommentRow, columns: Sequence[str], has_drift: bool) -> str:
+    cells, became = [""] * len(columns), ""
+    verdict = row.sentence if row.fails else row.why or WORDS[row.status]
+    if row.shown is not None:
+        card, drift = row.shown.card, row.shown.drift
+        cells = [number(card.cells.get(column, "")) for column in columns]
+        if cells and drift is not None and drift.was:
+            cells[0] = f"{number(drift.was)} → **{cells[0]}**"
+        verdict = _verdict(row, row.shown)
+        became = "" if drift is None or drift.label not in _NEWS else drift.label
+        became = f"**{became}**" if became == Label.REGRESSED else became
+    sign = _FAILS if row.fails else _SIGNS[row.status]
+    last = [became] if has_drift else []
+    return f"| {' | '.join([sign, cell(row.name), *cells, prose(verdict), *last])} |"
+
+
+def _verdict(row: CommentRow, shown: Shown) -> str:
+    """Return the label, and what else decided how the gate ended."""
+    ruling, card = shown.ruling, shown.card
+    said = f"{card.mark}{card.verdict or ruling.label}"
+    said += ", blind gate" * (ruling.severity is Severity.BLIND)
+    if row.status in ("xfailed", "skipped", "error"):
+        return f"{WORDS[row.status]}: {said}"
+    return f"{said}; {row.why}" if row.fails and row.reason is None else said
 
 
 def _footnotes(rows: Sequence[CommentRow]) -> list[str]:
     notes = [note for row in rows if row.shown for note in row.shown.card.footnotes]
-    return [_prose(note) for note in dict.fromkeys(notes)]
+    return [prose(note) for note in dict.fromkeys(notes)]
 
 
 def _details(row: CommentRow, shown: Shown) -> str:
     """Return what a reader needs to act on a failing comparison, folded up."""
-    ruling, card, drift = shown.ruling, shown.card, shown.drift
-    lead = f"<details><summary>{_code(row.name)}: {_prose(row.why)}</summary>"
-    texts = paragraphs(card, ruling, reason=row.reason, drift=drift)
-    told = [text for text in texts if text != row.why]
-    told += [] if card.cause is None else _cause(card.cause)
-    listed = [f"- {_prose(name)}: {_prose(text)}" for name, text in facts(card, drift) if text]
-    command = rerun_command(card, row.gate["id"], {}).text
-    # A gate with an id of its own does not say which test it is.
-    if "::" in row.gate["id"] and command == one_line(command, _MOST_IN_TEXT):
-        exactly = ", with this seed and size" * bool(card.rerun)
-        listed.append(f"- again{exactly}: {_code(command, _MOST_IN_TEXT)}")
-    return "\n\n".join([lead, *map(_prose, told), "\n".join(listed), "</details>\n"])
-
-
-def _cause(cause: Cause) -> list[str]:
-    measured = "; ".join(
-        f"{name} {numbers or '-'} ({text})" for name, numbers, text in cause.measures
-    )
-    return [
-        f"{cause.heading}. {cause.text} {cause.advice}".rstrip(),
-        f"From {cause.source}: {measured}",
+    card, drift = shown.card, shown.drift
+    parts = [
+        f"<details><summary><code>{plain_html(row.gate['id'], 200)}</code>: "
+        f"{plain_html(row.sentence)}</summary>",
+        prose(drift.sentence) if drift is not None and drift.is_news else "",
+        prose(judged(card, shown.max_verdict, reason=row.reason, drift=drift)),
+        "" if row.reason else prose(row.why),
+        *(f"**{name}:** {prose(text.removeprefix(f'{name}: '))}" for name, text in row.told),
+        *_measures(row.cause),
+        "\n".join(f"- {prose(name)}: {prose(text)}" for name, text in facts(card, drift) if text),
+        *_commands(row),
+        "</details>\n",
     ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _measures(cause: Cause | None) -> Iterator[str]:
+    """Yield what a cause was found by, as a table."""
+    if cause is None or not cause.measures:
+        return
+    lines = [
+        f"| {prose(name)} | {number(numbers)} | {prose(text)} |"
+        for name, numbers, text in cause.measures
+    ]
+    yield f"| {prose(cause.heading)} | | {prose(cause.source)} |\n|---|---|---|\n" + "\n".join(
+        lines
+    )
+
+
+def _commands(row: CommentRow) -> Iterator[str]:
+    """Yield what to type, to be copied."""
+    texts = [one.text for one in row.commands if is_whole(one.text)]
+    if texts:
+        yield "\n".join(["```sh", *texts, "```"])
 
 
 def _notes(row: CommentRow) -> Iterator[str]:
     """Yield what there is to know of a gate, whether it fails or not."""
     gate = row.gate
-    if row.shown is not None and row.status not in FAILING:
+    if row.shown is not None and not row.fails:
         yield from (remark.text for remark in row.shown.card.remarks if remark.detail <= 0)
-    if row.name != gate["id"]:
+    if row.number > 1:
         return
     yield from gate["measurements"]
     if gate["earlier"]:
@@ -251,11 +272,11 @@ def _notes(row: CommentRow) -> Iterator[str]:
 
 
 def _finding(finding: Mapping[str, Any]) -> str:
-    return f"- {'**fails**: ' * finding['fails']}{_prose(finding['text'])}"
+    return f"- {'**fails**: ' * finding['fails']}{prose(finding['text'])}"
 
 
 def _uncollected(name: str, error: str) -> str:
-    return f"- **not collected**: {_code(name)}: {_prose(error)}"
+    return f"- **not collected**: {code(name)}: {prose(error)}"
 
 
 def _provenance(document: Mapping[str, Any]) -> str:

@@ -28,6 +28,8 @@ class ReportFiles:
         The report, a comment for a pull request, and a page with figures.
     step_summary : Path or None
         The summary of a job in GitHub Actions, which is added to.
+    page : str
+        Where the page can be found, for comment and summary; empty where that is not known.
     history : History
         Of which the document's session is the last, for the page.
     root : Path
@@ -40,6 +42,7 @@ class ReportFiles:
     md: Path | None = None
     html: Path | None = None
     step_summary: Path | None = None
+    page: str = ""
     history: History = field(default_factory=History)
     root: Path = field(default_factory=Path)
     kinds: Kinds = field(default_factory=dict)
@@ -98,7 +101,8 @@ def write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> N
 def _write_markdown(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
     from pytest_cpg.render.markdown import markdown
 
-    write_text(path, markdown(document, shown_of=files.shown_of) + "\n", what="the report")
+    text = markdown(document, shown_of=files.shown_of, page=files.page)
+    write_text(path, f"{text}\n", what="the report")
 
 
 def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
@@ -106,6 +110,6 @@ def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) ->
 
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(step_summary(document, shown_of=files.shown_of) + "\n")
+            file.write(step_summary(document, shown_of=files.shown_of, page=files.page) + "\n")
     except OSError as error:
         raise FileError(f"cannot write the job's summary {path}: {error.strerror}") from None

@@ -10,17 +10,18 @@ from pytest_cpg.contracts.codec import decode
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Card, Ruling
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.kind import max_verdict_of
+from pytest_cpg.gates.kind import MaxVerdict, max_verdict_of
 from pytest_cpg.report.document import drift_of
 from pytest_cpg.report.ledger import Kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A ruling and its card."""
+    """A ruling and its card, and what the test accepts."""
 
     ruling: Ruling
     card: Card
+    max_verdict: MaxVerdict
     drift: Drift | None = None
 
 
@@ -36,5 +37,6 @@ def shown_of(comparison: Mapping[str, Any], kinds: Kinds) -> Shown:
     return Shown(
         ruling=ask(kind, "judge", result, max_verdict),
         card=ask(kind, "card", result, max_verdict),
+        max_verdict=max_verdict,
         drift=drift_of(comparison),
     )

@@ -90,7 +90,9 @@ def test_every_report_shows_it(custom, monkeypatch):
     assert {"cpg_verdict", "cpg_error"} <= {one.get("name") for one in properties}
     for file in ("o.md", "o.html"):
         assert "INACCURATE" in (folder / file).read_text()
-    result.stdout.fnmatch_lines(["::error file=test_custom.py,line=*INACCURATE one-step error*"])
+    result.stdout.fnmatch_lines(
+        ["::error file=test_custom.py,line=*,title=INACCURATE%3A test_step::One-step error *"]
+    )
 
 
 def test_it_is_planned(custom):

@@ -113,6 +113,11 @@ def test_an_interrupted_session_leaves_its_report(project):
     assert len(found["gates"]) == 5
 
 
+def counts_of(folder):
+    """Return what the comment counts, below its heading."""
+    return (folder / "comment.md").read_text(encoding="utf-8").splitlines()[3]
+
+
 def heading_of(folder):
     return (folder / "comment.md").read_text(encoding="utf-8").splitlines()[1]
 
@@ -122,8 +127,9 @@ def test_a_session_whose_other_tests_fail_did_not_pass(repository, workers):
     repository.makepyfile(test_good=GREEN, test_unit="def test_unit(): assert False")
     result = repository.runpytest("--cpg-md=comment.md", "--cpg-json=report.json", *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert heading_of(repository.path) == (
-        "### pytest-cpg: failed (1 gate, 1 passed, 1 other test failed, exit code 1)"
+    assert heading_of(repository.path) == "### ❌ pytest-cpg failed"
+    assert counts_of(repository.path) == (
+        "pytest-cpg: failed (1 gate, 1 passed, 1 other test failed, exit code 1)"
     )
     assert validated(repository.path / "report.json")["session"] == {
         "outcome": "failed",
@@ -142,8 +148,8 @@ def test_a_file_that_cannot_be_imported_is_named_and_no_session_with_one_passed(
     options = ["--cpg-md=comment.md", "--cpg-json=report.json", "--cpg-html=page.html"]
     result = repository.runpytest("--continue-on-collection-errors", *options, *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert heading_of(repository.path) == (
-        "### pytest-cpg: failed (1 gate, 1 passed, 1 not collected, exit code 1)"
+    assert counts_of(repository.path) == (
+        "pytest-cpg: failed (1 gate, 1 passed, 1 not collected, exit code 1)"
     )
     assert validated(repository.path / "report.json")["session"]["uncollected"] == {
         "test_broken.py": "ModuleNotFoundError: No module named 'nothing_here'"
@@ -156,8 +162,8 @@ def test_a_gate_that_is_refused_while_collecting_is_in_the_report(repository):
     repository.makepyfile(test_bad=GREEN.replace("model=", "modle="))
     result = repository.runpytest("--cpg-md=comment.md")
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    expected = "### pytest-cpg: interrupted (0 gates, 1 not collected, exit code 2)"
-    assert heading_of(repository.path) == expected
+    expected = "pytest-cpg: interrupted (0 gates, 1 not collected, exit code 2)"
+    assert counts_of(repository.path) == expected
     assert "did you mean" in (repository.path / "comment.md").read_text(encoding="utf-8").lower()
 
 
@@ -184,17 +190,20 @@ def test_an_internal_error_is_no_pass(repository):
     )
     result = repository.runpytest("--cpg-md=comment.md")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
-    expected = "### pytest-cpg: internal error (1 gate, 1 passed, exit code 3)"
-    assert heading_of(repository.path) == expected
+    expected = "pytest-cpg: internal error (1 gate, 1 passed, exit code 3)"
+    assert counts_of(repository.path) == expected
 
 
 @mostly_alone
 def test_a_comment_for_a_pull_request_keeps_names_as_text(project, workers):
     project.runpytest("--cpg-md=comment.md", *workers)
     text = (project.path / "comment.md").read_text(encoding="utf-8")
-    assert text.startswith("<!-- pytest-cpg report -->\n### pytest-cpg: failed (5 gates, ")
-    assert "a|b" not in text
-    assert "<i>" not in text
+    assert text.startswith("<!-- pytest-cpg report -->\n### ❌ 2 of 5 gates fail: ")
+    # As code in the table, and in HTML with entities.
+    assert "`test_gate[a\\|b <i>]`" in text
+    assert "a|b &lt;i&gt;" in text
+    prose = re.sub("```sh.*?```", "", text, flags=re.DOTALL)
+    assert "<i>" not in re.sub("`[^`\n]*`", "", prose)
 
 
 def test_paths_of_the_ini_file_are_from_its_folder_and_typed_ones_from_where_one_is(
@@ -415,14 +424,12 @@ def test_a_smoke_test_is_called_one_and_no_pass(repository):
     pytest.importorskip("jinja2")
     repository.makepyfile(test_good=GREEN)
     repository.runpytest("--cpg-quick", "--cpg-md=comment.md", "--cpg-html=page.html")
-    assert heading_of(repository.path) == (
-        "### pytest-cpg smoke test, no verdicts: passed (1 gate, 1 passed)"
-    )
+    assert heading_of(repository.path) == "### ✅ 1 gate ran: smoke test, no verdicts"
     page = (repository.path / "page.html").read_text(encoding="utf-8")
     assert "<title>Smoke test passed: no verdicts</title>" in page
     assert "<h1>Smoke test passed: no verdicts</h1>" in page
     repository.runpytest("--cpg-md=comment.md", "--cpg-html=page.html")
-    assert heading_of(repository.path) == "### pytest-cpg: passed (1 gate, 1 passed)"
+    assert heading_of(repository.path) == "### ✅ 1 of 1 gate passed"
     page = (repository.path / "page.html").read_text(encoding="utf-8")
     assert "<title>1 gate passes</title>" in page
 
@@ -452,16 +459,23 @@ def test_a_session_without_gates_writes_the_report_it_was_asked_for(repository):
 def test_github_reads_annotations_and_a_summary(project, monkeypatch, workers):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
+    for name, value in (
+        ("SERVER_URL", "https://g.example"),
+        ("REPOSITORY", "o/r"),
+        ("RUN_ID", "7"),
+    ):
+        monkeypatch.setenv(f"GITHUB_{name}", value)
     (project.path / "summary.md").write_text("Before.\n", encoding="utf-8")
     result = project.runpytest(*workers)
     result.stdout.fnmatch_lines_random(
         [
-            "::error file=test_gates.py,line=4,title=cpg%3A test_gates.py%3A%3Atest_gate*::MODEL *",
-            "::error file=test_gates.py,line=*,title=cpg%3A *test_broken::error in setup: *",
+            "::error file=test_gates.py,line=4,title=MODEL BOTTLENECK%3A test_gate*::The model *",
+            "::error file=test_gates.py,line=*,title=ERROR%3A test_broken::Error in setup: *",
         ]
     )
     text = (project.path / "summary.md").read_text(encoding="utf-8")
-    assert text.startswith("Before.\n\n### pytest-cpg: failed")
+    assert text.startswith("Before.\n\n### ❌ 2 of 5 gates fail: ")
+    assert "[Page and report](https://g.example/o/r/actions/runs/7#artifacts)" in text
     off = project.runpytest("--cpg-github=off", *workers)
     off.stdout.no_fnmatch_line("::error*")
     assert (project.path / "summary.md").read_text(encoding="utf-8") == text

@@ -1,6 +1,5 @@
 """Every report of a gate that asks something else than the planning gap, from its card alone."""
 
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -99,7 +98,11 @@ def written():
         }
         for name, outcome, ruling in (("a", "failed", INACCURATE), ("b", "passed", UNCLEAR))
     ]
-    shown = {"a": Shown(ruling=INACCURATE, card=ERROR), "b": Shown(ruling=UNCLEAR, card=OTHER)}
+    accepts = MaxVerdict(label="ACCURATE", severity=Severity.GOOD)
+    shown = {
+        "a": Shown(ruling=INACCURATE, card=ERROR, max_verdict=accepts),
+        "b": Shown(ruling=UNCLEAR, card=OTHER, max_verdict=accepts),
+    }
     return found, lambda comparison: shown[comparison["result"]]
 
 
@@ -183,13 +186,14 @@ def test_forecasts_of_several_kinds_have_headings_of_their_own():
 
 def test_a_comment_has_a_table_for_each_set_of_columns():
     found, shown_of = written()
-    text = re.sub(r"&#(\d+);", lambda sign: chr(int(sign[1])), markdown(found, shown_of=shown_of))
+    text = markdown(found, shown_of=shown_of)
     for line in (
-        "| gate | verdict | error | 95% CI | limit | baseline |",
-        "| <code>a</code> | **failed**: INACCURATE | 0.31 | [0.25,0.38] | 0.10 |  |",
-        "| gate | verdict | tau | baseline |",
-        "| <code>b</code> | passed: SO SO | 0.5 |  |",
+        "|  | gate | error | 95% CI | limit | verdict |",
+        "| ❌ | `a` | 0.31 | [0.25,0.38] | 0.10 | INACCURATE |",
+        "|  | gate | tau | verdict |",
+        "| ❔ | `b` | 0.5 | SO SO |",
         "- transitions: 200 of random actions",
-        "Why: BIAS. It drifts left. Turn it right.",
+        "**Why** (`a`): BIAS: It drifts left.  ",
+        "**Do:** Turn it right.",
     ):
         assert f"\n{line}\n" in text

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 from fakes import PROVENANCE, first, judged, result_of
@@ -6,7 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rendered import annotations, markdown, step_summary
 
-from pytest_cpg.gates.notation import one_line
+from pytest_cpg.gates.card import Command
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.notation import fitted_names, one_line
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render.github import Location
 from pytest_cpg.render.markdown import MARKER
 from pytest_cpg.report.document import document
@@ -16,7 +21,7 @@ from pytest_cpg.report.outcomes import SessionEnd
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 OPEN = result_of(first(47, 50), first(43, 50))
 # What the runner takes for a command: properties without a colon, and one line.
-COMMAND = re.compile(r"::error ((?:\w+=[^:,\r\n]*)(?:,\w+=[^:,\r\n]*)*)::([^\r\n]*)")
+COMMAND = re.compile(r"::(?:error|warning) ((?:\w+=[^:,\r\n]*)(?:,\w+=[^:,\r\n]*)*)::([^\r\n]*)")
 LARGE = 65_536
 
 
@@ -29,6 +34,10 @@ def session(gates, *findings):
             ledger.note(gate, entry)
     ledger.findings = findings
     return document(ledger, PROVENANCE, SessionEnd(exit_code=1))
+
+
+def short_of(gate):
+    return fitted_names((gate,), LARGE).of[gate]
 
 
 def failed(*judgements):
@@ -63,54 +72,92 @@ def unescaped(text):
     return re.sub("%(?:25|0D|0A|3A|2C)", lambda found: signs[found[0]], text)
 
 
-def test_every_failing_gate_and_finding_has_one_annotation():
-    assert [read(command) for command in annotations(MIXED)] == [
-        (
-            {"title": "cpg: bad"},
-            "MODEL BOTTLENECK gap +0.80 [+0.65,+0.89] n=50/arm: "
-            "the verdict is worse than INCONCLUSIVE",
-        ),
-        ({"title": "cpg: broken"}, "error in setup: boom, 5% of it"),
-        ({"title": "cpg: gone"}, "did not report"),
-        (
-            {"title": "cpg: assertion"},
-            "INCONCLUSIVE gap +0.08 [-0.04,+0.20] n=50/arm: the test failed by itself; its log "
-            "says how",
-        ),
-        ({"title": "cpg"}, "baseline: MISSING"),
+def test_every_failing_gate_and_finding_has_one_annotation_and_an_unsure_one_a_warning():
+    both = {**MIXED, "gates": [*MIXED["gates"]]}
+    both["gates"][1] = {**both["gates"][1], "outcome": "passed"}
+    commands = annotations(both)
+    assert [command.partition(" ")[0] for command in commands] == [*["::error"] * 5, "::warning"]
+    found = [read(command) for command in commands]
+    assert found[:2] == [
+        ({"title": "ERROR: broken"}, "Error in setup: boom, 5% of it"),
+        ({"title": "NOT REPORTED: gone"}, "Did not report"),
     ]
+    assert [properties["title"] for properties, _ in found[2:]] == [
+        *("MODEL BOTTLENECK: bad #2", "INCONCLUSIVE: assertion", "cpg", "INCONCLUSIVE: good")
+    ]
+    assert found[2][1].splitlines()[0] == (
+        "The model solves 10 of 50 starts, the true dynamics all 50."
+    )
+    assert found[2][1].splitlines()[1].startswith("Why: With the true dynamics")
+    assert found[3][1].splitlines() == [
+        "The model solves 43 of 50 starts, the true dynamics 47.",
+        "the test failed by itself; its log says how",
+    ]
+    assert found[4][1] == "baseline: MISSING"
+    assert found[5][1] == "The model solves 43 of 50 starts, the true dynamics 47."
+
+
+def test_it_says_what_became_of_the_accepted_result_and_what_to_type():
+    then = BaselineGate.of(result_of(first(50, 50), first(50, 50)), commit="3f2c1e9abcde")
+    drift = compare(BAD, then, level=0.95)
+    one = replace(
+        judged(BAD, "the verdict is worse than INCONCLUSIVE", drift),
+        commands=(Command(what="Replay x", text="a"), Command(what="Rerun y", text="pytest b")),
+    )
+    (command,) = annotations(session({"bad": failed(one)}))
+    lines = read(command)[1].splitlines()
+    assert lines[1] == (
+        "Since 3f2c1e9: 50 -> 10 of 50, lost 40 starts, gained 0 (p < 0.001): REGRESSED"
+    )
+    assert lines[-1] == "Rerun: pytest b"
+
+
+def test_another_processor_is_a_warning():
+    drift = replace(Drift.new(), label=Label.UNCHANGED, was="1", differs=("other processor",))
+    good = result_of(first(200, 200), first(200, 200))
+    gates = {"good": Entry(outcome="passed", judgements=(judged(good, None, drift),))}
+    (command,) = annotations(session(gates))
+    assert command.startswith("::warning ")
 
 
 def test_a_gate_is_annotated_where_its_test_is_written():
     places = {"bad": Location("tests/a,b: 5%.py", 12), "good": Location("tests/good.py", 1)}
     commands = annotations(MIXED, places)
-    assert commands[0].startswith(
-        "::error file=tests/a%2Cb%3A 5%25.py,line=12,title=cpg%3A bad::MODEL BOTTLENECK"
+    assert commands[2].startswith(
+        "::error file=tests/a%2Cb%3A 5%25.py,line=12,title=MODEL BOTTLENECK%3A bad #2::The model"
     )
-    properties = read(commands[0])[0]
-    assert properties == {"file": "tests/a,b: 5%.py", "line": "12", "title": "cpg: bad"}
-    assert commands[1:] == annotations(MIXED)[1:]
+    properties = read(commands[2])[0]
+    assert (properties["file"], properties["line"]) == ("tests/a,b: 5%.py", "12")
+    assert commands[:2] + commands[3:5] == annotations(MIXED)[:2] + annotations(MIXED)[3:5]
 
 
 def test_where_tests_are_annotated_already_only_what_no_test_says_is():
     commands = annotations(MIXED, tests_are_annotated=True)
-    assert [read(command)[0]["title"] for command in commands] == ["cpg: gone", "cpg"]
+    assert [read(command)[0]["title"] for command in commands] == [
+        *("NOT REPORTED: gone", "cpg", "INCONCLUSIVE: good")
+    ]
 
 
 def test_a_green_session_has_none():
-    green = session({"good": Entry(outcome="passed", judgements=(judged(OPEN),))}, Finding("x"))
+    good = result_of(first(200, 200), first(200, 200))
+    green = session({"good": Entry(outcome="passed", judgements=(judged(good),))}, Finding("x"))
     assert annotations(green) == []
 
 
-def test_each_failing_comparison_is_a_line_up_to_ten():
+def test_other_comparisons_of_a_gate_are_counted():
     both = session({"bad": failed(judged(BAD, "one"), judged(OPEN), judged(BAD, "two"))})
     (command,) = annotations(both)
-    assert [line[-3:] for line in read(command)[1].splitlines()] == ["one", "two"]
-    assert command.count("%0A") == 1
-    (command,) = annotations(session({"bad": failed(*[judged(BAD, "one")] * 12)}))
-    lines = read(command)[1].splitlines()
-    assert len(lines) == 11
-    assert lines[-1] == "and 2 more"
+    assert read(command)[1].splitlines()[-1] == "And 1 more comparison of this test."
+
+
+def test_the_eleventh_annotation_counts_the_rest():
+    gates = {f"g{number:02d}": failed(judged(BAD, "worse")) for number in range(15)}
+    gates["open"] = Entry(outcome="passed", judgements=(judged(OPEN),))
+    commands = annotations(session({**gates, "broken": Entry(outcome="error", detail="boom")}))
+    assert len(commands) == 11
+    assert read(commands[0])[0]["title"] == "ERROR: broken"
+    assert read(commands[-1])[1] == "7 more: the job's summary and the page have them all"
+    assert commands[-1].startswith("::error ")
 
 
 hostile = st.one_of(
@@ -134,9 +181,9 @@ def test_whatever_a_user_names_is_read_back_as_it_is(text, line):
             {
                 "file": one_line(f"z{text}.py", LARGE),
                 "line": str(line),
-                "title": one_line(f"cpg: x{text}", LARGE),
+                "title": one_line(f"ERROR: {short_of(f'x{text}')}", LARGE),
             },
-            one_line(f"y{text}", LARGE),
+            one_line(f"Y{text}", LARGE),
         ),
         ({"title": "cpg"}, one_line(f"y{text}", LARGE)),
     ]
@@ -153,6 +200,6 @@ def test_a_message_is_cut_where_github_would(sign):
 def test_the_step_summary_is_the_comment_without_its_mark_and_begins_on_a_line_of_its_own():
     text = step_summary(MIXED)
     assert MARKER not in text
-    assert text.startswith("\n### pytest-cpg: failed (7 gates")
+    assert text.startswith("\n### ❌ 4 of 7 gates fail: ")
     assert text.endswith("\n")
     assert f"{MARKER}{text}" == markdown(MIXED)

@@ -18,6 +18,7 @@ from rendered import html_page
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
+from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.report.shown import Shown
@@ -184,7 +185,10 @@ def test_a_card_that_shows_nothing_but_its_table_makes_a_row_and_a_section():
     mine, _ = other_gate(0.32)
     bare = Card(headline="done", size="", cells={}, table=Table(name="", columns=(), rows=()))
     ruling = Ruling(label="FINE", severity=Severity.GOOD)
-    page = Page(html_page([session(mine)], shown_of=lambda one: Shown(ruling=ruling, card=bare)))
+    shown = Shown(
+        ruling=ruling, card=bare, max_verdict=MaxVerdict(label="FINE", severity=Severity.GOOD)
+    )
+    page = Page(html_page([session(mine)], shown_of=lambda one: shown))
     assert "Done. Fails: the error is above its limit. Accepted up to ACCURATE." in page.text
     assert "right of zero" not in page.text
     assert "Facts" not in page.text
