@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import Dynamics, Planner, Task, WorldModel
     from pytest_cpg.episodes.arm import Arm
     from pytest_cpg.gates.planning_gap.result import GateResult
+    from pytest_cpg.render.evaluation import evaluate
     from pytest_cpg.stats import Interval, Verdict
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Task",
     "Verdict",
     "WorldModel",
+    "evaluate",
 ]
 
 _HOMES = {
@@ -31,6 +33,7 @@ _HOMES = {
     "Task": "pytest_cpg.contracts",
     "Verdict": "pytest_cpg.stats",
     "WorldModel": "pytest_cpg.contracts",
+    "evaluate": "pytest_cpg.render.evaluation",
 }
 
 

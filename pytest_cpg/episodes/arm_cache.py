@@ -25,6 +25,8 @@ from pytest_cpg.episodes.stored_arm import COUNTS, StoredArm
 from pytest_cpg.machine.files import check_unpacked_size, replace_file
 
 SCHEMA = 2
+# Thousands of arms.
+_MOST_BYTES = 100 * 2**20
 # More than tasks without pictures need for a thousand episodes of a thousand steps.
 _MOST_SNAPSHOT_BYTES = 64 * 2**20
 # A temporary file as old as this is of a process that is gone.
@@ -40,7 +42,7 @@ class ArmCache:
     the files take more than ``max_bytes`` together, the least recently used are dropped.
     """
 
-    def __init__(self, folder: Path, *, max_bytes: int) -> None:
+    def __init__(self, folder: Path, *, max_bytes: int = _MOST_BYTES) -> None:
         self._folder, self._max_bytes = folder, max_bytes
 
     def load(self, key: str) -> tuple[StoredArm | None, str | None]:

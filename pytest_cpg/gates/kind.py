@@ -47,6 +47,13 @@ class TaskChoice:
     make: TaskFactory
     options: tuple[tuple[str, Any], ...] = ()
 
+    def build(self) -> Task:
+        """Return the task; raise ComponentError unless it has all that a task has."""
+        from pytest_cpg.contracts import Task
+        from pytest_cpg.contracts.lookup import check_complete
+
+        return check_complete("task", self.name, self.make(**dict(self.options)), Task)
+
 
 class OfTask(Protocol):
     """A spec that says on which task the model is judged.
@@ -72,6 +79,12 @@ class MaxVerdict:
     def exceeded(self) -> str:
         """Why a test fails whose verdict is worse."""
         return f"the verdict is worse than {self.label}"
+
+    def refusal(self, ruling: Ruling) -> str | None:
+        """Return why a ruling is not accepted; None where it is."""
+        if ruling.reason:
+            return ruling.reason
+        return self.exceeded if ruling.severity > self.severity else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +161,16 @@ class Run(Protocol):
             How much of that step is done; a step begins with 0 and ends with all.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRun:
+    """What one measurement is made with, as `Run` says."""
+
+    given: Mapping[str, Any]
+    execution: Execution
+    task: Callable[[TaskChoice], Task]
+    progress: Callable[..., None]
 
 
 class Measuring(Protocol):

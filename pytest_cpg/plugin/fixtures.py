@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.asking import example
 from pytest_cpg.gates.parts import Runner, WantsModel
 from pytest_cpg.plugin.hooks import HOOKS
 from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
-from pytest_cpg.plugin.marker import example
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.kind import GateKind

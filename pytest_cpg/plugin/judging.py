@@ -78,9 +78,7 @@ def judge_into(
         # A check says nothing of the model that was accepted.
         name = comparison_name(gate_id(item), len(measured) + 1)
         drift = None if ruling.check else _drift(gate.kind, result, baseline, name)
-        reason = ruling.reason or None
-        if reason is None and ruling.severity > gate.max_verdict.severity:
-            reason = gate.max_verdict.exceeded
+        reason = gate.max_verdict.refusal(ruling)
         if reason is None and drift is not None and drift_fails and drift.fails:
             reason = drift.text
         if reason is None and is_strict:

@@ -8,7 +8,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from pytest_cpg.contracts import IncompleteError
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.kind import GateRun
 from pytest_cpg.gates.parts import Replays, Resumes
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.report.ledger import Ledger
 
-# Thousands of arms.
-_MOST_ARM_BYTES = 100 * 2**20
-
 
 class SessionRuns:
     """What the measurements of one session are made with."""
@@ -48,12 +46,8 @@ class SessionRuns:
 
     def task(self, choice: TaskChoice) -> Task:
         """Return a gate's task; simulators are built once per session."""
-        from pytest_cpg.contracts import Task
-        from pytest_cpg.contracts.lookup import check_complete
-
         if choice not in self._tasks:
-            task = choice.make(**dict(choice.options))
-            self._tasks[choice] = check_complete("task", choice.name, task, Task)
+            self._tasks[choice] = choice.build()
         return self._tasks[choice]
 
     @property
@@ -113,17 +107,7 @@ class SessionRuns:
         except OSError:
             # As pytest's own plugins do without a cache that cannot be written.
             return None
-        return ArmCache(folder, max_bytes=_MOST_ARM_BYTES)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemRun:
-    """What one measurement of a test is made with, as a kind of gate sees it."""
-
-    given: Mapping[str, Any]
-    execution: Execution
-    task: Callable[[TaskChoice], Task]
-    progress: Callable[..., None]
+        return ArmCache(folder)
 
 
 class ItemMeasuring:
@@ -207,7 +191,7 @@ class ItemMeasuring:
         return attempted(self._item, self._attempt, self._ledger.late, may_leave=may_leave)
 
     @contextmanager
-    def _followed(self, given: Mapping[str, Any]) -> Iterator[ItemRun]:
+    def _followed(self, given: Mapping[str, Any]) -> Iterator[GateRun]:
         """Give what is told of every step; it shows it, and breaks off when the time is over."""
         deadline = self._runs.deadline(self._id, self._gate.timeout)
 
@@ -217,7 +201,7 @@ class ItemMeasuring:
 
         try:
             with deadline.guard():
-                yield ItemRun(
+                yield GateRun(
                     given={**self._given, **given},
                     execution=self._execution,
                     task=self._runs.task,

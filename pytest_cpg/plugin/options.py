@@ -11,64 +11,11 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.gates.options import PREFIX, Option, parser
+from pytest_cpg.gates.options import OF_ALL_GATES, PREFIX, Option, parser
 
 _NO_RESULTS = {"plan": "a plan has no results to write"}
 OPTIONS = (
-    Option(
-        "seed",
-        parser("whole", 0),
-        "int",
-        0,
-        "SEED",
-        "seed of starts and planner noise (default 0)",
-        overruled={"replay": "a replay is of the episodes that were lost"},
-    ),
-    Option(
-        "confidence",
-        parser("between", 0, 1),
-        "float",
-        0.95,
-        "LEVEL",
-        "level of every interval, in (0, 1) (default 0.95)",
-    ),
-    Option(
-        "timeout",
-        parser("seconds"),
-        "float",
-        0.0,
-        "SECONDS",
-        "the most a comparison may take; then it is broken off as INCOMPLETE, and its gate fails "
-        "(default: no limit)",
-    ),
-    Option(
-        "drift",
-        parser("one_of", "off", "warn", "fail"),
-        "string",
-        "warn",
-        "MODE",
-        "compare with the baseline: not at all (off), in the summary (warn, default), or failing "
-        "gates that regressed or cannot be compared (fail)",
-    ),
-    Option(
-        "model",
-        parser("model_name"),
-        "string",
-        "",
-        "MODEL",
-        "the learned model of every gate: a registered name, module:factory, or the path of a "
-        "checkpoint (default: what the marker names, or the learned_dynamics fixture)",
-    ),
-    Option(
-        "trust",
-        parser("optional_digests"),
-        "string",
-        "",
-        "DIGESTS",
-        "model files that may run code of their own, by sha256:DIGEST, commas between several "
-        "(default: none; TorchScript is refused, and so is torch.export with foreign operators)",
-        is_for_one_gate=False,
-    ),
+    *OF_ALL_GATES,
     Option(
         "correction",
         parser("one_of", "none", "holm"),

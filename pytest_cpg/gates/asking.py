@@ -1,0 +1,167 @@
+"""Asking: what a test or a program asks of a gate, merged with what is set for all, and read.
+
+A marker, the call of `pytest_cpg.evaluate` and the options of a session give the same arguments,
+which are read in one way.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Protocol
+
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.answer import ask, fault_of
+from pytest_cpg.gates.arguments import REQUIRED, Argument
+from pytest_cpg.gates.card import Severity
+from pytest_cpg.gates.kind import Asked, Components, GateKind, MaxVerdict, max_verdict_of, worst_of
+from pytest_cpg.gates.options import Option
+from pytest_cpg.gates.parts import Accepts, Example
+
+
+class Given(Protocol):
+    """What is set for more than one gate."""
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """All options by name."""
+        ...
+
+    @property
+    def typed(self) -> Mapping[str, Any]:
+        """Values that win over what is asked of one gate, by option."""
+        ...
+
+    @property
+    def project(self) -> Mapping[str, Any]:
+        """Values of all options where nobody gives another one."""
+        ...
+
+    @property
+    def switches(self) -> AbstractSet[str]:
+        """What is turned on, such as ``"quick"``."""
+        ...
+
+
+def asked_of(
+    said: Iterable[Mapping[str, Any]],
+    arguments: Sequence[Argument],
+    given: Given,
+    components: Components,
+    *,
+    place: str,
+    usage: str,
+    family_size: int = 1,
+) -> Asked:
+    """Return what is asked of a gate that takes these arguments, each parsed.
+
+    Raises ValueError or ComponentError, naming the value and what to type instead.
+
+    Parameters
+    ----------
+    said : iterable of mapping
+        Arguments by name; the first mapping that gives one wins.
+    place, usage : str
+        Where they are written, and how, for messages.
+    """
+    known = {argument.name: argument for argument in arguments}
+    merged = _merged(said, known, place)
+    read = {}
+    for name, argument in known.items():
+        read[name] = value, _ = _read(argument, merged, given)
+        if value is REQUIRED:
+            raise ValueError(f"{place} names no {name}. Write {usage}.")
+    values = {**given.project, **given.typed}
+    return Asked(
+        values={name: value for name, (value, _) in read.items()},
+        sources={name: source for name, (_, source) in read.items()},
+        components=components,
+        options={
+            option.name: values[option.name]
+            for option in given.options.values()
+            if not option.is_for_one_gate
+        },
+        family_size=family_size,
+        is_smoke="quick" in given.switches,
+    )
+
+
+def accepted_by(kind: GateKind[Any, Any], asked: Asked, spec: Any) -> MaxVerdict:
+    """Return the worst ruling that is accepted of a gate."""
+    given = asked.values["max_verdict"]
+    if given is not None:
+        return max_verdict_of(given, kind.labels)
+    if has(kind, Accepts):
+        found: MaxVerdict = ask(kind, "accepts", spec)
+        return found
+    return worst_of(Severity.UNSURE, kind.labels)
+
+
+def example(kind: GateKind[Any, Any]) -> str:
+    """Return a marker of a kind as it may be written."""
+    needed = [one.name for one in kind.arguments if one.default is REQUIRED]
+    usual = ", ".join(f"{name}=..." for name in needed)
+    return f"@pytest.mark.{kind.marker}({kind.example if has(kind, Example) else usual})"
+
+
+def _merged(
+    said: Iterable[Mapping[str, Any]], arguments: Mapping[str, Argument], place: str
+) -> dict[str, Any]:
+    """Return all arguments; the closest one of a name wins."""
+    merged: dict[str, Any] = {}
+    for one in said:
+        for name, value in one.items():
+            if name not in arguments:
+                raise ValueError(
+                    f"{place} has no argument {name!r}. {did_you_mean(name, arguments)}"
+                )
+            merged.setdefault(name, value)
+    # Whoever leaves an argument open may say so.
+    return {
+        name: value
+        for name, value in merged.items()
+        if value is not None or not _is_open(arguments[name])
+    }
+
+
+def _is_open(argument: Argument) -> bool:
+    return argument.parse is not None and argument.default is None
+
+
+def _read(argument: Argument, merged: Mapping[str, Any], given: Given) -> tuple[Any, str]:
+    """Return the value of one argument, and where it is from."""
+    name, option = argument.name, given.options.get(argument.option)
+    parse = argument.parse or (option.parse if option else None)
+    if option is not None and option.name in given.typed:
+        value = given.typed[option.name]
+        # Parsed as the option's, which may take more than this argument.
+        return (_checked(option.flag, argument.parse, value), "session")
+    if name in merged:
+        value = _checked(name, parse, merged[name])
+        # What is typed or set elsewhere is text; here nobody has to guess.
+        if isinstance(merged[name], str) and isinstance(value, int | float):
+            raise ValueError(
+                f"{name}: need a number, got {merged[name]!r}. Write {name}={value!r}."
+            )
+        return value, "marker"
+    default = argument.default
+    if option is not None:
+        in_project = given.project[option.name]
+        if argument.parse is None or in_project != option.default:
+            default = in_project
+    return default, "project"
+
+
+def _checked(place: str, parse: Any, value: Any) -> Any:
+    try:
+        return value if parse is None else parse(value)
+    except ComponentError:
+        raise
+    except (ArgumentTypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from None
+    # The parser may be a user's, and raise anything for a value that it does not expect.
+    except Exception as error:
+        raise fault_of(f"the parser of {place}, given {value!r:.40},", error) from error

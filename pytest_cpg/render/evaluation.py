@@ -1,0 +1,328 @@
+"""Evaluation: a gate in a training loop, a notebook or a sweep, without pytest.
+
+It asks, measures and judges as a marked test does, by the same kind of gate.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pytest_cpg.contracts import Task
+from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.episodes.arm_cache import ArmCache
+from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.gates import GATES
+from pytest_cpg.gates.answer import ask
+from pytest_cpg.gates.arguments import COMMON, REQUIRED, Argument
+from pytest_cpg.gates.asking import accepted_by, asked_of
+from pytest_cpg.gates.card import Card, Ruling
+from pytest_cpg.gates.kept import FIRST_KIND
+from pytest_cpg.gates.kind import (
+    Asked,
+    Components,
+    GateKind,
+    GateRun,
+    MaxVerdict,
+    OfTask,
+    TaskChoice,
+)
+from pytest_cpg.gates.options import OF_ALL_GATES, Option
+from pytest_cpg.gates.parts import Fixtures, Options
+from pytest_cpg.machine.deadline import Deadline
+from pytest_cpg.machine.files import ignore_in_git
+from pytest_cpg.planners import PLANNERS
+from pytest_cpg.render.failure import failure_text
+from pytest_cpg.render.progress import LiveLine
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.world_models import WORLD_MODELS, OracleDynamics
+from pytest_cpg.world_models.checkpoints.factories import made_without_task
+from pytest_cpg.world_models.checkpoints.source import factory_of
+
+# Where pytest keeps them that is started in the same folder.
+ARMS = Path(".pytest_cache", "d", "cpg-arms")
+# Of every kind's arguments those that mean something without a test.
+_COMMON = tuple(one for one in COMMON if one.name in ("max_verdict", "timeout", "model"))
+# Simulators are slow to build, and a sweep has a handful of them.
+_MOST_TASKS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """A gate's result, with what it means and what it looks like.
+
+    It has every attribute of the result beside its own: of the planning gap that is a
+    `pytest_cpg.GateResult`, with ``verdict``, ``gap``, ``learned`` and ``to_json()``.
+
+    Attributes
+    ----------
+    result : object
+        As the gate's fixture gives it.
+    ruling : Ruling
+        Its label and severity.
+    max_verdict : MaxVerdict
+        The worst ruling that is accepted.
+    card : Card
+        What is shown of it.
+    """
+
+    kind: GateKind[Any, Any]
+    result: Any
+    ruling: Ruling
+    max_verdict: MaxVerdict
+    card: Card
+
+    def __getattr__(self, name: str) -> Any:
+        # Whoever copies it asks for some of these before there is a result.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.result, name)
+
+    def __repr__(self) -> str:
+        return f"Evaluation({self.ruling.label}: {self.card.headline}, {self.card.size})"
+
+    def __str__(self) -> str:
+        """Return what a test would print, but for commands."""
+        return failure_text(self.card, self.ruling, self.max_verdict, reason=self.reason)
+
+    @property
+    def label(self) -> str:
+        """What the gate says, in its own words."""
+        return self.ruling.label
+
+    @property
+    def reason(self) -> str | None:
+        """Why a test would fail; None where it would pass."""
+        return self.max_verdict.refusal(self.ruling)
+
+    @property
+    def passes(self) -> bool:
+        """Whether a test would pass."""
+        return self.reason is None
+
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers by name, for a tracker.
+
+        Names begin with the kind's marker and a slash. ``cpg/severity`` goes from 0 (good) to 4
+        (broken), and ``cpg/passes`` is 1 or 0.
+        """
+        said = {"severity": self.ruling.severity, "passes": self.passes, **self.card.numbers}
+        return {
+            f"{self.kind.marker}/{name}": float(value)
+            for name, value in said.items()
+            if not isinstance(value, str)
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Defaults:
+    """What is set for all gates where there is no session: the default of every option."""
+
+    options: Mapping[str, Option]
+    project: Mapping[str, Any]
+    typed: Mapping[str, Any]
+    switches: frozenset[str] = frozenset()
+
+
+def evaluate(
+    subject: Any,
+    model: Any,
+    *,
+    kind: str | GateKind[Any, Any] = FIRST_KIND,
+    cache: str | os.PathLike[str] | None = ARMS,
+    executor: Executor | None = None,
+    progress: bool | None = None,
+    **asked: Any,
+) -> Evaluation:
+    """Return what a gate says of a model.
+
+    The same design gives the same bits as the gate in a test. Arms that do not depend on the model
+    are kept in ``cache`` and not run again, but for two episodes of each that are checked: in a
+    loop over checkpoints only the learned arm is run. After Ctrl-C what was finished of
+    them is there for the next call.
+
+    Parameters
+    ----------
+    subject : object
+        What the model is evaluated on, the first argument of the kind's marker: the name of a task
+        or a Task; of ``kind="cpg_opcc"`` the queries.
+    model : object
+        What a ``learned_dynamics`` fixture may return, or what ``model=`` may name in a marker.
+    kind : str or GateKind
+        A marker, such as ``"cpg_plan_quality"``, or a kind of your own.
+    cache : path or None
+        Folder of finished arms, which pytest may share; None to run all of them.
+    executor : Executor, optional
+        Runs parts of the evaluation; by default they are run in this process.
+    progress : bool, optional
+        Whether to show on standard error how far it is; by default where that is a terminal.
+    **asked
+        Arguments of the kind's marker, such as ``planner`` and ``episodes``; its options that no
+        marker gives, such as ``diagnose``; and values of its fixtures, such as ``training_data``.
+
+    Raises
+    ------
+    ValueError, ComponentError
+        For what cannot be asked, naming the value and what to write instead.
+    WorldModelError
+        For a model that breaks its contract. What the model raises goes on unchanged.
+    IncompleteError
+        Where ``timeout`` seconds were not enough.
+    """
+    found = _kind_of(kind)
+    fixtures = tuple(found.fixtures) if has(found, Fixtures) else ()
+    given = {name: asked.pop(name) for name in fixtures if name in asked}
+    is_named = isinstance(model, str | os.PathLike)
+    if is_named:
+        asked["model"] = os.fspath(model)
+    read = _read(found, subject, asked, fixtures)
+    spec = ask(found, "parse", read)
+    task = _built(spec.task) if has(spec, OfTask) else None
+    if is_named:
+        make = factory_of(asked["model"], WORLD_MODELS, trusted=read.options["trust"])
+        model = made_without_task(asked["model"], make) if task is None else make(task)
+    max_verdict = accepted_by(found, read, spec)
+    with _followed(is_shown=progress, seconds=read.values["timeout"]) as tell:
+        run = GateRun(
+            given={**_usual_fixtures(found, fixtures, given, task), **given},
+            execution=Execution(cache=_arms(cache), executor=executor),
+            task=_built,
+            progress=tell,
+        )
+        result = found.measure(spec, model, run)
+    return Evaluation(
+        kind=found,
+        result=result,
+        ruling=ask(found, "judge", result, max_verdict),
+        max_verdict=max_verdict,
+        card=ask(found, "card", result, max_verdict, model=read.values["model"]),
+    )
+
+
+def _kind_of(given: str | GateKind[Any, Any]) -> GateKind[Any, Any]:
+    if not isinstance(given, str):
+        return given
+    if given not in GATES:
+        raise ValueError(f"no kind of gate {given!r}. {did_you_mean(given, GATES)}")
+    return GATES[given]
+
+
+def _read(
+    kind: GateKind[Any, Any], subject: Any, asked: Mapping[str, Any], fixtures: tuple[str, ...]
+) -> Asked:
+    """Return what is asked, every argument parsed, or raise ValueError."""
+    arguments = (*kind.arguments, *_COMMON)
+    first = arguments[0].name
+    kinds = {**GATES, kind.marker: kind}.values()
+    own = (option for one in kinds if has(one, Options) for option in one.options)
+    options = {option.name: option for option in (*OF_ALL_GATES, *own)}
+    beside = _beside(kind)
+    if first in asked:
+        raise ValueError(f"evaluate() takes {first} as its first argument. Leave {first}= out.")
+    known = {*(one.name for one in arguments[1:]), *beside, *fixtures} - {"model"}
+    for name in asked.keys() - {"model"} - known:
+        raise ValueError(f"evaluate() has no argument {name!r}. {did_you_mean(name, known)}")
+    project = {name: option.default for name, option in options.items()}
+    project |= {name: _parsed(options[name], asked[name]) for name in beside if name in asked}
+    said = {name: value for name, value in asked.items() if name not in beside}
+    return asked_of(
+        [{first: subject, **said}],
+        arguments,
+        _Defaults(options=options, project=project, typed={}),
+        Components(tasks=TASKS, planners=PLANNERS, world_models=WORLD_MODELS),
+        place="evaluate()",
+        usage=_usage(kind, arguments),
+    )
+
+
+def _beside(kind: GateKind[Any, Any]) -> list[str]:
+    """Return the names of the options of a kind that no marker gives."""
+    own = kind.options if has(kind, Options) else ()
+    return [option.name for option in (*OF_ALL_GATES, *own) if not option.is_for_one_gate]
+
+
+def _parsed(option: Option, value: Any) -> Any:
+    try:
+        return option.parse(value)
+    except ArgumentTypeError as error:
+        raise ValueError(f"{option.name}: {error}") from None
+
+
+def _usage(kind: GateKind[Any, Any], arguments: tuple[Argument, ...]) -> str:
+    needed = (f"{one.name}=..." for one in arguments[1:] if one.default is REQUIRED)
+    return f"evaluate({', '.join((arguments[0].name, 'model', f'kind={kind.marker!r}', *needed))})"
+
+
+def _usual_fixtures(
+    kind: GateKind[Any, Any],
+    fixtures: tuple[str, ...],
+    given: Mapping[str, Any],
+    task: Task | None,
+) -> dict[str, Any]:
+    """Return what the plugin's own fixtures give; raise ValueError for a user's."""
+    usual: dict[str, Any] = {"training_data": None}
+    if task is not None:
+        usual["oracle_dynamics"] = OracleDynamics(task)
+    for name in fixtures:
+        if name not in {**usual, **given}:
+            raise ValueError(
+                f"evaluate() names no {name}, which a fixture gives to gates marked "
+                f"{kind.marker}. Write evaluate(..., {name}=...)."
+            )
+    return usual
+
+
+# Equal for tasks by name, so that the next checkpoint finds its simulator.
+@lru_cache(maxsize=_MOST_TASKS)
+def _built(choice: TaskChoice) -> Task:
+    return choice.build()
+
+
+def _arms(folder: str | os.PathLike[str] | None) -> ArmCache | None:
+    """Return where arms are kept; None for nowhere, also where nothing can be written."""
+    if folder is None:
+        return None
+    path = Path(folder)
+    if not path.exists():
+        try:
+            path.mkdir(parents=True)
+        except OSError:
+            return None
+        ignore_in_git(path, "*")
+    return ArmCache(path)
+
+
+@contextmanager
+def _followed(*, is_shown: bool | None, seconds: float) -> Iterator[Callable[..., None]]:
+    """Give what is told of every step; it shows it, and breaks off when the time is over."""
+    shown = LiveLine(_write, lambda: shutil.get_terminal_size().columns - 1)
+    is_shown = sys.stderr.isatty() if is_shown is None else is_shown
+    # Whoever trains a model is not to lose the process with it.
+    deadline = Deadline(seconds or float("inf"), f"timeout={seconds:g}", lambda _: None)
+
+    def tell(what: str, done: int, count: int, unit: str = "") -> None:
+        if is_shown:
+            shown(what, done, count, unit)
+        deadline.check()
+
+    try:
+        with deadline.guard():
+            yield tell
+    finally:
+        if is_shown:
+            shown.clear()
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

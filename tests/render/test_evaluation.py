@@ -1,0 +1,251 @@
+"""A gate without pytest: in a training loop, a notebook, a sweep."""
+
+import json
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from types import MappingProxyType
+
+import pytest
+from comparisons import Carts, cart_queries
+from sessions import untimed
+from track import Track
+
+import pytest_cpg
+from pytest_cpg import GateResult, evaluate
+from pytest_cpg.contracts import ComponentError, IncompleteError, WorldModelError
+from pytest_cpg.contracts.codec import encode
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name
+from pytest_cpg.gates.card import Card, Ruling, Severity, Table
+
+ASKED = {"planner": "beam", "episodes": 20}
+
+
+def right(observations, actions):
+    return observations + actions
+
+
+def mirrored(observations, actions):
+    return observations - actions
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def episodes(monkeypatch):
+    """Count the episodes that are run in this process, by their arm."""
+    counts, advance = Counter(), ArmRun.advance
+
+    def counting(self, until):
+        before = self._done
+        arm = advance(self, until)
+        counts[arm.name] += max(0, until - before)
+        return arm
+
+    monkeypatch.setattr(ArmRun, "advance", counting)
+    return counts
+
+
+def test_twenty_checkpoints_share_one_oracle_arm(episodes, folder):
+    for step in range(20):
+        slip = 1.0 + step / 10
+
+        def model(observations, actions, slip=slip):
+            return observations + slip * actions
+
+        found = evaluate("maze", model, **ASKED, diagnose="never")
+        assert found.oracle.episodes == 20
+    assert episodes["learned"] == 20 * 20
+    # Two are run again each time, to show that what is stored still holds.
+    assert episodes["oracle"] == episodes["chance"] == 20 + 19 * 2
+    assert (folder / ".pytest_cache/d/cpg-arms/.gitignore").read_text().endswith("*\n")
+    episodes.clear()
+    evaluate("maze", right, **ASKED, cache=None, diagnose="never")
+    assert episodes["oracle"] == 20, "nothing is kept"
+
+
+def test_what_ctrl_c_leaves_is_there_for_the_next_call(episodes):
+    def interrupted(observations, actions):
+        if episodes["oracle"]:
+            raise KeyboardInterrupt
+        return observations + actions
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate("maze", interrupted, **ASKED)
+    episodes.clear()
+    again = evaluate("maze", right, **ASKED, diagnose="never")
+    assert episodes["oracle"] == 2
+    alone = evaluate("maze", right, **ASKED, diagnose="never", cache=None)
+    assert untimed(encode(again.result)) == untimed(encode(alone.result))
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_memory(folder):
+    (folder / ".pytest_cache").write_text("no folder", encoding="utf-8")
+    assert evaluate("maze", right, **ASKED, diagnose="never").label == "MODEL BOTTLENECK"
+
+
+def test_a_result_has_what_the_gates_own_result_has():
+    found = evaluate(Track(), right, episodes=20, margin=0.4)
+    assert isinstance(found.result, GateResult)
+    assert found.gap == found.result.gap == 0.0
+    assert (found.label, found.passes, found.reason) == ("MODEL AS GOOD AS ORACLE", True, None)
+    assert found.learned.successes.tolist() == [True] * 20
+    assert GateResult.from_json(found.to_json()).verdict is found.verdict
+    with pytest.raises(AttributeError, match="gapp"):
+        _ = found.gapp
+    copied = pickle.loads(pickle.dumps(found.result))  # noqa: S301 - our own
+    assert copied.to_json() == found.to_json()
+
+
+def test_it_is_printed_as_a_failing_test_prints_it():
+    found = evaluate(Track(), mirrored, episodes=20, diagnose="never")
+    lines = str(found).splitlines()
+    assert (
+        lines[0] == "MODEL BOTTLENECK: the model solves 0 of 20 starts, the true dynamics all 20."
+    )
+    assert lines[1].endswith("Accepted here: INCONCLUSIVE or better.")
+    assert any(line.split()[:2] == ["learned", "0/20"] for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert "pytest" not in str(found), "there is no test to run again"
+    assert repr(found).startswith("Evaluation(MODEL BOTTLENECK: gap +1.00 [")
+
+
+def test_numbers_go_to_a_tracker_as_they_are(folder):
+    found = evaluate(Track(), mirrored, episodes=20, diagnose="never")
+    numbers = found.metrics()
+    assert {type(value) for value in numbers.values()} == {float}
+    assert numbers["cpg/gap"] == found.gap == 1.0
+    assert (numbers["cpg/severity"], numbers["cpg/passes"]) == (Severity.BAD, 0.0)
+    assert numbers["cpg/learned_rate"] == found.learned.success_rate
+    assert json.loads(json.dumps(numbers)) == numbers
+    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    with tensorboard.SummaryWriter(folder / "runs") as writer:
+        for label, number in numbers.items():
+            writer.add_scalar(label, number, 3)
+    assert list((folder / "runs").iterdir())
+
+
+def test_every_kind_of_gate_is_evaluated_in_the_same_way():
+    plans = evaluate(Track(), mirrored, kind="cpg_plan_quality", episodes=20)
+    assert plans.metrics()["cpg_plan_quality/passes"] == 0.0
+    assert plans.label in plans.kind.labels
+    answers = evaluate(cart_queries(), Carts(drift=-0.4), kind="cpg_opcc")
+    assert answers.metrics()["cpg_opcc/severity"] == Severity.GOOD
+    assert answers.passes
+    assert str(answers).startswith(answers.label)
+
+
+class Farthest:
+    """A kind of a user, with a fixture of its own."""
+
+    marker = fixture = "farthest"
+    help = "gate on how far a model goes."
+    fixtures = ("begin",)
+    arguments = (
+        Argument("task", name, REQUIRED),
+        Argument("limit", between(0, 100), REQUIRED),
+    )
+    labels = MappingProxyType({"NEAR": Severity.GOOD, "FAR": Severity.BAD})
+    result = dict[str, float]
+
+    def parse(self, asked):
+        return asked
+
+    def measure(self, spec, model, run):
+        run.progress("walking", 0, 1)
+        return {"far": float(model(run.given["begin"], 1.0)), "limit": spec.values["limit"]}
+
+    def judge(self, result, max_verdict):
+        label = "FAR" if result["far"] > result["limit"] else "NEAR"
+        return Ruling(label=label, severity=self.labels[label])
+
+    def card(self, result, max_verdict, *, model=""):
+        table = Table(name="", columns=(), rows=())
+        return Card(headline=f"{result['far']:g} m", size="", cells={}, table=table, numbers=result)
+
+
+def test_a_kind_of_ones_own_is_given_what_its_fixtures_would_give():
+    found = evaluate("maze", right, kind=Farthest(), begin=3.0, limit=3.5)
+    assert found.metrics() == {
+        "farthest/severity": 3.0,
+        "farthest/passes": 0.0,
+        "farthest/far": 4.0,
+        "farthest/limit": 3.5,
+    }
+    with pytest.raises(ValueError, match=r"names no begin, .* Write evaluate\(\.\.\., begin="):
+        evaluate("maze", right, kind=Farthest(), limit=3.5)
+    usage = r"names no limit. Write evaluate\(task, model, kind='farthest', limit=\.\.\.\)"
+    with pytest.raises(ValueError, match=usage):
+        evaluate("maze", right, kind=Farthest(), begin=3.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"planer": "beam"}, "evaluate() has no argument 'planer'. Did you mean 'planner'?"),
+        ({"planner": "beem"}, "no planner named 'beem'. Did you mean 'beam'?"),
+        ({"episodes": "20"}, "episodes: need a number, got '20'. Write episodes=20."),
+        ({"episodes": 0}, "episodes: need a whole number of at least 1, got 0"),
+        ({"diagnose": "nver"}, "diagnose: need one of auto, always, never, got 'nver'"),
+        ({"kind": "cpg_op"}, "no kind of gate 'cpg_op'. Did you mean 'cpg_opcc'?"),
+        ({"task": "maze"}, "takes task as its first argument. Leave task= out."),
+        ({"drift": "fail"}, "evaluate() has no argument 'drift'. Known: "),
+        ({"max_verdict": "good-as-orcle"}, "no verdict named 'good-as-orcle'."),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_as_in_a_marker(asked, said):
+    with pytest.raises((ValueError, ComponentError)) as caught:
+        evaluate("maze", right, **asked)
+    assert said in str(caught.value)
+
+
+def test_a_mistyped_task_and_model_are_named():
+    with pytest.raises(ComponentError, match="Did you mean 'maze'"):
+        evaluate("maz", right)
+    with pytest.raises(ComponentError, match=r"there is no model file 'run/final\.pt'"):
+        evaluate("maze", "run/final.pt")
+    with pytest.raises(WorldModelError, match="shape"):
+        evaluate("maze", lambda observations, actions: observations[:, :1], **ASKED)
+
+
+def test_a_model_may_be_named_and_the_oracle_is_the_check_of_the_gate_itself():
+    found = evaluate(Track(), "oracle", episodes=20)
+    assert found.ruling.check == "A/A check"
+    assert found.gap == 0.0
+
+
+def test_a_model_that_takes_too_long_is_broken_off():
+    with pytest.raises(IncompleteError, match=r"INCOMPLETE after .* \(timeout=0.01\)"):
+        evaluate("maze", right, **ASKED, timeout=0.01)
+
+
+def test_it_loads_no_pytest_and_says_nothing_off_a_terminal(tmp_path):
+    program = (
+        "import sys\n"
+        "import pytest_cpg\n"
+        "model = lambda observations, actions: observations + actions\n"
+        "asked = dict(planner='beam', episodes=6, margin=0.9, diagnose='never')\n"
+        "pytest_cpg.evaluate('maze', model, **asked)\n"
+        "sys.stderr.write('shown:')\n"
+        "pytest_cpg.evaluate('maze', model, **asked, progress=True)\n"
+        "assert 'pytest' not in sys.modules\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == ""
+    quiet, _, shown = run.stderr.partition("shown:")
+    assert quiet == ""
+    assert "oracle" in shown
+
+
+def test_it_is_a_public_name_that_nothing_loads_before_it_is_asked_for():
+    assert "evaluate" in pytest_cpg.__all__
+    program = "import sys, pytest_cpg; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
