@@ -14,6 +14,7 @@ from importlib.metadata import version
 from benchmarks import (
     answers,
     arms,
+    checkpoints,
     diagnosis,
     latent,
     page,
@@ -43,6 +44,7 @@ def main() -> None:
         tdmpc2_planner.together,
         wall.acrobot,
         wall.warm,
+        checkpoints.loop,
         wall.overhead,
         wall.overhead_of_a_cheap_planner,
         wall.stopping_early,

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg.machine.files import FileError
+from pytest_cpg.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
@@ -48,7 +49,7 @@ GATES = {
 }
 NEED_CONTROL = {"marker", "tasks-and-planners", "plan-quality"}
 # Blocks that are no gates, by a word of theirs.
-CODE = ("score(", "queries_at(", "convert(", "generate_queries(")
+CODE = ("score(", "queries_at(", "convert(", "generate_queries(", "evaluate(")
 
 
 def blocks(page, language="python"):
@@ -140,6 +141,46 @@ def test_queries_are_made_as_the_page_says(tmp_path, monkeypatch):
     # It needs a clone of the benchmark, which tests/gates/test_convert_queries.py stands in for.
     with pytest.raises(FileError, match="path/to/opcc"):
         exec(converted, {})  # noqa: S102
+
+
+class Tracker:
+    """What a tracker is told, in the place of W&B, MLflow and TensorBoard."""
+
+    def __init__(self):
+        self.told = {}
+
+    def log(self, metrics, *, step):
+        assert step == 4
+        assert all(type(number) is float for number in metrics.values())
+        self.told |= metrics
+
+    log_metrics = log
+
+    def add_scalar(self, name, number, step):
+        self.log({name: number}, step=step)
+
+
+def test_a_model_is_evaluated_as_the_page_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    maze = TASKS["maze"]()
+
+    def right(observations, actions):
+        return maze.observe(maze.rollout(observations, actions[:, None])[:, 0])
+
+    def train(step):
+        return right if step == 4 else lambda observations, actions: observations + actions
+
+    trackers = {name: Tracker() for name in ("wandb", "mlflow", "writer")}
+    names = {"train": train, **trackers}
+    for snippet in blocks("evaluate"):
+        exec(snippet, names)  # noqa: S102  # what a reader types
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("MODEL BOTTLENECK: ") for line in lines) == 4
+    assert "4 MODEL AS GOOD AS ORACLE gap +0.00" in lines
+    said = trackers["wandb"].told
+    assert said == trackers["mlflow"].told == trackers["writer"].told
+    page = PAGES["evaluate"].partition("Names begin")[2].partition("## ")[0]
+    assert set(re.findall("`(cpg/[a-z_]+)`", page)) <= said.keys()
 
 
 def test_no_snippet_is_left_out():
