@@ -188,6 +188,24 @@ class Table:
         found = self._of_tasks(method) - (self._of_tasks(other) if other else 0.0)
         return bounded(np.append(found.mean(), found[self.tasks].mean(axis=1)))
 
+    def parts(self, method):
+        """Return what tasks differ by, and what plans of a task do: they add up to the pooled."""
+        ranks = [rankdata(self.column[one]) for one in ("robustness", method)]
+        centred = np.array([one - one.mean() for one in ranks])
+        means = np.zeros_like(centred)
+        for one in self.groups:
+            means[:, one] = centred[:, one].mean(axis=1, keepdims=True)
+        unit = np.sqrt((centred**2).sum(axis=1).prod())
+        return means.prod(axis=0).sum() / unit, (centred - means).prod(axis=0).sum() / unit
+
+    def of_working(self, method):
+        """Return the correlation over the plans that succeed where nothing fails."""
+        works = self.column["outcome where nothing fails"] > 0
+        groups = [one[works[one]] for one in self.groups if works[one].any()]
+        drawn = resampled(groups, rng=np.random.default_rng(2))
+        every = np.concatenate([[np.concatenate(groups)], drawn])
+        return bounded(spearman(self.column["robustness"][every], self.column[method][every]))
+
     def _of_tasks(self, method):
         robust, values = self.column["robustness"], self.column[method]
         return np.array([spearman(robust[one], values[one]) for one in self.groups])
@@ -254,6 +272,12 @@ def tables(rows, counts, web):
             cells = (table.pooled("robustness", our, other), table.within(our, other))
             less = table.pooled("less regret", our, other)
             lines.append(f"| {our} minus {other} | {' | '.join(cells)} | {less} |")
+    works = int(sum(row["outcome where nothing fails"] > 0 for row in rows))
+    head = f"between tasks | within tasks | over the {works} plans that work where nothing fails"
+    lines += ["", f"| of all plans | {head} |", "|---|---|---|---|"]
+    for method in ("outcome of one real run", *(one for one in table.methods if "CFSim" in one)):
+        between, within = table.parts(method)
+        lines.append(f"| {method} | {between:.2f} | {within:.2f} | {table.of_working(method)} |")
     lines += ["", "| neighbours | search | with robustness | beat all | seconds |"]
     lines.append("|---|---|---|---|---|")
     for one in counts:

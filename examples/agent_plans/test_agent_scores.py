@@ -61,6 +61,28 @@ def test_the_page_shows_what_the_tables_do():
     assert all(row in tables for row in rows)
 
 
+def test_what_tasks_and_plans_differ_by_add_up_to_the_correlation_over_all_plans():
+    table = compare.Table(KEPT["plans"]["plans"])
+    for method in ("outcome of one real run", "CFSim K=24"):
+        expected = spearmanr(table.column["robustness"], table.column[method]).statistic
+        assert sum(table.parts(method)) == pytest.approx(expected)
+    # Nothing is left between tasks once each has the same mean, and nothing within of equal plans.
+    for name in ("robustness", "CFSim K=24"):
+        table.column[name] = np.tile([1.0, 2.0, 3.0, 4.0], 40)
+    assert table.parts("CFSim K=24") == pytest.approx((0, 1))
+    for name in ("robustness", "CFSim K=24"):
+        table.column[name] = np.repeat(np.arange(40.0), 4)
+    assert table.parts("CFSim K=24") == pytest.approx((1, 0))
+
+
+def test_plans_that_work_are_those_that_succeed_where_nothing_fails():
+    rows = [one for one in KEPT["plans"]["plans"] if one["outcome where nothing fails"]]
+    assert len(rows) == 122
+    robust, scores = ([one[key] for one in rows] for key in ("robustness", "CFSim K=64"))
+    found = compare.Table(KEPT["plans"]["plans"]).of_working("CFSim K=64")
+    assert found.startswith(f"{spearmanr(robust, scores).statistic:.2f} (")
+
+
 def test_results_are_of_these_tasks():
     known, rates = compare.families()
     rows = {(row["task"], row["plan"]): row for row in KEPT["plans"]["plans"]}
