@@ -22,9 +22,10 @@ pytestmark = pytest.mark.skipif(
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-WORKFLOW = yaml.safe_load(
-    (files("pytest_cpg.render.command") / "repository" / "world-model.yml.txt").read_text("utf-8")
+TEMPLATE = (files("pytest_cpg.render.command") / "repository" / "world-model.yml.txt").read_text(
+    "utf-8"
 )
+WORKFLOW = yaml.safe_load(TEMPLATE)
 GATES = """
 import pytest
 
@@ -187,6 +188,11 @@ def test_the_action_has_what_github_asks_of_a_composite_one():
     for name in known:
         assert ACTION["inputs"][name]["description"]
         assert "default" in ACTION["inputs"][name]
+
+
+def test_the_page_on_ci_shows_the_workflow_of_init():
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    assert re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1] == TEMPLATE
 
 
 def test_the_workflow_of_init_installs_what_there_is_and_runs_every_gate(tmp_path):
