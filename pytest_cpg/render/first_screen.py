@@ -16,6 +16,8 @@ from pytest_cpg.render.page_view import PageView
 from pytest_cpg.report.outcomes import FAILING, besides_gates
 
 _MOST_NAMED = 5
+# What is said of the gates beside the worst one, by how they ended.
+_OTHERS = {FAILING: "Also failing", ("xfailed",): "As expected", ("inconclusive",): "In doubt"}
 
 
 class Answer(NamedTuple):
@@ -140,8 +142,8 @@ def _answers(
 ) -> Iterator[Answer]:
     if shown is not None:
         yield from _of_comparison(shown)
-    for state, name in ((True, "Also failing"), (False, "In doubt")):
-        others = [one for one in loud if (one.state in FAILING) is state and _is_other(one, shown)]
+    for states, name in _OTHERS.items():
+        others = [one for one in loud if one.state in states and _is_other(one, shown)]
         if others:
             more = max(0, len(others) - _MOST_NAMED)
             yield Answer(name, gates=tuple(others[:_MOST_NAMED]), more=more)

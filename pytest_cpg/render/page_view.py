@@ -124,21 +124,30 @@ def _gate_state(gate: Mapping[str, Any], found: Mapping[str, Shown]) -> str:
 
 
 def _titles(names: Sequence[str]) -> dict[str, str]:
-    """Return the shortest name of each id that no other has: its parameters, or its test's name."""
-    short = {name: _short(name) for name in dict.fromkeys(names)}
-    taken = Counter(short.values())
-    return {
-        name: title if taken[title] == 1 else name.rpartition("/")[2]
-        for name, title in short.items()
-    }
+    """Return the shortest name of each id that no other has.
+
+    Its parameters, its test's name with them, or the id from its file on.
+    """
+    titles: dict[str, str] = {}
+    left = list(dict.fromkeys(names))
+    for shorten in (_parameters, _name):
+        short = {name: shorten(name) for name in left}
+        taken = Counter(short.values())
+        titles |= {name: title for name, title in short.items() if taken[title] == 1}
+        left = [name for name in left if name not in titles]
+    return titles | {name: name.rpartition("/")[2] for name in left}
 
 
-def _short(name: str) -> str:
+def _parameters(name: str) -> str:
+    """Return the parameters of an id, and which comparison it is; without any the test's name."""
+    own, bracket, number = name.partition("[")[2].rpartition("]")
+    return f"{own}{number}" if bracket else _name(name)
+
+
+def _name(name: str) -> str:
     test, bracket, parameters = name.partition("[")
-    if bracket:
-        own, _, number = parameters.rpartition("]")
-        return f"{own}{number}" if own else name
-    return test.rpartition("::")[2].removeprefix("test_").replace("_", " ")
+    title = test.rpartition("::")[2].removeprefix("test_").replace("_", " ")
+    return f"{title}{bracket}{parameters}"
 
 
 def _matrix(views: Sequence[GateView]) -> Iterator[MatrixRow]:

@@ -328,9 +328,11 @@ def test_gates_are_named_by_their_parameters_as_long_as_no_other_has_them():
         gate("a.py::test_gate[hopper]", GOOD),
         gate("b/c.py::test_plain_name", GOOD),
         gate("d.py::test_other[hopper]", GOOD),
+        gate("e.py::test_twice", GOOD),
+        gate("f.py::test_twice", GOOD, GOOD),
     ).text
-    assert "4 gates pass" in text
-    for title in ("walker", "plain name", "a.py::test_gate[hopper]", "d.py::test_other[hopper]"):
+    assert "6 gates pass" in text
+    for title in ("walker", "plain name", "gate[hopper]", "other[hopper]", "f.py::test_twice"):
         assert f"{title}planning gap" in text, title
 
 
@@ -480,7 +482,7 @@ def test_a_gate_has_a_history_once_two_sessions_measured_it():
     ]
     page = Page(html_page(sessions))
     assert len(classes_of(page, "spark")) == 1, "of the one gate that was measured before"
-    assert classes_of(page, "plot")[0] == "plot first"
+    assert classes_of(page, "plot")[0] == "plot first bad"
     learned = [f"{result.learned.success_count}/50" for result in results]
     assert re.findall(r"revisio(\d+/50)", page.text) == learned
     assert f"The session before, revisio: Learned success rate {learned[-2]}." in page.text
