@@ -24,7 +24,7 @@ _SIGNS = {"passed": "✅", "inconclusive": "❔", "skipped": "⚪", "xfailed": "
 _FAILS = "❌"
 # Worst gates that the heading names.
 _MOST_NAMED = 2
-# The cell that is compared with the accepted result; without one, the first cell is.
+# The cell that is shown behind the accepted one, where there is one.
 _NOW = "now"
 # What became of the accepted result, where a reader has to know.
 _NEWS = (Label.REGRESSED, Label.IMPROVED, Label.INCOMPARABLE, Label.NEW)
@@ -161,7 +161,9 @@ def _tables(
     drifts = [row.shown.drift for row in rows if row.shown and row.shown.drift]
     commits = {drift.since for drift in drifts if drift.commit}
     since = f"since {code(commits.pop())}" if len(commits) == 1 else "baseline"
-    of_gate = [next((_columns(row) for row in rows if row.shown), None) for rows in gates]
+    of_gate = [
+        next((tuple(row.shown.card.cells) for row in rows if row.shown), None) for rows in gates
+    ]
     sets = list(dict.fromkeys(one for one in of_gate if one is not None)) or [()]
     for columns in sets:
         # Gates that measured nothing stand in the first table.
@@ -172,35 +174,30 @@ def _tables(
         ]
         if not own:
             continue
-        lines = ["\n".join(_line(row, columns, bool(drifts)) for row in rows) for rows in own]
-        shown = [prose(column) for column in columns]
-        shown[:1] = [f"{'was → ' * bool(drifts)}{column}" for column in shown[:1]]
-        names = ["", "gate", *shown, "verdict", *([since] if drifts else [])]
-        marks = ["---", "---", *["--:"] * len(columns), "---", *["---"] * bool(drifts)]
+        shown = [column for column in columns if not (drifts and column == _NOW)]
+        lines = ["\n".join(_line(row, shown, bool(drifts)) for row in rows) for rows in own]
+        numbers = [*(["was → now"] if drifts else []), *map(prose, shown)]
+        names = ["", "gate", *numbers, "verdict", *([since] if drifts else [])]
+        marks = ["---", "---", *["--:"] * len(numbers), "---", *["---"] * bool(drifts)]
         yield f"| {' | '.join(names)} |\n|{'|'.join(marks)}|\n", lines
 
 
-def _columns(row: CommentRow) -> tuple[str, ...]:
-    """Return the names of a row's cells, the one that is compared first."""
-    names = tuple(row.shown.card.cells) if row.shown else ()
-    first = _NOW if _NOW in names else names[:1]
-    return tuple(sorted(names, key=lambda name: name not in first))
-
-
 def _line(row: CommentRow, columns: Sequence[str], has_drift: bool) -> str:
-    cells, became = [""] * len(columns), ""
+    cells, was_now, became = [""] * len(columns), "", ""
     verdict = row.sentence if row.fails else row.why or WORDS[row.status]
     if row.shown is not None:
         card, drift = row.shown.card, row.shown.drift
         cells = [number(card.cells.get(column, "")) for column in columns]
-        if cells and drift is not None and drift.was:
-            cells[0] = f"{number(drift.was)} → **{cells[0]}**"
+        was_now = number(card.cells.get(_NOW, ""))
+        if drift is not None and drift.now:
+            was_now = f"{number(drift.was)} → " * bool(drift.was) + f"**{number(drift.now)}**"
         verdict = _verdict(row, row.shown)
         became = "" if drift is None or drift.label not in _NEWS else drift.label
         became = f"**{became}**" if became == Label.REGRESSED else became
     sign = _FAILS if row.fails else _SIGNS[row.status]
-    last = [became] if has_drift else []
-    return f"| {' | '.join([sign, cell(row.name), *cells, prose(verdict), *last])} |"
+    if has_drift:
+        return f"| {' | '.join([sign, cell(row.name), was_now, *cells, prose(verdict), became])} |"
+    return f"| {' | '.join([sign, cell(row.name), *cells, prose(verdict)])} |"
 
 
 def _verdict(row: CommentRow, shown: Shown) -> str:

@@ -200,8 +200,9 @@ def test_each_comparison_has_a_row_worst_first_and_what_passed_is_folded():
     head, again = heads(text)
     assert head == again
     assert head[-1] == "since 3f2c1e9"
-    assert head[2].startswith("was → ")
-    assert found[2][2].startswith("1.00 → **")
+    assert head[2] == "was → now"
+    assert found[2][2] == "1.00 → **0.20**"
+    assert "now" not in head[3:]
     # Those of the first row are all that is not folded.
     assert text.index("<details><summary>1 passed</summary>") < text.index("| ✅ | `good` |")
 

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
         root=Path.cwd(),
         state=GitState(
             commit_of(document),
-            dirty=("the tree that was measured",) if is_dirty else (),
+            dirty=("changes in the tree that was measured",) if is_dirty else (),
             note="the report names no commit",
         ),
         is_forced=arguments.is_forced,
