@@ -397,6 +397,29 @@ def test_observations_are_named_with_their_sizes(task):
     assert sum(task.observation_keys.values()) == task.observation_size
 
 
+def test_what_is_called_a_speed_is_that_of_what_bears_its_name(task):
+    rng = np.random.default_rng(0)
+    before = task.reset(np.arange(40))
+    # Not at rest.
+    for _ in range(5):
+        before = task.step(before, task.actions.sample([rng] * 40, ()))
+    after = task.step(before, task.actions.sample([rng] * 40, ()))
+    changes = task.observe(after) - task.observe(before)
+    means = (task.observe(after) + task.observe(before)) / 2
+    pairs = [
+        (place, speed)
+        for speed, text in enumerate(task.observed)
+        for place, other in enumerate(task.observed)
+        if text.startswith("speed of the ") and text.endswith("/s")
+        if other.removeprefix("angle of the ") == text.removeprefix("speed of the ")[:-2]
+    ]
+    assert pairs or "sine" in " ".join(task.observed)
+    for place, speed in pairs:
+        ratio = np.polyfit(means[:, speed] * task.control_period, changes[:, place], 1)[0]
+        # A collision within the step is in no mean; degrees or another joint would be far off.
+        assert ratio == pytest.approx(1, abs=0.4)
+
+
 NEW_TASK = """
 import numpy as np
 
