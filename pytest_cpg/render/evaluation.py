@@ -14,10 +14,11 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from pytest_cpg.contracts import Task
+from pytest_cpg.contracts import ComponentError, Task
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.arm_cache import ArmCache
@@ -44,6 +45,11 @@ from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.failure import failure_text
 from pytest_cpg.render.progress import LiveLine
+from pytest_cpg.report.document import document
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger
+from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.provenance import collect
+from pytest_cpg.report.shown import Shown
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import WORLD_MODELS, OracleDynamics
 from pytest_cpg.world_models.checkpoints.factories import made_without_task
@@ -53,6 +59,8 @@ from pytest_cpg.world_models.checkpoints.source import factory_of
 ARMS = Path(".pytest_cache", "d", "cpg-arms")
 # Of every kind's arguments those that mean something without a test.
 _COMMON = tuple(one for one in COMMON if one.name in ("max_verdict", "timeout", "model"))
+# A frame keeps the styles of page and notebook apart; below 900 px the page is laid out for phones.
+_FRAME = "width: 100%; min-width: 940px; height: 640px; border: 0; resize: vertical"
 # Simulators are slow to build, and a sweep has a handful of them.
 _MOST_TASKS = 8
 
@@ -94,6 +102,30 @@ class Evaluation:
     def __str__(self) -> str:
         """Return what a test would print, but for commands."""
         return failure_text(self.card, self.ruling, self.max_verdict, reason=self.reason)
+
+    def _repr_html_(self) -> str | None:
+        """Return the gate's part of a page for a notebook; None without the extra html."""
+        try:
+            from pytest_cpg.render.html_page import comparison_page
+        except ComponentError:
+            return None
+        shown = Shown(ruling=self.ruling, card=self.card, max_verdict=self.max_verdict)
+        page = comparison_page(self._document(), shown_of=lambda _: shown)
+        return f'<iframe srcdoc="{escape(page)}" style="{_FRAME}"></iframe>'
+
+    def _document(self) -> dict[str, Any]:
+        """Return the report of a session that had this gate alone."""
+        found = Judgement(
+            kind=self.kind,
+            result=self.result,
+            ruling=self.ruling,
+            max_verdict=self.max_verdict,
+            reason=self.reason,
+            shown=self.card,
+        )
+        entry = Entry(outcome="passed" if self.passes else "failed", judgements=(found,))
+        ledger = Ledger(entries={self.kind.marker: entry})
+        return document(ledger, collect(Path.cwd()), SessionEnd(exit_code=not self.passes))
 
     @property
     def label(self) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
+from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -59,38 +61,62 @@ def html_page(
         The way from the page's folder to the root directory, for links to films: empty or with a
         slash at its end.
     """
-    page = page_view(document, shown_of, history)
-    style, script = _source("html_page.css"), _source("html_page.js")
+    text = _template().render(_shown(page_view(document, shown_of, history), document, root))
+    return visible(text.lstrip())
+
+
+def comparison_page(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
+    """Return a document's only comparison as it stands on a page, for a notebook.
+
+    Without commands, as there is no test to run again.
+    """
+    page = page_view(document, shown_of)
+    macros: Any = _template().make_module(_shown(page, document, ""))
+    (gate,) = page.gates
+    (found,) = gate.comparisons
+    part = macros.comparison(replace(found, commands=()), gate.is_quiet, 1)
+    body = f"{macros.signs()}<p>{macros.chip(found.tone, found.label)}</p>{part}"
+    return visible(
+        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{escape(found.label)}</title>'
+        f"<style>{_source('html_page.css')}</style><main>{body}</main></html>"
+    )
+
+
+def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    has = _Has.of(page)
-    text = environment.from_string(_source("html_page.html.jinja")).render(
-        document=document,
-        root=root,
-        provenance=document["provenance"],
-        revision=revision(commit_of(document)),
-        revision_of=revision,
-        page=page,
-        first=first_screen(page, document),
-        has=has,
+    return environment.from_string(_source("html_page.html.jinja"))
+
+
+def _shown(page: PageView, document: Mapping[str, Any], root: str) -> dict[str, Any]:
+    """Return what the template is given."""
+    style, script, has = _source("html_page.css"), _source("html_page.js"), _Has.of(page)
+    return {
+        "document": document,
+        "root": root,
+        "provenance": document["provenance"],
+        "revision": revision(commit_of(document)),
+        "revision_of": revision,
+        "page": page,
+        "first": first_screen(page, document),
+        "has": has,
         # Verdict, gate and loss stand in every table.
-        columns=3 + has.drift + has.history + has.cause,
-        words=WORDS,
-        left=LEFT,
-        span_width=SPAN_WIDTH,
-        frame_width=FRAME_WIDTH,
-        frame_height=FRAME_HEIGHT,
-        forest_width=FOREST_WIDTH,
-        spark_width=SPARK_WIDTH,
-        spark_height=SPARK_HEIGHT,
-        most_lines=_MOST_LINES,
-        style=Markup(style),  # noqa: S704 - our own file, and it holds no markup
-        style_digest=_digest(style),
-        script=Markup(script),  # noqa: S704 - the same
-        script_digest=_digest(script),
-    )
-    return visible(text.lstrip())
+        "columns": 3 + has.drift + has.history + has.cause,
+        "words": WORDS,
+        "left": LEFT,
+        "span_width": SPAN_WIDTH,
+        "frame_width": FRAME_WIDTH,
+        "frame_height": FRAME_HEIGHT,
+        "forest_width": FOREST_WIDTH,
+        "spark_width": SPARK_WIDTH,
+        "spark_height": SPARK_HEIGHT,
+        "most_lines": _MOST_LINES,
+        "style": Markup(style),  # noqa: S704 - our own file, and it holds no markup
+        "style_digest": _digest(style),
+        "script": Markup(script),  # noqa: S704 - the same
+        "script_digest": _digest(script),
+    }
 
 
 class _Has(NamedTuple):

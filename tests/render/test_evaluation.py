@@ -2,9 +2,11 @@
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 from collections import Counter
+from html import unescape
 from types import MappingProxyType
 
 import pytest
@@ -249,3 +251,22 @@ def test_it_is_a_public_name_that_nothing_loads_before_it_is_asked_for():
     assert "evaluate" in pytest_cpg.__all__
     program = "import sys, pytest_cpg; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_notebook_shows_the_gates_part_of_the_page(monkeypatch):
+    pytest.importorskip("jinja2")
+    found = evaluate(Track(), mirrored, episodes=20)
+    shown = found._repr_html_()
+    frame = re.fullmatch('<iframe srcdoc="([^"]*)" style="[^"]*"></iframe>', shown)
+    page = unescape(frame[1])
+    text = re.sub(r"<style>.*?</style>|<[^>]+>", "", page, flags=re.DOTALL)
+    for part in ("MODEL BOTTLENECK", "solves 0 of 20 starts", found.card.cause.name):
+        assert part in text, part
+    assert "<svg" in page, "its figures"
+    assert "pytest" not in text, "there is no test to run again"
+    good = evaluate(Track(), right, episodes=20, margin=0.4)
+    assert "MODEL AS GOOD AS ORACLE" in unescape(good._repr_html_())
+    # Without the extra a notebook shows the text.
+    monkeypatch.delitem(sys.modules, "pytest_cpg.render.html_page")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert good._repr_html_() is None
