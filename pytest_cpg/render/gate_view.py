@@ -137,6 +137,8 @@ class GateView:
 
     Attributes
     ----------
+    severity : Severity
+        The worst of its rulings.
     is_open : bool
         Whether its section is.
     """
@@ -146,6 +148,7 @@ class GateView:
     path: str
     state: str
     tone: Tone
+    severity: Severity
     detail: str
     earlier: tuple[str, ...]
     is_open: bool
@@ -191,6 +194,7 @@ def gate_view(
         What is shown of each comparison, by its name.
     """
     names = [one["name"] for one in gate["comparisons"]]
+    severities = [found[name].ruling.severity for name in names]
     comparisons = tuple(
         _comparison_view(
             one,
@@ -214,7 +218,8 @@ def gate_view(
         title=titles[gate["id"]],
         path=gate["id"],
         state=state,
-        tone=tone_of(state, [found[name].ruling.severity for name in names]),
+        tone=tone_of(state, severities),
+        severity=max(severities, default=Severity.GOOD),
         detail=gate["detail"] or ("" if names or gate["measurements"] else WORDS[state]),
         earlier=tuple(gate["earlier"]),
         is_open=False,

@@ -109,10 +109,9 @@ def _rank(view: GateView) -> tuple[float, ...]:
         if one.card.effect is not None and one.card.effect.is_share
     ]
     news = any(one.drift is not None and one.drift.fails for one in view.comparisons)
-    tones = ("bad", "blind", "unsure", "good", "none")
     return (
         STATES.index(view.state),
-        tones.index(view.tone),
+        -view.severity,
         not news,
         -max(losses, default=float("-inf")),
     )

@@ -558,6 +558,23 @@ def test_two_hundred_gates_stay_below_two_megabytes():
     assert len(html_page([large()]).encode()) < 2_000_000
 
 
+def test_eight_gates_and_three_films_stay_below_a_megabyte_and_a_half():
+    gates = [gate(f"t{n}", BAD, outcome="failed", reason=WORSE) for n in range(6)]
+    gates += [gate(f"t{n}", GOOD) for n in (6, 7)]
+    # As many frames as there are at most, each of twice the bytes that one of MuJoCo takes.
+    frames = [[step, "A" * 6000] for step in range(0, 500, 63)]
+    for failed in gates[:3]:
+        reels = [
+            {"arm": arm, "ending": "ended", "is_solved": False, "frames": frames}
+            for arm in ("oracle", "learned")
+        ]
+        strip = {"episode": 1, "lost": 2, "period": 0.01, "reels": reels}
+        failed["comparisons"][0]["strip"] = strip
+    text = html_page([session(*gates)])
+    assert text.count("data:image/webp;base64,") == 3 * 2 * len(frames)
+    assert len(text.encode()) < 1_500_000
+
+
 def test_without_jinja_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "pytest_cpg.render.html_page")
