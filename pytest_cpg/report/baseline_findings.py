@@ -198,8 +198,8 @@ def _prune(
 
 
 _IN_CI = Finding(
-    "baseline not written: this is CI, where nobody looks at what is accepted. Write it where you "
-    "can commit it, or use --cpg-force",
+    "baseline: not written, as this is CI, where nobody looks at what is accepted. Write it where "
+    "you can commit it, or use --cpg-force",
     fails=True,
 )
 
@@ -210,7 +210,7 @@ def _refusal(state: GitState, *, in_ci: bool) -> Finding | None:
         return _IN_CI
     if state.dirty:
         return Finding(
-            f"baseline not written, as these are not committed: {named(state.dirty)}. Commit "
+            f"baseline: not written, as these are not committed: {named(state.dirty)}. Commit "
             f"first, or use --cpg-force",
             fails=True,
         )
