@@ -63,11 +63,11 @@ class OneStepError:
 
     def card(self, result, max_verdict, *, model=""):
         error, widest = result.error, 2 * max(result.error.high, result.limit)
-        cells = {"error": f"{error.estimate:.4f}", "CI": f"[{error.low:.4f},{error.high:.4f}]"}
+        cells = {"error": f"{error.estimate:.4f}", "CI": f"[{error.low:.4f}, {error.high:.4f}]"}
         return Card(
             kind="one-step error",
             headline=f"one-step error {' '.join(cells.values())}",
-            size=f"n={result.transitions}",
+            size=f"{result.transitions} steps",
             cells={**cells, "limit": f"{result.limit:g}"},
             table=Table.of(model, cells, error, axis=(0.0, widest)),
             meaning=("Train on more transitions, or raise the limit.",),

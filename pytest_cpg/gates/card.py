@@ -307,11 +307,14 @@ class Card:
     sentence : str
         The same in words, without a full stop, for the first line of a failure; empty for the
         headline.
+    gist : str
+        What the ruling's label means, in at most 55 columns, for the heading of gates that have it.
     size : str
         How much was measured, in at most 12 columns.
     cells : mapping
         Column to text, of the gate's line in summary and comment; names are shared by all gates
-        of a kind.
+        of a kind. The one called "now", or else the first, is beside the accepted one; "n" is what
+        ``size`` says.
     verdict : str
         The ruling's label in at most 19 columns, for tables; empty for the label as it is.
     mark : str
@@ -330,6 +333,9 @@ class Card:
         The loss from which on such a gate fails 4 times in 5; None where that is not known.
     rerun : mapping
         Option name to value, of what measures the same once more; True is an option alone.
+    settle : mapping
+        Option name to number, of what settles a ruling that is not sure on other starts; empty
+        where nothing does.
     numbers : mapping
         Plain values by name, for JUnit and trackers.
     """
@@ -340,6 +346,7 @@ class Card:
     table: Table
     kind: str = ""
     sentence: str = ""
+    gist: str = ""
     verdict: str = ""
     mark: str = ""
     facts: tuple[tuple[str, str], ...] = ()
@@ -354,6 +361,7 @@ class Card:
     footnotes: tuple[str, ...] = ()
     drop: float | None = None
     rerun: Mapping[str, bool | str | float] = field(default_factory=dict)
+    settle: Mapping[str, int] = field(default_factory=dict)
     numbers: Mapping[str, str | float] = field(default_factory=dict)
 
 

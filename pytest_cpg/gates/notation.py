@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -35,7 +36,8 @@ def percentage(level: float) -> str:
 
 def number(value: float, metric: str = "success") -> str:
     """Return a gap in rates with two decimals, or one in returns with three digits."""
-    return f"{value:+.2f}" if metric == "success" else f"{value:+.3g}"
+    # What is added makes a negative zero a zero.
+    return f"{round(value, 2) + 0.0:.2f}" if metric == "success" else f"{value + 0.0:.3g}"
 
 
 def duration(seconds: float) -> str:
@@ -124,19 +126,42 @@ def fitted_names(gates: tuple[str, ...], room: int) -> Names:
     None is cut. Where one does not fit, what all begin with is said once, and one that is still
     too long has a line of its own.
     """
-    short = {gate: one_line(_without_file(gate)) for gate in gates}
-    if len(set(short.values())) < len(gates):
-        short = {gate: one_line(gate) for gate in gates}
     room, shared = max(_NARROWEST_NAME, room), ""
-    if max(map(len, short.values()), default=0) > room and len(gates) > 1:
-        alike = os.path.commonprefix([*short.values()])  # noqa: RUF071  # of any texts
-        found = _BEFORE_A_WORD.match(alike)
-        begin = found[0] if found else ""
-        end = "]" * begin.endswith("[")
-        shared = f"{begin}...{end}" if begin else ""
-        short = {gate: name[len(begin) :].removesuffix(end) or name for gate, name in short.items()}
+    short: dict[str, str] = {}
+    tests = Counter(gate.partition("[")[0] for gate in gates if "[" in gate)
+    test, count = tests.most_common(1)[0] if tests else ("", 0)
+    begin = f"{test}["
+    if count > 1 and 2 * count >= len(gates):
+        # Most are the parameters of one test.
+        short = {
+            gate: _short(one_line(gate), one_line(begin), "]")
+            if gate.startswith(begin)
+            else one_line(_without_file(gate))
+            for gate in gates
+        }
+        shared = f"{one_line(begin)}...]"
+    if not shared or len(set(short.values())) < len(gates):
+        short = {gate: one_line(_without_file(gate)) for gate in gates}
+        shared = ""
+        if len(set(short.values())) < len(gates):
+            short = {gate: one_line(gate) for gate in gates}
+        if max(map(len, short.values()), default=0) > room and len(gates) > 1:
+            alike = os.path.commonprefix([*short.values()])  # noqa: RUF071  # of any texts
+            found = _BEFORE_A_WORD.match(alike)
+            begin = found[0] if found else ""
+            end = "]" * begin.endswith("[")
+            shared = f"{begin}...{end}" if begin else ""
+            short = {gate: _short(name, begin, end) for gate, name in short.items()}
     width = max(len(name) for name in ("gate", *short.values()) if len(name) <= room)
     return Names(of=short, shared=shared, width=width)
+
+
+def _short(name: str, begin: str, end: str) -> str:
+    """Return a name without what all begin with, and what that begins ends with."""
+    rest, number, which = name[len(begin) :].partition(f"{end} #") if end else (name, "", "")
+    if not end:
+        rest = name[len(begin) :]
+    return (rest.removesuffix(end) + f" #{which}" * bool(number)) or name
 
 
 class Names(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -253,16 +254,28 @@ class GateSession:
                 terminalreporter.write_line(text)
             return
         from pytest_cpg.render import summary
+        from pytest_cpg.render.sparkline import has_blocks
 
+        width = self._config.get_terminal_writer().fullwidth
+        verbosity = self._config.get_verbosity()
+        is_ascii = not has_blocks(getattr(sys.__stdout__, "encoding", None))
         lines = summary.summary_lines(
-            self._ledger,
-            width=self._config.get_terminal_writer().fullwidth,
-            verbosity=self._config.get_verbosity(),
+            self._ledger, width=width, verbosity=verbosity, is_ascii=is_ascii
         )
-        if lines:
-            terminalreporter.write_sep("-", summary.title(self._ledger))
+        if not (lines or self._ledger.gates):
+            return
+        title, markup = (
+            summary.title(self._ledger, verbosity=verbosity),
+            summary.title_markup(self._ledger),
+        )
+        if verbosity < 0:
+            terminalreporter.write_line(title, **markup)
+        else:
+            terminalreporter.write_sep("-", title, **markup)
         for line in lines:
-            terminalreporter.write_line(line.text, **line.markup)
+            for text, marked in line.parts:
+                terminalreporter.write(text, **marked)
+            terminalreporter.line("")
 
     def _read(self, node: pytest.Item) -> Gate:
         from pytest_cpg.plugin.item import clean_errors, fail, read_gate

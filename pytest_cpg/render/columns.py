@@ -34,6 +34,9 @@ def aligned(
 
 
 def _padded(column: Sequence[str], least: int) -> list[str]:
+    widest = max((len(cell) for cell in column if cell.startswith("[")), default=0)
+    # The ends of intervals stand one below the other.
+    column = [f"[{cell[1:]:>{widest - 1}s}" if cell.startswith("[") else cell for cell in column]
     width = max(least, *map(len, column))
     side = "^" if any(cell.startswith("[") for cell in column) else ">"
     return [f"{cell:{side}{width}s}" for cell in column]

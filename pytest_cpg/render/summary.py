@@ -1,213 +1,330 @@
-"""Summary: one line for every gate of the session."""
+"""Summary: a line for every gate of the session, best first, and what they say together."""
 
 from __future__ import annotations
 
 import math
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from pytest_cpg.gates.card import Card
+from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.notation import Names, fitted_names, for_log, one_line
 from pytest_cpg.render.columns import aligned
-from pytest_cpg.report.ledger import Entry, Judgement, Ledger
-from pytest_cpg.report.outcomes import WORDS, comparison_outcome, gate_outcome
+from pytest_cpg.render.command_lines import command_lines
+from pytest_cpg.render.sparkline import sparkline
+from pytest_cpg.render.summary_rows import Group, SummaryRow, rows_of
+from pytest_cpg.report.ledger import Entry, Ledger
+from pytest_cpg.report.outcomes import WORDS, gate_outcome
 
 # The mark, and blanks on both sides of it, of the numbers and of the name.
 _MARK_AND_BLANKS = 5
 _NARROWEST_COLUMN = 4
-_UNSEEN = "a drop below {} may pass: larger ones fail 4 times in 5"
+_LEAST_TEXT = 20
+# A line through fewer points is no trend.
+_LEAST_TREND = 3
+# From so many rows on, those that passed are counted: where all did, and where some did not.
+_MANY_GREEN, _MANY = 6, 60
+_SIZE = "n"
+_UNSEEN = "A drop below {} may pass; larger ones fail 4 times in 5."
 _PASSING = ("passed", "inconclusive")
+_PLAIN: Mapping[str, bool] = {}
+_WORDS_OF_DRIFT = {
+    Label.REGRESSED: "regressed",
+    Label.IMPROVED: "improved",
+    Label.UNRESOLVED: "within chance",
+    Label.UNCHANGED: "unchanged",
+    Label.INCOMPARABLE: "incomparable",
+    Label.NEW: "new",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of text and how the terminal marks it up."""
+class Line(NamedTuple):
+    """One line of text in parts, each with how the terminal marks it up."""
 
-    text: str
-    markup: Mapping[str, bool] = field(default_factory=dict)
+    parts: tuple[tuple[str, Mapping[str, bool]], ...]
+
+    @classmethod
+    def of(cls, text: str, **markup: bool) -> Line:
+        """Return a line that is marked up as a whole, and that no log obeys."""
+        return cls(((for_log(text), markup),))
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return "".join(text for text, _ in self.parts)
 
 
-def title(ledger: Ledger) -> str:
-    """Return the heading of the summary."""
+def title(ledger: Ledger, *, verbosity: int = 0) -> str:
+    """Return the heading of the summary; in quiet sessions it says what they were compared with."""
     gates = ledger.gates
     counted = Counter(map(_gate_outcome, ledger.entries.values()))
     counted["missing"] = len(ledger.missing)
-    del counted["passed"]
     counts = [f"{counted[outcome]} {word}" for outcome, word in WORDS.items() if counted[outcome]]
-    done = "all passed" if gates else "none collected"
-    if any(found.fails for found in ledger.findings):
-        done = "the session fails"
+    if len(counts) == 1:
+        counts = [counts[0].partition(" ")[2]]
+    if any(found.fails for found in ledger.findings) and not any(
+        counted[one] for one in ("failed", "error", "missing")
+    ):
+        counts.append("the session fails")
     rulings = [one.ruling for entry in ledger.entries.values() for one in entry.judgements]
     checks = {ruling.check for ruling in rulings}
     what = f" {checks.pop()}" if len(checks) == 1 and checks != {""} else ""
-    return f"cpg{what}: {len(gates)} gate{'s'[: len(gates) != 1]}, {', '.join(counts) or done}"
+    many = f"{len(gates)} gate{'s'[: len(gates) != 1]}"
+    between = " " if len(counts) == 1 and gates else ", "
+    text = f"cpg{what}: {many}{between}{', '.join(counts) or 'none collected'}"
+    since = _since(rows_of(ledger)) if verbosity < 0 and len(counts) == 1 else ""
+    return f"{text}; s{since[1:]}" if since else text
+
+
+def title_markup(ledger: Ledger) -> dict[str, bool]:
+    """Return the colour of the worst gate."""
+    if ledger.fails:
+        return {"red": True}
+    is_open = any(_gate_outcome(entry) != "passed" for entry in ledger.entries.values())
+    return {"yellow": True} if is_open else {"green": True}
 
 
 def _gate_outcome(entry: Entry) -> str:
     return gate_outcome(entry.outcome, [one.ruling.severity for one in entry.judgements])
 
 
-def summary_lines(ledger: Ledger, *, width: int, verbosity: int = 0) -> list[Line]:
-    """Return the table of all gates, fit for a terminal of this width.
+def summary_lines(
+    ledger: Ledger, *, width: int, verbosity: int = 0, is_ascii: bool = False
+) -> list[Line]:
+    """Return the table of all gates and what follows from it, for a terminal of this width.
 
-    With ``verbosity`` below 0 only gates that did not simply pass are listed.
+    With ``verbosity`` below 0 only gates that did not simply pass are listed, without headings.
     """
-    rows = [row for gate in ledger.entries for row in _rows(ledger, gate)]
-    cells, headings = aligned([row.card.cells for row in rows], least=_NARROWEST_COLUMN)
-    rows = [row._replace(cells=line) for row, line in zip(rows, cells, strict=True)]
-    numbers = max(map(len, headings.values()), default=0)
-    verdicts = max([len(row.verdict) for row in rows], default=0)
-    names = fitted_names(ledger.gates, width - _MARK_AND_BLANKS - numbers - verdicts)
-    by_gate: dict[str, list[_Row]] = {}
-    for row in rows:
-        by_gate.setdefault(row.gate, []).append(row)
-    lines = [Line(f" {names.shared}")] if names.shared else []
-    columns: tuple[str, ...] | None = None
-    for gate in ledger.gates:
-        own = by_gate.get(gate, [])
-        of_gate = list(_gate_lines(ledger, gate, own, names, verbosity, width))
-        wanted = own[0].columns if own else columns or next(iter(headings), ())
-        # A heading stands wherever what is below it changes.
-        if of_gate and wanted != columns:
-            numbered = f" {headings[wanted]} verdict" if wanted else ""
-            lines.append(Line(f" {'gate':{names.width + 2}s}{numbered}".rstrip()))
-            columns = wanted
-        lines += of_gate
+    rows = rows_of(ledger)
+    layout = _Layout(_shown(rows, verbosity), width, is_ascii=is_ascii)
+    lines = list(layout.rows()) if verbosity < 0 else _table(rows, layout, width, verbosity)
     if verbosity >= 0:
-        notes = dict.fromkeys(note for row in rows for note in row.card.footnotes)
+        notes = dict.fromkeys(note for row in rows if row.card for note in row.card.footnotes)
         lines += [line for note in notes for line in _wrapped(note, " ", width)]
+        lines += _wrapped(_since(rows), " ", width)
     if verbosity == 0:
         lines += _wrapped(_unseen(rows), " ", width)
+    if verbosity >= 0:
+        lines += _settle(rows, width)
     for found in ledger.findings:
         if found.fails or verbosity >= 0:
-            lines += _wrapped(found.text, " ", width, _RED if found.fails else {})
+            lines += _wrapped(found.text, " ", width, red=found.fails)
     if ledger.missing:
-        lines.append(
-            Line(
-                f" {len(ledger.gates) - len(ledger.missing)} of {len(ledger.gates)} gates reported",
-                {"red": True},
-            )
-        )
+        reported = len(ledger.gates) - len(ledger.missing)
+        lines.append(Line.of(f" {reported} of {len(ledger.gates)} gates reported", red=True))
         if ledger.are_workers_cut or not ledger.resumable.isdisjoint(ledger.missing):
-            lines.append(Line(" --cpg-resume goes on where they were interrupted"))
-    return [Line(for_log(line.text), line.markup) for line in lines]
+            lines.append(Line.of(" --cpg-resume goes on where they were interrupted"))
+    return lines
 
 
-def _unseen(rows: Sequence[_Row]) -> str:
+def _shown(rows: Sequence[SummaryRow], verbosity: int) -> list[SummaryRow]:
+    """Return all rows; in quiet sessions those that need an eye, each with its label."""
+    if verbosity >= 0:
+        return [*rows]
+    told = [row for row in rows if not row.has_passed and row.outcome != "skipped"]
+    return [
+        row._replace(word=f"{row.group.label} {row.word}".rstrip() * bool(row.cells), heights=())
+        for row in told
+    ]
+
+
+def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: int) -> list[Line]:
+    """Return the rows in groups, under what all of them share."""
+    is_green = verbosity == 0 and all(row.has_passed for row in rows)
+    if is_green and len(rows) >= _MANY_GREEN:
+        counted = Counter(row.group.label for row in rows)
+        found = ", ".join(f"{count} {label}" for label, count in counted.items())
+        return _wrapped(f"{found}{_each(rows)}. Every row: pytest -v", " ", width)
+    shared = [layout.names.shared, _one_size(rows), _baseline(rows)]
+    lines = _wrapped(", ".join(filter(None, shared)), " ", width)
+    remarks = _Remarks(rows, verbosity)
+    columns: tuple[str, ...] = ()
+    for group, members in groupby(rows, key=lambda row: row.group):
+        own = list(members)
+        if own[0].cells and tuple(own[0].cells) != columns:
+            columns = tuple(own[0].cells)
+            lines.append(Line.of(layout.heading(own[0])))
+        lines.append(_group_line(group, len(own), width))
+        is_folded = verbosity < 1 and len(rows) >= _MANY
+        shown = [row for row in own if not (is_folded and row.has_passed)]
+        for row in shown:
+            lines += layout.lines(row)
+            lines += [line for text in remarks.of(row) for line in _wrapped(text, "     ", width)]
+        if len(shown) < len(own):
+            lines.append(Line.of(f" . {len(own) - len(shown)} more passed (pytest -v)", light=True))
+    for text, count in remarks.shared.items():
+        lines += _wrapped(f"{count} gates: {text}", " ", width)
+    return lines
+
+
+def _group_line(group: Group, count: int, width: int) -> Line:
+    label = f" {group.label} ({count})"
+    meaning = f": {group.meaning}" * bool(group.meaning)
+    if len(label) + len(meaning) > width:
+        meaning = ""
+    colour = {group.colour: True, "bold": True}
+    return Line(((for_log(label), colour), (for_log(meaning), {"light": True})))
+
+
+class _Layout:
+    """Where the columns of a table stand."""
+
+    def __init__(self, rows: Sequence[SummaryRow], width: int, *, is_ascii: bool) -> None:
+        self._rows, self._width = rows, width
+        size = _one_size(rows)
+        shown = [row.cells for row in rows]
+        if size:
+            shown = [{name: one[name] for name in one if name != _SIZE} for one in shown]
+        texts, self._headings = aligned(shown, least=_NARROWEST_COLUMN)
+        if any(len(row.heights) >= _LEAST_TREND for row in rows):
+            trends = [sparkline(row.heights, is_ascii=is_ascii) for row in rows]
+            most = max(map(len, trends))
+            texts = [f"{text} {trend:>{most}s}" for text, trend in zip(texts, trends, strict=True)]
+            self._headings = {key: f"{text} trend" for key, text in self._headings.items()}
+        self._texts = {row.name: text for row, text in zip(rows, texts, strict=True)}
+        self._columns = {row.name: tuple(one) for row, one in zip(rows, shown, strict=True)}
+        numbers = max(map(len, texts), default=0)
+        words = max([len(row.tail) for row in rows], default=0)
+        room = width - _MARK_AND_BLANKS - numbers - words
+        self.names: Names = fitted_names(tuple(row.name for row in rows), room)
+
+    def heading(self, row: SummaryRow) -> str:
+        """Return the heading of a row's columns."""
+        return f"{' ' * (self.names.width + 4)}{self._headings[self._columns[row.name]]}".rstrip()
+
+    def rows(self) -> Iterator[Line]:
+        """Yield the lines of all rows."""
+        for row in self._rows:
+            yield from self.lines(row)
+
+    def lines(self, row: SummaryRow) -> Iterator[Line]:
+        """Yield the lines of one row."""
+        mark = f" {row.mark} "
+        numbers, *more = [self._texts[row.name]] if row.cells else self._said(row)
+        *above, last = self.names.rows(mark, row.name, f"{numbers} ")
+        marked = {row.group.colour: True, "bold": row.outcome != "passed"}
+        for text in above:
+            yield Line(((mark, marked), (for_log(text[len(mark) :]), _PLAIN)))
+        lead, rest = (last[: len(mark)], last[len(mark) :]) if not above else ("", last)
+        told = {row.group.colour: True, "bold": True} if row.word else _PLAIN
+        if row.word == Label.IMPROVED:
+            told = {"green": True, "bold": True}
+        text = for_log(rest if row.tail else rest.rstrip())
+        yield Line(((lead, marked), (text, _PLAIN), (for_log(row.tail), told)))
+        yield from (Line.of(f"{' ' * (self.names.width + 4)}{text}") for text in more)
+
+    def _said(self, row: SummaryRow) -> list[str]:
+        """Return what is said in place of numbers, in at most three lines."""
+        room = max(self._width - self.names.width - _MARK_AND_BLANKS, _LEAST_TEXT)
+        said = one_line(row.text)
+        return textwrap.wrap(said, room, max_lines=3, placeholder=" ...") or [""]
+
+
+class _Remarks:
+    """What is said below rows: once for all, where it is the same of several gates."""
+
+    def __init__(self, rows: Sequence[SummaryRow], verbosity: int) -> None:
+        self._of = {row.name: list(_remarks(row, verbosity)) for row in rows}
+        counted = Counter(text for texts in self._of.values() for text in dict.fromkeys(texts))
+        self.shared = {text: count for text, count in counted.items() if count > 1}
+
+    def of(self, row: SummaryRow) -> list[str]:
+        """Return what is said of this row alone."""
+        return [text for text in self._of[row.name] if text not in self.shared]
+
+
+def _remarks(row: SummaryRow, verbosity: int) -> Iterator[str]:
+    drift, card, entry = row.drift, row.card, row.entry
+    if drift is not None and drift.is_news:
+        # A failing test has said it in its section.
+        is_untold = row.outcome in _PASSING and (drift.fails or drift.differs)
+        if is_untold or verbosity > 0:
+            yield drift.sentence
+    if card is not None:
+        yield from (remark.text for remark in card.remarks if remark.detail <= verbosity)
+        if row.outcome == "failed" and entry is not None and entry.detail:
+            yield f"the test failed by itself: {one_line(entry.detail)}"
+    if verbosity > 0 and row.outcome in _PASSING and (drop := _drop(card)):
+        yield _UNSEEN.format(drop)
+    if entry is not None and row.name == row.gate:
+        if entry.earlier:
+            yield (
+                f"attempt {entry.attempt}, after {'; '.join(entry.earlier)}: a gate that is "
+                f"repeated until it passes says nothing"
+            )
+        yield from entry.measurements
+
+
+def _one_size(rows: Sequence[SummaryRow]) -> str:
+    """Return how much each gate measured; empty where that differs."""
+    sizes = {row.card.size for row in rows if row.card and row.cells}
+    return sizes.pop() if len(sizes) == 1 else ""
+
+
+def _each(rows: Sequence[SummaryRow]) -> str:
+    size = _one_size(rows)
+    return f", {size} each" if size else ""
+
+
+def _baseline(rows: Sequence[SummaryRow]) -> str:
+    commits = list(dict.fromkeys(row.drift.since for row in rows if row.drift and row.drift.commit))
+    shown = commits[0] if len(commits) == 1 else f"of {len(commits)} commits"
+    return f"baseline {shown}" if commits else ""
+
+
+def _since(rows: Sequence[SummaryRow]) -> str:
+    """Say what a session in which all passed was compared with; empty where nothing was."""
+    drifts = [row.drift for row in rows if row.drift is not None]
+    if not drifts or any(row.outcome not in _PASSING for row in rows):
+        return ""
+    counted = Counter(one.label for one in drifts)
+    found = [f"{counted[one]} {word}" for one, word in _WORDS_OF_DRIFT.items() if counted[one]]
+    if len(found) == 1:
+        found = [found[0].partition(" ")[2]]
+    commits = {one.since for one in drifts if one.was}
+    since = commits.pop() if len(commits) == 1 else "the results were accepted"
+    return f"Since {since}: {', '.join(found)}"
+
+
+def _settle(rows: Sequence[SummaryRow], width: int) -> list[Line]:
+    """Return the command that settles the gates that are open, where one does."""
+    asked = [row.card.settle for row in rows if row.card and row.card.settle]
+    lines: list[Line] = []
+    for names in dict.fromkeys(map(tuple, asked)):
+        alike = [one for one in asked if tuple(one) == names]
+        many = "inconclusive gate" if len(alike) == 1 else f"{len(alike)} inconclusive gates"
+        options = [
+            f"--cpg-{name.replace('_', '-')}={max(o[name] for o in alike)}" for name in names
+        ]
+        lines.append(Line.of(f" Settle the {many} on new starts:"))
+        command = shlex.join(["pytest", "--cpg-last=inconclusive", *options])
+        typed = command_lines(command, lead="     ", width=width)
+        lines += [Line.of(line, cyan=True) for line in typed]
+    return lines
+
+
+def _unseen(rows: Sequence[SummaryRow]) -> str:
     """Say which drops the gates that passed could not have seen; empty where that is not known."""
     drops = {drop for row in rows if row.outcome in _PASSING and (drop := _drop(row.card))}
     if len(drops) < 2:
         return "".join(map(_UNSEEN.format, drops))
     return (
-        f"drops below {min(drops)} to {max(drops)} may pass (-v: each); larger ones fail 4 times "
-        f"in 5"
+        f"Drops below {min(drops)} to {max(drops)} may pass (-v: each); larger ones fail 4 times "
+        f"in 5."
     )
 
 
-def _drop(card: Card) -> str:
+def _drop(card: Card | None) -> str:
     """Return the drop that surely fails, rounded up to hundredths; empty where it is not known."""
-    return "" if card.drop is None else f"{math.ceil(100 * card.drop - 1e-9) / 100:.2f}"
+    if card is None or card.drop is None:
+        return ""
+    return f"{math.ceil(100 * card.drop - 1e-9) / 100:.2f}"
 
 
-class _Row(NamedTuple):
-    """One comparison of a gate, and how it ended."""
-
-    gate: str
-    judgement: Judgement
-    outcome: str
-    verdict: str
-    card: Card
-    cells: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Headings of its cells."""
-        return tuple(self.card.cells)
-
-
-def _rows(ledger: Ledger, gate: str) -> Iterator[_Row]:
-    entry = ledger.entries[gate]
-    reasons = [judgement.reason for judgement in entry.judgements]
-    for judgement in entry.judgements:
-        ruling, card = judgement.ruling, judgement.card
-        outcome = comparison_outcome(
-            entry.outcome, reason=judgement.reason, reasons=reasons, severity=ruling.severity
-        )
-        yield _Row(gate, judgement, outcome, f"{card.mark}{card.verdict or ruling.label}", card)
-
-
-def _gate_lines(
-    ledger: Ledger, gate: str, rows: Sequence[_Row], names: Names, verbosity: int, width: int
-) -> Iterator[Line]:
-    """Yield the lines of one gate."""
-    entry = ledger.entries.get(gate)
-    if entry is None:
-        why = ledger.running.get(gate, "did not report")
-        yield from _without_numbers("!", names, gate, why, _RED, width)
-    elif not rows:
-        mark, markup = _MARKS[entry.outcome]
-        if verbosity >= 0 or entry.outcome != "skipped":
-            why = entry.detail or ("measurement" if entry.measurements else entry.outcome)
-            yield from _without_numbers(mark, names, gate, why, markup, width)
-    elif verbosity < 0 and all(row.outcome == "passed" for row in rows):
-        return
-    for count, row in enumerate(rows, 1):
-        mark, markup = _MARKS[row.outcome]
-        shown = names if count == 1 else names._replace(of={gate: f"#{count}"})
-        for text in shown.rows(f" {mark} ", gate, f"{row.cells} {row.verdict}"):
-            yield Line(text, markup)
-        for remark in _remarks(row, verbosity):
-            yield from _wrapped(remark, "     ", width)
-    if entry is None or verbosity < 0:
-        return
-    if entry.earlier:
-        yield from _wrapped(
-            f"attempt {entry.attempt}, after {'; '.join(entry.earlier)}: a gate that is repeated "
-            f"until it passes says nothing",
-            "     ",
-            width,
-        )
-    for measurement in entry.measurements:
-        yield from _wrapped(measurement, "     ", width)
-
-
-def _without_numbers(
-    mark: str, names: Names, gate: str, why: str, markup: Mapping[str, bool], width: int
-) -> Iterator[Line]:
-    room, why = max(width - names.width - 11, len("...")), one_line(why)
-    shown = why if len(why) <= room else f"{why[: room - 3]}..."
-    for text in names.rows(f" {mark} ", gate, f" -- {shown} --"):
-        yield Line(text, markup)
-
-
-def _remarks(row: _Row, verbosity: int) -> list[str]:
-    """Return what is said below a gate's line; nothing in quiet sessions but what went wrong."""
-    drift = row.judgement.drift
-    remarks = []
-    if drift is not None and (drift.fails or verbosity >= 0) and drift.is_news:
-        remarks.append(drift.sentence)
-    remarks += [remark.text for remark in row.card.remarks if remark.detail <= verbosity]
-    if verbosity > 0 and row.outcome in _PASSING and (drop := _drop(row.card)):
-        remarks.append(_UNSEEN.format(drop))
-    return remarks
-
-
-def _wrapped(
-    text: str, indent: str, width: int, markup: Mapping[str, bool] | None = None
-) -> list[Line]:
+def _wrapped(text: str, indent: str, width: int, **markup: bool) -> list[Line]:
     lines = textwrap.wrap(one_line(text), width - len(indent), break_on_hyphens=False)
-    return [Line(f"{indent}{line}", markup or {}) for line in lines]
-
-
-_RED, _YELLOW, _GREEN = {"red": True}, {"yellow": True}, {"green": True}
-_MARKS: dict[str, tuple[str, Mapping[str, bool]]] = {
-    "passed": (".", _GREEN),
-    "failed": ("F", _RED),
-    "error": ("E", _RED),
-    "skipped": ("s", _YELLOW),
-    "xfailed": ("x", _YELLOW),
-    "inconclusive": ("?", _YELLOW),
-}
+    return [Line.of(f"{indent}{line}", **markup) for line in lines]

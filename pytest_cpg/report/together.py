@@ -123,12 +123,16 @@ def _family_findings(
         )
         tests = " and ".join([f"{size} gates", *besides])
         text = (
-            f"{tests}: a false alarm in about {100 * chance:.2g} % of runs; "
-            f"--cpg-correction=holm: {percent}{' of the gates' * bool(besides)}"
+            f"If all models were good, one of {tests} would still fail in about "
+            f"{100 * chance:.2g} % of runs ({percent}{' for the gates alone' * bool(besides)} with "
+            f"--cpg-correction=holm)."
         )
         return [*found, Finding(text)]
     left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
-    text = f"{size} gates: a false alarm in about {percent} of runs, by Holm's correction{left_out}"
+    text = (
+        f"If all models were good, one of {size} gates would still fail in about {percent} of "
+        f"runs, by Holm's correction{left_out}."
+    )
     found.append(Finding(text))
     if len(alarms) < size:
         return found

@@ -164,7 +164,7 @@ def test_the_failure_says_in_eighty_columns_where_the_gap_comes_from(off):
     assert line.split()[1:3] == [f"{arm.success_count}/20", f"{arm.success_rate:.2f}"]
     said = " ".join(text.split())
     loss = off.scoring_loss
-    assert f"{loss.estimate:+.2f} [{loss.low:+.2f},{loss.high:+.2f}] is lost by its score" in said
+    assert f"{loss.estimate:.2f} [{loss.low:.2f}, {loss.high:.2f}] is lost by its score" in said
     assert "is lost by its dynamics (Agresti-Caffo 95%)" in said
     assert ("cpg_rescored_rate", arm.success_rate) in properties(card, ruling)
 

@@ -40,7 +40,7 @@ def test_a_gate_that_was_not_selected_fails_in_ci(project, monkeypatch, workers)
         "1 of 2 gates was not selected, and all are required: test_gates.py::test_other. "
         "For a run of some of them use --cpg-require=1"
     ) in flat(result)
-    result.stdout.fnmatch_lines(["*- cpg: 1 gate, the session fails -*"])
+    result.stdout.fnmatch_lines(["*- cpg: 1 gate, passed, the session fails -*"])
     assert project.runpytest("-k", "good", "--cpg-require=1").ret == 0
     assert project.runpytest("-k", "good", "--cpg-require=0").ret == 0
     assert project.runpytest().ret == 0
@@ -105,7 +105,7 @@ def test_gates_without_parameters_fail_in_ci_and_those_that_are_skipped_do_not(
     assert ("1 of 3 gates was skipped, and so not judged: test_gates.py::test_skipped") in flat(
         result
     )
-    result.stdout.fnmatch_lines(["* test_good[[]NOTSET[]]  -- got empty parameter set --"])
+    result.stdout.fnmatch_lines(["* test_good[[]NOTSET[]] *got empty parameter set"])
     assert project.runpytest("--cpg-require=1").ret == 0
 
 
@@ -387,7 +387,7 @@ def test_a_smoke_test_overrules_what_was_not_typed_for_it(project, monkeypatch):
     added = ini.replace("addopts = ", "addopts = --cpg-stop=sequential ")
     (project.path / "tox.ini").write_text(added, encoding="utf-8")
     monkeypatch.setenv("PYTEST_CPG_MAX_EPISODES", "30")
-    project.runpytest("--cpg-quick").stdout.fnmatch_lines([" . test_good * 2 SMOKE"])
+    project.runpytest("--cpg-quick").stdout.fnmatch_lines([" . test_good"])
 
 
 def test_force_alone_is_refused(project):
@@ -459,13 +459,14 @@ def test_early(cpg):
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
-            "*- cpg smoke test: 3 gates, all passed -*",
-            " . test_bad *  1.00    0.00 +1.00 * 2 SMOKE",
-            " . test_return * 2 SMOKE",
-            " . test_early * 2 SMOKE",
+            "*- cpg smoke test: 3 gates passed -*",
+            " SMOKE (3): two episodes of each arm, nothing judged",
+            " . test_bad",
+            " . test_return",
+            " . test_early",
         ]
     )
-    result.stdout.no_fnmatch_line("*false alarm*")
+    result.stdout.no_fnmatch_line("*would still fail*")
     # Nothing of it is remembered.
     repository.runpytest("--cpg-plan").stdout.fnmatch_lines([" test_bad *0.50[?]*"])
 

@@ -28,7 +28,7 @@ def test_a_page_has_it_as_its_history(repository, method):
     )
     result.assert_outcomes(passed=1)
     text = (repository.path / "page.html").read_text(encoding="utf-8")
-    then = '<th scope="row" class="word">0000000</th><td>0/10</td><td>+1.00 [+0.61,+1.00]</td>'
+    then = '<th scope="row" class="word">0000000</th><td>0/10</td><td>1.00 [0.61, 1.00]</td>'
     assert then in text
-    assert "<td>10/10</td><td>+0.00 [-0.22,+0.22]</td>" in text
+    assert "<td>10/10</td><td>0.00 [-0.22, 0.22]</td>" in text
     assert "another design" not in text

@@ -450,7 +450,7 @@ def test_a_smoke_test_of_a_kind_that_gives_a_verdict_all_the_same_fails(faulty):
     near = "label='NEAR', severity=Severity.GOOD, check='smoke test'"
     result, _ = faulty(f"def judge(self, *_): return Ruling({near})", "--cpg-quick", "-k", "mine")
     result.assert_outcomes(passed=1, deselected=1)
-    result.stdout.fnmatch_lines(["*cpg smoke test: 1 gate, all passed*"])
+    result.stdout.fnmatch_lines(["*cpg smoke test: 1 gate passed*"])
 
 
 @pytest.mark.parametrize("is_named", [True, False], ids=["named", "fixture"])
@@ -464,7 +464,7 @@ def test_the_true_dynamics_are_no_model_that_a_kind_may_judge(faulty, is_named):
     assert "a gate marked mine was given the true dynamics, and gave a verdict on no l" in text
     result, _ = faulty(judges.format(", check='A/A check'"), *options, "-k", "mine")
     result.assert_outcomes(passed=1, deselected=1)
-    result.stdout.fnmatch_lines(["*cpg A/A check: 1 gate, all passed*"])
+    result.stdout.fnmatch_lines(["*cpg A/A check: 1 gate passed*"])
 
 
 ORACLE = """

@@ -123,7 +123,7 @@ def test_a_gate_without_a_task_fails_by_what_it_measured(logged):
     logged.pytester.makepyfile(factories=FACTORIES)
     result = logged("--cpg-model=factories:wrong", "--cpg-json=o.json", "--cpg-html=o.html")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["WRONG: 5 wrong.", " F test_logged * WRONG"])
+    result.stdout.fnmatch_lines(["WRONG: 5 wrong.", " WRONG (1)", " F test_logged *"])
 
 
 def test_a_gate_without_a_task_runs_on_a_model_file(logged):

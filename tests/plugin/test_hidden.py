@@ -36,7 +36,11 @@ class TestGates(unittest.TestCase):
     assert result.ret == 1
     result.assert_outcomes(failed=1, skipped=1)
     result.stdout.fnmatch_lines(
-        ["MODEL BOTTLENECK: the model solves 0 of 20 starts, *", " F *test_bad *MODEL BOTTLENECK"]
+        [
+            "MODEL BOTTLENECK: the model solves 0 of 20 starts, *",
+            " MODEL BOTTLENECK (1): *",
+            " F *test_bad *",
+        ]
     )
 
 
@@ -73,7 +77,7 @@ def test_typo(cpg, _): ...
     result = repository.runpytest()
     result.assert_outcomes(passed=2, failed=1, errors=1)
     result.stdout.fnmatch_lines_random(
-        [" . test_gate[[]lax[]] *MODEL BOTTLENECK", " F strict[[]strict[]] *MODEL BOTTLENECK"]
+        [" MODEL BOTTLENECK (2): *", " . test_gate[[]lax[]] *", " F strict[[]strict[]] *"]
     )
     assert "Did you mean 'track'?" in result.stdout.str()
 

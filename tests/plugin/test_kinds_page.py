@@ -33,16 +33,16 @@ def learned_dynamics(request):
 
 
 @pytest.mark.parametrize(
-    ("off", "outcome", "line"),
-    [(0.0, "passed", " . test_steps * 0.00 RIGHT"), (1.0, "failed", " F test_steps * 1.00 WRONG")],
+    ("off", "outcome", "line", "mark"),
+    [(0.0, "passed", "RIGHT", "."), (1.0, "failed", "WRONG", "F")],
 )
-def test_the_kind_on_the_page_is_whole(repository, off, outcome, line):
+def test_the_kind_on_the_page_is_whole(repository, off, outcome, line, mark):
     (kind,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     repository.makeconftest(f"{kind}{MODEL.format(off=off)}")
     repository.makepyfile(test_missed=TESTS)
     result = repository.runpytest("--cpg-seed=3", "--cpg-json=o.json")
     result.assert_outcomes(**{outcome: 1})
-    result.stdout.fnmatch_lines([" gate * missed verdict", line])
+    result.stdout.fnmatch_lines([" * missed", f" {line} (1)", f" {mark} test_steps *{off:.2f}"])
     if outcome == "failed":
         result.stdout.fnmatch_lines(["*pytest test_missed.py::test_steps --cpg-seed=3"])
 

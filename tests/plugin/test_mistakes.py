@@ -140,7 +140,7 @@ def test_a_missing_model_shows_the_fixture_to_write(repository):
             '    @pytest.fixture(scope="session")',
             "    def learned_dynamics():",
             "        return my_model *",
-            " E test_gate *-- error in setup*",
+            " E test_gate *error in setup*",
         ]
     )
 
@@ -218,7 +218,7 @@ def test_two_gates_of_one_id_are_refused(repository, arguments):
     )
     result = repository.runpytest(*arguments)
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["two gates have the id 'x'*", " E x *-- error in setup*"])
+    result.stdout.fnmatch_lines(["two gates have the id 'x'*", " E x *error in setup*"])
     assert "INTERNALERROR" not in result.stdout.str()
 
 
@@ -235,7 +235,7 @@ def test_the_parameters_of_a_test_belong_to_its_gates_id(repository):
     )
     result = repository.runpytest()
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines([" . mine[[]1] *", " . mine[[]2] *"])
+    result.stdout.fnmatch_lines([" mine[[]...], *", " . 1 *", " . 2 *"])
 
 
 def test_a_bad_marker_on_a_parameter_is_an_error_of_that_test(repository):
@@ -283,10 +283,10 @@ def test_an_interrupted_session_says_what_was_running(repository):
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(
         [
-            "*- cpg: 3 gates, 2 not reported -*",
+            "*- cpg: 3 gates, 2 not reported, 1 passed -*",
             " . test_first *",
-            " ! test_second *-- interrupted in arm * --",
-            " ! test_third *-- did not report --",
+            " ! test_second *interrupted in *",
+            " ! test_third *did not report",
             " 1 of 3 gates reported",
         ]
     )
@@ -304,7 +304,7 @@ def test_an_interruption_after_the_arms_is_told_from_one_within(repository):
     )
     result = repository.runpytest_inprocess(no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines([" ! test_gate *-- interrupted after it had measured --"])
+    result.stdout.fnmatch_lines([" ! test_gate *interrupted after it had measured"])
 
 
 def test_a_slow_scalar_model_warns_once_with_its_cost(repository):

@@ -82,4 +82,6 @@ def test_a_model_named_in_the_marker_is_judged_in_place_of_a_fixture_for_other_g
     )
     result = repository.runpytest()
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines([" F test_model *MODEL BOTTLENECK", " . test_aa *+0.00 * A/A"])
+    result.stdout.fnmatch_lines(
+        [" A/A (1): *", " . test_aa * 0.00 *", " MODEL BOTTLENECK (1): *", " F test_model *"]
+    )

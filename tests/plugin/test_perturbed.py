@@ -75,10 +75,10 @@ def test_perturbed_gates_say_how_each_arm_recovered_and_sweeps_gate_nothing(repo
     )
     result.stdout.fnmatch_lines(
         [
-            " . delayed *",
+            " . *delayed *",
             "     perturbation delay-1: recovered oracle *",
             "     note: the perturbation took effect in none of the oracle's 20 episodes*",
-            " . sweep * -- measurement --",
+            " . *sweep*",
             "     sweep over perturbation: none: oracle 1.00, *",
         ]
     )

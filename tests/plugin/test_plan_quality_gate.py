@@ -85,11 +85,15 @@ def test_each_model_gets_its_word_and_every_report_shows_it(pucks, monkeypatch):
             "  Why       The planner finds plans that are good in the model alone*",
             "*pytest *test_puck.py::test_wormhole --cpg-seed=0 --cpg-episodes=8",
             "*cpg: 4 gates, 2 failed*",
-            " gate * model *truth *exploitation *above chance * n verdict",
-            " . test_perfect *+0.00 * 8 GOOD PLANS",
-            " . test_noise * GOOD PLANS",
-            " F test_wormhole * EXPLOITED",
-            " F test_deaf * BROKEN",
+            " 8 episodes",
+            " * exploitation *model *truth *above chance",
+            " GOOD PLANS (2): *",
+            " . test_perfect * 0.00 *",
+            " . test_noise *",
+            " EXPLOITED (1): *",
+            " F test_wormhole *",
+            " BROKEN (1): *",
+            " F test_deaf *",
         ]
     )
     text = re.sub(r"::error[^\n]*", "", result.stdout.str())

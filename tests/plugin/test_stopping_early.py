@@ -39,9 +39,11 @@ def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, w
             "                  Agresti-Caffo *, blind to the looks)",
             "  Rerun * *::test_bad --cpg-seed=0 --cpg-max-episodes=50 --cpg-stop=sequential",
             "  looks        at 10: z 5.22, boundary 3.17; 80 % of 50 saved",
-            " F test_bad *10 MODEL BOTTLENECK",
+            " MODEL AS GOOD AS ORACLE (1): *",
+            " . test_good *50",
+            " MODEL BOTTLENECK (1): *",
+            " F test_bad *10",
             "     stopped after 10 of 50 episodes per arm: the verdict was settled",
-            " . test_good *50 AS GOOD AS ORACLE",
         ]
     )
 
@@ -93,9 +95,9 @@ def test_a_margin_asks_for_proof_and_what_is_not_proven_fails(repository):
         [
             "INCONCLUSIVE: the model solves 20 of 20 starts, the true dynamics all 20.",
             "  Why       margin=0.05 asks for proof that the model loses less than that, *",
-            "  Note      resolve: about * more episodes per arm at these rates *",
+            "  Note      Run * starts of another seed. *",
             "  judged by    the interval, which contains 0 and the margin 0.05",
-            " . test_proven *AS GOOD AS ORACLE",
+            " . test_proven *",
             "     judged by the interval, which ends at +0.*, below the margin 0.3",
         ]
     )
@@ -114,7 +116,8 @@ def test_a_gate_can_be_judged_by_returns(repository):
             "MODEL BOTTLENECK: the model earns 0 a start, the true dynamics *",
             "            +*  in mean return (Student, paired 95%: +* .. +*)",
             "  returns      mean: oracle *, learned 0, chance *",
-            " . test_good *AS GOOD AS ORACLE",
+            " MODEL AS GOOD AS ORACLE (1): the model loses less than the margin",
+            " . test_good *",
         ]
     )
 
@@ -145,7 +148,7 @@ def test_a_margin_is_judged_by_an_interval_that_holds_it(repository):
             "  gap       +0.00  (Tango, exact 95%: -0.18 .. +0.18;",
             "  Rerun     pytest *::test_open --cpg-seed=0 --cpg-episodes=19 --cpg-interval=tango",
             "  power        smallest drop this gate could flag from 19/19: 0.*",
-            " . test_chosen *[[]-0.13,+0.13[]] *AS GOOD AS ORACLE",
+            " . test_chosen *[[]-0.13, 0.13[]]",
         ]
     )
 
@@ -164,7 +167,7 @@ def test_a_margin_is_judged_by_an_interval_that_holds_it(repository):
 def test_a_gate_that_passes_says_which_drops_it_could_not_have_seen(repository, more, drop):
     gates(repository, good=("right", more))
     result = repository.runpytest()
-    assert f" a drop below {drop} may pass: larger ones fail 4 times in 5" in result.outlines
+    assert f" A drop below {drop} may pass; larger ones fail 4 times in 5." in result.outlines
     quick = repository.runpytest("--cpg-quick")
     assert not any("may pass" in line for line in quick.outlines)
 
@@ -279,7 +282,9 @@ def test_what_a_session_asks_of_all_gates_need_not_fit_each(repository, options,
     gates(repository, one=("right", more))
     result = repository.runpytest(*options)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f" . test_one * {episodes} *AS GOOD AS ORACLE"])
+    result.stdout.fnmatch_lines(
+        [f" {episodes} starts", " MODEL AS GOOD AS ORACLE (1): *", " . test_one *"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -353,5 +358,5 @@ def test_good(cpg, late): ...
     result = repository.runpytest()
     result.assert_outcomes(errors=1, skipped=1)
     result.stdout.fnmatch_lines(
-        [" E test_bad *MODEL BOTTLENECK", " s test_good *AS GOOD AS ORACLE"]
+        [" MODEL AS GOOD AS *", " s test_good *", " MODEL BOTTLENECK *", " E test_bad *"]
     )

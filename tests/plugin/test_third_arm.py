@@ -37,7 +37,7 @@ def test_every_report_says_how_much_of_the_gap_a_score_of_its_own_loses(reposito
             "  oracle+score *0/20   0.00 *",
             "  learned * 0/20   0.00 *",
             "  Note * oracle+score *",
-            "*Of the gap, +1.00*",
+            "*Of the gap, 1.00*",
             "  swapped *dynamics, score",
             " F test_gate *",
             "     oracle+score 0/20 0.00: with the true dynamics*",

@@ -272,7 +272,6 @@ def test_notes_measurements_and_earlier_attempts_are_told():
     }
     notes = seen(text_of(gates)).partition("Notes")[2]
     assert "- a: note: starts are fixed\n- a: ranking: x > y\n" in notes
-    assert "- b: resolve: about 65 more" in notes
     assert "- b: it was repeated, after MODEL BOTTLENECK: a gate that is repeated" in notes
 
 

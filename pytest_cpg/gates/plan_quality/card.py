@@ -33,6 +33,15 @@ _MEANING = {
     ),
 }
 
+_GIST = {
+    "GOOD PLANS": "nearly as good in truth as in the model",
+    "UNCLEAR": "too few episodes to tell",
+    "FLAT": "edits of plans change nothing",
+    "POOR PLANS": "single edits make plans better",
+    "EXPLOITED": "plans are good in the model alone",
+    "BROKEN": "the model broke its contract",
+}
+
 
 def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
     """Return the card of a result.
@@ -47,12 +56,13 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
         kind="plan quality",
         headline=f"exploitation {_short(found)}" if found else "no decision to score",
         sentence=_sentence(result),
-        size=f"n={result.episodes}",
+        gist=_GIST[label_of(result)],
+        size=f"{result.episodes} episodes",
         cells={
+            "exploitation": f"{found.estimate:.2f}" if found else "-",
             "model": f"{result.worlds.first.mean():.2f}" if found else "-",
             "truth": f"{result.worlds.second.mean():.2f}" if found else "-",
-            "exploitation": f"{found.estimate:+.2f}" if found else "-",
-            "above chance": f"{above.estimate:+.2f}" if above else "-",
+            "above chance": f"{above.estimate:.2f}" if above else "-",
             "n": str(result.episodes),
         },
         table=_table(result),
@@ -211,7 +221,7 @@ def _numbers(result: PlanQualityResult) -> dict[str, str | float]:
 
 
 def _short(found: Interval) -> str:
-    return f"{found.estimate:+.2f} [{found.low:+.2f},{found.high:+.2f}]"
+    return f"{found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _ends(found: Interval) -> str:

@@ -13,7 +13,7 @@ from pytest_cpg.gates.planning_gap.facts import facts_of
 from pytest_cpg.gates.planning_gap.figures import effect, figures, trends
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.notation import arm_name, bracket, gap_text, label, recovery_text
-from pytest_cpg.gates.planning_gap.resolving import resolve_hint
+from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.ruling import blindness
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
@@ -22,6 +22,22 @@ from pytest_cpg.stats import Interval, Verdict
 # The option's default, which need not be typed; a test holds them equal.
 USUAL_TOLERANCE = 0.05
 _WEAK = "~"
+_GIST = {
+    Verdict.MODEL_AS_GOOD_AS_ORACLE: "both solve nearly all starts",
+    Verdict.LEARNED_OUTPERFORMS_ORACLE: "the model solves more than the true dynamics",
+    Verdict.INCONCLUSIVE: "too few starts to tell the arms apart",
+    Verdict.PLANNER_BOTTLENECK: "both solve next to no start",
+    Verdict.MODEL_BOTTLENECK: "the true dynamics solve starts that the model does not",
+}
+_GIST_OF_RETURNS = {
+    **_GIST,
+    Verdict.LEARNED_OUTPERFORMS_ORACLE: "the model earns more than the true dynamics",
+    Verdict.MODEL_BOTTLENECK: "the true dynamics earn more than the model",
+}
+_GIST_WITH_MARGIN = {
+    Verdict.MODEL_AS_GOOD_AS_ORACLE: "the model loses less than the margin",
+    Verdict.INCONCLUSIVE: "too few starts to prove the margin",
+}
 
 
 def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
@@ -31,12 +47,13 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         kind="planning gap",
         headline=f"gap {gap_text(result)}",
         sentence=_sentence(result),
-        size=f"n={result.learned.episodes}/arm",
+        gist=_gist(result),
+        size=f"{result.learned.episodes} starts",
         verdict=label(result),
         mark=_WEAK * result.is_weak,
         cells={
             "oracle": _cell(result.oracle, result.design.metric),
-            "learned": _cell(result.learned, result.design.metric),
+            "now": _cell(result.learned, result.design.metric),
             "gap": number(result.interval.estimate, result.design.metric),
             f"{percentage(result.interval.level)} CI": bracket(result),
             "n": str(result.learned.episodes),
@@ -54,6 +71,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         footnotes=(raw,) * result.is_weak,
         drop=surely_failed_drop(result, accepts),
         rerun=_rerun(result),
+        settle=_settle(result, accepts),
         numbers=_measured(result),
     )
 
@@ -72,6 +90,22 @@ def _sentence(result: GateResult) -> str:
     if truth.success_count == truth.episodes:
         reached = f"all {reached}"
     return f"{who} solves {model.success_count} of {model.episodes} starts, {other} {reached}"
+
+
+def _gist(result: GateResult) -> str:
+    """Return what the verdict means, for a heading."""
+    if result.is_smoke:
+        return "two episodes of each arm, nothing judged"
+    if result.is_aa:
+        return "the true dynamics in both arms"
+    if result.margin is not None and result.verdict in _GIST_WITH_MARGIN:
+        return _GIST_WITH_MARGIN[result.verdict]
+    return (_GIST_OF_RETURNS if result.design.metric == "return" else _GIST)[result.verdict]
+
+
+def _settle(result: GateResult, accepts: Verdict) -> dict[str, int]:
+    is_open = result.label == Verdict.INCONCLUSIVE and blindness(result, accepts) is None
+    return settling(result) if is_open else {}
 
 
 def _cell(arm: Arm, metric: str) -> str:
@@ -146,7 +180,7 @@ def _remarks(result: GateResult, accepts: Verdict) -> list[Remark]:
     blind = blindness(result, accepts)
     if blind is not None:
         said.append(blind)
-    elif result.label == Verdict.INCONCLUSIVE:
+    elif result.label == Verdict.INCONCLUSIVE and not settling(result):
         said.append(resolve_hint(result))
     remarks = [Remark(text=text) for text in said]
     if not result.is_smoke:

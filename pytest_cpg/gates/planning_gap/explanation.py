@@ -52,7 +52,7 @@ def loss_split(result: GateResult) -> str:
     own = [part for part in result.swapped if part not in ("dynamics", "planner")]
     others = [part for part in result.swapped if part not in own]
     parts = (
-        f"{number(loss.estimate, result.design.metric)} [{number(loss.low, result.design.metric)},"
+        f"{number(loss.estimate, result.design.metric)} [{number(loss.low, result.design.metric)}, "
         f"{number(loss.high, result.design.metric)}] is lost by its {' and '.join(names)}"
         for loss, names in ((scoring, own), (dynamics, others))
     )

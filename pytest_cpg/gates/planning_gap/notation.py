@@ -43,7 +43,13 @@ def gap_text(result: GateResult) -> str:
 def bracket(result: GateResult) -> str:
     """Return the interval of the judged gap."""
     interval, metric = result.interval, result.design.metric
-    return f"[{number(interval.low, metric)},{number(interval.high, metric)}]"
+    return f"[{_bound(interval.low, metric)}, {_bound(interval.high, metric)}]"
+
+
+def _bound(value: float, metric: str) -> str:
+    """Return an end of an interval, on which side of 0 it is included."""
+    text = number(value, metric)
+    return f"{value:.1g}" if value and not float(text) else text
 
 
 def short_name(verdict: Verdict) -> str:

@@ -20,42 +20,71 @@ _MOST_EPISODES = 10_000
 
 
 def resolve_hint(result: GateResult) -> str:
-    """Say how many more episodes would resolve an INCONCLUSIVE gate at these rates.
+    """Say what would resolve an INCONCLUSIVE gate."""
+    option = "episodes" if result.stop == "fixed" else "max-episodes"
+    settled = settling(result)
+    if "seed" in settled:
+        return (
+            f"Run {settled[option.replace('-', '_')]} starts of another seed. Do not add to these "
+            f"starts until they tell the arms apart: that finds gaps that are not there."
+        )
+    if settled:
+        return (
+            f"Run 50 starts: below {FEWEST_EPISODES_TO_CALL_ALIKE} no two rates are called alike."
+        )
+    if _sees_nothing(result):
+        return (
+            "Mend the gate before it is given more starts: even the true dynamics are not told "
+            "from random actions."
+        )
+    if _is_equal(result):
+        equal, unit = (
+            ("rates", "0.1")
+            if result.design.metric == "success"
+            else ("mean returns", "5, in units of return")
+        )
+        return (
+            f"The {equal} are equal, so there is no gap to find; margin= (such as {unit}) asks for "
+            f"proof that the model loses less than that."
+        )
+    wanted = "prove the margin" if result.margin is not None else "tell them apart"
+    if result.stop == "anytime" and result.margin is not None:
+        return f"A larger --cpg-{option}, or a rule that looks less often, may {wanted}."
+    return f"At these rates no {_most(result)} starts per arm would {wanted}."
+
+
+def settling(result: GateResult) -> dict[str, int]:
+    """Return the options that would resolve an INCONCLUSIVE gate at these rates; empty for none.
 
     On new starts: whoever adds to the same ones until they tell the arms apart is told so by chance
     more often than the level says.
     """
     episodes = result.learned.episodes
-    option = "episodes" if result.stop == "fixed" else "max-episodes"
-    if result.chance_verdict not in (None, Verdict.MODEL_BOTTLENECK) and not is_strong(result):
-        return (
-            "resolve: even the true dynamics are not told from random actions; mend the gate "
-            "before it is given more episodes"
-        )
+    option = "episodes" if result.stop == "fixed" else "max_episodes"
+    if _sees_nothing(result):
+        return {}
     if result.design.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
-        return (
-            f"resolve: below {FEWEST_EPISODES_TO_CALL_ALIKE} episodes no two rates are called "
-            f"alike -> --cpg-{option}=50"
-        )
-    wanted = "prove the margin" if result.margin is not None else "tell them apart"
-    of_success = result.design.metric == "success"
-    if result.margin is None and (result.gap if of_success else result.interval.estimate) == 0:
-        equal, unit = ("rates", "0.1") if of_success else ("mean returns", "5, in units of return")
-        return (
-            f"resolve: the {equal} are equal, so there is no gap to find; margin= (such as {unit}) "
-            f"asks for proof that the model loses less than that"
-        )
-    if result.stop == "anytime" and result.margin is not None:
-        return f"resolve: a larger --cpg-{option}, or a rule that looks less often, may {wanted}"
-    most = MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
+        return {option: 50}
+    if _is_equal(result) or (result.stop == "anytime" and result.margin is not None):
+        return {}
     needed, bounded = _episodes_needed(result), _episodes_to_bound_oracle(result)
-    if needed is None or bounded is None or max(needed, bounded) > most:
-        return f"resolve: at these rates no {most} episodes per arm would {wanted}"
-    more = max(needed - episodes, bounded - episodes, 1)
-    return (
-        f"resolve: about {more} more episode{'s'[: more != 1]} per arm at these rates -> "
-        f"--cpg-{option}={episodes + more} --cpg-seed={result.seed + 1}"
-    )
+    if needed is None or bounded is None or max(needed, bounded) > _most(result):
+        return {}
+    return {option: max(needed, bounded, episodes + 1), "seed": result.seed + 1}
+
+
+def _sees_nothing(result: GateResult) -> bool:
+    return result.chance_verdict not in (None, Verdict.MODEL_BOTTLENECK) and not is_strong(result)
+
+
+def _is_equal(result: GateResult) -> bool:
+    of_success = result.design.metric == "success"
+    found = result.gap if of_success else result.interval.estimate
+    return result.margin is None and found == 0
+
+
+def _most(result: GateResult) -> int:
+    return MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
 
 
 def is_strong(result: GateResult) -> bool:
@@ -78,8 +107,7 @@ def episodes_to_see(result: GateResult) -> int | None:
     # If these rates were true, half of the runs of the size returned would still be blind, and one
     # in five of twice that: ((1.96 + 0.84) / 1.96)^2 is 2.04.
     needed = 2 * (_episodes_needed(beside) or _MOST_EPISODES)
-    most = MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
-    return needed if needed <= most else None
+    return needed if needed <= _most(result) else None
 
 
 def _episodes_needed(result: GateResult) -> int | None:

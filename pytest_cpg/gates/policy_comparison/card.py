@@ -10,8 +10,16 @@ from pytest_cpg.gates.notation import percentage
 from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.figures import figures, mistake_text
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-from pytest_cpg.gates.policy_comparison.ruling import criteria_of
+from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
 from pytest_cpg.stats import Interval
+
+_GIST = {
+    "KNOWS ITS LIMITS": "right more often than without a model, and surer where right",
+    "INCONCLUSIVE": "too few queries to tell",
+    "OVERCONFIDENT": "as sure of wrong answers as of right ones",
+    "UNINFORMED": "no better than answering without a model",
+    "BROKEN": "the model broke its contract",
+}
 
 
 def card_of(result: ComparisonResult, *, model: str = "") -> Card:
@@ -28,7 +36,8 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
         headline=_headline(result),
         sentence=f"the model is wrong on {result.wrong_count} of {len(result)} queries, the best "
         f"answer without one on {result.trivial_loss * len(result):.0f}",
-        size=f"n={len(result)}",
+        gist=_GIST[label_of(result)],
+        size=f"{len(result)} queries",
         cells={
             "wrong": str(result.wrong_count),
             "trivial": f"{result.trivial_loss * len(result):.0f}",
@@ -168,7 +177,7 @@ def _numbers(result: ComparisonResult) -> dict[str, str | float]:
 
 
 def _ends(found: Interval) -> str:
-    return f"[{found.low:.2f},{found.high:.2f}]"
+    return f"[{found.low:.2f}, {found.high:.2f}]"
 
 
 def _percent(share: float) -> str:

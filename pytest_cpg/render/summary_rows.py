@@ -1,0 +1,170 @@
+"""Summary rows: every comparison of a session with the group that its summary puts it into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from pytest_cpg.gates.card import Card, Ruling, Severity, comparison_name
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.render.failure import is_drifted
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger
+from pytest_cpg.report.outcomes import comparison_outcome
+
+# A cell of this name is compared with the accepted result; without one, the first cell is.
+_NOW, _WAS = "now", "was"
+_TOLD = (Label.REGRESSED, Label.IMPROVED, Label.INCOMPARABLE, Label.NEW)
+_BLIND = "the gate could not have failed, whatever the model"
+_COLOURS = {
+    Severity.GOOD: "green",
+    Severity.UNSURE: "yellow",
+    Severity.BLIND: "red",
+    Severity.BAD: "red",
+    Severity.BROKEN: "red",
+}
+# What is said of gates without a verdict: the best before all others, the worst behind them.
+_UNJUDGED = {
+    "passed": (-2, "MEASURED", "nothing was judged", "green"),
+    "skipped": (-1, "SKIPPED", "nothing was judged", "yellow"),
+    "xfailed": (10, "FAILED AS EXPECTED", "without a verdict", "yellow"),
+    "failed": (11, "FAILED", "without a verdict", "red"),
+    "error": (12, "ERROR", "there is no verdict", "red"),
+    "missing": (13, "NOT REPORTED", "there is no verdict", "red"),
+}
+_MARKS = {
+    "passed": ".",
+    "failed": "F",
+    "error": "E",
+    "skipped": "s",
+    "xfailed": "x",
+    "inconclusive": "?",
+    "missing": "!",
+}
+
+
+class Group(NamedTuple):
+    """What rows have in common that are listed together.
+
+    Attributes
+    ----------
+    rank : int
+        From best to worst.
+    """
+
+    rank: int
+    label: str
+    meaning: str
+    colour: str
+
+
+class SummaryRow(NamedTuple):
+    """One comparison of a gate, or a gate without one, and how it ended.
+
+    Attributes
+    ----------
+    name : str
+        Of the comparison.
+    text : str
+        What is said in place of numbers.
+    word : str
+        What became of the accepted result, where that has to be known.
+    heights : tuple of float
+        The number that is followed, in [0, 1], over the last sessions.
+    """
+
+    gate: str
+    name: str
+    outcome: str
+    group: Group
+    cells: Mapping[str, str]
+    text: str = ""
+    word: str = ""
+    heights: tuple[float, ...] = ()
+    card: Card | None = None
+    drift: Drift | None = None
+    entry: Entry | None = None
+
+    @property
+    def mark(self) -> str:
+        """One sign for how it ended."""
+        is_blind = self.outcome == "failed" and self.group.label == Severity.BLIND.name
+        return "B" if is_blind else _MARKS[self.outcome]
+
+    @property
+    def tail(self) -> str:
+        """What stands behind the numbers."""
+        return " ".join(filter(None, [self.card.mark if self.card else "", self.word]))
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether there is nothing to say of it."""
+        return self.outcome == "passed" and not self.word
+
+
+def rows_of(ledger: Ledger) -> list[SummaryRow]:
+    """Return the rows of all gates: by columns, and then best first."""
+    rows = [row for gate in ledger.gates for row in _of_gate(ledger, gate)]
+    if any(row.drift is not None and row.drift.was for row in rows):
+        rows = [row._replace(cells=_with_was(row)) for row in rows]
+    kinds = {columns: at for at, columns in enumerate(dict.fromkeys(tuple(r.cells) for r in rows))}
+
+    def order(row: SummaryRow) -> tuple[int, int, int]:
+        rank = row.group.rank
+        side = 0 if row.cells else (-1 if rank < 0 else 1)
+        return side, kinds[tuple(row.cells)] * bool(row.cells), rank
+
+    return sorted(rows, key=order)
+
+
+def _of_gate(ledger: Ledger, gate: str) -> Iterator[SummaryRow]:
+    entry = ledger.entries.get(gate)
+    if entry is None or not entry.judgements:
+        ended: str = "missing" if entry is None else entry.outcome
+        text = ledger.running.get(gate, "did not report") if entry is None else entry.detail
+        group = Group(*_UNJUDGED[ended])
+        yield SummaryRow(gate, gate, ended, group, {}, text=text, entry=entry)
+        return
+    reasons = [one.reason for one in entry.judgements]
+    for number, one in enumerate(entry.judgements, 1):
+        outcome = comparison_outcome(
+            entry.outcome, reason=one.reason, reasons=reasons, severity=one.ruling.severity
+        )
+        card, drift, name = one.card, one.drift, comparison_name(gate, number)
+        news = drift.label.value if drift is not None and drift.label in _TOLD else ""
+        yield SummaryRow(
+            gate,
+            name,
+            outcome,
+            _group(one),
+            {} if one.ruling.check == "smoke test" else card.cells,
+            word=news,
+            heights=() if one.ruling.check else ledger.history.heights(name),
+            card=card,
+            drift=drift,
+            entry=entry,
+        )
+
+
+def _group(judgement: Judgement) -> Group:
+    ruling, drift = judgement.ruling, judgement.drift
+    if is_drifted(drift, judgement.reason):
+        return Group(Severity.BAD, drift.label.value, "beside the accepted result", "red")
+    if ruling.severity is Severity.BLIND and not ruling.check:
+        return Group(Severity.BLIND, Severity.BLIND.name, _BLIND, _colour(ruling))
+    return Group(ruling.severity, ruling.label, judgement.card.gist, _colour(ruling))
+
+
+def _colour(ruling: Ruling) -> str:
+    return _COLOURS[ruling.severity]
+
+
+def _with_was(row: SummaryRow) -> Mapping[str, str]:
+    """Return a row's cells with that of the accepted result before the one that it became."""
+    if not row.cells:
+        return row.cells
+    before = _NOW if _NOW in row.cells else next(iter(row.cells))
+    was = (row.drift.was if row.drift else "") or "-"
+    cells: dict[str, str] = {}
+    for name, cell in row.cells.items():
+        cells |= {_WAS: was, name: cell} if name == before else {name: cell}
+    return cells
