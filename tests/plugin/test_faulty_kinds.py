@@ -484,7 +484,7 @@ def test_a_comparison_says_no_more_than_its_kind_has_weighed(faulty):
     assert "by more than chance" not in text
     assert "Rerun pytest test_two_kinds.py::test_mine" in text
     comment = (faulty.path / "o.md").read_text(encoding="utf-8")
-    assert "- again: " in comment
+    assert "pytest test_two_kinds.py::test_mine" in comment
     assert "with this seed" not in comment
 
 
