@@ -31,13 +31,7 @@ _LETTER_WIDTH = 9
 _LEAST_RIGHT = 24
 
 # How a series of this name looks in every figure; the others take what is left.
-_LINES = {
-    "learned": "learned",
-    "oracle": "oracle",
-    "accepted": "was",
-    "chance": "chance",
-    "limit": "limit",
-}
+_LINES = {"learned": "learned", "oracle": "oracle", "chance": "chance", "limit": "limit"}
 _FREE_LINES = ("learned", "oracle", "other", "chance")
 # Kinds whose series end where their names can stand.
 _NAMED_AT_THE_END = ("curves", "steps")
