@@ -46,8 +46,8 @@ def test_the_second_gate_passes_one_network_and_fails_the_other(folder):
     result = folder.runpytest_subprocess("-v", "-p", "no:hypothesispytest")
     result.assert_outcomes(passed=1, failed=1)
     output = result.stdout.str()
-    assert re.search(r"(?m)^ \. .*40000\W.*AS GOOD AS ORACLE", output), output
-    assert re.search(r"(?m)^ F .*\b200\W.*MODEL BOTTLENECK", output), output
+    assert re.search(r"(?m)^ MODEL AS GOOD AS ORACLE \(1\): .*\n \. .*40000\b", output), output
+    assert re.search(r"(?m)^ MODEL BOTTLENECK \(1\): .*\n F .*\b200\b", output), output
 
 
 def test_it_is_short_and_its_links_lead_somewhere():

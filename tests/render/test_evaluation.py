@@ -115,7 +115,7 @@ def test_it_is_printed_as_a_failing_test_prints_it():
     assert any(line.split()[:2] == ["learned", "0/20"] for line in lines)
     assert max(map(len, lines)) <= 80
     assert "pytest" not in str(found), "there is no test to run again"
-    assert repr(found).startswith("Evaluation(MODEL BOTTLENECK: gap +1.00 [")
+    assert repr(found).startswith("Evaluation(MODEL BOTTLENECK: gap 1.00 [")
 
 
 def test_numbers_go_to_a_tracker_as_they_are(folder):
