@@ -334,8 +334,8 @@ class Card:
     rerun : mapping
         Option name to value, of what measures the same once more; True is an option alone.
     settle : mapping
-        Option name to number, of what settles a ruling that is not sure on other starts; empty
-        where nothing does.
+        Option name to number, of what settles a ruling that is not sure; on other starts where
+        a seed is among them. Empty where nothing does.
     numbers : mapping
         Plain values by name, for JUnit and trackers.
     """

@@ -134,14 +134,15 @@ def _shown(rows: Sequence[SummaryRow], verbosity: int) -> list[SummaryRow]:
 
 def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: int) -> list[Line]:
     """Return the rows in groups, under what all of them share."""
-    is_green = verbosity == 0 and all(row.has_passed for row in rows)
+    remarks = _Remarks(rows, verbosity)
+    is_green = verbosity == 0 and all(row.has_passed and not remarks.of(row) for row in rows)
     if is_green and len(rows) >= _MANY_GREEN:
         counted = Counter(row.group.label for row in rows)
         found = ", ".join(f"{count} {label}" for label, count in counted.items())
-        return _wrapped(f"{found}{_each(rows)}. Every row: pytest -v", " ", width)
+        text = f"{found}{_each(rows)}. Every row: pytest -v"
+        return [*_wrapped(text, " ", width), *remarks.of_several(width)]
     shared = [layout.names.shared, _one_size(rows), _baseline(rows)]
     lines = _wrapped(", ".join(filter(None, shared)), " ", width)
-    remarks = _Remarks(rows, verbosity)
     columns: tuple[str, ...] = ()
     for group, members in groupby(rows, key=lambda row: row.group):
         own = list(members)
@@ -150,15 +151,13 @@ def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: i
             lines.append(Line.of(layout.heading(own[0])))
         lines.append(_group_line(group, len(own), width))
         is_folded = verbosity < 1 and len(rows) >= _MANY
-        shown = [row for row in own if not (is_folded and row.has_passed)]
+        shown = [row for row in own if not (is_folded and row.has_passed) or remarks.of(row)]
         for row in shown:
             lines += layout.lines(row)
             lines += [line for text in remarks.of(row) for line in _wrapped(text, "     ", width)]
         if len(shown) < len(own):
             lines.append(Line.of(f" . {len(own) - len(shown)} more passed (pytest -v)", light=True))
-    for text, count in remarks.shared.items():
-        lines += _wrapped(f"{count} gates: {text}", " ", width)
-    return lines
+    return [*lines, *remarks.of_several(width)]
 
 
 def _group_line(group: Group, count: int, width: int) -> Line:
@@ -230,11 +229,16 @@ class _Remarks:
     def __init__(self, rows: Sequence[SummaryRow], verbosity: int) -> None:
         self._of = {row.name: list(_remarks(row, verbosity)) for row in rows}
         counted = Counter(text for texts in self._of.values() for text in dict.fromkeys(texts))
-        self.shared = {text: count for text, count in counted.items() if count > 1}
+        self._shared = {text: count for text, count in counted.items() if count > 1}
 
     def of(self, row: SummaryRow) -> list[str]:
         """Return what is said of this row alone."""
-        return [text for text in self._of[row.name] if text not in self.shared]
+        return [text for text in self._of[row.name] if text not in self._shared]
+
+    def of_several(self, width: int) -> list[Line]:
+        """Return what is said of several gates, once."""
+        said = (f"{count} gates: {text}" for text, count in self._shared.items())
+        return [line for text in said for line in _wrapped(text, " ", width)]
 
 
 def _remarks(row: SummaryRow, verbosity: int) -> Iterator[str]:
@@ -300,7 +304,8 @@ def _settle(rows: Sequence[SummaryRow], width: int) -> list[Line]:
         options = [
             f"--cpg-{name.replace('_', '-')}={max(o[name] for o in alike)}" for name in names
         ]
-        lines.append(Line.of(f" Settle the {many} on new starts:"))
+        starts = " on new starts" * ("seed" in names)
+        lines.append(Line.of(f" Settle the {many}{starts}:"))
         command = shlex.join(["pytest", "--cpg-last=inconclusive", *options])
         typed = command_lines(command, lead="     ", width=width)
         lines += [Line.of(line, cyan=True) for line in typed]

@@ -403,3 +403,23 @@ def test_a_perturbation_without_effect_is_noted():
 def _unaffected():
     arms = first(1, 1)
     return result_of(arms, arms, perturbation=DropActions(0))
+
+
+def test_a_row_of_which_something_is_to_be_known_is_never_folded():
+    green = ledger_of(**{f"t.py::test_gate[{name}]": ("passed", GOOD) for name in "abcdefg"})
+    assert " 7 MODEL AS GOOD AS ORACLE, 50 starts each. Every row: pytest -v" in shown(green)
+    again = Entry(
+        outcome="passed",
+        judgements=(judgement_of(GOOD),),
+        attempt=2,
+        earlier=("MODEL BOTTLENECK",),
+    )
+    green.note("t.py::test_gate[d]", again)
+    lines = shown(green)
+    assert any(line.startswith(" . d ") for line in lines)
+    assert any("attempt 2" in line for line in lines)
+    many = ledger_of(**{f"t.py::test_gate[{at}]": ("passed", GOOD) for at in range(70)})
+    many.note("t.py::test_gate[7]", again)
+    assert any(line.startswith(" . 7 ") for line in shown(many))
+    assert any("attempt 2" in line for line in shown(many))
+    assert " . 69 more passed (pytest -v)" in shown(many)
