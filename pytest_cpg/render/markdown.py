@@ -146,12 +146,12 @@ def _outcome(rows: Sequence[CommentRow]) -> str:
 
 def _worst(rows: Sequence[CommentRow]) -> list[str]:
     """Return why the worst gate fails of which that is known, and what to do."""
-    row = next((row for row in rows if row.fails and row.told), None)
-    if row is None:
-        return []
-    lines = [f"**{name}:** {prose(text)}" for name, text in row.told if name in ("Why", "Do")]
-    lines[0] = lines[0].replace(":**", f"** ({code(row.name)}):", 1)
-    return ["  \n".join(lines)]
+    for row in rows:
+        lines = [f"**{name}:** {prose(text)}" for name, text in row.told if name in ("Why", "Do")]
+        if row.fails and lines:
+            lines[0] = lines[0].replace(":**", f"** ({code(row.name)}):", 1)
+            return ["  \n".join(lines)]
+    return []
 
 
 def _tables(

@@ -55,7 +55,7 @@ def entry(outcome, *results, reason=None, drift=None, **more):
 GREEN = SessionEnd(exit_code=0)
 
 
-def text_of(gates, findings=(), provenance=PROVENANCE, end=GREEN, *, page="", cause=None, **more):
+def text_of(gates, findings=(), provenance=PROVENANCE, end=GREEN, *, page="", card=None, **more):
     """Return the comment on a session; a gate whose entry is None did not report."""
     ledger = Ledger()
     ledger.expect(gates)
@@ -66,14 +66,14 @@ def text_of(gates, findings=(), provenance=PROVENANCE, end=GREEN, *, page="", ca
     for name, value in more.items():
         setattr(ledger, name, value)
     written = document(ledger, provenance, end)
-    if cause is None:
+    if card is None:
         return markdown(written, page=page)
 
-    def with_cause(comparison):
+    def with_card(comparison):
         found = shown_of(comparison)
-        return replace(found, card=replace(found.card, cause=cause))
+        return replace(found, card=replace(found.card, **card))
 
-    return comment.markdown(written, shown_of=with_cause)
+    return comment.markdown(written, shown_of=with_card)
 
 
 def rows(text):
@@ -251,10 +251,17 @@ def test_measures_of_a_cause_are_a_table():
         source="5 episodes",
         measures=(("coverage", "0.73 [0.26, 1.19]", "states | outside"), ("score", "", "none")),
     )
-    text = text_of({"t.py::test": entry("failed", BAD, reason="worse")}, cause=cause)
+    text = text_of({"t.py::test": entry("failed", BAD, reason="worse")}, card={"cause": cause})
     assert "| Why: COVERAGE | | 5 episodes |\n|---|---|---|\n" in text
     assert "| coverage | 0.73 [0.26, 1.19] | states \\| outside |\n| score |  | none |" in text
     assert "\n**Why** (`test`): COVERAGE: 80 % of the states are outside.  \n**Do:** Train" in text
+
+
+def test_a_card_without_why_and_advice_leaves_its_notes_in_the_details():
+    card = {"meaning": (), "paragraphs": ("Twice as slow.",), "cause": None}
+    text = text_of({"t.py::test": entry("failed", BAD, reason="worse")}, card=card)
+    assert "**Why**" not in text
+    assert "**Note:** Twice as slow." in text.partition("<details>")[2]
 
 
 def test_a_gate_that_fails_by_drift_is_explained_by_its_drift():
