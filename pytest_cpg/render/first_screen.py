@@ -171,11 +171,11 @@ def _of_comparison(one: ComparisonView) -> Iterator[Answer]:
         # What the headline does not say of a gate that was compared.
         told = f"{card.sentence[:1].upper()}{card.sentence[1:]}. " * (_went(drift) != "")
         yield Answer("How much", f"A loss of {one.effect} {card.effect.unit}.", f"{told}{sure}")
+    before = _before(one)
     if drift is not None:
-        before = _before(one)
         yield Answer("Since when", text=f"{drift.sentence}.{f' {before}' if before else ''}")
-    elif one.history is not None:
-        yield Answer("Since when", text=_before(one))
+    elif before:
+        yield Answer("Since when", text=before)
     if one.why:
         strong, stop, rest = one.why[0].partition(". ")
         yield Answer("Why", f"{strong}{stop.strip()}", rest)
@@ -184,10 +184,11 @@ def _of_comparison(one: ComparisonView) -> Iterator[Answer]:
 
 
 def _before(one: ComparisonView) -> str:
-    """Return what the session before found; empty where there is none."""
-    if one.history is None:
+    """Return what the last session before found; empty where none had the same design."""
+    earlier = () if one.history is None else one.history.points[:-1]
+    before = next((point for point in reversed(earlier) if not point.is_other_design), None)
+    if before is None:
         return ""
-    before = one.history.points[-2]
     trend = before.found.trends[0]
     return f"The session before, {revision(before.commit)}: {trend.name} {trend.text}."
 

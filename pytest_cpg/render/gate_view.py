@@ -340,20 +340,25 @@ def _cells_view(figure: Figure, commands: Sequence[Command], *, is_quiet: bool) 
 
 def _history_view(points: Sequence[Point], drift: Drift | None) -> HistoryView | None:
     """Return what is shown of a comparison that an earlier session made as well."""
-    points = points[-_MOST_SESSIONS:]
     if len(points) < 2 or not points[-1].found.trends:
         return None
     commit = "" if drift is None else drift.commit
-    accepted = [
-        at
-        for at, point in enumerate(points[:-1])
-        if commit and revision(commit) == revision(point.commit)
-    ]
+    left_out = max(0, len(points) - _MOST_SESSIONS)
+    # Sessions that follow at the same commit were not accepted.
+    accepted = next(
+        (
+            at - left_out
+            for at, point in enumerate(points[:-1])
+            if commit and revision(commit) == revision(point.commit)
+        ),
+        -1,
+    )
+    points = points[left_out:]
     course = Course(
         trends=tuple(point.found.trends[0] for point in points),
         revisions=tuple(revision(point.commit) for point in points),
         is_hollow=tuple(point.is_other_design for point in points),
-        accepted=accepted[-1] if accepted else None,
+        accepted=accepted if accepted >= 0 else None,
     )
     return HistoryView(points=tuple(points), course=course, spark=spark(course))
 

@@ -502,6 +502,33 @@ def test_the_accepted_session_bears_a_ring():
     assert "3f2c1e9 accepted" in page.text
 
 
+def test_a_session_after_the_accepted_one_does_not_take_its_ring():
+    result = measured(0.96, 0.5, seed=1)
+    drift = compare(result, BaselineGate.of(OPEN, commit="3f2c1e9a0b44"), level=0.95)
+    again = session(gate(GATE, result, outcome="failed", drift=drift))
+    accepted = f"{OPEN.learned.success_count}/50"
+    page = Page(html_page([session(gate(GATE, OPEN)), again, again]))
+    assert re.findall(r"3f2c1e9 accepted(\d+/50)", page.text) == [accepted]
+    # The accepted session is the first of all, and older than what is shown.
+    assert (
+        "3f2c1e9 accepted" not in Page(html_page([session(gate(GATE, OPEN)), *[again] * 50])).text
+    )
+
+
+def test_the_session_before_is_one_of_the_same_design():
+    def before(*results):
+        found = [session(gate(GATE, one, outcome="failed", reason=WORSE)) for one in results]
+        return re.findall(
+            r"The session before, \w+: [a-zL ]+ (\d+/50)", Page(html_page(found)).text
+        )
+
+    other = replace(OPEN, design=replace(OPEN.design, horizon=99))
+    assert before(measured(0.96, 0.7, seed=1), other, BAD) == [
+        f"{measured(0.96, 0.7, seed=1).learned.success_count}/50"
+    ]
+    assert before(other, BAD) == []
+
+
 def test_a_session_of_another_design_is_hollow():
     before = session(
         gate(GATE, replace(OPEN, design=replace(OPEN.design, horizon=99))), revision=None
