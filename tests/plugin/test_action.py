@@ -172,6 +172,15 @@ def test_a_session_without_a_report_does_not_end_green(job):
     assert job("End as pytest did").returncode == 1
 
 
+def test_an_odd_quote_in_the_arguments_ends_the_job(job):
+    done = job("gates", **{"inputs.arguments": "--cpg-only -k 'right --cpg-drift=fail"})
+    assert done.returncode != 0
+    assert "quote" in done.stderr
+    assert not (job.folder / "cpg.json").exists()
+    # GitHub puts nothing in place of an output that was not written.
+    assert job("End as pytest did", **{"steps.gates.outputs.exit-code": ""}).returncode == 1
+
+
 def test_the_action_has_what_github_asks_of_a_composite_one():
     assert ACTION["runs"]["using"] == "composite"
     assert {"name", "description", "inputs", "outputs", "runs"} == set(ACTION)
@@ -184,10 +193,23 @@ def test_the_action_has_what_github_asks_of_a_composite_one():
         assert ("run" in step) != ("uses" in step)
         # Of a composite action, each script has to name its shell.
         assert ("run" in step) == (step.get("shell") == "bash")
-        assert re.fullmatch(r"actions/[\w-]+@v\d+", step.get("uses", "actions/cache@v4"))
+        assert re.fullmatch(r"actions/[\w/-]+@v\d+", step.get("uses", "actions/checkout@v4"))
     for name in known:
         assert ACTION["inputs"][name]["description"]
         assert "default" in ACTION["inputs"][name]
+
+
+@pytest.mark.parametrize(
+    "steps", [ACTION["runs"]["steps"], WORKFLOW["jobs"]["gates"]["steps"]], ids=["action", "init"]
+)
+def test_a_job_that_fails_keeps_its_history_and_arms(steps):
+    names = [step.get("uses", step.get("id", step.get("name"))) for step in steps]
+    restored, saved = (names.index(f"actions/cache/{one}@v4") for one in ("restore", "save"))
+    assert restored < [str(one).lower() for one in names].index("gates") < saved
+    assert steps[saved]["if"] == "always()"
+    kept = dict(steps[restored]["with"])
+    assert kept["key"].startswith(kept.pop("restore-keys"))
+    assert steps[saved]["with"] == kept
 
 
 def test_the_page_on_ci_shows_the_workflow_of_init():
@@ -202,7 +224,8 @@ def test_the_workflow_of_init_installs_what_there_is_and_runs_every_gate(tmp_pat
     assert set(WORKFLOW[True]) == {"pull_request", "push"}
     uses = [step["uses"].partition("@")[0] for step in job["steps"] if "uses" in step]
     assert uses == [
-        *("actions/checkout", "actions/setup-python", "actions/cache", "actions/upload-artifact")
+        *("actions/checkout", "actions/setup-python", "actions/cache/restore"),
+        *("actions/cache/save", "actions/upload-artifact"),
     ]
     for name in ("pip", "pytest"):
         tool = tmp_path / name
