@@ -148,13 +148,14 @@ def accept(
         return [refusal]
     entries: dict[str, dict[str, Any]] = {}
     accepted: list[KeptResult] = []
-    refused, checks = [], []
+    refused: list[str] = []
+    checks: dict[str, list[str]] = {}
     found: list[Finding] = []
     for one in ledger.reported:
         kind: Any = one.judgement.kind
         has_passed = one.judgement.reason is None and one.outcome == "passed"
         if one.judgement.ruling.check:
-            checks.append(one.name)
+            checks.setdefault(one.judgement.ruling.check, []).append(one.name)
         elif has_passed or is_forced:
             entry = ask_at_end(found, kind, "entry", one.judgement.result)
             if entry is not None:
@@ -178,8 +179,8 @@ def accept(
                 fails=True,
             )
         )
-    if checks:
-        text = f"baseline: {named(checks)} not accepted: an A/A check has no model to accept"
+    for check, checked in checks.items():
+        text = f"baseline: {named(checked)} not accepted: {check}, which judges no model"
         found.append(Finding(text, fails=True))
     if not (accepted or refused or checks or found):
         found.append(Finding("baseline: no gate was measured, none accepted", fails=True))

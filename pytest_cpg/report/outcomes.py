@@ -71,12 +71,17 @@ def gate_outcome(outcome: str, severities: Iterable[Severity]) -> str:
     return "inconclusive" if outcome == "passed" and is_open else outcome
 
 
+def is_cut_short(exit_code: int) -> bool:
+    """Return whether pytest ended the session before every test was run."""
+    return exit_code in _STOPPED
+
+
 def session_outcome(
     exit_code: int, gates: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]]
 ) -> str:
     """Return how a session ended: "passed" only where pytest says so and a gate measured."""
     gates = list(gates)
-    if exit_code in _STOPPED:
+    if is_cut_short(exit_code):
         return _STOPPED[exit_code]
     is_failing = any(gate["outcome"] in FAILING for gate in gates)
     if is_failing or any(found["fails"] for found in findings) or exit_code not in (0, _EMPTY):

@@ -172,6 +172,41 @@ def test_accept_refuses_what_a_session_would_not_accept(folder, said, monkeypatc
     assert "-dirty" in text
 
 
+@needs_git
+def test_accept_names_every_gate_without_a_result(folder, said):
+    folder.path.joinpath("test_more.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture\ndef broken(): raise RuntimeError\n"
+        "@pytest.mark.cpg(task='track')\ndef test_error(broken, cpg): ...\n"
+        "@pytest.mark.skip\n@pytest.mark.cpg(task='track')\ndef test_skip(cpg): ...\n"
+        "@pytest.mark.cpg(task='track')\ndef test_stop(cpg): raise KeyboardInterrupt\n"
+        "@pytest.mark.cpg(task='track')\ndef test_after(cpg): ...\n",
+        encoding="utf-8",
+    )
+    commit(folder)
+    folder.runpytest("--cpg-model=right", "--cpg-json=r.json", no_reraise_ctrlc=True)
+    code, text = said("accept", "r.json")
+    assert code == 1
+    assert "test_gates.py::test_gate, test_gates.py::test_broken accepted @ " in text
+    for gate in ("error (in error)", "skip (skipped)", "stop (not reported)"):
+        assert f"test_more.py::test_{gate}" in text
+    assert "not accepted: no result" in text
+    assert "the session ended early (interrupted), so gates may be missing" in text
+    # Whoever has looked at them takes the rest.
+    code, text = said("accept", "r.json", "--force")
+    assert code == 0
+    assert "not accepted: no result" in text
+
+
+@needs_git
+def test_accept_says_that_a_smoke_test_is_no_result(folder, said):
+    commit(folder)
+    folder.runpytest("--cpg-quick", "--cpg-model=right", "--cpg-json=r.json")
+    code, text = said("accept", "r.json")
+    assert code == 1
+    assert "not accepted: smoke test, which judges no model" in text
+
+
 def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, said):
     repository.copy_example("custom_gate")
     repository.runpytest("--cpg-json=r.json", "-p", "no:cacheprovider")
@@ -271,13 +306,16 @@ def test_an_empty_folder_has_a_gate_that_passes(pytester, said, monkeypatch):
         ("tox.ini", "[pytest]\n"),
         ("setup.cfg", "[tool:pytest]\n"),
         ("pytest.ini", "[pytest]\n"),
+        ("pytest.toml", ""),
+        (".pytest.toml", "[pytest]\nminversion = '9'\n"),
     ],
 )
 def test_settings_that_pytest_has_are_not_hidden_by_new_ones(name, text, tmp_path, said):
     (tmp_path / name).write_text(text, encoding="utf-8")
     code, printed = said("init", str(tmp_path))
     assert code == 0
-    assert f"{name} has pytest's settings: add required_plugins = pytest-cpg there" in printed
+    plugin = '["pytest-cpg"]' if name.endswith(".toml") else "pytest-cpg"
+    assert f"{name} has pytest's settings: add required_plugins = {plugin} there" in printed
     assert (tmp_path / name).read_text(encoding="utf-8") == text
     assert (tmp_path / "pytest.ini").exists() == (name == "pytest.ini")
     assert f"\n  cd {tmp_path}\n" in printed

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.machine.ci import is_in_ci
 from pytest_cpg.machine.git import GitState
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.report.baseline_findings import accept
 from pytest_cpg.report.document import commit_of, ledger_of, read
+from pytest_cpg.report.ledger import Ledger
+from pytest_cpg.report.outcomes import WORDS, is_cut_short
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +46,9 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     kinds = kinds_of(arguments)
     document = read(arguments.report, kinds)
     is_dirty = bool(document["provenance"]["dirty"])
+    ledger = ledger_of(document, kinds)
     findings = accept(
-        ledger_of(document, kinds),
+        ledger,
         arguments.baseline,
         kinds,
         root=Path.cwd(),
@@ -55,4 +60,21 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
         is_forced=arguments.is_forced,
         in_ci=is_in_ci(),
     )
+    findings += _unmeasured(ledger, is_forced=arguments.is_forced)
+    session = document["session"]
+    if is_cut_short(session["exit_code"]):
+        text = f"baseline: the session ended early ({session['outcome']}), so gates may be missing"
+        findings.append(Finding(text, fails=not arguments.is_forced))
     return [found.text for found in findings], int(any(found.fails for found in findings))
+
+
+def _unmeasured(ledger: Ledger, *, is_forced: bool) -> Iterator[Finding]:
+    """Yield which gates did not pass and have no result, so that there is none to accept."""
+    ended = dict.fromkeys(ledger.missing, "missing") | {
+        gate: entry.outcome
+        for gate, entry in ledger.entries.items()
+        if not entry.judgements and (entry.outcome != "passed" or entry.is_hidden)
+    }
+    if ended:
+        gates = named([f"{gate} ({WORDS[outcome]})" for gate, outcome in ended.items()])
+        yield Finding(f"baseline: {gates} not accepted: no result", fails=not is_forced)

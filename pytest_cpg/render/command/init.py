@@ -56,13 +56,14 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     widest = max(map(len, wanted))
     lines = [f"written: {name:{widest}s}  {what}" for name, what in wanted.items()]
     if settings:
-        lines.append(f"{settings} has pytest's settings: add required_plugins = pytest-cpg there")
+        name = '["pytest-cpg"]' if settings.endswith(".toml") else "pytest-cpg"
+        lines.append(f"{settings} has pytest's settings: add required_plugins = {name} there")
     return [*lines, "", *_next(folder)], 0
 
 
 def _settings_of_pytest(folder: Path) -> str:
     """Return the file with pytest's settings, which a pytest.ini would hide; empty if none."""
-    for name in (_INI, ".pytest.ini"):
+    for name in ("pytest.toml", ".pytest.toml", _INI, ".pytest.ini"):
         if (folder / name).exists():
             return name
     project = folder / "pyproject.toml"
