@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
@@ -60,10 +61,10 @@ def whole(least: int, most: float = float("inf")) -> Callable[[Any], int]:
 
     def parse(value: Any) -> int:
         try:
-            number = int(value) if isinstance(value, str) else value
-        except ValueError:
+            number = int(value) if isinstance(value, str) else operator.index(value)
+        except (TypeError, ValueError):
             number = None
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        if isinstance(value, bool) or number is None or number < least:
             raise ArgumentTypeError(f"need a whole number of at least {least}, got {value!r}")
         if number > most:
             raise ArgumentTypeError(f"need a whole number of at most {most}, got {value!r:.40}")

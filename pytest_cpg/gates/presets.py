@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError, Planner
+from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.tasks.control.formulas import TITLES, preset_of
 from pytest_cpg.tasks.presets import Preset
@@ -59,6 +60,6 @@ def _preset(task: str) -> Preset:
     if task in PRESETS:
         return PRESETS[task]
     raise ComponentError(
-        f"planner: no preset for task {task!r}; these tasks have one: {', '.join(PRESETS)}. Write "
-        f'planner="icem", or a planner with settings of your own.'
+        f"planner: no preset for task {task!r}. {did_you_mean(task, PRESETS)} A task without one "
+        f'takes planner="icem", or a planner with settings of your own.'
     )

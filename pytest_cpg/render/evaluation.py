@@ -96,6 +96,16 @@ class Evaluation:
             raise AttributeError(name)
         return getattr(self.result, name)
 
+    def __dir__(self) -> list[str]:
+        of_result = (name for name in dir(self.result) if not name.startswith("_"))
+        return sorted({*object.__dir__(self), *of_result})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Kinds hold functions, which no pickle takes; those of this package have a name.
+        marker = self.kind.marker
+        kind = marker if self.kind is GATES.get(marker) else self.kind
+        return _evaluation, (kind, self.result, self.ruling, self.max_verdict, self.card)
+
     def __repr__(self) -> str:
         return f"Evaluation({self.ruling.label}: {self.card.headline}, {self.card.size})"
 
@@ -241,9 +251,24 @@ def evaluate(
     )
 
 
+def _evaluation(
+    kind: str | GateKind[Any, Any],
+    result: Any,
+    ruling: Ruling,
+    max_verdict: MaxVerdict,
+    card: Card,
+) -> Evaluation:
+    """Return what was pickled or copied."""
+    return Evaluation(
+        kind=_kind_of(kind), result=result, ruling=ruling, max_verdict=max_verdict, card=card
+    )
+
+
 def _kind_of(given: str | GateKind[Any, Any]) -> GateKind[Any, Any]:
-    if not isinstance(given, str):
+    if has(given, GateKind):
         return given
+    if not isinstance(given, str):
+        raise ValueError(f"kind: need a kind of gate, got {given!r}. {did_you_mean('', GATES)}")
     if given not in GATES:
         raise ValueError(f"no kind of gate {given!r}. {did_you_mean(given, GATES)}")
     return GATES[given]

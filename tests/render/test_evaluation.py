@@ -1,5 +1,6 @@
 """A gate without pytest: in a training loop, a notebook, a sweep."""
 
+import copy
 import json
 import pickle
 import re
@@ -9,6 +10,7 @@ from collections import Counter
 from html import unescape
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 from comparisons import Carts, cart_queries
 from sessions import untimed
@@ -105,6 +107,30 @@ def test_a_result_has_what_the_gates_own_result_has():
     assert copied.to_json() == found.to_json()
 
 
+def test_it_goes_through_a_process_and_a_copy():
+    for found in (
+        evaluate(Track(), mirrored, episodes=20, diagnose="never"),
+        evaluate("maze", right, kind=Farthest(), begin=3.0, limit=3.5),
+    ):
+        for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):  # noqa: S301 - our own
+            assert str(other) == str(found)
+            assert other.metrics() == found.metrics()
+            assert type(other.kind) is type(found.kind)
+
+
+def test_what_a_result_has_is_listed():
+    found = evaluate(Track(), right, episodes=20, margin=0.4)
+    assert {"verdict", "gap", "to_json", "metrics"} <= set(dir(found))
+
+
+def test_numbers_of_numpy_are_numbers():
+    found = evaluate(
+        Track(), right, episodes=np.int64(20), margin=np.float32(0.4), seed=np.uint8(3)
+    )
+    assert (found.learned.episodes, found.result.seed) == (20, 3)
+    assert json.loads(found.to_json())
+
+
 def test_it_is_printed_as_a_failing_test_prints_it():
     found = evaluate(Track(), mirrored, episodes=20, diagnose="never")
     lines = str(found).splitlines()
@@ -195,6 +221,9 @@ def test_a_kind_of_ones_own_is_given_what_its_fixtures_would_give():
         ({"episodes": "20"}, "episodes: need a number, got '20'. Write episodes=20."),
         ({"episodes": 0}, "episodes: need a whole number of at least 1, got 0"),
         ({"diagnose": "nver"}, "diagnose: need one of auto, always, never, got 'nver'"),
+        ({"episodes": np.float64(5)}, "episodes: need a whole number of at least 1, got "),
+        ({"kind": None}, "kind: need a kind of gate, got None. Known: cpg, cpg_opcc, "),
+        ({"kind": 42}, "kind: need a kind of gate, got 42. Known: cpg, cpg_opcc, "),
         ({"kind": "cpg_op"}, "no kind of gate 'cpg_op'. Did you mean 'cpg_opcc'?"),
         ({"task": "maze"}, "takes task as its first argument. Leave task= out."),
         ({"drift": "fail"}, "evaluate() has no argument 'drift'. Known: "),
@@ -210,6 +239,8 @@ def test_what_cannot_be_asked_is_refused_as_in_a_marker(asked, said):
 def test_a_mistyped_task_and_model_are_named():
     with pytest.raises(ComponentError, match="Did you mean 'maze'"):
         evaluate("maz", right)
+    with pytest.raises(ComponentError, match="Did you mean 'maze'"):
+        evaluate("mase", right, planner="preset")
     with pytest.raises(ComponentError, match=r"there is no model file 'run/final\.pt'"):
         evaluate("maze", "run/final.pt")
     with pytest.raises(WorldModelError, match="shape"):
