@@ -10,7 +10,7 @@ from pytest_cpg.gates.card import Cause, Command, Severity
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.render.failure import headline, reasons
-from pytest_cpg.report.outcomes import FAILING, comparison_outcome
+from pytest_cpg.report.outcomes import FAILING, comparison_outcome, gist
 from pytest_cpg.report.shown import Shown, ShownOf
 
 # What stands in the place of a label.
@@ -60,6 +60,11 @@ class CommentRow(NamedTuple):
             return f"{_UNJUDGED.get(self.status, self.status)}: {self.why or 'nothing is judged'}"
         one = self.shown
         return headline(one.card, one.ruling, reason=self.reason, drift=one.drift)
+
+    @property
+    def brief(self) -> CommentRow:
+        """The same row where there is little room: of an error its first sentence."""
+        return self._replace(gate={**self.gate, "detail": gist(self.gate["detail"])})
 
     @property
     def told(self) -> list[tuple[str, str]]:

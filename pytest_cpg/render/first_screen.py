@@ -13,7 +13,7 @@ from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.figures import Plot
 from pytest_cpg.render.gate_view import ComparisonView, GateView, Tone, revision
 from pytest_cpg.render.page_view import PageView
-from pytest_cpg.report.outcomes import FAILING, besides_gates
+from pytest_cpg.report.outcomes import FAILING, besides_gates, gist
 
 _MOST_NAMED = 5
 # What is said of the gates beside the worst one, by how they ended.
@@ -123,7 +123,7 @@ def _headline(
 def _told(gate: GateView, shown: ComparisonView | None) -> str:
     """Return what a gate found, in words."""
     if shown is None:
-        return gate.detail or gate.state
+        return gist(gate.detail) or gate.state
     return _went(shown.drift) or shown.card.sentence or shown.card.headline
 
 

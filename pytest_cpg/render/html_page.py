@@ -24,7 +24,7 @@ from pytest_cpg.render.gate_view import revision
 from pytest_cpg.render.page_view import PageView, page_view
 from pytest_cpg.report.document import commit_of
 from pytest_cpg.report.history import NO_HISTORY, History
-from pytest_cpg.report.outcomes import WORDS
+from pytest_cpg.report.outcomes import WORDS, gist
 from pytest_cpg.report.shown import ShownOf
 
 try:
@@ -104,6 +104,7 @@ def _shown(page: PageView, document: Mapping[str, Any], root: str) -> dict[str, 
         # Verdict, gate and loss stand in every table.
         "columns": 3 + has.drift + has.history + has.cause,
         "words": WORDS,
+        "gist": gist,
         "left": LEFT,
         "span_width": SPAN_WIDTH,
         "frame_width": FRAME_WIDTH,

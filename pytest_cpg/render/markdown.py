@@ -123,7 +123,7 @@ def _became(row: CommentRow) -> str:
     drift = row.shown.drift if row.shown else None
     if drift is not None and drift.label is Label.REGRESSED:
         return prose(f"{drift.text} since {drift.since}")
-    return prose(row.sentence.rstrip("."))
+    return prose(row.brief.sentence.rstrip("."))
 
 
 def _counts(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]) -> str:
@@ -184,7 +184,7 @@ def _tables(
 
 def _line(row: CommentRow, columns: Sequence[str], has_drift: bool) -> str:
     cells, was_now, became = [""] * len(columns), "", ""
-    verdict = row.sentence if row.fails else row.why or WORDS[row.status]
+    verdict = row.brief.sentence if row.fails else row.brief.why or WORDS[row.status]
     if row.shown is not None:
         card, drift = row.shown.card, row.shown.drift
         cells = [number(card.cells.get(column, "")) for column in columns]
@@ -207,7 +207,7 @@ def _verdict(row: CommentRow, shown: Shown) -> str:
     said += ", blind gate" * (ruling.severity is Severity.BLIND)
     if row.status in ("xfailed", "skipped", "error"):
         return f"{WORDS[row.status]}: {said}"
-    return f"{said}; {row.why}" if row.fails and row.reason is None else said
+    return f"{said}; {row.brief.why}" if row.fails and row.reason is None else said
 
 
 def _footnotes(rows: Sequence[CommentRow]) -> list[str]:

@@ -115,3 +115,12 @@ def error_in(text: str) -> str:
     found = _ERROR.search(text)
     message = " ".join(text.strip().partition("\n\n")[0].split())
     return found[1] if found else message or "no reason was given"
+
+
+def gist(detail: str) -> str:
+    """Return the first sentence of why a gate ended so, for where all of it has no room.
+
+    >>> gist("error in setup: TaskError: no task is named 'pukc'. Built in: puck, track.")
+    "TaskError: no task is named 'pukc'"
+    """
+    return detail.removeprefix("error in setup: ").partition(". ")[0].rstrip(".")

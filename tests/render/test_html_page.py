@@ -266,7 +266,11 @@ def test_the_same_documents_give_the_same_bytes_in_any_process(tmp_path):
             "t: the model solves 25 of 50 starts, the true dynamics 47",
         ),
         (
-            [gate(GATE, GOOD), gate("t", outcome="error", detail="boom"), gate("u", OPEN)],
+            [
+                gate(GATE, GOOD),
+                gate("t", outcome="error", detail="error in setup: boom. Mend it."),
+                gate("u", OPEN),
+            ],
             [],
             "t: boom",
         ),
@@ -538,6 +542,14 @@ def test_a_session_of_another_design_is_hollow():
     assert page.text.count("another design") == 1
     assert len(page.all("path", **{"class": "hollow"})) == 2
     assert "another design" not in Page(html_page([same, same])).text
+
+
+def test_an_error_is_whole_in_its_section_and_short_everywhere_else():
+    error = "error in setup: boom. Mend it."
+    text = html_page([session(gate("t", outcome="error", detail=error))])
+    assert '<td class="detail" colspan="1">boom</td>' in text
+    assert text.count(error) == 1
+    assert f'<p class="sentence">{error}</p>' in text
 
 
 def test_findings_say_which_of_them_fail_the_session():

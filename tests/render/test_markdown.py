@@ -179,7 +179,7 @@ def test_each_comparison_has_a_row_worst_first_and_what_passed_is_folded():
             "half": entry("passed", GOOD, OPEN),
             "bad": entry("failed", BAD, reason="worse", drift=drift),
             "gone": None,
-            "broken": entry("error", detail="error in setup: boom"),
+            "broken": entry("error", detail="error in setup: boom. Mend it."),
             "xfail": entry("xfailed", BAD, reason="worse"),
         }
     )
@@ -189,7 +189,7 @@ def test_each_comparison_has_a_row_worst_first_and_what_passed_is_folded():
     assert [row[0] for row in found] == [*"❌❌❌✅❔⚪✅"]
     assert [row[-2] for row in found] == [
         "NOT REPORTED: did not report",
-        "ERROR: error in setup: boom",
+        "ERROR: boom",
         "MODEL BOTTLENECK",
         "AS GOOD AS ORACLE",
         "INCONCLUSIVE",
