@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from glob import glob
 from pathlib import Path
@@ -39,7 +40,8 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
     session = found_in(ledger, commit=state.commit, date=date)
     if not session.comparisons:
         return
-    paths = sorted(glob(str(pattern)))
+    # A file's own name may have brackets.
+    paths = [str(pattern)] if os.path.exists(pattern) else sorted(glob(str(pattern)))
     earlier, faults = read(map(Path, paths), config.stash[KINDS].table)
     if "history" in settings.typed and not paths:
         faults.append(f"nothing matches --cpg-history={settings.typed['history']}")

@@ -351,11 +351,14 @@ def _arms(folder: str | os.PathLike[str] | None) -> ArmCache | None:
         return None
     path = Path(folder)
     if not path.exists():
+        # pytest hides its own folder only when it makes it.
+        new = [one for one in path.parents if one.name == ARMS.parts[0] and not one.exists()]
         try:
             path.mkdir(parents=True)
         except OSError:
             return None
-        ignore_in_git(path, "*")
+        for one in (path, *new):
+            ignore_in_git(one, "*")
     return ArmCache(path)
 
 

@@ -98,6 +98,21 @@ def test_compare_says_what_became_of_each_gate(folder, said):
     assert " IMPROVED      test_gates.py::test_gate\n" in text
     assert " NEW           test_gates.py::test_broken\n" in text
     assert "1 UNCHANGED" in said("compare", "bad.json", "bad.json")[1]
+    assert "MISSING" not in said("compare", "good.json", "bad.json")[1], "-k left it out"
+
+
+def test_compare_fails_where_a_gate_measures_nothing_any_more(folder, said):
+    folder.runpytest("--cpg-model=right", "--cpg-json=good.json")
+    broken = GATES.replace("(cpg): ...", "(nothing, cpg): ...")
+    folder.makepyfile(test_gates=broken.replace("test_broken", "test_renamed"))
+    folder.runpytest("--cpg-model=right", "--cpg-json=bad.json")
+    code, text = said("compare", "good.json", "bad.json")
+    assert code == 1
+    assert "2 MISSING" in text.splitlines()[0]
+    assert " MISSING       test_gates.py::test_gate\n" in text
+    assert "made no comparison: error" in text
+    assert " MISSING       test_gates.py::test_broken\n" in text
+    assert "not in the later report" in text
 
 
 def test_history_is_the_trend_of_each_gate(folder, said):
@@ -114,6 +129,13 @@ def test_history_is_the_trend_of_each_gate(folder, said):
     ]
     # A report is a session, too.
     assert "cpg: 1 session, 1 gate\n" in said("history", "r.json")[1]
+    # What can be used is shown, and the exit code says that it is not all.
+    (folder.path / "damaged.json").write_bytes(b"\xff")
+    code, text = said("history", "damaged.json", "r.json")
+    assert code == 2
+    assert "cannot use the history damaged.json: byte 0 is no UTF-8. " in text
+    assert "session begins" not in text
+    assert "cpg: 1 session, 1 gate\n" in text
     code, text = said("history", "--gate", "test_gates.py::test_gat")
     assert code == 2
     assert "Did you mean 'test_gates.py::test_gate'?" in text
@@ -128,6 +150,18 @@ def test_a_page_is_the_one_that_the_session_would_have_written(folder, said):
     assert said("html", "old.json", "r.json") == (0, "written: cpg.html\n")
     written = folder.path / "cpg.html"
     assert written.read_bytes() == (folder.path / "s.html").read_bytes()
+    # The line that the session itself has written is no other session.
+    assert said("html", "old.json", ".cpg/history", "r.json")[0] == 0
+    with_history = written.read_bytes()
+    line = (folder.path / ".cpg" / "history").read_text("utf-8").splitlines()[0]
+    (folder.path / "first").write_text(line, encoding="utf-8")
+    assert said("html", "old.json", "first", "r.json")[0] == 0
+    assert written.read_bytes() == with_history
+    (folder.path / "damaged.json").write_text("hello", encoding="utf-8")
+    code, text = said("html", "damaged.json", "r.json")
+    assert code == 2
+    assert "cannot use a session of the history damaged.json" in text
+    assert "written: cpg.html" in text
     code, text = said("html", "r.json", "-o", "r.json")
     assert code == 2
     assert "would replace the report r.json. Type: -o cpg.html" in text
@@ -214,6 +248,10 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
     assert code == 2
     assert "no plugin or conftest.py contributes such a kind of gate" in text
     assert "-p conftest.py" in text
+    conftest = repository.path / "conftest.py"
+    text = conftest.read_text(encoding="utf-8")
+    conftest.write_text(f"from __future__ import annotations\n\n{text}", encoding="utf-8")
+    assert "\n@dataclass" in text
     code, text = said("show", "r.json", "-p", "conftest.py")
     assert code == 0
     assert " cpg: " in text

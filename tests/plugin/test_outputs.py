@@ -345,6 +345,14 @@ def test_a_page_that_cannot_be_drawn_costs_no_other_file(project, monkeypatch):
     validated(project.path / "n.json")
 
 
+def test_a_history_may_have_brackets_in_its_path(project):
+    pytest.importorskip("jinja2")
+    project.runpytest("--cpg-json=old [1].json", "-k", "right")
+    result = project.runpytest("--cpg-html=p.html", "--cpg-history=old [1].json", "-k", "right")
+    result.stdout.no_fnmatch_line("*nothing matches*")
+    assert len(histories_in((project.path / "p.html").read_text(encoding="utf-8"))) == 1
+
+
 def test_a_history_that_matches_nothing_is_said(project):
     result = project.runpytest("--cpg-history=typo/*.json", "-k", "right")
     result.stdout.fnmatch_lines([" nothing matches --cpg-history=typo/[*].json"])

@@ -26,10 +26,11 @@ _COMMANDS = {
     "tasks": ("tasks", "list tasks, or say what one observes and how it is solved"),
 }
 _EXIT_CODES = (
-    "Exit codes: 0 done; 1 compare found a gate that got worse, or accept refused one; 2 a file or "
-    "an argument cannot be used."
+    "Exit codes: 0 done; 1 compare found a gate that got worse or is missing, or accept refused "
+    "one; 2 a file or an argument cannot be used."
 )
-_UNUSABLE = 2
+# The exit code where a file or an argument cannot be used.
+UNUSABLE = 2
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -40,7 +41,7 @@ def main(given: Sequence[str] | None = None) -> int:
         lines, code = module.run(arguments)
     except CpgError as error:
         sys.stderr.write(f"pytest-cpg {arguments.command}: {error}\n")
-        return _UNUSABLE
+        return UNUSABLE
     _write("".join(f"{line}\n" for line in lines))
     return int(code)
 

@@ -19,13 +19,11 @@ from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.report import baseline
 from pytest_cpg.report.document import commit_of, ledger_of, read
-from pytest_cpg.report.ledger import Kinds, Reported
+from pytest_cpg.report.ledger import Kinds, Ledger, Reported
 
 # What needs an eye stands next to the prompt.
-_ORDER = (
-    *(Label.UNCHANGED, Label.UNRESOLVED, Label.IMPROVED, Label.NEW),
-    *(Label.MISSING, Label.INCOMPARABLE, Label.REGRESSED),
-)
+_WORSE = (Label.MISSING, Label.INCOMPARABLE, Label.REGRESSED)
+_ORDER = (Label.UNCHANGED, Label.UNRESOLVED, Label.IMPROVED, Label.NEW, *_WORSE)
 
 
 class _Change(NamedTuple):
@@ -54,15 +52,22 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
         for one in ledger.reported
         if (drift := _drift(one, accepted)) is not None
     ]
-    known = {*ledger.known, *(change.gate for change in changes)}
+    compared = {change.gate for change in changes}
     changes += [
-        _Change(name, Label.MISSING, "not in the later report")
-        for name in accepted
-        if name not in known
+        _Change(name, Label.MISSING, _why_missing(name, ledger))
+        for name in baseline.missing(
+            baseline.Baseline(gates=accepted), {*ledger.deselected, *compared}, measured=compared
+        )
     ]
     changes.sort(key=lambda change: _ORDER.index(change.label))
-    is_worse = any(change.label in (Label.REGRESSED, Label.INCOMPARABLE) for change in changes)
+    is_worse = any(change.label in _WORSE for change in changes)
     return _lines(changes, commit, commit_of(document)), int(is_worse)
+
+
+def _why_missing(name: str, ledger: Ledger) -> str:
+    if name in ledger.entries:
+        return f"made no comparison: {ledger.entries[name].found}"
+    return "did not report" if name in ledger.expected else "not in the later report"
 
 
 def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult]]:

@@ -61,5 +61,7 @@ def _loaded(name: str) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         raise CpgError(f"there is no file {name}")
     module = module_from_spec(spec)
+    # A dataclass whose annotations are strings looks for its module there.
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.machine.files import FileError
+from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.sparkline import has_blocks, sparkline
 from pytest_cpg.report.history import History, Point
@@ -38,12 +39,13 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
         if not path.exists():
             raise FileError(f"there is no history {path}. Each session adds to one: pytest")
     history, faults = read(arguments.files, kinds_of(arguments))
+    code = UNUSABLE if faults else 0
     names = list(dict.fromkeys(name for one in history.sessions for name in one.comparisons))
     if arguments.gate is None:
-        return [*faults, *_all_gates(history, names)], 0
+        return [*faults, *_all_gates(history, names)], code
     if arguments.gate not in names:
         raise CpgError(f"no gate named {arguments.gate!r}. {did_you_mean(arguments.gate, names)}")
-    return [*faults, *_one_gate(history, arguments.gate)], 0
+    return [*faults, *_one_gate(history, arguments.gate)], code
 
 
 def _all_gates(history: History, names: list[str]) -> Iterator[str]:

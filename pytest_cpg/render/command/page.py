@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 
 from pytest_cpg.machine.files import FileError
+from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.report_files import ReportFiles, write_page
 from pytest_cpg.report.document import read
+from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
 
 
@@ -36,6 +38,18 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     kinds = kinds_of(arguments)
     last = read(arguments.reports[-1], kinds)
     history, faults = read_history(arguments.reports, kinds)
-    files = ReportFiles(html=output, history=history, kinds=kinds, root=Path.cwd())
+    files = ReportFiles(
+        html=output, history=_without_repetition(history), kinds=kinds, root=Path.cwd()
+    )
     write_page(output, last, files)
-    return [*faults, f"written: {output}"], 0
+    return [*faults, f"written: {output}"], UNUSABLE if faults else 0
+
+
+def _without_repetition(history: History) -> History:
+    """Return the history without the report's session where its own line is there already."""
+    if len(history.sessions) < 2:
+        return history
+    line, own = history.sessions[-2:]
+    is_alike = (line.commit, line.comparisons) == (own.commit, own.comparisons)
+    # Two reports are two sessions, however alike; only the line of a history has a date.
+    return History(history.sessions[:-1]) if line.date and is_alike else history
