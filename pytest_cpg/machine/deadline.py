@@ -59,9 +59,10 @@ class Deadline:
         why = ", in the middle of a plan"
         before = signal.signal(signal.SIGALRM, lambda *_: self._break_off(why))
         # Once more every second: what is raised inside a model may be caught there.
-        signal.setitimer(signal.ITIMER_REAL, self._seconds + _GRACE_SECONDS, _GRACE_SECONDS)
+        left = self._seconds - (time.monotonic() - self._begun)
+        signal.setitimer(signal.ITIMER_REAL, max(left, 0) + _GRACE_SECONDS, _GRACE_SECONDS)
         text = _GIVEN_UP.format(seconds=_LAST_SECONDS, reason=self._reason)
-        last = threading.Timer(self._seconds + _LAST_SECONDS, self._give_up, [text])
+        last = threading.Timer(left + _LAST_SECONDS, self._give_up, [text])
         last.daemon = True
         last.start()
         try:

@@ -161,8 +161,10 @@ class ItemMeasuring:
     def measure(self, model: Any, **given: Any) -> Any:
         """Return the kind's result for a model, judged after the test's body."""
         kind, spec = self._gate.kind, self._gate.spec
+        # Of the measurement and of what is drawn of it.
+        deadline = self._runs.deadline(self._id, self._gate.timeout)
         with self._attempted():
-            with self._followed(given) as run:
+            with self._followed(given, deadline) as run:
                 if self._replay is not None:
                     self._replay.take(self._gate, model, run)
                 result = kind.measure(spec, model, run)
@@ -172,13 +174,14 @@ class ItemMeasuring:
             self._say("interrupted after it had measured")
             self._ledger.resumable.discard(self._id)
             if self._replay is None and self._attempt.judgements[-1].reason is not None:
-                self._show(model, given)
+                self._show(model, given, deadline)
         return result
 
     @contextmanager
     def beside(self) -> Iterator[Run]:
         """Give what something that is not judged is measured with."""
-        with self._attempted(), self._followed({}) as run:
+        deadline = self._runs.deadline(self._id, self._gate.timeout)
+        with self._attempted(), self._followed({}, deadline) as run:
             yield run
 
     def note(self, text: str, *, models: int) -> None:
@@ -191,9 +194,8 @@ class ItemMeasuring:
         return attempted(self._item, self._attempt, self._ledger.late, may_leave=may_leave)
 
     @contextmanager
-    def _followed(self, given: Mapping[str, Any]) -> Iterator[GateRun]:
+    def _followed(self, given: Mapping[str, Any], deadline: Deadline) -> Iterator[GateRun]:
         """Give what is told of every step; it shows it, and breaks off when the time is over."""
-        deadline = self._runs.deadline(self._id, self._gate.timeout)
 
         def progress(what: str, done: int, count: int, unit: str = "") -> None:
             self._watch(what, done, count, unit)
@@ -210,7 +212,7 @@ class ItemMeasuring:
         finally:
             self._watch.clear()
 
-    def _show(self, model: Any, given: Mapping[str, Any]) -> None:
+    def _show(self, model: Any, given: Mapping[str, Any], deadline: Deadline) -> None:
         """Film lost episodes of a result that has just failed its test, and draw one for a page."""
         from pytest_cpg.gates.card import comparison_name
         from pytest_cpg.plugin.replay import film_lost, strip_lost
@@ -219,12 +221,17 @@ class ItemMeasuring:
         result = judgements[-1].result
         if self._is_filmed:
             name = comparison_name(self._id, len(judgements))
-            with self._followed(given) as run:
-                paths, problem = film_lost(config, gate, result, name=name, model=model, run=run)
+            try:
+                with self._followed(given, deadline) as run:
+                    paths, problem = film_lost(
+                        config, gate, result, name=name, model=model, run=run
+                    )
+            except IncompleteError as error:
+                paths, problem = (), str(error)
             judgements[-1] = replace(judgements[-1], films=paths, film_problem=problem)
         if self._is_drawn and has(gate.kind, Replays) and not gate.is_smoke:
             # Nobody asked for it: a gate whose time is over has its verdict all the same.
-            with suppress(IncompleteError), self._followed(given) as run:
+            with suppress(IncompleteError), self._followed(given, deadline) as run:
                 strip = strip_lost(config, gate, result, model=model, run=run)
                 judgements[-1] = replace(judgements[-1], strip=strip)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.contracts import CpgError, Task
+from pytest_cpg.contracts import CpgError, IncompleteError, Task
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.traces import Replay
 from pytest_cpg.gates.answer import ask
@@ -111,6 +111,7 @@ def strip_lost(
     """Return the most telling lost episode of a result in a few pictures.
 
     None where there is none, where nothing can be drawn here, or where the page has enough of them.
+    Raises IncompleteError when the gate's time is over.
     """
     kind: Any = gate.kind
     lost = ask(kind, "lost", result)
@@ -121,6 +122,9 @@ def strip_lost(
         found = kind.replay(gate.spec, model, run, episodes=tuple(chosen))
         task = run.task(gate.spec.task)
         strip = films.strip_of(task, found.traces, lost=len(lost.episodes))
+    # Another gate may have time to be drawn.
+    except IncompleteError:
+        raise
     # A picture that nobody asked for costs no verdict, whatever a task of one's own draws.
     except Exception:
         # The next gate would fail to draw as well, and take seconds to find out.

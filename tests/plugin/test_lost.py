@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from sessions import flat
 
+from pytest_cpg.plugin.measuring import SessionRuns
+
 GATES = """
 import pytest
 
@@ -275,6 +277,35 @@ def test_a_page_holds_the_most_telling_lost_episode_in_itself(project):
     project.runpytest("--cpg-json=r.json")
     assert '"strip": null' in (project.path / "r.json").read_text(encoding="utf-8")
     assert '"strip": {' not in (project.path / "r.json").read_text(encoding="utf-8")
+
+
+def test_a_gate_without_time_for_pictures_leaves_them_to_the_next(project, monkeypatch):
+    for package in ("PIL", "jinja2"):
+        pytest.importorskip(package)
+    path = project.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    late = "    def render(self, states):\n        late.append(1)\n"
+    late += "        if len(late) == 1:\n            raise IncompleteError('late')\n"
+    drawn = DRAWN.replace("    def render(self, states):\n", late)
+    head = "from pytest_cpg.contracts import IncompleteError\n\nlate = []\n"
+    text = text.replace("    def reset(self, seeds):", drawn)
+    path.write_text(f"{head}{text}", encoding="utf-8")
+    gates = GATES.format(model="mirrored", more="").replace('"right"', '"mirrored"')
+    project.makepyfile(test_gates=gates)
+    begun, begin = [], SessionRuns.deadline
+
+    def deadline(*given):
+        begun.append(given)
+        return begin(*given)
+
+    monkeypatch.setattr(SessionRuns, "deadline", deadline)
+    project.runpytest("--cpg-html=page.html", "--cpg-json=r.json").assert_outcomes(
+        failed=2, passed=1
+    )
+    report = json.loads((project.path / "r.json").read_text(encoding="utf-8"))
+    strips = [gate["comparisons"][0]["strip"] for gate in report["gates"]]
+    assert [strip is None for strip in strips] == [True, False]
+    assert len(begun) == 2, "pictures have no time of their own"
 
 
 def test_a_page_without_pictures_has_no_hole(project):
