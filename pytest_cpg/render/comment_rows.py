@@ -92,8 +92,7 @@ class CommentRow(NamedTuple):
         effect = None if self.shown is None else self.shown.card.effect
         loss = effect.found.estimate if effect is not None and effect.is_share else 0.0
         open_or_not = self.status == "inconclusive"
-        is_broken = severity is Severity.BROKEN
-        ranks = (self.fails, open_or_not, is_broken, self.is_regressed, severity)
+        ranks = (self.fails, open_or_not, severity, self.is_regressed)
         return (*(-int(rank) for rank in ranks), -round(1000 * loss))
 
 

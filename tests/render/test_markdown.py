@@ -207,6 +207,18 @@ def test_each_comparison_has_a_row_worst_first_and_what_passed_is_folded():
     assert text.index("<details><summary>1 passed</summary>") < text.index("| ✅ | `good` |")
 
 
+def test_a_worse_verdict_comes_before_a_regression_and_that_before_its_equals():
+    drift = compare(OPEN, BaselineGate.of(GOOD50, commit="3f2c1e9"), level=0.95)
+    regressed = replace(drift, label="REGRESSED")
+    lost = compare(BAD, BaselineGate.of(GOOD50, commit="3f2c1e9"), level=0.95)
+    gates = {
+        "open": entry("failed", OPEN, reason="worse", drift=regressed),
+        "bad": entry("failed", BAD, reason="worse"),
+        "lost": entry("failed", BAD, reason="worse", drift=lost),
+    }
+    assert [row[1] for row in rows(text_of(gates))] == ["lost", "bad", "open"]
+
+
 def test_without_a_baseline_nothing_is_said_of_it():
     text = text_of({"a": entry("passed", OPEN), "b": entry("passed", WEAK)})
     assert "→" not in text
