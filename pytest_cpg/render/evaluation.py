@@ -197,7 +197,7 @@ def evaluate(
     ----------
     subject : object
         What the model is evaluated on, the first argument of the kind's marker: the name of a task
-        or a Task; of ``kind="cpg_opcc"`` the queries.
+        or a Task; of a kind that asks queries, those.
     model : object
         What a ``learned_dynamics`` fixture may return, or what ``model=`` may name in a marker.
     kind : str or GateKind

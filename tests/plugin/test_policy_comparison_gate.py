@@ -70,7 +70,7 @@ def carts(repository):
 def sections(result):
     """Return the lines of each failing section, by its test."""
     text = re.sub(r"\x1b\[[\d;]*m", "", result.stdout.str())
-    text = text.partition("= FAILURES =")[2].partition("-- cpg:")[0]
+    text = re.split(r"(?m)^(?:-+ )?cpg:", text.partition("= FAILURES =")[2])[0]
     parts = re.split(r"^_+ test_(\w+) _+$", text, flags=re.MULTILINE)[1:]
     return {
         name: lines.strip().splitlines()
@@ -118,7 +118,7 @@ def test_each_model_gets_its_word_and_every_report_shows_it(carts, monkeypatch):
     assert numbers["cpg_verdict"] == "UNINFORMED"
     assert float(numbers["cpg_loss"]) > float(numbers["cpg_frozen_loss"])
     page = (carts.path / "o.html").read_text()
-    for title in ("Share of wrong answers among the surest", "by confidence", "By horizon"):
+    for title in ("Risk over coverage", "by confidence", "By horizon"):
         assert title in page
     assert "UNINFORMED" in (carts.path / "o.md").read_text()
 
@@ -274,7 +274,9 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
         ]
     )
     conftest.write_text(text.replace("drift=-0.4", "drift=0.0"))
-    carts().stdout.fnmatch_lines(["*Since *: 19 -> 0 of 240 wrong, *", "*IMPROVED"])
+    carts().stdout.fnmatch_lines(
+        [" . test_good * 19 * 0 * IMPROVED", " Since it was accepted: improved"]
+    )
     result = carts("--cpg-drift=fail", queries="cart_queries(seed=1)")
     result.stdout.fnmatch_lines(["*INCOMPARABLE*", "*other queries*"])
     file = carts.path / ".cpg" / "baseline.json"

@@ -14,7 +14,7 @@ from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
 from pytest_cpg.stats import Interval
 
 _GIST = {
-    "KNOWS ITS LIMITS": "right more often than without a model, and surer where right",
+    "KNOWS ITS LIMITS": "right more often than without a model, and knows where",
     "INCONCLUSIVE": "too few queries to tell",
     "OVERCONFIDENT": "as sure of wrong answers as of right ones",
     "UNINFORMED": "no better than answering without a model",
