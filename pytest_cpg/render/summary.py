@@ -18,7 +18,7 @@ from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.sparkline import sparkline
 from pytest_cpg.render.summary_rows import Group, SummaryRow, rows_of
 from pytest_cpg.report.ledger import Entry, Ledger
-from pytest_cpg.report.outcomes import WORDS, gate_outcome
+from pytest_cpg.report.outcomes import WORDS, gate_outcome, gist
 
 # The mark, and blanks on both sides of it, of the numbers and of the name.
 _MARK_AND_BLANKS = 5
@@ -186,7 +186,8 @@ class _Layout:
             self._headings = {key: f"{text} trend" for key, text in self._headings.items()}
         self._texts = {row.name: text for row, text in zip(rows, texts, strict=True)}
         self._columns = {row.name: tuple(one) for row, one in zip(rows, shown, strict=True)}
-        numbers = max(map(len, texts), default=0)
+        least = _LEAST_TEXT * any(row.text for row in rows if not row.cells)
+        numbers = max([least, *map(len, texts)])
         words = max([len(row.tail) for row in rows], default=0)
         room = width - _MARK_AND_BLANKS - numbers - words
         self.names: Names = fitted_names(tuple(row.name for row in rows), room)
@@ -219,7 +220,7 @@ class _Layout:
     def _said(self, row: SummaryRow) -> list[str]:
         """Return what is said in place of numbers, in at most three lines."""
         room = max(self._width - self.names.width - _MARK_AND_BLANKS, _LEAST_TEXT)
-        said = one_line(row.text)
+        said = one_line(gist(row.text))
         return textwrap.wrap(said, room, max_lines=3, placeholder=" ...") or [""]
 
 

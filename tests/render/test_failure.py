@@ -423,3 +423,18 @@ def test_a_row_of_which_something_is_to_be_known_is_never_folded():
     assert any(line.startswith(" . 7 ") for line in shown(many))
     assert any("attempt 2" in line for line in shown(many))
     assert " . 69 more passed (pytest -v)" in shown(many)
+
+
+def test_an_error_beside_a_long_name_stays_in_the_lines():
+    gates = {f"t.py::test_gate[{name}]": ("passed", GOOD) for name in ("a", "b" * 70)}
+    smoke = replace(GOOD, is_smoke=True)
+    for result in (GOOD, smoke):
+        ledger = ledger_of(**{name: (ended, result) for name, (ended, _) in gates.items()})
+        detail = "error in setup: the model's rollout gave nan in episode 0. Look for more."
+        ledger.note("t.py::test_gate[c]", Entry(outcome="error", detail=detail))
+        lines = shown(ledger)
+        assert [line for line in lines if len(line) > 80] == []
+        assert any(
+            line.startswith(" E c ") and "the model's rollout gave" in line for line in lines
+        )
+        assert not any("Look for more" in line for line in lines)
