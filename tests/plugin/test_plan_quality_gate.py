@@ -204,7 +204,7 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     result.stdout.fnmatch_lines(["*INCOMPARABLE*", "*seed 0 -> 1*"])
     pucks("--cpg-update-baseline", more=', max_verdict="exploited"')
     conftest.write_text(text)
-    pucks().stdout.fnmatch_lines(["*Since *: exploitation 0.* -> 0.00, *"])
+    pucks().stdout.fnmatch_lines(["*Since it was accepted: improved"])
 
 
 def test_it_is_one_of_holms_family(pucks):
@@ -259,5 +259,5 @@ MODELS["perfect"] = interrupted
     )
     result = pucks.pytester.runpytest_inprocess(no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["*-- interrupted, nothing kept: planning *episodes --"])
+    result.stdout.fnmatch_lines(["*interrupted, nothing kept: planning *episodes"])
     assert "--cpg-resume" not in result.stdout.str()
