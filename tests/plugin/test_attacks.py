@@ -389,7 +389,7 @@ def test_bad(): ...
 def pytest_runtest_protocol(item):
     return True
 """,
-        said="1 not reported",
+        said="cpg: 1 gate not reported",
     ),
 ]
 CI = {"CI": "true"}
@@ -401,7 +401,7 @@ REQUIRED = [
 def pytest_collection_modifyitems():
     pytest.exit("done", returncode=0)
 """,
-        said="! test_bad -- did not report --",
+        said="! test_bad did not report",
     ),
     Attack(
         name="every gate skipped in CI",
@@ -673,7 +673,7 @@ def test_nothing_is_green_by_accident(repository, monkeypatch, attack):
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
 RECIPES = {
-    "GitHub": re.search(r"- run: \|\n +(pytest .*)\n +(grep .*)\n", PAGE).groups(),
+    "GitHub": re.search(r"; fi\n +(pytest .*)\n +(grep .*)\n", PAGE).groups(),
     "GitLab": re.search(r"script: \|\n +(pytest .*)\n +(grep .*)\n", PAGE).groups(),
 }
 NATIVE = "import ctypes; ctypes.CDLL(None).{}(0)"
