@@ -318,7 +318,7 @@ def test_a_kind_brings_options_of_its_own(custom, monkeypatch):
     custom("--cpg-transitions=60", "-n1").stdout.fnmatch_lines(["INACCURATE: *"])
     custom("--cpg-transitions=6").stderr.fnmatch_lines(["*a whole number of at least 10, got '6'"])
     monkeypatch.setenv("PYTEST_CPG_TRANSITIONS", "70")
-    custom().stdout.fnmatch_lines(["INACCURATE: *n=70."])
+    custom().stdout.fnmatch_lines(["INACCURATE: *70 steps."])
 
 
 def test_an_option_that_there_is_cannot_be_brought(custom):

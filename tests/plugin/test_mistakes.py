@@ -140,7 +140,7 @@ def test_a_missing_model_shows_the_fixture_to_write(repository):
             '    @pytest.fixture(scope="session")',
             "    def learned_dynamics():",
             "        return my_model *",
-            " E test_gate *error in setup*",
+            " E test_gate this gate has no learned world model",
         ]
     )
 
@@ -218,7 +218,7 @@ def test_two_gates_of_one_id_are_refused(repository, arguments):
     )
     result = repository.runpytest(*arguments)
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["two gates have the id 'x'*", " E x *error in setup*"])
+    result.stdout.fnmatch_lines(["two gates have the id 'x'*", " E x *two gates have the id *"])
     assert "INTERNALERROR" not in result.stdout.str()
 
 
