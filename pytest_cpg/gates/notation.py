@@ -192,4 +192,4 @@ class Names(NamedTuple):
 def _without_file(gate: str) -> str:
     """Return the last part of a test's name; its parameters may hold what divides the others."""
     name, bracket, parameters = gate.partition("[")
-    return f"{name.rpartition('::')[2]}{bracket}{parameters}"
+    return f"{name.rpartition('::')[2]}{bracket}{parameters}" or gate

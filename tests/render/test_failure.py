@@ -291,7 +291,9 @@ def test_no_name_is_cut_and_what_all_share_is_said_once():
     assert any(line.startswith(" . test_b[x] ") for line in mixed)
 
 
-@pytest.mark.parametrize("names", [("a_", "a_b"), ("f[]", "f[x]"), ("f", "f"), ("x[y", "x[z]")])
+@pytest.mark.parametrize(
+    "names", [("a_", "a_b"), ("f[]", "f[x]"), ("f", "f"), ("x::", "y"), ("x[y", "x[z]")]
+)
 def test_a_name_is_never_empty(names):
     long = "_" * 40
     found = fitted_names(tuple(f"{n}.py::{long}{name}" for n, name in enumerate(names)), 20)

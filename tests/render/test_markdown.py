@@ -11,7 +11,7 @@ from rendered import markdown, shown_of
 
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates.card import Cause, Command
-from pytest_cpg.gates.notation import one_line
+from pytest_cpg.gates.notation import fitted_names, one_line
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render import markdown as comment
@@ -400,8 +400,9 @@ def test_a_finding_stays_readable_text(text):
 
 @given(text=hostile)
 def test_a_name_stays_readable(text):
-    name = one_line(f"x{text}", LIMIT)
-    read = tokens(text_of({f"x{text}": entry("failed", BAD), "y": entry("passed", OPEN)}))
+    gates = {f"x{text}": entry("failed", BAD), "y": entry("passed", OPEN)}
+    name = one_line(fitted_names(tuple(gates), 10**6).of[f"x{text}"], LIMIT)
+    read = tokens(text_of(gates))
     shown = {child.content for token in read for child in token.children or []}
     # In a table a bar behind a backslash cannot be told.
     assert {name, name.replace("\\|", "\\ |")} & shown
