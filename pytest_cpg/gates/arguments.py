@@ -26,9 +26,12 @@ class Argument:
     option : str, optional
         The option that wins over the marker where it is typed, as ``"episodes"`` of
         ``--cpg-episodes``; its value in the ini file is the default.
+    is_of_session : bool
+        Whether it sets the gate beside others of a session, so that `pytest_cpg.evaluate`, which
+        has no session, does not take it.
     """
 
-    __slots__ = ("default", "help", "name", "option", "parse")
+    __slots__ = ("default", "help", "is_of_session", "name", "option", "parse")
 
     def __init__(
         self,
@@ -38,9 +41,10 @@ class Argument:
         *,
         help: str = "",  # noqa: A002  # as argparse calls it
         option: str = "",
+        is_of_session: bool = False,
     ) -> None:
         self.name, self.parse, self.default = name, parse, default
-        self.help, self.option = help, option
+        self.help, self.option, self.is_of_session = help, option, is_of_session
 
     def __repr__(self) -> str:
         return f"Argument({self.name!r})"
@@ -179,10 +183,12 @@ optional_path, optional_digests = optional(path), optional(digests)
 _ANY_NUMBER = between(float("-inf"), float("inf"))
 COMMON = (
     Argument("max_verdict", as_given, help="the worst verdict that the test accepts"),
-    of_option("drift"),
+    Argument("drift", None, option="drift", is_of_session=True),
     of_option("timeout"),
     of_option("model"),
-    Argument("id", gate_name, "", help="the gate's name, in place of the test's"),
+    Argument(
+        "id", gate_name, "", help="the gate's name, in place of the test's", is_of_session=True
+    ),
 )
 """Arguments of every kind."""
 

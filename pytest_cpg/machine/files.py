@@ -47,15 +47,14 @@ class FileKind:
     cure: str
     aside: str = ""
 
-    def text_in(self, path: Path) -> str | None:
-        """Return the text of a file; None where there is no such file."""
+    def text_in(self, path: Path, *, errors: str = "strict") -> str | None:
+        """Return the text of a file, decoded as `open` does; None where there is no such file."""
         try:
-            return path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8", errors=errors)
         except FileNotFoundError:
             return None
         except OSError as error:
-            said = error.strerror or error
-            raise FileError(f"cannot read {self.name} {path}: {said}") from None
+            self.refuse(path, f"{error.strerror or error}")
         except UnicodeDecodeError as error:
             self.refuse(path, f"byte {error.start} is no UTF-8")
 

@@ -42,13 +42,17 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
         return
     # A file's own name may have brackets.
     paths = [str(pattern)] if os.path.exists(pattern) else sorted(glob(str(pattern)))
-    earlier, faults = read(map(Path, paths), config.stash[KINDS].table)
-    if "history" in settings.typed and not paths:
-        faults.append(f"nothing matches --cpg-history={settings.typed['history']}")
+    faults = []
     try:
-        append(config.rootpath / _OWN, session)
+        # First, as what it drops need not be said to be of no use.
+        faults += append(config.rootpath / _OWN, session)
     except FileError as error:
         faults.append(str(error))
-    ledger.history = History((*earlier.sessions, session))
+    found, unused = read(map(Path, paths), config.stash[KINDS].table)
+    faults += unused
+    if "history" in settings.typed and not paths:
+        faults.append(f"nothing matches --cpg-history={settings.typed['history']}")
+    earlier = (one for one in found.sessions if one != session)
+    ledger.history = History((*earlier, session))
     # A file that can neither be read nor written is said once.
     ledger.findings += tuple(map(Finding, dict.fromkeys(faults)))

@@ -57,8 +57,6 @@ from pytest_cpg.world_models.checkpoints.source import factory_of
 
 # Where pytest keeps them that is started in the same folder.
 ARMS = Path(".pytest_cache", "d", "cpg-arms")
-# Of every kind's arguments those that mean something without a test.
-_COMMON = tuple(one for one in COMMON if one.name in ("max_verdict", "timeout", "model"))
 # A frame keeps the styles of page and notebook apart; below 900 px the page is laid out for phones.
 _FRAME = "width: 100%; min-width: 940px; height: 640px; border: 0; resize: vertical"
 # Simulators are slow to build, and a sweep has a handful of them.
@@ -278,7 +276,7 @@ def _read(
     kind: GateKind[Any, Any], subject: Any, asked: Mapping[str, Any], fixtures: tuple[str, ...]
 ) -> Asked:
     """Return what is asked, every argument parsed, or raise ValueError."""
-    arguments = (*kind.arguments, *_COMMON)
+    arguments = (*kind.arguments, *COMMON)
     first = arguments[0].name
     kinds = {**GATES, kind.marker: kind}.values()
     own = (option for one in kinds if has(one, Options) for option in one.options)
@@ -286,7 +284,8 @@ def _read(
     beside = _beside(kind)
     if first in asked:
         raise ValueError(f"evaluate() takes {first} as its first argument. Leave {first}= out.")
-    known = {*(one.name for one in arguments[1:]), *beside, *fixtures} - {"model"}
+    own_arguments = (one.name for one in arguments[1:] if not one.is_of_session)
+    known = {*own_arguments, *beside, *fixtures} - {"model"}
     for name in asked.keys() - {"model"} - known:
         raise ValueError(f"evaluate() has no argument {name!r}. {did_you_mean(name, known)}")
     project = {name: option.default for name, option in options.items()}

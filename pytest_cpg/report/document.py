@@ -24,7 +24,13 @@ from pytest_cpg.report.outcomes import SessionEnd, session_outcome
 from pytest_cpg.report.provenance import Provenance
 
 SCHEMA = 1
-_FILE = FileKind(name="the report", schema=SCHEMA, cure="Write it again: pytest --cpg-json={path}")
+_FILE = FileKind(
+    name="the report", schema=SCHEMA, cure="Write a report: pytest --cpg-json=report.json"
+)
+
+
+class UnknownKindError(ValueError):
+    """A report of a kind of gate that neither this package nor a plugin contributes."""
 
 
 # What a document has to hold before anything in it is rendered.
@@ -173,9 +179,13 @@ def read(path: Path, kinds: Kinds) -> dict[str, Any]:
     if text is None:
         raise FileError(f"there is no report {path}. Write one: pytest --cpg-json={path}")
     found = _FILE.values_of(path, text)
+    if isinstance(found, list):
+        _FILE.refuse(path, "it is an array, as a baseline is, and a report is an object")
     _FILE.check_schema(path, found.get("schema") if isinstance(found, dict) else None)
     try:
         return checked(found, kinds)
+    except UnknownKindError as error:
+        _FILE.refuse(path, str(error), "Name the conftest.py or module that does: -p conftest.py")
     except ValueError as error:
         _FILE.refuse(path, str(error))
 
@@ -252,10 +262,7 @@ def _complete(found: dict[str, Any], kinds: Kinds) -> dict[str, Any]:
 def _completed(comparison: Mapping[str, Any], kinds: Kinds, *, at: str) -> dict[str, Any]:
     marker = comparison.get("kind", FIRST_KIND)
     if marker not in kinds:
-        raise ValueError(
-            f"{at}.kind is {marker!r}, and no plugin or conftest.py contributes such a kind of "
-            f"gate; the command pytest-cpg is given one by -p conftest.py"
-        )
+        raise UnknownKindError(f"{at}.kind is {marker!r}, and nobody here contributes it")
     result = decode(kinds[marker].result, comparison["result"], at=f"{at}.result")
     try:
         max_verdict = max_verdict_of(comparison["max_verdict"], kinds[marker].labels)

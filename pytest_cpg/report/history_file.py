@@ -6,6 +6,7 @@ A report (--cpg-json) is one session of a history, too.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ from pytest_cpg.report.shown import ShownOf, shown_of
 SCHEMA = 1
 # A line has a few hundred bytes for each gate, and the whole file is written each time.
 MOST_SESSIONS = 50
+# More than a line of a thousand gates has.
+MOST_BYTES = 2**20
 _FILE = FileKind(name="the history", schema=SCHEMA, cure="Move it away: a session writes it anew.")
 
 
@@ -38,17 +41,26 @@ def found_in(ledger: Ledger, *, commit: str, date: str) -> Session:
     )
 
 
-def append(path: Path, session: Session) -> None:
-    """Add a session to a history file, and drop the oldest ones of too many.
+def append(path: Path, session: Session) -> list[str]:
+    """Add a session to a history file, and return what was dropped from it, in words.
 
-    Whoever appends at the same time waits, so that no session is lost. Lines that are no session
-    stay. Raises FileError.
+    The oldest sessions of too many go without a word. Lines that no pytest-cpg can read are named;
+    those of a newer pytest-cpg stay. Whoever appends at the same time waits, so that no session is
+    lost. Raises FileError.
     """
     line = json.dumps({"schema": SCHEMA, **encode(session)}, allow_nan=False, sort_keys=True)
     with locked(path, what=_FILE.name):
-        lines = [*_lines(_FILE.text_in(path) or ""), line]
-        write_text(path, "".join(f"{one}\n" for one in lines[-MOST_SESSIONS:]), what=_FILE.name)
+        kept, dropped = [], []
+        for number, one in enumerate(_lines(_text_in(path)), 1):
+            try:
+                _check(one)
+                kept.append(one)
+            except ValueError as error:
+                dropped.append(f"line {number}: {error}")
+        lines = [*kept, line][-MOST_SESSIONS:]
+        write_text(path, "".join(f"{one}\n" for one in lines), what=_FILE.name)
         ignore_in_git(path.parent, "/.gitignore", f"/{path.name}", f"/{path.name}.lock")
+    return [f"dropped from the history {path}, {_first_of(dropped)}"] if dropped else []
 
 
 def read(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
@@ -59,7 +71,7 @@ def read(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
     sessions, faults = [], []
     for path in paths:
         try:
-            rows = _rows(_FILE.text_in(path) or "")
+            rows = _rows(_text_in(path))
         except FileError as error:
             faults.append(str(error))
             continue
@@ -70,8 +82,7 @@ def read(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
             except (ValueError, CpgError) as error:
                 wrong.append(f"line {number}: {error}")
         if wrong:
-            more = f" (and {len(wrong) - 1} more)" * (len(wrong) > 1)
-            faults.append(f"cannot use a session of the history {path}: {wrong[0]}{more}")
+            faults.append(f"cannot use a session of the history {path}: {_first_of(wrong)}")
     return History(tuple(sessions)), faults
 
 
@@ -89,6 +100,11 @@ def session_of(document: Mapping[str, Any], shown_of: ShownOf) -> Session:
     )
 
 
+def _text_in(path: Path) -> str:
+    """Return a file's text; bytes that are no UTF-8 spoil their own line alone."""
+    return _FILE.text_in(path, errors="surrogateescape") or ""
+
+
 def _rows(text: str) -> list[str]:
     """Return what may be a session each: a report may have more than one line."""
     try:
@@ -102,14 +118,40 @@ def _lines(text: str) -> list[str]:
     return [line for line in text.split("\n") if line.strip()]
 
 
+def _first_of(wrong: list[str]) -> str:
+    return wrong[0] + f" (and {len(wrong) - 1} more)" * (len(wrong) > 1)
+
+
+def _check(line: str) -> None:
+    """Raise ValueError for a line that is no session, of this pytest-cpg or of a newer one."""
+    if len(line) > MOST_BYTES:
+        raise ValueError(f"it has {len(line)} characters, and {MOST_BYTES} are the most")
+    row = _row(line)
+    schema = row.get("schema")
+    is_newer = type(schema) is int and schema > SCHEMA
+    if not is_newer and "gates" not in row:
+        _own_session(row)
+
+
 def _session(text: str, kinds: Kinds) -> Session:
     """Return the session of a line, or raise ValueError or CpgError."""
+    row = _row(text)
+    if "gates" in row:
+        return session_of(checked(row, kinds), partial(shown_of, kinds=kinds))
+    return _own_session(row)
+
+
+def _row(text: str) -> dict[str, Any]:
+    if not text.isascii() and re.search("[\ud800-\udfff]", text):
+        raise ValueError("it is no UTF-8")
     row = loads(text)
     if not isinstance(row, dict):
         raise ValueError("it is no session of pytest-cpg")
-    if "gates" in row:
-        return session_of(checked(row, kinds), partial(shown_of, kinds=kinds))
-    schema = row.pop("schema", None)
+    return row
+
+
+def _own_session(row: Mapping[str, Any]) -> Session:
+    schema = row.get("schema")
     if schema != SCHEMA:
-        raise ValueError(f"it has schema {schema!r}, and this pytest-cpg reads {SCHEMA}")
-    return decode(Session, row)
+        raise ValueError(f"it has schema {schema!r:.40}, and this pytest-cpg reads {SCHEMA}")
+    return decode(Session, {name: value for name, value in row.items() if name != "schema"})

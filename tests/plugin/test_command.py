@@ -1,7 +1,10 @@
 """The command pytest-cpg, on files that sessions wrote."""
 
+import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -10,8 +13,10 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from documents import session
 
 from pytest_cpg.render.command import main
+from pytest_cpg.render.command.project import project_here
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 GATES = """
@@ -121,21 +126,21 @@ def test_history_is_the_trend_of_each_gate(folder, said):
     code, text = said("history")
     assert code == 0
     first, row = text.splitlines()
-    assert first == "cpg: 3 sessions, 1 gate"
+    assert first == "cpg: 3 sessions, 1 gate in .cpg/history"
     assert row == " ▇▇▁  Learned success rate 0/20  MODEL BOTTLENECK  test_gates.py::test_gate"
     lines = said("history", "-g", "test_gates.py::test_gate")[1].splitlines()
     assert [line.partition("rate ")[2].split(",")[0] for line in lines[1:]] == [
         *("20/20", "20/20", "0/20")
     ]
     # A report is a session, too.
-    assert "cpg: 1 session, 1 gate\n" in said("history", "r.json")[1]
+    assert "cpg: 1 session, 1 gate in r.json\n" in said("history", "r.json")[1]
     # What can be used is shown, and the exit code says that it is not all.
     (folder.path / "damaged.json").write_bytes(b"\xff")
     code, text = said("history", "damaged.json", "r.json")
     assert code == 2
-    assert "cannot use the history damaged.json: byte 0 is no UTF-8. " in text
+    assert "cannot use a session of the history damaged.json: line 1: it is no UTF-8\n" in text
     assert "session begins" not in text
-    assert "cpg: 1 session, 1 gate\n" in text
+    assert "cpg: 1 session, 1 gate in 2 files\n" in text
     code, text = said("history", "--gate", "test_gates.py::test_gat")
     assert code == 2
     assert "Did you mean 'test_gates.py::test_gate'?" in text
@@ -246,7 +251,7 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
     repository.runpytest("--cpg-json=r.json", "-p", "no:cacheprovider")
     code, text = said("show", "r.json")
     assert code == 2
-    assert "no plugin or conftest.py contributes such a kind of gate" in text
+    assert "kind is 'one_step_error', and nobody here contributes it. " in text
     assert "-p conftest.py" in text
     conftest = repository.path / "conftest.py"
     text = conftest.read_text(encoding="utf-8")
@@ -268,14 +273,106 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
         (["compare", "text.json", "text.json"], "cannot use the report text.json: it is no JSON"),
         (["history"], "there is no history .cpg/history. Each session adds to one: pytest"),
         (["tasks", "mase"], "no task named 'mase'. Did you mean 'maze'?"),
+        (
+            ["compare", "empty.json"],
+            "there is no baseline .cpg/baseline.json. Write one: pytest-cpg",
+        ),
+        (
+            ["compare", "empty.json", "empty.json"],
+            "empty.json has no gate to compare. Measure some:",
+        ),
+        (["accept", "empty.json"], "empty.json has no gate to accept. Measure some: pytest --cpg-"),
+        (["accept", "newer.json"], "reads up to 1. Upgrade: pip install -U pytest-cpg"),
+        (["compare", "newer.json", "empty.json"], "Upgrade: pip install -U pytest-cpg"),
+        (["accept", "list.json"], "it is an array, as a baseline is, and a report is an object."),
+        (["compare", "empty.json", "list.json"], "Write a report: pytest --cpg-json=report.json"),
+        (["accept", "folder"], "cannot use the report folder: Is a directory. Write a report: "),
+        (
+            ["compare", "folder", "empty.json"],
+            "the report folder: Is a directory. Write a report: ",
+        ),
+        (["history", "folder"], "cannot use the history folder: Is a directory. Move it away: "),
     ],
 )
 def test_a_mistake_is_named_with_what_to_type(given, expected, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    tmp_path.joinpath("text.json").write_text("hello", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    texts = {"text": "hello", "list": '[{"schema": 1}]', "newer": '{"schema": 9}'}
+    for name, text in {**texts, "empty": json.dumps(session())}.items():
+        (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
     code, text = said(*given)
     assert code == 2
     assert expected in " ".join(text.split())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_ctrl_c_ends_it_without_a_traceback(tmp_path):
+    pipe = tmp_path / "report.json"
+    os.mkfifo(pipe)
+    call = "import sys; from pytest_cpg.render.command import main; sys.exit(main())"
+    command = subprocess.Popen(
+        [sys.executable, "-c", call, "accept", str(pipe)], stderr=subprocess.PIPE, text=True
+    )
+    # Whoever opens a pipe waits for the other side: from here on the command reads.
+    with pipe.open("wb"):
+        command.send_signal(signal.SIGINT)
+        _, said = command.communicate()
+    assert said == "pytest-cpg: interrupted. Every file is as it was, or complete.\n"
+    assert command.returncode == 130
+
+
+@needs_git
+def test_a_subfolder_works_on_the_files_of_its_project(folder, said, monkeypatch):
+    commit(folder)
+    folder.runpytest("--cpg-model=right", "--cpg-json=r.json")
+    below = folder.mkdir("below")
+    monkeypatch.chdir(below)
+    code, text = said("accept", "../r.json")
+    assert code == 0
+    assert " into ../.cpg/baseline.json\n" in text
+    assert (folder.path / ".cpg" / "baseline.json").is_file()
+    ini = folder.path / "tox.ini"
+    ini.write_text(f"{ini.read_text('utf-8')}\ncpg_baseline = kept/it.json\n", encoding="utf-8")
+    assert " into ../kept/it.json\n" in said("accept", "../r.json")[1]
+    code, text = said("compare", "../r.json")
+    assert code == 0
+    assert text.startswith("cpg: 2 gates: 2 UNCHANGED\n from the baseline ../kept/it.json to ")
+    monkeypatch.setenv("PYTEST_CPG_BASELINE", "typed.json")
+    assert "there is no baseline ../typed.json. " in said("compare", "../r.json")[1]
+    assert said("history")[1].startswith("cpg: 1 session, 2 gates in ../.cpg/history\n")
+    assert [*below.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"setup.py": ""},
+        {"setup.py": "", "sub/pyproject.toml": "[project]\n"},
+        {"pyproject.toml": "[project]\n"},
+        {"pyproject.toml": "[tool.pytest.ini_options]\ncpg_baseline = 'a'\n", "sub/setup.py": ""},
+        {"pyproject.toml": "[tool.pytest]\ncpg_baseline = 'a'\n", "sub/pyproject.toml": ""},
+        {"pytest.ini": "", "tox.ini": "[pytest]\ncpg_baseline = a\n"},
+        {"pytest.ini": "[pytest]\ncpg_baseline = 100%/a b.json\n", "sub/tox.ini": "[tox]\n"},
+        {"setup.cfg": "[tool:pytest]\ncpg_baseline = a\n", "tox.ini": "[tox]\n"},
+        {"sub/pytest.toml": "[pytest]\ncpg_baseline = 'a'\n", "pytest.ini": ""},
+    ],
+    ids=" ".join,
+)
+def test_the_project_is_the_one_that_pytest_finds(files, pytester, monkeypatch):
+    for name, text in files.items():
+        path = pytester.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    here = pytester.path / "sub" / "tests"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    for name in OUTSIDE:
+        monkeypatch.delenv(name, raising=False)
+    config, found = pytester.parseconfig("-p", "no:hypothesispytest"), project_here()
+    assert found.root == config.rootpath
+    baseline = config.rootpath / config.getini("cpg_baseline")
+    assert found.baseline.resolve() == baseline.resolve()
 
 
 @pytest.mark.parametrize(

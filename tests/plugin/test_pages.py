@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.tasks import TASKS
@@ -177,10 +178,21 @@ def test_a_model_is_evaluated_as_the_page_says(tmp_path, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("MODEL BOTTLENECK: ") for line in lines) == 4
     assert "4 MODEL AS GOOD AS ORACLE gap +0.00" in lines
+    assert names["best"] == 4, "the one that is right"
+    (told,) = (line for line in lines if line.startswith("checkpoint "))
+    assert told.startswith("checkpoint 4: MODEL AS GOOD AS ORACLE: ")
+    assert names["report"].result.seed == 1
     said = trackers["wandb"].told
     assert said == trackers["mlflow"].told == trackers["writer"].told
     page = PAGES["evaluate"].partition("Names begin")[2].partition("## ")[0]
     assert set(re.findall("`(cpg/[a-z_]+)`", page)) <= said.keys()
+
+
+def test_the_best_of_many_is_as_lucky_as_the_page_says():
+    cited = r"Take (\d+) .* solve (\d+) % .* On (\d+) starts\s+each, .* solves (\d+) % on average"
+    many, rate, starts, best = map(int, re.search(cited, PAGES["evaluate"], re.DOTALL).groups())
+    below = binom.cdf(np.arange(starts), starts, rate / 100) ** many
+    assert round(100 * (1 - below).sum() / starts) == best
 
 
 def test_no_snippet_is_left_out():

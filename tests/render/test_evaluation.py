@@ -228,6 +228,8 @@ def test_a_kind_of_ones_own_is_given_what_its_fixtures_would_give():
         ({"kind": "cpg_op"}, "no kind of gate 'cpg_op'. Did you mean 'cpg_opcc'?"),
         ({"task": "maze"}, "takes task as its first argument. Leave task= out."),
         ({"drift": "fail"}, "evaluate() has no argument 'drift'. Known: "),
+        ({"group": "a"}, "evaluate() has no argument 'group'. Known: "),
+        ({"id": "a"}, "evaluate() has no argument 'id'. "),
         ({"max_verdict": "good-as-orcle"}, "no verdict named 'good-as-orcle'."),
     ],
 )

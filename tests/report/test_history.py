@@ -15,7 +15,7 @@ from pytest_cpg.gates.card import Trend
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.html_page import html_page
 from pytest_cpg.report.history import Found, History, Session
-from pytest_cpg.report.history_file import MOST_SESSIONS, append, read, session_of
+from pytest_cpg.report.history_file import MOST_BYTES, MOST_SESSIONS, append, read, session_of
 from pytest_cpg.stats import Interval
 
 GATE = "tests/test_gates.py::test_gate"
@@ -104,25 +104,59 @@ def test_a_report_is_a_session_of_a_history(tmp_path, path):
     assert last.comparisons[GATE].severity == "bad"
 
 
-def test_lines_that_are_no_session_are_left_out_stay_and_are_said_once(path):
+def test_lines_of_a_newer_version_are_left_out_and_stay(path):
     append(path, of(found(rate(0.3))).sessions[0])
     with path.open("a", encoding="utf-8") as file:
-        file.write("<<<<<<< HEAD\n[1]\n" + json.dumps({"schema": 9, "from": "the future"}) + "\n")
-    append(path, of(found(rate(0.4))).sessions[0])
-    history, faults = read([path], GATES)
+        file.write(json.dumps({"schema": 9, "from": "the future"}) + "\n")
+    assert append(path, of(found(rate(0.4))).sessions[0]) == []
+    history, (fault,) = read([path], GATES)
     assert len(history.sessions) == 2
-    (fault,) = faults
-    assert fault.startswith(f"cannot use a session of the history {path}: line 2: ")
-    assert fault.endswith("(and 2 more)")
+    wrong = "line 2: it has schema 9, and this pytest-cpg reads 1"
+    assert fault == f"cannot use a session of the history {path}: {wrong}"
     assert "the future" in path.read_text(encoding="utf-8")
+
+
+HALF = json.dumps({"schema": 1, "commit": "c1"})[:-9].encode()
+NO_SESSION = {
+    "a mark of git": (b"<<<<<<< HEAD", "line 1, column 1: Expecting value"),
+    "half a line": (HALF, "line 1, column "),
+    "another document": (b"[1]", "it is no session of pytest-cpg"),
+    "no schema": (b'{"a": 1}', "it has schema None, and this pytest-cpg reads 1"),
+    "a part of a session": (b'{"schema": 1}', "it has no 'commit'"),
+    "binary": (bytes(set(range(256)) - {10, 13}), "it is no UTF-8"),
+    "binary in a session": (b'{"schema": 1, "commit": "\xff"}', "it is no UTF-8"),
+    "a megabyte": (
+        b'{"schema": 9, "a": "' + b"a" * MOST_BYTES + b'"}',
+        f"{MOST_BYTES} are the most",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_SESSION)
+def test_a_line_that_is_no_session_costs_no_other_and_is_dropped_with_a_word(path, name):
+    line, wrong = NO_SESSION[name]
+    append(path, of(found(rate(0.3))).sessions[0])
+    with path.open("ab") as file:
+        file.write(line + b"\n" + line)
+    if name != "a megabyte":
+        history, (fault,) = read([path], GATES)
+        assert len(history.sessions) == 1
+        assert fault.startswith(f"cannot use a session of the history {path}: line 2: ")
+    (said,) = append(path, of(found(rate(0.4))).sessions[0])
+    assert said.startswith(f"dropped from the history {path}, line 2: ")
+    assert wrong in said
+    assert said.endswith(" (and 1 more)")
+    assert len(said) < 200 + len(str(path))
+    assert len(sessions_in(path)) == 2
+    assert append(path, of(found(rate(0.5))).sessions[0]) == []
 
 
 def test_a_file_that_cannot_be_read_or_written_is_named(path):
     path.mkdir(parents=True)
     history, (fault,) = read([path], GATES)
     assert history == History()
-    assert f"cannot read the history {path}" in fault
-    with pytest.raises(FileError, match="cannot read the history"):
+    assert f"cannot use the history {path}: " in fault
+    with pytest.raises(FileError, match="cannot use the history"):
         append(path, of(found()).sessions[0])
 
 

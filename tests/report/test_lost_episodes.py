@@ -113,7 +113,7 @@ def test_a_missing_file_says_who_writes_one(tmp_path):
 
 
 def test_a_folder_cannot_be_read(tmp_path):
-    with pytest.raises(FileError, match="cannot read the lost episodes"):
+    with pytest.raises(FileError, match="cannot use the lost episodes"):
         read(tmp_path)
 
 

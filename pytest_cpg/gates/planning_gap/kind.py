@@ -65,7 +65,13 @@ class PlanningGap:
         of_option("oracle_episodes"),
         *OF_EPISODES,
         Argument("min_oracle", between(0, 1), help="success rate that the oracle has to reach"),
-        Argument("group", name, "", help="the recipe that the model is one checkpoint of"),
+        Argument(
+            "group",
+            name,
+            "",
+            help="the recipe that the model is one checkpoint of",
+            is_of_session=True,
+        ),
         Argument("perturbation", parse_perturbation, help="what goes wrong in real steps"),
     )
     has_smoke_test = resumes = True

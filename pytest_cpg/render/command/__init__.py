@@ -31,18 +31,23 @@ _EXIT_CODES = (
 )
 # The exit code where a file or an argument cannot be used.
 UNUSABLE = 2
+# As shells have it after Ctrl-C.
+INTERRUPTED = 130
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code."""
-    arguments = _parse(sys.argv[1:] if given is None else given)
-    module = import_module(f"{__name__}.{_COMMANDS[arguments.command][0]}")
     try:
+        arguments = _parse(sys.argv[1:] if given is None else given)
+        module = import_module(f"{__name__}.{_COMMANDS[arguments.command][0]}")
         lines, code = module.run(arguments)
+        _write("".join(f"{line}\n" for line in lines))
     except CpgError as error:
         sys.stderr.write(f"pytest-cpg {arguments.command}: {error}\n")
         return UNUSABLE
-    _write("".join(f"{line}\n" for line in lines))
+    except KeyboardInterrupt:
+        sys.stderr.write("pytest-cpg: interrupted. Every file is as it was, or complete.\n")
+        return INTERRUPTED
     return int(code)
 
 

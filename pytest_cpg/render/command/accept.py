@@ -8,8 +8,10 @@ from pathlib import Path
 
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.machine.ci import is_in_ci
+from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.render.command.project import project_here
 from pytest_cpg.report.baseline_findings import accept
 from pytest_cpg.report.document import commit_of, ledger_of, read
 from pytest_cpg.report.ledger import Ledger
@@ -27,9 +29,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         type=Path,
-        default=Path(".cpg/baseline.json"),
         metavar="PATH",
-        help="the baseline file (default .cpg/baseline.json)",
+        help="the baseline file (default: that of the sessions of this project)",
     )
     parser.add_argument(
         "--force",
@@ -47,9 +48,13 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     document = read(arguments.report, kinds)
     is_dirty = bool(document["provenance"]["dirty"])
     ledger = ledger_of(document, kinds)
+    if not ledger.gates:
+        raise FileError(
+            f"{arguments.report} has no gate to accept. Measure some: pytest --cpg-json=report.json"
+        )
     findings = accept(
         ledger,
-        arguments.baseline,
+        arguments.baseline or project_here().baseline,
         kinds,
         root=Path.cwd(),
         state=GitState(

@@ -17,6 +17,7 @@ from pytest_cpg.gates.parts import Baselined
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.render.command.project import project_here
 from pytest_cpg.report import baseline
 from pytest_cpg.report.document import commit_of, ledger_of, read
 from pytest_cpg.report.ledger import Kinds, Ledger, Reported
@@ -24,6 +25,7 @@ from pytest_cpg.report.ledger import Kinds, Ledger, Reported
 # What needs an eye stands next to the prompt.
 _WORSE = (Label.MISSING, Label.INCOMPARABLE, Label.REGRESSED)
 _ORDER = (Label.UNCHANGED, Label.UNRESOLVED, Label.IMPROVED, Label.NEW, *_WORSE)
+_MEASURE = "pytest --cpg-json=report.json"
 
 
 class _Change(NamedTuple):
@@ -35,7 +37,11 @@ class _Change(NamedTuple):
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "before", type=Path, help="a report of pytest --cpg-json=PATH, or a baseline file"
+        "before",
+        type=Path,
+        nargs="?",
+        help="a report of pytest --cpg-json=PATH, or a baseline file (default: the baseline of "
+        "this project)",
     )
     parser.add_argument("after", type=Path, help="a report")
     declare_plugins(parser)
@@ -44,7 +50,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
     kinds = kinds_of(arguments)
-    commit, accepted = _accepted(arguments.before, kinds)
+    before: Path = arguments.before or project_here().baseline
+    if arguments.before is None and not before.exists():
+        raise FileError(f"there is no baseline {before}. Write one: pytest-cpg accept REPORT")
+    commit, accepted = _accepted(before, kinds)
     document = read(arguments.after, kinds)
     ledger = ledger_of(document, kinds)
     changes = [
@@ -59,6 +68,8 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
             baseline.Baseline(gates=accepted), {*ledger.deselected, *compared}, measured=compared
         )
     ]
+    if not changes:
+        raise FileError(f"{arguments.after} has no gate to compare. Measure some: {_MEASURE}")
     changes.sort(key=lambda change: _ORDER.index(change.label))
     is_worse = any(change.label in _WORSE for change in changes)
     return _lines(changes, commit, commit_of(document)), int(is_worse)
@@ -74,7 +85,7 @@ def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult]]:
     """Return the commit of a report, and what a baseline would keep of it; or a baseline's own."""
     if _is_baseline(path):
         found = baseline.load(path, kinds)
-        return "the baseline", {} if found is None else found.gates
+        return f"the baseline {path}", {} if found is None else found.gates
     document = read(path, kinds)
     commit = commit_of(document)
     kept = {
@@ -120,8 +131,8 @@ def _lines(changes: Sequence[_Change], before: str, after: str) -> list[str]:
     counts = Counter(change.label for change in changes)
     counted = [f"{counts[label]} {label}" for label in reversed(_ORDER) if counts[label]]
     lines = [
-        f"cpg: {len(changes)} gate{'s'[: len(changes) != 1]} from {before or 'an unknown commit'} "
-        f"to {after or 'an unknown commit'}: {', '.join(counted) or 'none to compare'}"
+        f"cpg: {len(changes)} gate{'s'[: len(changes) != 1]}: {', '.join(counted)}",
+        f" from {before or 'an unknown commit'} to {after or 'an unknown commit'}",
     ]
     for change in changes:
         lines.append(f" {change.label:13s} {change.gate}")

@@ -12,11 +12,10 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.render.command.project import HISTORY, project_here
 from pytest_cpg.render.sparkline import has_blocks, sparkline
 from pytest_cpg.report.history import History, Point
 from pytest_cpg.report.history_file import read
-
-_OWN = Path(".cpg/history")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +24,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "files",
         type=Path,
         nargs="*",
-        default=[_OWN],
-        help="histories, and reports of pytest --cpg-json=PATH, oldest first "
-        "(default .cpg/history)",
+        help="histories, and reports of pytest --cpg-json=PATH, oldest first (default: the "
+        f"{HISTORY} of this project)",
     )
     parser.add_argument("-g", "--gate", metavar="GATE", help="each session of this gate")
     declare_plugins(parser)
@@ -35,23 +33,26 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
-    for path in arguments.files:
+    files: list[Path] = arguments.files or [project_here().history]
+    for path in files:
         if not path.exists():
             raise FileError(f"there is no history {path}. Each session adds to one: pytest")
-    history, faults = read(arguments.files, kinds_of(arguments))
+    history, faults = read(files, kinds_of(arguments))
     code = UNUSABLE if faults else 0
     names = list(dict.fromkeys(name for one in history.sessions for name in one.comparisons))
     if arguments.gate is None:
-        return [*faults, *_all_gates(history, names)], code
+        read_from = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+        return [*faults, *_all_gates(history, names, read_from)], code
     if arguments.gate not in names:
         raise CpgError(f"no gate named {arguments.gate!r}. {did_you_mean(arguments.gate, names)}")
     return [*faults, *_one_gate(history, arguments.gate)], code
 
 
-def _all_gates(history: History, names: list[str]) -> Iterator[str]:
+def _all_gates(history: History, names: list[str], read_from: str) -> Iterator[str]:
     """Yield a line for each gate: its trend, what it last found, and its name."""
     count = len(history.sessions)
-    yield f"cpg: {count} session{'s'[: count != 1]}, {len(names)} gate{'s'[: len(names) != 1]}"
+    counted = f"{count} session{'s'[: count != 1]}, {len(names)} gate{'s'[: len(names) != 1]}"
+    yield f"cpg: {counted} in {read_from}"
     rows = []
     for name in names:
         own = _until(history, name)

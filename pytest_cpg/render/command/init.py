@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import configparser
 import shlex
-import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_cpg.machine.files import FileError, write_text
+from pytest_cpg.render.command.project import project_in
 
 _FILES = {
     "tests/world_model/conftest.py": "the model: put yours here",
@@ -19,8 +18,6 @@ _FILES = {
     ".github/workflows/world-model.yml": "a job that blocks the merge; make it required",
 }
 _INI = "pytest.ini"
-# Where pytest looks for its settings, and in which part of the file.
-_SECTIONS = {"tox.ini": "pytest", "setup.cfg": "tool:pytest"}
 _NEEDED = ("dm_control", "torch", "jinja2")
 
 
@@ -42,7 +39,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
     folder: Path = arguments.folder
-    settings = _settings_of_pytest(folder)
+    # Those that a pytest.ini would hide.
+    settings = project_in(folder).settings_file
     wanted = {**_FILES, **({} if settings else {_INI: "the plugin is required"})}
     taken = [name for name in wanted if (folder / name).exists()]
     if taken:
@@ -59,27 +57,6 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
         name = '["pytest-cpg"]' if settings.endswith(".toml") else "pytest-cpg"
         lines.append(f"{settings} has pytest's settings: add required_plugins = {name} there")
     return [*lines, "", *_next(folder)], 0
-
-
-def _settings_of_pytest(folder: Path) -> str:
-    """Return the file with pytest's settings, which a pytest.ini would hide; empty if none."""
-    for name in ("pytest.toml", ".pytest.toml", _INI, ".pytest.ini"):
-        if (folder / name).exists():
-            return name
-    project = folder / "pyproject.toml"
-    try:
-        if project.exists():
-            tools = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
-            if "pytest" in tools:
-                return project.name
-        for name, section in _SECTIONS.items():
-            found = configparser.RawConfigParser(strict=False)
-            found.read(folder / name, encoding="utf-8")
-            if found.has_section(section):
-                return name
-    except (ValueError, configparser.Error, OSError) as error:
-        raise FileError(f"cannot read pytest's settings in {folder}: {error}") from None
-    return ""
 
 
 def _next(folder: Path) -> Iterator[str]:

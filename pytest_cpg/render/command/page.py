@@ -8,6 +8,7 @@ from pathlib import Path
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.render.command.project import project_here
 from pytest_cpg.render.report_files import ReportFiles, write_page
 from pytest_cpg.report.document import read
 from pytest_cpg.report.history import History
@@ -39,7 +40,10 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     last = read(arguments.reports[-1], kinds)
     history, faults = read_history(arguments.reports, kinds)
     files = ReportFiles(
-        html=output, history=_without_repetition(history), kinds=kinds, root=Path.cwd()
+        html=output,
+        history=_without_repetition(history),
+        kinds=kinds,
+        root=project_here().root,
     )
     write_page(output, last, files)
     return [*faults, f"written: {output}"], UNUSABLE if faults else 0
