@@ -21,8 +21,8 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 # What differs from run to run or from machine to machine, and is no part of what a page shows.
 LEFT_OUT = re.compile(
     r"(?m)^(=+ test session starts =+|(platform|rootdir|configfile|plugins|collected)\b.*)\n"
-    # Said of an arm that takes a minute or more, on a busy machine.
-    r"|^ *cpg: .* takes up to .*\n"
+    # Said once a minute, on a busy machine.
+    r"|^  cpg: .*(::|step \d).*\n"
 )
 VARIES = (
     (re.compile(r" *\b\d+(\.\d+)? ?(ms|s|min)\b( \(\d+:\d\d:\d\d\))?"), " 0.1 s"),

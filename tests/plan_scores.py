@@ -27,8 +27,8 @@ class Plainly:
     def task(self, choice):
         return self._task
 
-    def progress(self, what, done, count, unit=""):
-        self.told.append((what, done, count))
+    def progress(self, what, done, total, *more):
+        self.told.append((what, done, total))
 
 
 def scored(model, *, seed=0, episodes=8, planner=FEW, task=None, run=None, **criteria):

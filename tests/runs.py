@@ -26,7 +26,7 @@ def run_of(name, task, planner, model, starts, **more):
             imagine=model.rollout,
             score=model.score,
         )
-    seen = ("progress", "foretell", "on_step", "on_plan")
+    seen = ("progress", "on_step", "on_plan")
     observers = {key: more.pop(key) for key in seen if key in more}
     design = Design(task=task, planner=planner, episodes=len(starts.episodes), **more)
     return ArmRun(name, design, model, starts, **observers)

@@ -9,7 +9,7 @@ batch belong to it alone, so that it ends the same in any batch, order, thread o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.planning import Planning
+from pytest_cpg.episodes.stage import Progress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.world_models import BoundModel
@@ -39,9 +40,6 @@ _SNAPSHOT = (
     "actions",
     "done",
 )
-# Seconds of planning, and at least two rounds of it, that tell how long an arm takes.
-_FORETOLD_AFTER = 3.0
-Progress = Callable[[int, int], None]
 StepObserver = Callable[[IntArray, FloatArray], None]
 PlanObserver = Callable[[IntArray, Plans], None]
 
@@ -64,9 +62,7 @@ class ArmRun:
     starts : Starts
         As many as the arm may have.
     progress : callable, optional
-        Told after each round how many episodes are done, and of how many wanted by then.
-    foretell : callable, optional
-        Told once, after the first rounds, how many seconds all episodes take at most.
+        Told at first and after each round at which step the slowest episode is.
     on_step : callable, optional
         Told the episodes [B] and the actions [B, A] of each real step.
     on_plan : callable, optional
@@ -81,7 +77,6 @@ class ArmRun:
         starts: Starts,
         *,
         progress: Progress | None = None,
-        foretell: Callable[[float], None] | None = None,
         on_step: StepObserver | None = None,
         on_plan: PlanObserver | None = None,
     ) -> None:
@@ -90,8 +85,7 @@ class ArmRun:
         self._episodes, self._level = starts.episodes, design.level
         self._least_return = task.least_return if has(task, LeastReturn) else None
         self._to_the_end = design.metric == "return" or self._least_return is not None
-        self._progress, self._foretell = progress, foretell
-        self._on_step, self._on_plan = on_step, on_plan
+        self._progress, self._on_step, self._on_plan = progress, on_step, on_plan
         self._starts, self._states = starts.states, starts.states.copy()
         self._steps = np.zeros(count, dtype=np.int64)
         self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
@@ -112,7 +106,7 @@ class ArmRun:
         active = np.arange(self._done, until)
         # None of them, unless this run was restored.
         active = active[~self._is_over(active)]
-        rounds = [(begun, 0)]
+        self._tell(active, until)
         with self._disturbance.named():
             while active.size:
                 for rows in self._planning.groups(active):
@@ -121,17 +115,17 @@ class ArmRun:
                         self._on_plan(self._episodes[rows], plans)
                     self._execute(plans, rows)
                 active = active[~self._is_over(active)]
-                if self._progress:
-                    self._progress(until - active.size, until)
-                if self._foretell:
-                    rounds.append((time.perf_counter(), int(self._steps[self._done : until].max())))
-                    if len(rounds) > 2 and rounds[-1][0] - begun > _FORETOLD_AFTER:
-                        share = (until - self._done) / len(self._starts)
-                        self._foretell(_longest(rounds, self._task.budget) / share)
-                        self._foretell = None
+                self._tell(active, until)
         self._done = max(self._done, until)
         self._seconds += time.perf_counter() - begun
         return self._arm()
+
+    def _tell(self, active: IntArray, until: int) -> None:
+        if self._progress:
+            budget = int(self._task.budget)
+            step = int(self._steps[active].min()) if active.size else budget
+            solved = int(self._successes[:until].sum())
+            self._progress(Stage(step, budget, "step", solved, until))
 
     @property
     def states(self) -> FloatArray:
@@ -270,10 +264,3 @@ class ArmRun:
             **self._planning.costs,
             seconds=self._seconds,
         )
-
-
-def _longest(rounds: Sequence[tuple[float, int]], budget: int) -> float:
-    """Return the seconds of all rounds at most, by (time, steps taken) before and after some."""
-    (begun, _), (first, known), (now, taken) = rounds[0], rounds[1], rounds[-1]
-    # The first one may hold what is made once, and does not say how long the others take.
-    return now - begun + (now - first) / max(1, taken - known) * (budget - taken)

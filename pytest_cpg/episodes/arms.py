@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arm_key import arm_key, why_not_kept
-from pytest_cpg.episodes.arm_run import ArmRun, Progress
+from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.blocks import arm_workload
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.kept_run import KeptRun
 from pytest_cpg.episodes.probe import probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun
+from pytest_cpg.episodes.stage import ArmProgress, Progress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.machine.workers import Workload
 from pytest_cpg.planners import Chance
 from pytest_cpg.world_models import BoundModel
-
-ArmProgress: TypeAlias = Callable[[str, int, int], None]
 
 ARMS = ("oracle", "learned", "chance", "rescored")
 # What changes with every model that is worked on.
@@ -37,15 +36,11 @@ class Execution(NamedTuple):
     resumes : bool
         Whether to go on with what an interrupted session has kept of arms, the learned one
         included.
-    foretell : callable, optional
-        Told the name of an arm that is run in this process and how many seconds it takes at most,
-        once some have passed.
     """
 
     cache: ArmCache | None = None
     executor: Executor | None = None
     resumes: bool = False
-    foretell: Callable[[str, float], None] | None = None
 
 
 class Reuse(NamedTuple):
@@ -125,9 +120,10 @@ class ArmRuns:
                 return self._here(name, starts, progress)
             return self._spread(name, starts, progress, execution.executor)
 
-        def tell(done: int, count: int) -> None:
+        def tell(stage: Stage) -> None:
             if self._progress:
-                self._progress(name, done, count)
+                is_counted = self._design.metric == "success"
+                self._progress(name, stage if is_counted else stage._replace(solved=None))
 
         key = self._key_of(name)
         if execution.cache is None or key is None:
@@ -149,15 +145,7 @@ class ArmRuns:
     def _here(self, name: str, starts: Starts, progress: Progress | None = None) -> ArmRun:
         """Return a run of some episodes of an arm in this process."""
         model = self._bound[_role(name)]
-        foretell = self._execution.foretell
-        return ArmRun(
-            name,
-            self._design_of(name),
-            model,
-            starts,
-            progress=progress,
-            foretell=foretell and (lambda seconds: foretell(name, seconds)),
-        )
+        return ArmRun(name, self._design_of(name), model, starts, progress=progress)
 
     def _spread(
         self, name: str, starts: Starts, progress: Progress | None, executor: Executor

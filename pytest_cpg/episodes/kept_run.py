@@ -13,8 +13,9 @@ import numpy.typing as npt
 from pytest_cpg.contracts import IntArray
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_cache import ArmCache
-from pytest_cpg.episodes.arm_run import ArmRun, Progress
+from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.spread_run import SpreadRun
+from pytest_cpg.episodes.stage import Progress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, spot_check
 
@@ -57,7 +58,7 @@ class KeptRun:
     repeat : callable
         Runs the episodes with these starts, whose indices only have to rise.
     progress : callable, optional
-        Told how many episodes are done, stored ones included, and their number.
+        Told what its run tells, with stored episodes among the solved ones.
     uses_stored : bool
         Take what is stored. Otherwise it is only kept for a session that does.
     resumes : bool
@@ -112,6 +113,8 @@ class KeptRun:
             self._is_advancing = False
             self._cache.drop_snapshot(self._key)
             self._store()
+        elif self._progress:
+            self._progress(self._with_known(Stage(until, until, "starts", 0, 0), until))
         whole = self._whole
         if whole is None:
             raise ValueError(f"need at least 1 episode, got {until}")
@@ -152,7 +155,7 @@ class KeptRun:
         if note and note not in self.notes:
             self.notes.append(note)
 
-    def _tell(self, done: int, count: int) -> None:
+    def _tell(self, stage: Stage) -> None:
         """Pass progress on, which may break off; keep what there is now and then, for worse."""
         now = time.monotonic()
         if isinstance(self._run, ArmRun) and now >= self._next_snapshot:
@@ -165,7 +168,17 @@ class KeptRun:
             elif not isinstance(self._run, ArmRun):
                 self._store()
         if self._progress:
-            self._progress(self._known + done, self._known + count)
+            self._progress(self._with_known(stage, self._known))
+
+    def _with_known(self, stage: Stage, known: int) -> Stage:
+        """Return what is told of the first episodes, which are known, and others together."""
+        if self._kept is None:
+            return stage
+        return stage._replace(
+            solved=(stage.solved or 0) + int(self._kept.arm.successes[:known].sum()),
+            starts=stage.starts + known,
+            note=f"{'from' if not stage.starts else f'{known} from'} the cache, 2 run again",
+        )
 
     def _goes_on(self) -> bool:
         """Take up an interrupted run, if there is one of these episodes and it can be repeated."""
@@ -194,7 +207,7 @@ class KeptRun:
         """Run some episodes of a snapshot again, as far as they were; say if all is the same."""
         rounds = then["plans"][rows].max()
 
-        def tell(*_: int) -> None:
+        def tell(_: Stage) -> None:
             if isinstance(again, ArmRun) and again.snapshot()["plans"].max() >= rounds:
                 raise _ReachedError
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Plans, Task
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import (
@@ -20,6 +20,7 @@ from pytest_cpg.episodes.probe import (
     probe_of,
     starts_of,
 )
+from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace, Replay, has_own_score
 from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
@@ -98,10 +99,6 @@ def _arm_traces(
     notes = [_Notes(state) for state in starts.states]
     rows = {int(episode): row for row, episode in enumerate(starts.episodes)}
 
-    def tell(done: int, count: int) -> None:
-        if progress:
-            progress(name, done, count)
-
     def note_plans(episodes: IntArray, plans: Plans) -> None:
         latents = run.latents
         for episode, plan, length in zip(episodes, plans.actions, plans.lengths, strict=True):
@@ -125,11 +122,10 @@ def _arm_traces(
         design,
         model,
         starts,
-        progress=tell,
+        progress=progress and partial(progress, name),
         on_step=note_step,
         on_plan=note_plans,
     )
-    tell(0, len(notes))
     arm = run.advance(len(notes))
     imagination = Imagination(name, design.task.actions, model)
     return [

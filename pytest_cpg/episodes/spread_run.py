@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arm_run import Progress
 from pytest_cpg.episodes.blocks import Block
+from pytest_cpg.episodes.stage import Progress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm
 from pytest_cpg.machine.executors import run_all, workers_of
@@ -65,12 +65,11 @@ class SpreadRun:
             )
             for first in range(done, until, size)
         ]
+        self._tell(done, until)
         results = run_all(
             self._executor,
             [self._crew.call(block) for block in blocks],
-            tick=lambda count: (
-                self._progress and self._progress(min(done + count * size, until), until)
-            ),
+            tick=lambda count: self._tell(min(done + count * size, until), until),
         )
         parts: dict[int, StoredArm] = {}
         joined = 0
@@ -89,6 +88,12 @@ class SpreadRun:
         if finished is None:
             raise ValueError(f"need at least 1 episode, got {until}")
         return finished.first(until, level=self._level)
+
+    def _tell(self, done: int, until: int) -> None:
+        if self._progress:
+            finished = self._finished
+            solved = 0 if finished is None else finished.arm.success_count
+            self._progress(Stage(done, until, "starts", solved, until))
 
     @property
     def _done(self) -> int:

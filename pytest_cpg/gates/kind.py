@@ -152,13 +152,19 @@ class Run(Protocol):
         """Return a gate's task, built once a session."""
         ...
 
-    def progress(self, what: str, done: int, count: int, unit: str = "") -> None:
+    def progress(
+        self,
+        what: str,
+        done: int,
+        count: int,
+        unit: str = "",
+        solved: int | None = None,
+        starts: int = 0,
+        note: str = "",
+    ) -> None:
         """Show how far a measurement is, and break it off once its time is over.
 
-        Parameters
-        ----------
-        done, count : int
-            How much of that step is done; a step begins with 0 and ends with all.
+        ``what`` names its stage, and the others are attributes of a `Stage`.
         """
         ...
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
     bound_to_starts,
@@ -22,6 +22,7 @@ from pytest_cpg.episodes.probe import (
     probe_of,
     starts_of,
 )
+from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
 from pytest_cpg.stats.rankings import Ranking, rank_models
@@ -112,8 +113,6 @@ def rank_on_starts(
     faults: dict[str, tuple[str, ...]] = {}
     for name, model in models.items():
         with inference(model):
-            if progress:
-                progress(str(name), 0, design.episodes)
             bound = bound_to_starts(model, design, starts)
             answer = imagined(bound, probe)
             run = ArmRun(
@@ -122,7 +121,7 @@ def rank_on_starts(
                 replace(design, metric="success"),
                 bound,
                 starts,
-                progress=progress and _named(progress, str(name)),
+                progress=progress and partial(progress, str(name)),
             )
             arms[str(name)] = replace(run.advance(design.episodes), name=str(name))
             is_blind = ignores_action(bound, design, starts, arms[str(name)])
@@ -136,7 +135,3 @@ def rank_on_starts(
         resamples=max(_RESAMPLES, math.ceil(2 / (1 - design.level))),
     )
     return ModelRanking(ranking, arms, faults)
-
-
-def _named(progress: ArmProgress, name: str) -> Any:
-    return lambda done, count: progress(name, done, count)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +20,7 @@ from pytest_cpg.gates.parts import Replays, Resumes
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.settings import Settings
-from pytest_cpg.plugin.terminal import foretold, watch_on
+from pytest_cpg.plugin.terminal import watch_on
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -141,8 +140,7 @@ class ItemMeasuring:
         self._attempt = item.stash[ATTEMPT]
         self._id = gate_id(item)
         execution = runs.execution(executor, is_kept=not gate.is_smoke)
-        foretell = partial(foretold, item.config, self._id)
-        self._execution = execution._replace(foretell=foretell)
+        self._execution = execution
         self._say("interrupted before it measured")
         is_kept = execution.cache is not None and has(gate.kind, Resumes)
         lead = "interrupted in" if is_kept else "interrupted, nothing kept:"
@@ -152,7 +150,7 @@ class ItemMeasuring:
             if is_kept:
                 ledger.resumable.add(self._id)
 
-        self._watch = watch_on(item.config, follow)
+        self._watch = watch_on(item.config, self._id, follow)
 
     def task(self, choice: TaskChoice) -> Task:
         """Return a gate's task, built once a session."""
@@ -165,6 +163,7 @@ class ItemMeasuring:
         deadline = self._runs.deadline(self._id, self._gate.timeout)
         with self._attempted():
             with self._followed(given, deadline) as run:
+                run.progress("starting: checks of the model", 0, 0)
                 if self._replay is not None:
                     self._replay.take(self._gate, model, run)
                 result = kind.measure(spec, model, run)
@@ -197,8 +196,8 @@ class ItemMeasuring:
     def _followed(self, given: Mapping[str, Any], deadline: Deadline) -> Iterator[GateRun]:
         """Give what is told of every step; it shows it, and breaks off when the time is over."""
 
-        def progress(what: str, done: int, count: int, unit: str = "") -> None:
-            self._watch(what, done, count, unit)
+        def progress(what: str, *stage: Any) -> None:
+            self._watch(what, *stage)
             deadline.check()
 
         try:

@@ -101,6 +101,7 @@ def film_lost(
         return (), None
     found = kind.replay(gate.spec, model, run, episodes=lost)
     task = run.task(gate.spec.task)
+    run.progress(f"writing {len(lost)} film{'s'[: len(lost) != 1]}", 0, 0)
     made, problem = _film(found, task, lost_folder(config), _stem(name))
     return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
 

@@ -5,25 +5,41 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import pytest
 
-from pytest_cpg.gates.notation import duration, for_log, one_line
+from pytest_cpg.gates.notation import for_log, one_line
 from pytest_cpg.render.progress import LiveLine, LogLines, Watch
-
-# Seconds from which on the time of an arm is foretold, and the room for a gate's name.
-_LONG, _NAME = 60, 34
+from pytest_cpg.render.sparkline import has_blocks
 
 
-def watch_on(config: pytest.Config, note: Callable[[str], None]) -> Watch:
-    """Return what shows a running gate: live on a terminal, line by line in a verbose log."""
+def watch_on(config: pytest.Config, gate: str, note: Callable[[str], None]) -> Watch:
+    """Return what shows a running gate: live on a terminal, line by line in a log."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
+    verbosity, name = config.get_verbosity(), one_line(gate)
     show: LiveLine | LogLines | None = None
-    if reporter is not None and reporter.isatty and config.get_verbosity() >= 0:
-        show = LiveLine(lambda text: _write_raw(config, text), lambda: _free_columns(config))
-    elif reporter is not None and config.get_verbosity() > 0:
-        show = LogLines(lambda text: write_line(config, text))
+    if hasattr(config, "workerinput"):
+        show = LogLines(lambda text: _write_past(config, text), name=name, has_ends=False)
+    elif reporter is not None and reporter.isatty and verbosity >= 0:
+        show = LiveLine(
+            lambda text: _write_raw(config, text),
+            lambda: _free_columns(config),
+            is_ascii=not has_blocks(getattr(sys.__stdout__, "encoding", None)),
+            is_plain=not config.get_terminal_writer().hasmarkup,
+        )
+    elif reporter is not None:
+        is_told = verbosity > 0
+        write = partial(write_line, config)
+        show = LogLines(write, name="" if is_told else name, has_ends=is_told)
     return Watch(note, show)
+
+
+def _write_past(config: pytest.Config, text: str) -> None:
+    # All that a worker of pytest-xdist shares with the terminal.
+    with _uncaptured(config):
+        sys.stderr.write(f"{for_log(text)}\n")
+        sys.stderr.flush()
 
 
 def _write_raw(config: pytest.Config, text: str) -> None:
@@ -38,21 +54,6 @@ def write_line(config: pytest.Config, text: str) -> None:
     with _uncaptured(config):
         config.get_terminal_writer().line(for_log(text))
         config.get_terminal_writer().flush()
-
-
-def foretold(config: pytest.Config, gate: str, arm: str, seconds: float) -> None:
-    """Say at once that an arm of a gate takes long, if it does, however quiet the session is."""
-    if seconds < _LONG:
-        return
-    name = one_line(gate.rpartition("::")[2], _NAME)
-    text = for_log(f"  cpg: {name}: the {arm} arm takes up to {duration(seconds)}")
-    if hasattr(config, "workerinput"):
-        # All that a worker of pytest-xdist shares with the terminal.
-        with _uncaptured(config):
-            sys.stderr.write(f"\n{text}\n")
-            sys.stderr.flush()
-    elif config.pluginmanager.hasplugin("terminalreporter"):
-        write_line(config, f"\n{text}")
 
 
 def _free_columns(config: pytest.Config) -> int:

@@ -23,6 +23,7 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.arguments import COMMON, REQUIRED, Argument
@@ -369,9 +370,9 @@ def _followed(*, is_shown: bool | None, seconds: float) -> Iterator[Callable[...
     # Whoever trains a model is not to lose the process with it.
     deadline = Deadline(seconds or float("inf"), f"timeout={seconds:g}", lambda _: None)
 
-    def tell(what: str, done: int, count: int, unit: str = "") -> None:
+    def tell(what: str, *stage: Any) -> None:
         if is_shown:
-            shown(what, done, count, unit)
+            shown(what, Stage(*stage))
         deadline.check()
 
     try:

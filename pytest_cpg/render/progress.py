@@ -1,71 +1,182 @@
-"""Progress: one live line on a terminal, one plain line per step of a gate in a verbose log."""
+"""Progress: one live line on a terminal; in a log a line a minute, and one for each stage done."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
-from pytest_cpg.gates.notation import visible
+from pytest_cpg.episodes.stage import Stage
+from pytest_cpg.gates.notation import duration, visible
 
-_SECONDS_BETWEEN = 0.1
-_NARROWEST = 24
-_SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
+_SECONDS_BETWEEN, _SECONDS_BETWEEN_LINES = 0.1, 60.0
+# Columns of the bar, and those that are free at least where there is one.
+_BAR, _NARROWEST = 10, 24
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_SAVE, _RESTORE, _CLEAR, _DIM, _NOT_DIM = "\x1b7", "\x1b8", "\x1b[K", "\x1b[2m", "\x1b[22m"
 
 
-def progress_text(what: str, done: int, count: int, unit: str = "") -> str:
-    """Return ``asking  31/200 queries``.
+def bar(share: float, width: int, *, is_ascii: bool = False) -> str:
+    """Return a share of 1 as a bar of blocks, or of full signs where a stream has ASCII alone.
 
-    >>> progress_text("asking", 31, 200, "queries")
-    'asking  31/200 queries'
+    >>> bar(0.65, 10), bar(0.65, 10, is_ascii=True)
+    ('██████▌   ', '######    ')
     """
-    return f"{what}  {done}/{count} {unit}".rstrip()
+    eighths = int(share * width * 8)
+    full, rest = divmod(eighths, 8)
+    text = "#" * full if is_ascii else "█" * full + _EIGHTHS[rest] * bool(rest)
+    return f"{text:{width}s}"
+
+
+def progress_text(what: str, stage: Stage) -> str:
+    """Return how far a stage is.
+
+    >>> progress_text("learned", Stage(85, 200, "step", 17, 50))
+    'learned, step 85/200, 17 solved'
+    """
+    return ", ".join(filter(None, (what, _counted(stage), _solved(stage))))
+
+
+def _counted(stage: Stage) -> str:
+    share = f"{stage.done}/{stage.total}"
+    if not stage.total:
+        return ""
+    return f"step {share}" if stage.unit == "step" else f"{share} {stage.unit}".rstrip()
+
+
+def _solved(stage: Stage) -> str:
+    return "" if stage.solved is None else f"{stage.solved} solved"
+
+
+def _of_starts(stage: Stage) -> str:
+    return "" if stage.solved is None else f"{stage.solved} of {stage.starts} starts solved"
+
+
+class _Pace:
+    """Which stage goes on, since when, and how fast."""
+
+    def __init__(self) -> None:
+        self.what, self.begun = "", 0.0
+        self._since: tuple[float, int] | None = None
+
+    def is_new(self, what: str, stage: Stage, now: float) -> bool:
+        """Note how far a stage is, and say whether it has just begun."""
+        is_new = what != self.what
+        if is_new:
+            self.what, self.begun, self._since = what, now, None
+        elif self._since is None and stage.done:
+            # The first part may hold what is made once, and does not say how long the others take.
+            self._since = now, stage.done
+        return is_new
+
+    def left(self, stage: Stage, now: float) -> float | None:
+        """Return the seconds until the stage is done; None while that is not known."""
+        if self._since is None or stage.done <= self._since[1]:
+            return None
+        then, done = self._since
+        return (now - then) / (stage.done - done) * (stage.total - stage.done)
 
 
 class LiveLine:
-    """Shows progress behind what pytest has printed on its line, and wipes it again."""
+    """Shows progress behind what pytest has printed on its line, and wipes it again.
 
-    def __init__(self, write: Callable[[str], None], room: Callable[[], int]) -> None:
-        self._write = write
-        self._room = room
-        self._next = 0.0
+    Parameters
+    ----------
+    room : callable
+        Gives how many columns are free.
+    is_plain : bool
+        Whether nothing is dimmed.
+    """
 
-    def __call__(self, what: str, done: int, count: int, unit: str = "") -> None:
-        """Show the text, at most ten times a second and never wider than the line."""
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        room: Callable[[], int],
+        *,
+        is_ascii: bool = False,
+        is_plain: bool = True,
+    ) -> None:
+        self._write, self._room, self._is_ascii, self._is_plain = write, room, is_ascii, is_plain
+        self._pace, self._next = _Pace(), 0.0
+
+    def __call__(self, what: str, stage: Stage) -> None:
+        """Show a stage when it begins and ten times a second, never wider than the line."""
         now = time.monotonic()
-        if now < self._next:
+        if not self._pace.is_new(what, stage, now) and now < self._next:
             return
         self._next = now + _SECONDS_BETWEEN
+        name, left, drawn = visible(what), self._pace.left(stage, now), ""
+        done = (stage.done, stage.total) if stage.solved is None else (stage.solved, stage.starts)
+        brief = f"{name} {done[0]}/{done[1]}" if done[1] else name
+        said = [_counted(stage), _solved(stage), "" if left is None else duration(left)]
+        lead, text = f"  {name:9s} ", ", ".join(filter(None, said))
+        if stage.total:
+            drawn = f"{bar(stage.done / stage.total, _BAR, is_ascii=self._is_ascii)} "
         room = self._room()
-        if room >= _NARROWEST:
-            text = visible(f" {progress_text(what, done, count, unit)}")[:room]
-            self._write(f"{_SAVE}{text}{_CLEAR}{_RESTORE}")
+        if len(f"{lead}{drawn}{text}") > room:
+            drawn = ""
+        if room < max(_NARROWEST, len(f"{lead}{text}")):
+            lead, text = f" {brief}", ""
+        if len(lead) <= room:
+            shown = f"{self._dim(lead)}{drawn}{self._dim(text)}"
+            self._write(f"{_SAVE}{shown}{_CLEAR}{_RESTORE}")
 
     def clear(self) -> None:
         """Wipe the line."""
+        self._pace = _Pace()
         self._write(_CLEAR)
+
+    def _dim(self, text: str) -> str:
+        return text if self._is_plain else f"{_DIM}{text}{_NOT_DIM}"
 
 
 class LogLines:
-    """Writes one line when a step of a gate has come as far as it was to, for logs."""
+    """Writes a line once a minute, and when a stage is done, for logs.
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._begun = 0.0
-        self._running: tuple[str, int] | None = None
-        self._written = False
+    Parameters
+    ----------
+    name : str
+        Of the gate, where the log has not said it.
+    has_ends : bool
+        Whether stages that end get their line.
+    """
 
-    def __call__(self, what: str, done: int, count: int, unit: str = "") -> None:
-        """Write the line once all is done, with the seconds since the step was begun."""
-        if self._running != (what, count):
-            self._running, self._begun = (what, count), time.monotonic()
-        elif done == count:
-            lead = "" if self._written else "\n"
-            seconds = time.monotonic() - self._begun
-            self._write(f"{lead}  cpg: {progress_text(what, done, count, unit)}, {seconds:.1f} s")
-            self._written, self._running = True, None
+    def __init__(
+        self, write: Callable[[str], None], *, name: str = "", has_ends: bool = True
+    ) -> None:
+        self._write, self._has_ends = write, has_ends
+        self._lead = f"\n  cpg: {name}\n" if name else "\n"
+        self._pace, self._last, self._said = _Pace(), (Stage(0, 0), 0.0), 0.0
+
+    def __call__(self, what: str, stage: Stage) -> None:
+        """Write the line of the stage before if this one begins, or how far it is by now."""
+        now = time.monotonic()
+        if what != self._pace.what:
+            self._end()
+            self._said = now
+        self._pace.is_new(what, stage, now)
+        self._last = stage, now
+        if now - self._said >= _SECONDS_BETWEEN_LINES and stage.done < stage.total:
+            self._said, left = now, self._pace.left(stage, now)
+            about = "" if left is None else f"about {duration(left)} left"
+            self._line(_counted(stage), _of_starts(stage), about)
 
     def clear(self) -> None:
-        """Leave what is written: a log keeps its lines."""
+        """Write the line of the last stage: a log keeps its lines."""
+        self._end()
+        self._pace = _Pace()
+
+    def _end(self) -> None:
+        stage, now = self._last
+        if self._has_ends and 0 < stage.total == stage.done and self._pace.what:
+            seconds = f"{now - self._pace.begun:.1f} s"
+            note = f" ({stage.note})" if stage.note else ""
+            self._line(_of_starts(stage) or f"{stage.total} {stage.unit}".rstrip(), seconds + note)
+
+    def _line(self, *said: str) -> None:
+        text = ", ".join(filter(None, said))
+        self._write(f"{self._lead}  cpg: {visible(self._pace.what):8s} {text}")
+        self._lead = ""
 
 
 class Watch:
@@ -78,14 +189,15 @@ class Watch:
     """
 
     def __init__(self, note: Callable[[str], None], show: LiveLine | LogLines | None) -> None:
-        self._note = note
-        self._show = show
+        self._note, self._show = note, show
 
-    def __call__(self, what: str, done: int, count: int, unit: str = "") -> None:
-        """Note and show how much of a step is done."""
-        self._note(progress_text(what, done, count, unit))
+    def __call__(self, what: str, *stage: Any) -> None:
+        """Note and show how far a stage is, given as the parts of a `Stage`."""
+        now = Stage(*stage)
+        if now.total:
+            self._note(progress_text(what, now))
         if self._show:
-            self._show(what, done, count, unit)
+            self._show(what, now)
 
     def clear(self) -> None:
         """Wipe what is only shown while the measurement runs."""

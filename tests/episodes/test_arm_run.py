@@ -9,6 +9,7 @@ from track import Track
 from pytest_cpg.contracts import CpgError, Plans, TaskError, WorldModelError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
 
@@ -236,35 +237,13 @@ def test_the_arm_counts_what_it_cost():
     assert arm.seconds > 0
 
 
-def test_progress_ends_with_all_episodes_done():
+def test_progress_goes_from_nothing_to_all_steps_and_counts_solved_starts():
     heard = []
-    run(progress=lambda done, count: heard.append((done, count)))
-    assert heard[-1] == (20, 20)
-    assert heard == sorted(heard)
-
-
-def test_the_time_of_an_arm_is_foretold_once_from_all_rounds_but_the_first(monkeypatch):
-    class Clock:
-        """A round of so many seconds; the first one makes what the others use."""
-
-        now = 0.0
-
-        @classmethod
-        def perf_counter(cls):
-            return cls.now
-
-        process_time = perf_counter
-
-    class Slow(Mirrored):
-        def encode(self, states):
-            Clock.now += 2.0 if Clock.now else 100.0
-            return states
-
-    monkeypatch.setattr("pytest_cpg.episodes.arm_run.time", Clock)
-    told, planner = [], RandomShooting(candidates=10, horizon=5)
-    task = Around(budget=50)
-    run(planner, Slow(task), task=task, foretell=told.append)
-    assert told == [pytest.approx(100.0 + 9 * 2.0)]
+    arm = run(progress=heard.append)
+    assert heard[0] == Stage(0, 30, "step", 0, 20)
+    assert heard[-1] == Stage(30, 30, "step", arm.success_count, 20)
+    assert [one.done for one in heard] == sorted(one.done for one in heard)
+    assert [one.solved for one in heard] == sorted(one.solved for one in heard)
 
 
 def test_starts_are_not_changed_by_running_them():
@@ -329,7 +308,7 @@ def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the
             progress=progress,
         )
 
-    run = arm_run(starts, lambda done, count: rounds.append(run.snapshot()))
+    run = arm_run(starts, lambda stage: rounds.append(run.snapshot()))
     expected = run.advance(12)
     # Some were finished before, and are known; the others go on.
     rest = starts.take(np.arange(cut, 12))
@@ -369,8 +348,8 @@ def test_a_snapshot_of_other_episodes_is_refused():
 def test_what_is_finished_of_an_arm_that_was_broken_off_is_as_if_run_alone():
     starts, task = sample_starts(Around(), 9, seed=3), Around()
 
-    def stop(done, count):
-        if count == 9:
+    def stop(stage):
+        if stage.starts == 9 and stage.done:
             raise KeyboardInterrupt
 
     run = run_of(
@@ -423,7 +402,7 @@ def test_a_resumed_arm_plans_its_new_episodes_apart_from_those_under_way():
         return run_of("learned", task, Habit(), TrueModel(task), starts, **options)
 
     expected = arm_run().advance(9)
-    broken_off = arm_run(lambda done, count: rounds.append(broken_off.snapshot()))
+    broken_off = arm_run(lambda stage: rounds.append(broken_off.snapshot()))
     broken_off.advance(5)
     again = arm_run()
     assert again.restore(rounds[1])

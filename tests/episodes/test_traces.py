@@ -193,7 +193,7 @@ def test_a_model_that_keeps_state_is_told():
 
     model = Drifting()
 
-    def drift(arm, done, count):
+    def drift(arm, stage):
         model.gain = 2.0 if arm == "learned" else 1.0
 
     with pytest.raises(WorldModelError, match="the learned model answers otherwise"):
@@ -222,7 +222,7 @@ def test_progress_is_told_of_both_arms_from_their_beginning_on():
     replayed(design_of(), [0, 1], progress=lambda *told_of: told.append(told_of))
     for arm in ("oracle", "learned"):
         own = [rest for name, *rest in told if name == arm]
-        assert (own[0], own[-1]) == ([0, 2], [2, 2])
+        assert [own[0][0].done, own[-1][0].done] == [0, 30]
 
 
 def test_a_saved_replay_can_be_read_without_pickles(tmp_path):

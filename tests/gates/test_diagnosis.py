@@ -122,7 +122,7 @@ class Fragile:
             raise self.error
         return mirrored(observations, actions)
 
-    def __call__(self, what, done, count, unit=""):
+    def __call__(self, what, *stage):
         self.is_asked_again = what.startswith("diagnosis")
 
 

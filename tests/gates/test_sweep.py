@@ -226,7 +226,7 @@ def test_progress_names_the_setting_and_the_arm():
         "perturbation",
         ["none", "delay-1"],
         design=design,
-        progress=lambda name, done, count: heard.append(name),
+        progress=lambda name, stage: heard.append(name),
     )
     assert list(dict.fromkeys(heard)) == [
         f"{setting} {arm}"

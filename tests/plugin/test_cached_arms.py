@@ -69,7 +69,14 @@ def test_a_result_is_the_same_however_much_of_it_was_stored(project, more, worke
 def test_another_number_of_episodes_takes_what_is_there(project):
     project.runpytest("--cpg-episodes=12")
     more = measured(project, "more", "--cpg-episodes=30")
-    assert "oracle: 30 episodes stored" in project.runpytest("-s", "--cpg-episodes=30").stdout.str()
+    told = project.runpytest("-sv", "--cpg-episodes=30")
+    assert "oracle: 30 episodes stored" in told.stdout.str()
+    told.stdout.fnmatch_lines(
+        [
+            "  cpg: oracle   30 of 30 starts solved, ?.? s (from the cache, 2 run again)",
+            "  cpg: learned  * of 30 starts solved, ?.? s",
+        ]
+    )
     fewer = measured(project, "fewer", "--cpg-episodes=20")
     assert more == measured(project, "more_anew", "--cpg-episodes=30", "--cpg-no-cache")
     assert fewer == measured(project, "fewer_anew", "--cpg-episodes=20", "--cpg-no-cache")

@@ -30,7 +30,7 @@ def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "*cpg: diagnosis, asking  5/5 episodes*",
+            "  cpg: diagnosis * decisions, * s (DYNAMICS BIAS)",
             "  Why       DYNAMICS BIAS: *",
             "  Do        Check masses, *",
             "  Why the gap is there: DYNAMICS BIAS (* decisions of 5 episodes, * s)",

@@ -54,7 +54,7 @@ BROKEN_MODELS = [
     ("exits", model("if late(): sys.exit(0)"), 1, "SystemExit: 0"),
     ("exits by 256", model("if late(): os._exit(256)"), 1, "SystemExit: os._exit(0) would have"),
     ("leaves pytest", model("if late(): pytest.exit('enough', 0)"), 1, "did not report"),
-    ("interrupted", model("if late(): raise KeyboardInterrupt"), 2, "interrupted in arm 2/3"),
+    ("interrupted", model("if late(): raise KeyboardInterrupt"), 2, "interrupted in learned, step"),
     (
         "skips",
         model("if late(): pytest.skip('no GPU')"),

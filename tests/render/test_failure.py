@@ -10,6 +10,7 @@ from usual_settings import usual_settings
 
 from pytest_cpg import Verdict
 from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import USUAL_LEVEL
 from pytest_cpg.gates.drift import Label
@@ -21,10 +22,11 @@ from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
+from pytest_cpg.render import progress
 from pytest_cpg.render.failure import failure_text, headline, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.page_view import page_view
-from pytest_cpg.render.progress import LiveLine, LogLines, progress_text
+from pytest_cpg.render.progress import LiveLine
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Ledger, dump, load
@@ -334,30 +336,28 @@ def test_judgements_survive_the_way_from_a_worker():
     assert (again.kind, again.result.verdict) == (GATES["cpg"], BAD.verdict)
 
 
-def test_live_progress_leaves_the_cursor_where_it_was_and_stays_within_the_line():
-    written = []
-    line = LiveLine(written.append, lambda: 30)
-    line("asking all members", 31, 50, "queries")
-    assert written == ["\x1b7 asking all members  31/50 que\x1b[K\x1b8"]
-    line("asking all members", 32, 50, "queries")
-    assert len(written) == 1, "at most ten times a second"
+def test_the_live_line_says_where_an_arm_is_and_stays_within_the_line(monkeypatch):
+    written, at = [], {"now": 0.0, "room": 55}
+    monkeypatch.setattr(progress.time, "monotonic", lambda: at["now"])
+    line = LiveLine(written.append, lambda: at["room"])
+    for at["now"], done in ((0.0, 0), (1.0, 10), (2.0, 85)):
+        line("learned", Stage(done, 200, "step", 17, 50))
+    assert written[-1] == "\x1b7  learned   ████▎      step 85/200, 17 solved, 2 s\x1b[K\x1b8"
+    line("learned", Stage(86, 200, "step", 17, 50))
+    assert len(written) == 3, "at most ten times a second"
+    for at["now"], at["room"], shown in (
+        (3.0, 40, "  learned   step 100/200, 17 solved, 2 s"),
+        (4.0, 23, " learned 17/50"),
+        (5.0, 13, None),
+    ):
+        line("learned", Stage(100, 200, "step", 17, 50))
+        expected = shown and f"\x1b7{shown}\x1b[K\x1b8"
+        assert (written.pop() if len(written) > 3 else None) == expected
+    at["room"] = 55
+    line("asking", Stage(0, 50, "queries"))
+    assert "  asking               0/50 queries" in written[-1], "a new stage is shown at once"
     line.clear()
     assert written[-1] == "\x1b[K"
-
-
-def test_live_progress_keeps_quiet_where_there_is_no_room():
-    written = []
-    LiveLine(written.append, lambda: 10)("asking", 31, 50)
-    assert written == []
-
-
-def test_a_log_gets_a_line_when_a_step_is_done_and_not_before():
-    written = []
-    log = LogLines(written.append)
-    for done in (0, 49, 50):
-        log("asking", done, 50)
-    assert len(written) == 1
-    assert progress_text("asking", 50, 50) in written[0]
 
 
 def test_a_plan_fits_the_terminal_whatever_the_names_are():

@@ -75,8 +75,9 @@ def test_an_arm_with_memory_and_noise_goes_on_from_a_snapshot_as_if_nothing_had_
     class StopError(Exception):
         pass
 
-    def stop(done, count):
-        raise StopError
+    def stop(stage):
+        if stage.done:
+            raise StopError
 
     model = bound(Slippery())
     broken_off = run_of(model, progress=stop)

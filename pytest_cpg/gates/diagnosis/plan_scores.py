@@ -39,16 +39,18 @@ def evidence_of(
     *,
     trained: TrainingStates | str,
     lost: Sequence[int],
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Evidence:
     """Return what the models ``"learned"`` and ``"oracle"`` answer at these decisions.
 
     ``"rescored"`` is the first one's witness; ``trained`` are the observations of the training
-    data, or why they are not known; ``lost`` episodes are those of the learned model alone.
+    data, or why they are not known; ``lost`` episodes are those of the learned model alone;
+    ``progress`` is told how many decisions are done.
     """
-    answers = [
-        PlanScores(design, bound, decisions.take(rows)).answers(trained)
-        for rows in _parts(design, decisions, bound["learned"].noise_size)
-    ]
+    answers = []
+    for rows in _parts(design, decisions, bound["learned"].noise_size):
+        answers.append(PlanScores(design, bound, decisions.take(rows)).answers(trained))
+        progress(int(rows[-1]) + 1)
     found: dict[str, Any] = {
         name: np.concatenate([part.found[name] for part in answers]) for name in answers[0].found
     }

@@ -6,6 +6,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,11 @@ import numpy as np
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Task
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.arms import ArmProgress
 from pytest_cpg.episodes.decisions import Decision, Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
+from pytest_cpg.episodes.stage import ArmProgress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Misreading
 from pytest_cpg.gates.diagnosis.coverage import read_training_data
@@ -70,9 +71,9 @@ def diagnose(
     begun = time.perf_counter()
     episodes = _sample(result)
 
-    def tell(arm: str, done: int, count: int) -> None:
+    def tell(what: str, stage: Stage) -> None:
         if progress:
-            progress(f"diagnosis, {arm}", done, count)
+            progress(what, stage)
 
     try:
         headroom = evidence = misreading = None
@@ -93,6 +94,9 @@ def diagnose(
             episodes=episodes,
         )
         found = replace(found, misreading=misreading)
+        if evidence is not None:
+            count = len(evidence.episodes)
+            tell("diagnosis", Stage(count, count, "decisions", note=found.cause))
     # A model is asked here about states that no episode has led to: it may raise anything.
     except Exception as error:
         found = Diagnosis(
@@ -148,15 +152,22 @@ def _evidence(
             _steps_of(number, arm, design.task, starts.take(rows))
             for number, arm in enumerate((result.learned, result.oracle))
         ]
-        progress("asking", 0, len(episodes))
         decisions = _decisions(
             [step for pair in zip(*arms, strict=True) for step in pair],
             Imagination("learned", design.task.actions, bound["learned"]),
         )
         trained = read_training_data(training_data, size=design.task.observation_size)
+        count = len(decisions.rows)
+        progress("diagnosis", Stage(0, count, "decisions"))
         misreading = misread(design, bound["learned"], decisions, trained=trained)
-        evidence = evidence_of(design, bound, decisions, trained=trained, lost=result.lost_episodes)
-        progress("asking", len(episodes), len(episodes))
+        evidence = evidence_of(
+            design,
+            bound,
+            decisions,
+            trained=trained,
+            lost=result.lost_episodes,
+            progress=lambda done: progress("diagnosis", Stage(done, count, "decisions")),
+        )
         return evidence, misreading
 
 
@@ -267,7 +278,7 @@ def _headroom(
             replace(design, planner=wider, metric="success", perturbation=None),
             bound_as_truth(oracle, design, starts),
             starts.take(_evenly(failed, count)),
-            progress=lambda done, most: progress("headroom", done, most),
+            progress=partial(progress, "wider"),
         )
         arm = run.advance(count)
     return Headroom(arm.success_count, arm.episodes)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, Plans
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arm_run import ArmRun, Progress
+from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.decisions import Decision, Decisions
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.stage import Progress
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.world_models import BoundModel
 
@@ -39,11 +39,10 @@ def decide(
     starts: Starts,
     *,
     progress: Progress,
-    foretell: Callable[[float], None] | None = None,
 ) -> Decided:
     """Run the episodes of a learned model, and return all that was decided in them.
 
-    ``progress`` and ``foretell`` are told what an `ArmRun` tells.
+    ``progress`` is told what an `ArmRun` tells.
     """
     taken = np.zeros(len(starts.episodes), dtype=np.int64)
     rows: list[Decision] = []
@@ -62,9 +61,7 @@ def decide(
         plans.append(chosen.actions.copy())
         taken[own] += chosen.lengths
 
-    run = ArmRun(
-        "learned", design, learned, starts, progress=progress, foretell=foretell, on_plan=note
-    )
+    run = ArmRun("learned", design, learned, starts, progress=progress, on_plan=note)
     arm = run.advance(len(starts.episodes))
     decisions = Decisions(
         rows=tuple(rows), states=np.concatenate(states), latents=np.concatenate(latents)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
     """
     begun = time.perf_counter()
     design, criteria = spec.planned(run.task(spec.task), model), spec.criteria
-    oracle, foretell = run.given["oracle_dynamics"], run.execution.foretell
+    oracle = run.given["oracle_dynamics"]
     _check_role(model, is_aa=criteria.is_aa)
     with inference(oracle, model):
         starts = starts_of(design)
@@ -63,8 +62,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
             design,
             learned,
             starts,
-            progress=lambda done, count: run.progress("planning", done, count, "episodes"),
-            foretell=foretell and partial(foretell, "learned"),
+            progress=lambda stage: run.progress("planning", *stage),
         )
         standings = standings_of(
             design,

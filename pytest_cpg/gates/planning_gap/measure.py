@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_cpg.contracts import IncompleteError, WorldModelError
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arms import ArmProgress, ArmRuns, Execution, Reuse
+from pytest_cpg.episodes.arms import ArmRuns, Execution, Reuse
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
     bound_as_truth,
@@ -22,6 +22,7 @@ from pytest_cpg.episodes.probe import (
     probe_of,
     starts_of,
 )
+from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notes import begins_from_policy, differences_of, notes_on
@@ -68,8 +69,7 @@ def measure_gap(
     oracle, learned : OracleDynamics, world model or dynamics callable
         See `pytest_cpg.world_models.bind`.
     progress : callable, optional
-        Told the arm's name, the episodes done and their number: when an arm begins, and after
-        every planning round.
+        Told the arm's name and how far it is: when it begins, and after every planning round.
     execution : Execution, optional
         Where the arms are run and kept; by default in this process, and nowhere.
     """
@@ -99,7 +99,7 @@ def measure_gap(
             progress=progress,
             execution=execution or Execution(),
         )
-        arms, weighed, looks = _run_arms(design, criteria, runs, progress)
+        arms, weighed, looks = _run_arms(design, criteria, runs)
         is_blind = ignores_action(
             models["learned"],
             design,
@@ -124,29 +124,22 @@ def measure_gap(
 
 
 def _run_arms(
-    design: Design, criteria: Criteria, runs: ArmRuns, progress: ArmProgress | None
+    design: Design, criteria: Criteria, runs: ArmRuns
 ) -> tuple[dict[str, Arm], dict[str, WeighedArm], tuple[Look, ...]]:
     """Run arms from look to look until the verdict is settled, then all as far as the learned one.
 
     Chance is judged at the same looks as the learned arm, and may need more of them: until it is
     settled, a verdict that would pass does not say that a model without any knowledge would not.
     """
-
-    def advance(name: str, begun: int, until: int) -> Arm:
-        if progress:
-            progress(name, begun, until)
-        return runs[name].advance(until)
-
     done: dict[str, Arm] = {}
     weighed: dict[str, WeighedArm] = {}
-    rule, looks, begun, open_arms = criteria.rule(design), [], 0, ["learned", "chance"]
+    rule, looks, open_arms = criteria.rule(design), [], ["learned", "chance"]
     try:
         for number, size in enumerate(rule.sizes):
-            done["oracle"] = advance("oracle", begun, max(size, design.oracle_episodes or 0))
+            done["oracle"] = runs["oracle"].advance(max(size, design.oracle_episodes or 0))
             for name in open_arms:
-                done[name] = advance(name, begun, size)
+                done[name] = runs[name].advance(size)
                 weighed[name] = weigh_arm(design, criteria, number, done["oracle"], done[name])
-            begun = size
             if "learned" in open_arms:
                 look = rule.look(number, done["oracle"], done["learned"])
                 looks += [look] if look else []
@@ -159,9 +152,8 @@ def _run_arms(
             # The gap is about the starts that its interval is about.
             done["oracle"] = done["oracle"].first(size)
         for name in runs.names:
-            begun = done[name].episodes if name in done else 0
-            if begun < size:
-                done[name] = advance(name, begun, size)
+            if name not in done or done[name].episodes < size:
+                done[name] = runs[name].advance(size)
     except IncompleteError as error:
         raise IncompleteError(f"{error}. {_so_far(done)}") from None
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arms import ARMS, ArmProgress
+from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.notation import number
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -18,21 +18,8 @@ _SHORT = {
 
 
 def arm_progress(run: Run) -> ArmProgress:
-    """Return what tells a run of an arm's episodes: ``arm 2/3 learned  31/50 episodes``."""
-
-    def tell(arm: str, done: int, count: int) -> None:
-        run.progress(_place(arm), done, count, "episodes")
-
-    return tell
-
-
-def _place(arm: str) -> str:
-    """Return which of the arms it is; what is none of them stands alone."""
-    if arm not in ARMS:
-        return arm
-    place = ARMS.index(arm) + 1
-    # The last one is only run where there is something to rescore.
-    return f"arm {place}/{max(place, len(ARMS) - 1)} {arm}"
+    """Return what tells a run how far an arm is, or another stage."""
+    return lambda name, stage: run.progress(name, *stage)
 
 
 def gap_text(result: GateResult) -> str:

@@ -11,10 +11,11 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import LeastReturn
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arms import ArmProgress, Execution
+from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.episodes.perturbations import parse_perturbation
 from pytest_cpg.episodes.probe import bound_to_starts, starts_of
+from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
@@ -178,4 +179,4 @@ def _row(
 
 
 def _named(progress: ArmProgress, setting: str) -> ArmProgress:
-    return lambda arm, done, count: progress(f"{setting} {arm}", done, count)
+    return lambda arm, stage: progress(f"{setting} {arm}", stage)
