@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from pytest_cpg.gates import GATES as GATES_OF_MARKERS
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.tasks import TASKS
 
@@ -65,7 +66,14 @@ def folder(pytester, monkeypatch):
     return pytester
 
 
-@pytest.mark.parametrize("page", transcripts.PAGES)
+@pytest.mark.parametrize(
+    "page",
+    # A page whose 25 gates take long; its outputs are written anew with the others.
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "before-and-after"))
+        for name in transcripts.PAGES
+    ],
+)
 def test_outputs_are_what_the_commands_print(page):
     now = transcripts.written_anew(PAGES[page])
     assert transcripts.comparable(now) == transcripts.comparable(PAGES[page]), (
@@ -91,6 +99,13 @@ def test_the_gates_of_a_page_run(page, folder):
     folder.makepyfile(text if "def test_" in text else f"{text}\n\n{own}")
     result = folder.runpytest_subprocess("-p", "no:hypothesispytest", *GATES[page].split())
     result.assert_outcomes(passed=len(re.findall(r"(?m)^def test_", text)) or 1)
+
+
+def test_the_gallery_has_every_verdict():
+    printed = "\n".join(blocks("gallery", "text"))
+    for kind in GATES_OF_MARKERS.values():
+        for label in kind.labels:
+            assert re.search(rf"(?m)^ ?{label}( \(\d+\))?:", printed), (kind.marker, label)
 
 
 def test_policies_are_compared_as_the_page_says(folder, monkeypatch):
