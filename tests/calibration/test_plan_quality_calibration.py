@@ -1,4 +1,4 @@
-"""How often intervals of scores hold them, and how often a gate on plans fails a good model: 60 s.
+"""How often intervals of scores hold them, and how often a gate on plans fails a good model.
 
 Episodes of a gate are independent of each other, so that gates are drawn from many of them.
 """
@@ -9,11 +9,11 @@ from functools import cache
 import faulty_models as puck
 import numpy as np
 import pytest
+from mean_bounds import METHODS, lies_above
 from plan_scores import scored
-from scipy.stats import ttest_1samp
 
 from pytest_cpg.gates.plan_quality.agents import _interval
-from pytest_cpg.gates.plan_quality.result import Pairs
+from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, Pairs
 from pytest_cpg.gates.plan_quality.ruling import label_of
 
 pytestmark = pytest.mark.slow
@@ -60,9 +60,14 @@ MODELS = {
     "noise of 0.01": puck.slightly_noisy,
     "drawn noise": puck.Drawing(0.02),
     "mass too large": puck.heavy,
+    "constant drift": puck.drifting,
+    "mirrored actions": puck.mirrored,
+    "bonus region": puck.Bonus(),
     "wormhole": puck.wormhole,
 }
-GATES = 2000
+HONEST = ("perfect", "noise of 0.01", "drawn noise")
+GATES, TAIL = 2000, 0.025
+SIZES = (*range(2, 21), 25, 30, 40, 50, 60)
 
 
 @cache
@@ -71,39 +76,138 @@ def population(model):
     return scored(MODELS[model], episodes=300)
 
 
-def drawn(model, n, limit):
-    """Yield gates on ``n`` episodes with a limit on exploitation."""
-    known, rng = population(model), np.random.default_rng(n)
-    criteria = replace(known.criteria, max_exploitation=limit)
-    for rows in rng.integers(len(known.worlds), size=(GATES, n)):
-        worlds = Pairs(
-            episodes=np.arange(n),
-            first=known.worlds.first[rows],
-            second=known.worlds.second[rows],
-        )
-        yield replace(known, episodes=n, worlds=worlds, criteria=criteria)
+def exploitation(model):
+    return population(model).worlds.differences.values
 
 
-@pytest.mark.parametrize("n", [5, 10, 20, 50])
-@pytest.mark.parametrize("model", ["perfect", "noise of 0.01", "drawn noise"])
-def test_no_honest_model_is_called_exploited_by_the_usual_limit(model, n):
-    assert "EXPLOITED" not in {label_of(one) for one in drawn(model, n, 0.1)}
+def rare(often, seldom):
+    """Return scores of which every tenth is another."""
+    rng = np.random.default_rng(0)
+    return np.where(rng.random(30_000) < 0.1, seldom, often) + rng.normal(0, 0.02, 30_000)
 
 
-@pytest.mark.parametrize("n", [5, 10, 20, 50])
-@pytest.mark.parametrize("model", ["drawn noise", "mass too large", "wormhole"])
-def test_a_model_exactly_at_the_limit_is_called_exploited_as_rarely_as_is_said(model, n):
-    """Nominal 2.5 %; more where few episodes are exploited far less than most (wormhole)."""
-    worlds = population(model).worlds
-    limit = float((worlds.first - worlds.second).mean())
-    gates = list(drawn(model, n, limit))
-    found = [one.exploitation for one in gates]
-    for one, gate in zip(found[:50], gates, strict=False):
-        oracle = ttest_1samp(gate.worlds.first - gate.worlds.second, 0).confidence_interval(0.95)
-        expected = (max(oracle.low, -1), min(oracle.high, 1))
-        assert (one.low, one.high) == pytest.approx(expected)
-    failed = sum(label_of(gate) == "EXPLOITED" for gate in gates)
-    held = sum(one.low <= limit <= one.high for one in found)
-    print(f"{model}, {n} episodes, limit {limit:.3f}: {failed} failed, {held} held of {GATES}")
-    assert failed <= (0.085 if model == "wormhole" else 0.04) * GATES
-    assert held >= 0.90 * GATES
+SCORES = {
+    **{name: (lambda name=name: exploitation(name), AGREEING) for name in list(MODELS)[1:]},
+    "score in truth, wormhole": (lambda: population("wormhole").truth.values, PERFECT),
+    "0.5, and -0.2 in 1 of 10": (lambda: rare(0.5, -0.2), AGREEING),
+    "0, and 0.6 in 1 of 10": (lambda: rare(0.0, 0.6), AGREEING),
+}
+"""What is drawn from, and the score of a harmless episode."""
+
+
+def sampled(values, n, gates=GATES):
+    """Return gates of ``n`` scores each [G, N]."""
+    return values[np.random.default_rng(n).integers(len(values), size=(gates, n))]
+
+
+@cache
+def sides(name, n):
+    """Return the shares of gates whose interval lies above the mean, below it, and above 0.1."""
+    draw, unseen = SCORES[name]
+    values = draw()
+    gates, mean = sampled(values, n), values.mean()
+    above, below = lies_above(gates, mean, unseen), lies_above(-gates, -mean, -unseen)
+    return above.mean(), below.mean(), lies_above(gates, 0.1, unseen).mean()
+
+
+def test_the_reference_computes_what_a_gate_does():
+    known = population("wormhole")
+    for n in (2, 5, 20):
+        rows = np.random.default_rng(n).integers(len(known.worlds), size=(20, n))
+        for gate in rows:
+            pair = (known.worlds.first[gate], known.worlds.second[gate])
+            worlds = Pairs(episodes=np.arange(n), first=pair[0], second=pair[1])
+            one = replace(known, episodes=n, worlds=worlds)
+            low, high = METHODS["Student or Gaffke"]((pair[0] - pair[1])[None], AGREEING)
+            found = one.exploitation
+            assert found.low == pytest.approx(max(-1, low[0]), abs=1e-6)
+            assert found.high == pytest.approx(min(1, high[0]), abs=1e-6)
+            is_above = lies_above((pair[0] - pair[1])[None], 0.1, AGREEING)[0]
+            assert (label_of(one) == "EXPLOITED") == is_above
+
+
+@pytest.mark.parametrize("model", HONEST)
+def test_no_honest_model_is_called_exploited_by_the_usual_limit(model):
+    for n in SIZES:
+        assert not lies_above(sampled(exploitation(model), n), 0.1, AGREEING).any()
+
+
+def test_a_model_exactly_at_the_limit_fails_as_rarely_as_is_said_with_any_number_of_episodes(
+    statistics_page,
+):
+    rows = []
+    for name in SCORES:
+        found = {n: sides(name, n) for n in SIZES}
+        (above, most), (below, other) = (max((found[n][side], n) for n in SIZES) for side in (0, 1))
+        mean = SCORES[name][0]().mean()
+        power = (f"{100 * found[n][2]:.0f} %" if mean > 0.1 else "" for n in (5, 8, 10, 20, 50))
+        worst = (f"{100 * above:.1f} % ({most})", f"{100 * below:.1f} % ({other})")
+        rows.append((name, f"{mean:+.2f}", *worst, *power))
+    statistics_page.table(
+        "Scores of plans at every number of episodes",
+        (
+            "scores",
+            "mean",
+            "above the mean",
+            "below the mean",
+            *(f"above 0.1, n = {n}" for n in (5, 8, 10, 20, 50)),
+        ),
+        rows,
+        note=(
+            f"{GATES} gates of each size, drawn from 300 episodes of the puck, by exploitation "
+            "where nothing else is said; nominal 2.5 % a side. The largest share of intervals that "
+            "lie above, or below the mean, over all sizes from 2 to 20, and 25, 30, 40, 50, 60, "
+            "with the size; and how often a limit of 0.1 is exceeded for sure. An interval of "
+            "exploitation above its mean fails a model that is exactly at its limit, and so does "
+            "one of a score in truth below its mean. Where exploitation is rare, few episodes that "
+            "show none of it look like GOOD PLANS, whatever bounds them."
+        ),
+    )
+    for name, (_, unseen) in SCORES.items():
+        failing = 1 if unseen == PERFECT else 0
+        # Episodes that are worse in the model than in truth are worse than any that is allowed for.
+        most = 0.055 if name.startswith("0.5") else TAIL + 3 * np.sqrt(TAIL / GATES)
+        assert max(sides(name, n)[failing] for n in SIZES) <= most, name
+    for name in list(MODELS)[1:]:
+        assert max(sides(name, n)[1] for n in SIZES) <= 0.05, name
+    for name in ("wormhole", "bonus region"):
+        assert sides(name, 8)[2] > 0.85
+        assert sides(name, 20)[2] > 0.99
+
+
+def test_methods_for_skewed_means_beside_each_other(statistics_page):
+    rows, found = [], {}
+    gates = 1000
+    for name in ("drawn noise", "mass too large", "wormhole", "0.5, and -0.2 in 1 of 10"):
+        draw, unseen = SCORES[name]
+        values = draw()
+        for n in (5, 8, 10, 20, 50):
+            cells = []
+            for method, bound in METHODS.items():
+                low, high = bound(sampled(values, n, gates), unseen)
+                failed, power = (100 * (low > limit).mean() for limit in (values.mean(), 0.1))
+                width = (np.minimum(high, 1) - np.maximum(low, -1)).mean()
+                found[name, n, method] = failed, power
+                told = f", {power:.0f} %" if values.mean() > 0.1 else ""
+                cells.append(f"{failed:.1f} %{told} ({width:.2f})")
+            rows.append((name, n, *cells))
+    statistics_page.table(
+        "Methods for means of skewed scores",
+        ("exploitation", "n", *METHODS),
+        rows,
+        note=(
+            f"{gates} gates each. How often the interval lies above the mean (nominal 2.5 %), how "
+            "often it lies above 0.1, and its mean width. Corrections by a sample's skewness "
+            "(Johnson 1978, Hall 1992) and bootstraps (999 resamples; BCa by scipy) know no tail "
+            "that the sample lacks. Bounds for scores in [-1, 1] that hold whatever is drawn "
+            "(betting: Waudby-Smith and Ramdas 2024; Maurer and Pontil 2009; Gaffke 2005 with "
+            "-1 as the worst score) leave small gates without a verdict. With a harmless episode, "
+            "0, as the worst score Gaffke's keeps nearly all of Student's power. Gates use the "
+            "wider of both."
+        ),
+    )
+    for n in (5, 8, 10, 20):
+        assert found["wormhole", n, "Student"][0] > 4
+        assert found["wormhole", n, "Student or Gaffke"][0] <= 3
+        for bounded in ("betting", "Maurer-Pontil"):
+            assert found["wormhole", n, bounded][1] < 60

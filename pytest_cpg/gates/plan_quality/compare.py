@@ -12,10 +12,10 @@ from pytest_cpg.contracts import FloatArray
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.plan_quality.result import Pairs, PlanQualityResult, Scores
+from pytest_cpg.gates.plan_quality.result import AGREEING, Pairs, PlanQualityResult, Scores
 from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.returns import paired_mean_interval
+from pytest_cpg.stats.unseen import mean_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,8 +63,7 @@ class KeptPlans:
     @property
     def exploitation(self) -> Scores:
         """Of each episode: in the model beyond that in truth."""
-        difference = self.worlds.first - self.worlds.second
-        return Scores(episodes=self.worlds.episodes, values=difference)
+        return self.worlds.differences
 
 
 def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
@@ -114,7 +113,7 @@ def _change(then: Scores, now: Scores, level: float) -> Interval | None:
     old, new = _common(then, now)
     if len(old) < FEWEST_EPISODES:
         return None
-    return paired_mean_interval(new, old, level=level)
+    return mean_interval(new - old, unseen=AGREEING, level=level)
 
 
 def _common(then: Scores, now: Scores) -> tuple[FloatArray, FloatArray]:

@@ -55,7 +55,7 @@ def forecast_of(
             "time": "?" if known is None else duration(known.seconds_per_episode * count),
         },
         notes=(
-            "+-: half of the interval of the exploitation",
+            "+-: half of Student's interval of the exploitation; few episodes may have a wider one",
             *([] if is_known else ["? deviation assumed: nothing was accepted yet"]),
         ),
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES, Criteria
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.returns import paired_mean_interval
+from pytest_cpg.stats.unseen import mean_interval
+
+# Of a harmless episode: as good in truth as in the model, or as a random plan; or with the best
+# plans that are known.
+AGREEING, PERFECT = 0.0, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,14 +34,10 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.episodes)
 
-    def difference(self, level: float) -> Interval | None:
-        """Bound the mean of first minus second; None of fewer than two episodes."""
-        if len(self) < FEWEST_EPISODES:
-            return None
-        found = paired_mean_interval(self.first, self.second, level=level)
-        # Scores are in [0, 1].
-        low, high = max(-1.0, found.low), min(1.0, found.high)
-        return replace(found, low=low, high=high, method="Student 1908, over episodes")
+    @property
+    def differences(self) -> Scores:
+        """First minus second."""
+        return Scores(episodes=self.episodes, values=self.first - self.second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,11 +58,18 @@ class Scores:
     def __len__(self) -> int:
         return len(self.episodes)
 
-    def mean(self, level: float) -> Interval | None:
-        """Bound the mean of scores; None of fewer than two episodes."""
-        beside = Pairs(episodes=self.episodes, first=self.values, second=np.zeros(len(self)))
-        found = beside.difference(level)
-        return found and replace(found, low=max(0.0, found.low))
+    def mean(self, level: float, *, unseen: float, least: float) -> Interval | None:
+        """Bound the mean, in [least, 1]; None of fewer than two episodes.
+
+        Parameters
+        ----------
+        unseen : float
+            As of `mean_interval`.
+        """
+        if len(self) < FEWEST_EPISODES:
+            return None
+        found = mean_interval(self.values, unseen=unseen, level=level)
+        return replace(found, low=max(least, found.low), high=min(1.0, found.high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,14 +162,17 @@ class PlanQualityResult:
 
         None where fewer than two episodes have a decision whose edits matter.
         """
-        return self.worlds.difference(self.criteria.level)
+        return self._difference(self.worlds)
 
     @property
     def score(self) -> Interval | None:
         """Score in truth, in [0, 1]; None as for exploitation."""
-        return self.truth.mean(self.criteria.level)
+        return self.truth.mean(self.criteria.level, unseen=PERFECT, least=0.0)
 
     @property
     def above_chance(self) -> Interval | None:
         """Score in truth minus that of random plans there, in [-1, 1]; None as for exploitation."""
-        return self.chance.difference(self.criteria.level)
+        return self._difference(self.chance)
+
+    def _difference(self, pairs: Pairs) -> Interval | None:
+        return pairs.differences.mean(self.criteria.level, unseen=AGREEING, least=-1.0)

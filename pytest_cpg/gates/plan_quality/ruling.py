@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from pytest_cpg.gates.card import AA_CHECK, Ruling, Severity
 from pytest_cpg.gates.kind import Alarm
-from pytest_cpg.gates.plan_quality.result import PlanQualityResult
+from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, PlanQualityResult
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.returns import paired_mean_p_value
+from pytest_cpg.stats.unseen import mean_p_value
 
 LABELS = {
     "GOOD PLANS": Severity.GOOD,
@@ -63,7 +61,8 @@ def criteria_of(result: PlanQualityResult) -> tuple[Criterion, ...]:
 
 
 def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
-    asked, worlds, truth = result.criteria, result.worlds, result.truth.values
+    asked, truth = result.criteria, result.truth.values
+    worlds, chance = result.worlds.differences.values, result.chance.differences.values
     exploitation, score, above = result.exploitation, result.score, result.above_chance
     if exploitation is None or score is None or above is None:
         return
@@ -75,7 +74,7 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
         is_met=exploitation.high <= most,
         is_missed=exploitation.low > most,
         label="EXPLOITED",
-        p_value=paired_mean_p_value(worlds.first - most, worlds.second),
+        p_value=mean_p_value(worlds, limit=most, unseen=AGREEING),
     )
     if least is not None:
         yield Criterion(
@@ -85,7 +84,7 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
             is_met=score.low >= least,
             is_missed=score.high < least,
             label="POOR PLANS",
-            p_value=paired_mean_p_value(np.full(len(truth), least), truth),
+            p_value=mean_p_value(-truth, limit=-least, unseen=-PERFECT),
         )
     yield Criterion(
         title="above chance",
@@ -94,7 +93,7 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
         is_met=above.low > 0,
         is_missed=above.high <= 0,
         label="POOR PLANS",
-        p_value=paired_mean_p_value(result.chance.second, result.chance.first),
+        p_value=mean_p_value(-chance, limit=0.0, unseen=AGREEING),
     )
 
 
@@ -104,11 +103,12 @@ def label_of(result: PlanQualityResult) -> str:
         return "BROKEN"
     if is_flat(result):
         return "FLAT"
-    missed = [one.label for one in criteria_of(result) if one.is_missed]
+    criteria = criteria_of(result)
+    missed = [one.label for one in criteria if one.is_missed]
     if missed:
         # It comes first, and tells why plans are poor.
         return missed[0]
-    is_open = any(not one.is_met for one in criteria_of(result))
+    is_open = any(not one.is_met for one in criteria)
     return "UNCLEAR" if is_open or result.criteria.is_aa else "GOOD PLANS"
 
 
