@@ -70,9 +70,10 @@ class OneStepError:
             size=f"{result.transitions} steps",
             cells={**cells, "limit": f"{result.limit:g}"},
             table=Table.of(model, cells, error, axis=(0.0, widest)),
-            meaning=("Train on more transitions, or raise the limit.",),
+            meaning=("The model's next step is off by more than the limit.",)
+            * (error.estimate > result.limit),
+            advice=("Train on more transitions, or raise the limit.",),
             effect=Effect(found=error, unit="of one step", margin=result.limit),
-            rerun={"seed": result.seed},
             numbers=numbers_of({"error": error}),
         )
 

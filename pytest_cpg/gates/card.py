@@ -321,8 +321,13 @@ class Card:
         A sign before the verdict in tables, which a footnote explains.
     facts : tuple of (name, text)
         What a reader may look up.
+    brief : str
+        The same in at most 40 columns, for one line among those of other tests; empty for the
+        sentence.
     meaning : tuple of str
-        What the ruling says of the model, and what to do.
+        What the ruling says of the model.
+    advice : tuple of str
+        What to do.
     paragraphs : tuple of str
         What else to know before trusting it.
     design : str
@@ -331,8 +336,6 @@ class Card:
         Said once below a table with this gate: what the mark means.
     drop : float or None
         The loss from which on such a gate fails 4 times in 5; None where that is not known.
-    rerun : mapping
-        Option name to value, of what measures the same once more; True is an option alone.
     settle : mapping
         Option name to number, of what settles a ruling that is not sure; on other starts where
         a seed is among them. Empty where nothing does.
@@ -350,7 +353,9 @@ class Card:
     verdict: str = ""
     mark: str = ""
     facts: tuple[tuple[str, str], ...] = ()
+    brief: str = ""
     meaning: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
     paragraphs: tuple[str, ...] = ()
     cause: Cause | None = None
     effect: Effect | None = None
@@ -360,26 +365,8 @@ class Card:
     remarks: tuple[Remark, ...] = ()
     footnotes: tuple[str, ...] = ()
     drop: float | None = None
-    rerun: Mapping[str, bool | str | float] = field(default_factory=dict)
     settle: Mapping[str, int] = field(default_factory=dict)
     numbers: Mapping[str, str | float] = field(default_factory=dict)
-
-
-def rerun_of(seed: int, *, level: float, family_size: int = 1) -> dict[str, str | float]:
-    """Return the options that measure the same once more.
-
-    Parameters
-    ----------
-    level : float
-        Of the intervals, corrected for the family.
-    """
-    options: dict[str, str | float] = {"seed": seed}
-    asked = level if family_size == 1 else 1 - (1 - level) * family_size
-    if round(asked, 9) != USUAL_LEVEL:
-        options["confidence"] = round(asked, 9)
-    if family_size > 1:
-        options |= {"correction": "holm", "family_size": family_size}
-    return options
 
 
 def numbers_of(intervals: Mapping[str, Interval | None]) -> dict[str, float]:

@@ -14,6 +14,7 @@ import pytest
 from pytest_cpg.plugin.item import fail, gate_id
 
 if TYPE_CHECKING:
+    from pytest_cpg.render.line import Line
     from pytest_cpg.report.ledger import Judgement
 
 _FORKED = (
@@ -60,6 +61,8 @@ class Attempt:
         Where a process that it forks writes that it measured, as memory is shared.
     is_refused : bool
         Whether the test failed by what it measured, or by not doing so.
+    section : list of Line
+        What is shown of its gate where the test fails.
     """
 
     number: int = 1
@@ -73,6 +76,7 @@ class Attempt:
     forked: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
     is_refused: bool = False
     first_failure: str | None = None
+    section: list[Line] = field(default_factory=list)
 
     @property
     def has_failed(self) -> bool:

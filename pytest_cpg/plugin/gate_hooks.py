@@ -19,11 +19,13 @@ from pytest_cpg.plugin.checks import check_session
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.session import GateSession
 from pytest_cpg.plugin.settings import Settings, read_settings
+from pytest_cpg.plugin.terminal import WIDTH
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.plugin.hooks import Collected
     from pytest_cpg.plugin.replay import SessionReplay
+    from pytest_cpg.render.line import Line
 
 # What may make a session without gates fail, or write something.
 _ASKED_OF_ANY = ("require", "json", "md", "html")
@@ -108,7 +110,7 @@ class GateHooks:
                 return (yield)
             except _EXCUSES as excuse:
                 if self._hides(item, excuse):
-                    conclude(item, self.gates.gate(item), self._settings)
+                    conclude(item, self.gates.gate(item))
                 raise
 
     @pytest.hookimpl(wrapper=True)
@@ -128,7 +130,7 @@ class GateHooks:
             if self._replay is not None:
                 # Whatever was replayed has left the test by now.
                 fail(self._replay.lines[0].strip())
-            conclude(item, self.gates.gate(item), self._settings)
+            conclude(item, self.gates.gate(item))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -155,9 +157,8 @@ class GateHooks:
         from pytest_cpg.plugin.item_report import put_on_report
         from pytest_cpg.plugin.judging import sections
 
-        def whole() -> str:
-            gate = self.gates.gate(item)
-            return "\n\n".join(sections(item, gate, self._settings, is_failing=True))
+        def whole() -> list[Line]:
+            return sections(item, self.gates.gate(item), is_failing=True)
 
         put_on_report(item, call, report, whole)
         return report
@@ -186,6 +187,10 @@ class GateHooks:
         if report.failed and not hasattr(report, "pytest_cpg_gate"):
             self._failed.add(report.nodeid)
         # The report of a subtest is a copy of its test's, which is still to come.
+        if hasattr(report, "pytest_cpg_section"):
+            from pytest_cpg.plugin.item_report import in_colour
+
+            in_colour(report)
         if hasattr(report, "pytest_cpg_gate") and not hasattr(report, "context"):
             self.gates.note_report(report)
 
@@ -208,6 +213,7 @@ class GateHooks:
         # Called in a thread of execnet's.
         channel.setcallback(self._shared.append)
         node.workerinput[_CHANNEL] = channel
+        node.workerinput[WIDTH] = self._config.get_terminal_writer().fullwidth
         self._has_workers = True
 
     def finish(self, session: pytest.Session) -> None:
@@ -312,6 +318,8 @@ def follow(config: pytest.Config, options: Mapping[str, Option], collected: Coll
 
         is_filmed = "render" in settings.switches
         replay = SessionReplay(config, settings.typed["replay"], is_filmed=is_filmed)
+        if replay.place and config.args_source is not config.ArgsSource.ARGS:
+            config.args = [replay.place]
     hooks = GateHooks(config, settings, collected, replay)
     config.pluginmanager.register(hooks, "cpg-session")
     if {"only", "skip"} & settings.switches or {"last", "replay"} & settings.typed.keys():

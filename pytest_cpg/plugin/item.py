@@ -70,9 +70,16 @@ def fail(message: str) -> NoReturn:
 
     This frame must stay visible: where all are hidden, pytest says so below the message.
     """
-    from pytest_cpg.gates.notation import for_log, wrapped
+    from pytest_cpg.gates.notation import wrapped
 
-    raise pytest.fail.Exception(wrapped(for_log(message)), pytrace=False) from None
+    refuse(wrapped(message))
+
+
+def refuse(message: str) -> NoReturn:
+    """Fail a test with a message that is laid out already."""
+    from pytest_cpg.gates.notation import for_log
+
+    raise pytest.fail.Exception(for_log(message), pytrace=False) from None
 
 
 @contextmanager

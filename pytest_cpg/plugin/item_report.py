@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.plugin.attempt import attempt_of
-from pytest_cpg.plugin.item import fail, gate_id
+from pytest_cpg.gates.notation import one_line
+from pytest_cpg.plugin.attempt import Attempt, attempt_of
+from pytest_cpg.plugin.item import gate_id, refuse
 
+if TYPE_CHECKING:
+    from pytest_cpg.render.line import Line
+
+_MOST_IN_LINE = 300
 _HIDDEN = "this test skipped itself after its gate had failed, which hides no verdict."
-_FAILED_ALONE = "Above is what the gate measured. The test failed by itself:"
-_FAILED_TOO = "The test failed by itself, too:"
 
 
 def put_on_report(
     item: pytest.Item,
     call: pytest.CallInfo[None],
     report: pytest.TestReport,
-    whole: Callable[[], str],
+    whole: Callable[[], list[Line]],
 ) -> None:
     """Put a gate's id and results on its test's report, as strings: xdist ships nothing else.
 
-    ``whole`` returns what the test measured, accepted or not, for one that fails by itself.
+    ``whole`` returns the sections of all that the test measured, accepted or not, for one that
+    fails by itself.
     """
     from pytest_cpg.gates.notation import disarmed
     from pytest_cpg.render.junit import properties
@@ -42,14 +47,17 @@ def put_on_report(
         if report.failed and call.excinfo is not None:
             _lead_by_gate(item, call.excinfo, report, whole)
     if report.failed:
-        if say_once(report, call.excinfo):
-            _place(item, report)
+        if call.excinfo is not None and say_once(report, call.excinfo):
+            is_gates = attempt.is_refused and str(call.excinfo.value) == attempt.first_failure
+            _place(item, report, _crash_line(attempt) if is_gates and attempt.section else "")
         report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
     if is_last:
         values["judgements"] = dump(judgements)
         values["measurements"] = json.dumps(attempt.measurements)
         values["is_refused"] = attempt.is_refused
+    if report.failed and attempt.section:
+        values["section"] = json.dumps([line.parts for line in attempt.section])
     if hasattr(report, "wasxfail"):
         values["is_quarantined"] = _is_quarantined(item)
     for name, value in values.items():
@@ -64,8 +72,6 @@ def say_once(
 
     In CI and under -vv pytest repeats a whole message there. Say whether it was one of ours.
     """
-    from pytest_cpg.gates.notation import one_line
-
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     if crash is None or caught is None or getattr(caught.value, "pytrace", True):
         return False
@@ -73,9 +79,13 @@ def say_once(
     return True
 
 
-def _place(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Place a failure of ours at its test: where it was raised is a place in the plugin."""
+def _place(item: pytest.Item, report: pytest.TestReport, message: str) -> None:
+    """Place a failure of ours at its test: where it was raised is a place in the plugin.
+
+    ``message`` says it in one line where it is a gate's.
+    """
     crash: Any = getattr(report.longrepr, "reprcrash", None)
+    crash.message = message or crash.message
     crash.path, crash.lineno = str(item.path), (item.location[1] or 0) + 1
     # pytest shows both, where it would show no more of any other failure.
     if item.config.getoption("tbstyle") == "line":
@@ -87,7 +97,7 @@ def _lead_by_gate(
     item: pytest.Item,
     caught: pytest.ExceptionInfo[BaseException],
     report: pytest.TestReport,
-    whole: Callable[[], str],
+    whole: Callable[[], list[Line]],
 ) -> None:
     """Put the gate's section before a failure that is the test's own.
 
@@ -96,22 +106,78 @@ def _lead_by_gate(
     from pytest_cpg.gates.notation import for_log
 
     attempt = attempt_of(item)
-    text = for_log(attempt.first_failure or whole() if attempt.is_refused else whole())
+    own = f"The test's own {'assertion' if caught.errisinstance(AssertionError) else 'code'} failed"
+    if not attempt.is_refused:
+        attempt.section = whole()
+        if not attempt.has_failed:
+            attempt.section = [*_passed_by_gate(item, f"{own}: ", caught), *attempt.section]
+    text = attempt.first_failure if attempt.is_refused else None
+    text = for_log(text or "\n".join(line.text for line in attempt.section))
     if attempt.is_refused and text in (str(caught.value), report.longrepr):
         return
-    between = _FAILED_TOO if attempt.has_failed else _FAILED_ALONE
+    between = f"{own}, too:" if attempt.has_failed else f"{own}:"
     # What a repetition is refused with.
     attempt.first_failure = f"{text}\n\n{between}\n\n{caught.exconly()}"
     failure: Any = report.longrepr
     # pytest prints exceptions that follow from each other like this, and xdist sends them.
     if hasattr(failure, "chain"):
+        _leave_out_results(attempt, failure.reprtraceback)
         try:
-            fail(text)
+            refuse(text)
         except pytest.fail.Exception:
             gate: Any = pytest.ExceptionInfo.from_current().getrepr(style="value")
         failure.chain = [(gate.reprtraceback, gate.reprcrash, between), *failure.chain]
     else:
         report.longrepr = f"{text}\n\n{between}\n\n{report.longreprtext}"
+
+
+def _leave_out_results(attempt: Attempt, traceback: Any) -> None:
+    """Leave out of a traceback what its section has just said of the gate's result."""
+    fixtures = {one.kind.fixture for one in attempt.judgements}
+    for entry in traceback.reprentries:
+        shown = getattr(entry, "reprfuncargs", None)
+        if shown is not None:
+            shown.args = [(name, text) for name, text in shown.args if name not in fixtures]
+            entry.reprfuncargs = shown if shown.args else None
+
+
+def _passed_by_gate(
+    item: pytest.Item, lead: str, caught: pytest.ExceptionInfo[BaseException]
+) -> list[Line]:
+    """Return a sentence that tells a test that fails from its gate, which does not."""
+    import textwrap
+
+    from pytest_cpg.plugin.terminal import width_of
+    from pytest_cpg.render.line import Line
+
+    said = one_line(caught.exconly(tryshort=True).partition("\n")[0], _MOST_IN_LINE)
+    text = f"{lead}{said}. The gate itself passed."
+    return [Line.of(line, bold=True) for line in textwrap.wrap(text, width_of(item.config))]
+
+
+def _crash_line(attempt: Attempt) -> str:
+    """Return what the first failing result of a test is, for one line."""
+    from pytest_cpg.render.failure import crash_line
+    from pytest_cpg.report.shown import shown_in
+
+    worse = [one for one in attempt.judgements if one.reason is not None]
+    more = f" (and {len(worse) - 1} more)" * (len(worse) > 1)
+    return one_line(crash_line(shown_in(worse[0]), worse[0].reason)) + more
+
+
+def in_colour(report: pytest.TestReport) -> None:
+    """Let the terminal show the section of a failing gate in its colours."""
+    from pytest_cpg.plugin.terminal import write_lines
+    from pytest_cpg.render.line import Line
+
+    shown = [Line(tuple(map(tuple, parts))) for parts in json.loads(report.pytest_cpg_section)]
+    failure: Any = report.longrepr
+    chain = getattr(failure, "chain", None)
+    traceback = chain[0][0] if chain else getattr(failure, "reprtraceback", None)
+    for entry in getattr(traceback, "reprentries", [])[:1]:
+        # What a terminal or a log would obey has been changed, and stays without colours.
+        if entry.lines == [line.text for line in shown]:
+            entry.toterminal = partial(write_lines, shown)
 
 
 def _unhide(item: pytest.Item, report: pytest.TestReport) -> None:

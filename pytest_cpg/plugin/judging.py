@@ -19,13 +19,15 @@ from pytest_cpg.gates.card import Ruling, comparison_name
 from pytest_cpg.gates.kept import entry_for
 from pytest_cpg.gates.parts import Baselined, Replays, Runner
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
-from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id
+from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.report.ledger import Judgement
+from pytest_cpg.report.shown import shown_in
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.drift import Drift
     from pytest_cpg.plugin.marker import Gate
+    from pytest_cpg.render.line import Line
     from pytest_cpg.report.baseline import Baseline
 
 _TWO_MODELS = (
@@ -56,12 +58,16 @@ def judge_into(
     item: pytest.Item,
     gate: Gate,
     baseline: Baseline | None,
+    settings: Settings,
     *,
     drift_fails: bool,
-    is_strict: bool,
 ) -> Callable[[Any, Any], None]:
     """Return what judges each result of a model of this test, and keeps it for the test's end."""
-    measured = item.stash[ATTEMPT].judgements
+    from pytest_cpg.plugin.replay import node_from_here
+    from pytest_cpg.render.failure import is_in_doubt, rerun_command
+
+    measured, node = item.stash[ATTEMPT].judgements, node_from_here(item.config, item.nodeid)
+    typed = {**settings.deciding, **({"quick": True} if gate.is_smoke else {})}
 
     def judge(result: Any, model: Any) -> None:
         # The test is given the other, and may do with it whatever it likes.
@@ -81,8 +87,9 @@ def judge_into(
         reason = gate.max_verdict.refusal(ruling)
         if reason is None and drift is not None and drift_fails and drift.fails:
             reason = drift.text
-        if reason is None and is_strict:
+        if reason is None and "strict" in settings.switches:
             reason = ruling.doubt
+        again = rerun_command(card, ruling, node, typed, is_strict=is_in_doubt(reason, ruling))
         measured.append(
             Judgement(
                 kind=gate.kind,
@@ -92,6 +99,7 @@ def judge_into(
                 reason=reason,
                 drift=drift,
                 drift_fails=drift_fails and drift is not None,
+                commands=(again,),
                 shown=card,
             )
         )
@@ -140,18 +148,18 @@ def _check_is_judged(gate: Gate, model: Any) -> None:
         fail(_TRUE_DYNAMICS.format(marker=marker))
 
 
-def conclude(item: pytest.Item, gate: Gate, settings: Settings) -> None:
+def conclude(item: pytest.Item, gate: Gate) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
     attempt = attempt_of(item)
-    refusal = broken_by(attempt) or _refusal(item, gate, attempt, settings)
+    refusal = broken_by(attempt) or _refusal(item, gate, attempt)
     if refusal:
         attempt.is_refused = True
         attempt.first_failure = refusal
-        fail(refusal)
+        refuse(refusal) if attempt.section else fail(refusal)
 
 
-def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt, settings: Settings) -> str:
+def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt) -> str:
     """Return why the test fails by what it measured; empty where all of it is accepted."""
     if attempt.is_empty:
         said = _NO_GATE.format(marker=gate.kind.marker, fixture=gate.kind.fixture)
@@ -160,7 +168,8 @@ def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt, settings: Settings
     if is_judged and gate.model and not item.stash.get(NAMED_MODEL, False):
         place = "--cpg-model" if gate.is_model_typed else "the marker"
         return _TWO_MODELS.format(place=place, model=gate.model)
-    return "\n\n".join(sections(item, gate, settings))
+    attempt.section = sections(item, gate)
+    return "\n".join(line.text for line in attempt.section)
 
 
 def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Drift | None:
@@ -172,17 +181,17 @@ def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Drif
     return found
 
 
-def sections(
-    item: pytest.Item, gate: Gate, settings: Settings, *, is_failing: bool = False
-) -> list[str]:
+def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list[Line]:
     """Return the section of every result that the marker does not accept, and keep what it lost.
 
     With ``is_failing`` of every result, as the test fails for another reason.
     """
-    from pytest_cpg.plugin.replay import keep_lost, node_from_here
-    from pytest_cpg.render.failure import failure_text, is_in_doubt, rerun_command
+    from pytest_cpg.plugin.replay import keep_lost
+    from pytest_cpg.plugin.terminal import width_of
+    from pytest_cpg.render.line import Line
+    from pytest_cpg.render.section import section
 
-    texts, node = [], node_from_here(item.config, item.nodeid)
+    lines: list[Line] = []
     judgements = attempt_of(item).judgements
     for number, judgement in enumerate([*judgements], 1):
         if judgement.reason is None and not is_failing:
@@ -197,27 +206,24 @@ def sections(
                 nodeid=item.nodeid,
                 comparison=number,
             )
+        lines += [Line.of("")] * bool(lines)
         try:
             card = ask(gate.kind, "card", judgement.result, gate.max_verdict, model=gate.model)
         except KindError as error:
-            texts.append(error.whole)
+            lines += map(Line.of, error.whole.splitlines())
             continue
-        is_strict = is_in_doubt(judgement.reason, judgement.ruling)
-        again = rerun_command(card, node, settings.deciding, is_strict=is_strict)
-        commands = (replay, again) if replay else (again,)
+        # Asked for twice, they are the same.
+        others = tuple(one for one in judgement.commands if not one.picks)
+        commands = (replay, *others) if replay else others
         judgements[number - 1] = replace(judgement, commands=commands)
-        texts.append(
-            failure_text(
-                card,
-                judgement.ruling,
-                gate.max_verdict,
-                reason=judgement.reason,
-                drift=judgement.drift,
-                commands=commands,
-                not_kept=not_kept,
-                films=judgement.films,
-                film_problem=judgement.film_problem,
-                verbosity=item.config.get_verbosity(),
-            )
+        lines += section(
+            replace(shown_in(judgement), card=card),
+            judgement.reason,
+            commands=commands,
+            not_kept=not_kept,
+            films=judgement.films,
+            film_problem=judgement.film_problem,
+            verbosity=item.config.get_verbosity(),
+            width=width_of(item.config),
         )
-    return texts
+    return lines

@@ -68,13 +68,12 @@ def keep_lost(
     try:
         path = lost_episodes.write(lost, folder)
     except FileError as error:
-        # Which file it is says nothing; the gate's name is in it.
+        # Which file it is says nothing.
         return None, f"{_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
     ignore_in_git(folder, "*")
-    file = shlex.quote(_from_here(config, path))
-    count, node = len(lost.episodes), shlex.quote(node_from_here(config, nodeid))
+    file, count = shlex.quote(_from_here(config, path)), len(lost.episodes)
     what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
-    return Command(what=what, text=f"pytest {node} --cpg-replay={file}", picks=True), ""
+    return Command(what=what, text=f"pytest --cpg-replay={file}", picks=True), ""
 
 
 def node_from_here(config: pytest.Config, nodeid: str) -> str:
@@ -158,6 +157,12 @@ class SessionReplay:
         place = "it compared anything" if number == 1 else f"its comparison {number}"
         self.lines = [f" nothing was replayed: the test ended before {place}"]
 
+    @property
+    def place(self) -> str:
+        """The file of the gate's test, which alone has to be collected; empty if it is gone."""
+        path = self._config.rootpath / self.lost.nodeid.partition("::")[0]
+        return str(path) if path.is_file() else ""
+
     def check_found(self, *, is_found: bool) -> None:
         """Raise UsageError unless the gate was collected."""
         if not is_found:
@@ -212,7 +217,7 @@ def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path
                     oracle.states,
                     learned.states,
                     folder,
-                    name=f"{stem}-episode-{episode}",
+                    name=f"{stem}-{episode}",
                     captions=captions,
                 )
             )

@@ -126,9 +126,9 @@ class GateSession:
             node,
             gate,
             None if gate.drift == "off" or gate.is_smoke else self._baseline.accepted,
+            self._settings,
             # Whoever accepts new results knows that they differ from the old ones.
             drift_fails=gate.drift == "fail" and not is_updated,
-            is_strict="strict" in self._settings.switches,
         )
         return ItemMeasuring(
             node,

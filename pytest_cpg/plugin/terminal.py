@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import Any
 
 import pytest
 
 from pytest_cpg.gates.notation import for_log, one_line
+from pytest_cpg.render.bars import in_ascii
+from pytest_cpg.render.line import Line
 from pytest_cpg.render.progress import LiveLine, LogLines, Watch
 from pytest_cpg.render.sparkline import has_blocks
+
+# Of a text: narrower ones have no room for a table, and wider lines are hard to read.
+_NARROWEST, _WIDEST = 60, 120
+WIDTH = "pytest_cpg_width"
+
+
+def write_lines(lines: Sequence[Line], terminal: Any) -> None:
+    """Write lines in their colours, in signs that the terminal has."""
+    is_ascii = not has_blocks(getattr(sys.__stdout__, "encoding", None))
+    for line in lines:
+        for text, markup in line.parts:
+            terminal.write(in_ascii(text) if is_ascii else text, **markup)
+        terminal.write("\n")
+
+
+def width_of(config: pytest.Config) -> int:
+    """Return how wide a text may be: as the terminal, also of a worker's controller."""
+    given = getattr(config, "workerinput", {}).get(WIDTH)
+    reporter = config.pluginmanager.hasplugin("terminalreporter")
+    columns = config.get_terminal_writer().fullwidth if given is None and reporter else given
+    return min(max(columns or 80, _NARROWEST), _WIDEST)
 
 
 def watch_on(config: pytest.Config, gate: str, note: Callable[[str], None]) -> Watch:

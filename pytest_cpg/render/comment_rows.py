@@ -58,8 +58,7 @@ class CommentRow(NamedTuple):
         """What was found, in a sentence that stands alone, its label first."""
         if self.shown is None:
             return f"{_UNJUDGED.get(self.status, self.status)}: {self.why or 'nothing is judged'}"
-        one = self.shown
-        return headline(one.card, one.ruling, reason=self.reason, drift=one.drift)
+        return headline(self.shown, self.reason)
 
     @property
     def brief(self) -> CommentRow:
@@ -69,10 +68,9 @@ class CommentRow(NamedTuple):
     @property
     def told(self) -> list[tuple[str, str]]:
         """Why it is so and what to do, each with its name."""
-        if self.shown is None:
+        if self.shown is None or self.reason is None:
             return []
-        one = self.shown
-        return reasons(one.card, one.ruling, reason=self.reason, drift=one.drift)
+        return reasons(self.shown, self.reason)
 
     @property
     def cause(self) -> Cause | None:

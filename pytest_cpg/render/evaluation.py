@@ -44,8 +44,8 @@ from pytest_cpg.gates.parts import Fixtures, Options
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.render.failure import failure_text
 from pytest_cpg.render.progress import LiveLine
+from pytest_cpg.render.section import section, text_of
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
@@ -110,7 +110,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         """Return what a test would print, but for commands."""
-        return failure_text(self.card, self.ruling, self.max_verdict, reason=self.reason)
+        return text_of(section(self._shown, self.reason))
 
     def _repr_html_(self) -> str | None:
         """Return the gate's part of a page for a notebook; None without the extra html."""
@@ -118,9 +118,12 @@ class Evaluation:
             from pytest_cpg.render.html_page import comparison_page
         except ComponentError:
             return None
-        shown = Shown(ruling=self.ruling, card=self.card, max_verdict=self.max_verdict)
-        page = comparison_page(self._document(), shown_of=lambda _: shown)
+        page = comparison_page(self._document(), shown_of=lambda _: self._shown)
         return f'<iframe srcdoc="{escape(page)}" style="{_FRAME}"></iframe>'
+
+    @property
+    def _shown(self) -> Shown:
+        return Shown(ruling=self.ruling, card=self.card, max_verdict=self.max_verdict)
 
     def _document(self) -> dict[str, Any]:
         """Return the report of a session that had this gate alone."""

@@ -11,7 +11,7 @@ from pytest_cpg.gates.card import Card, Command, Figure, Severity
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.render.axis import Axis
-from pytest_cpg.render.failure import is_drifted, paragraphs, rerun_command
+from pytest_cpg.render.failure import is_drifted, reasons
 from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, ranges, spark
 from pytest_cpg.render.film_strip import FilmStrip, film_strip
 from pytest_cpg.render.forest import Bar, bar, bound_bar, effect_text
@@ -199,7 +199,6 @@ def gate_view(
         _comparison_view(
             one,
             found[one["name"]],
-            gate=gate["id"],
             state=comparison_outcome(
                 gate["outcome"],
                 reason=one["reason"],
@@ -244,7 +243,6 @@ def _comparison_view(
     one: Mapping[str, Any],
     found: Shown,
     *,
-    gate: str,
     state: str,
     title: str,
     anchor: str,
@@ -253,16 +251,14 @@ def _comparison_view(
 ) -> ComparisonView:
     ruling, card, drift, reason = found.ruling, found.card, found.drift, one["reason"]
     is_quiet = state in ("passed", "skipped")
-    commands = tuple(Command(**command) for command in one.get("commands", ()))
-    if not commands and not is_quiet:
-        commands = (rerun_command(card, gate, {}),)
-    told = [text for text in paragraphs(card, ruling, reason=reason, drift=drift) if text != reason]
-    why: tuple[str, ...] = tuple(told)
-    advice: tuple[str, ...] = ()
-    # What is wrong with a model is known once its cause is; what is wrong with a gate is not.
-    if card.cause is not None and card.cause.advice and ruling.severity is Severity.BAD:
-        others = tuple(text for text in told if text not in card.meaning)
-        why, advice = (card.cause.text, *others), (card.cause.advice,)
+    commands = () if is_quiet else decode(tuple[Command, ...], one.get("commands", []))
+    # The name of a cause is a heading, and what is not known is none.
+    named = f"{card.cause.name}: " if card.cause is not None else None
+    told = [
+        (name, text.removeprefix(named or ""))
+        for name, text in reasons(found, reason)
+        if not (named and text.startswith(named) and card.cause and not card.cause.advice)
+    ]
     attempt = [("attempt", f"number {one['attempt']}")] * (one["attempt"] > 1)
     causes = card.cause.figures if card.cause is not None else ()
     plots = [figure for figure in (*causes, *card.figures) if figure.kind not in ("cells", "list")]
@@ -286,8 +282,8 @@ def _comparison_view(
             for row in card.table.rows
         ),
         drift=drift,
-        why=why,
-        advice=advice,
+        why=tuple(text for name, text in told if name in ("Why", "Note")),
+        advice=tuple(text for name, text in told if name in ("Do", "Accept")),
         facts=(*attempt, *card.table.below, *card.facts),
         main=next((draw(figure, "why") for figure in main), None),
         plots=tuple(draw(figure, "half") for figure in beside),

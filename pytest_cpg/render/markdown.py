@@ -222,9 +222,9 @@ def _details(row: CommentRow, shown: Shown) -> str:
         f"<details><summary><code>{plain_html(row.gate['id'], 200)}</code>: "
         f"{plain_html(row.sentence)}</summary>",
         prose(drift.sentence) if drift is not None and drift.is_news else "",
-        prose(judged(card, shown.max_verdict, reason=row.reason, drift=drift)),
+        prose(judged(shown, row.reason)),
         "" if row.reason else prose(row.why),
-        *(f"**{name}:** {prose(text.removeprefix(f'{name}: '))}" for name, text in row.told),
+        *(f"**{name}:** {prose(text)}" for name, text in row.told),
         *_measures(row.cause),
         "\n".join(f"- {prose(name)}: {prose(text)}" for name, text in facts(card, drift) if text),
         *_commands(row),

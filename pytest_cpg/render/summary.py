@@ -8,13 +8,13 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from pytest_cpg.gates.card import Card
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.notation import Names, fitted_names, for_log, one_line
 from pytest_cpg.render.columns import aligned
 from pytest_cpg.render.command_lines import command_lines
+from pytest_cpg.render.line import Line
 from pytest_cpg.render.sparkline import sparkline
 from pytest_cpg.render.summary_rows import Group, SummaryRow, rows_of
 from pytest_cpg.report.ledger import Entry, Ledger
@@ -40,22 +40,6 @@ _WORDS_OF_DRIFT = {
     Label.INCOMPARABLE: "incomparable",
     Label.NEW: "new",
 }
-
-
-class Line(NamedTuple):
-    """One line of text in parts, each with how the terminal marks it up."""
-
-    parts: tuple[tuple[str, Mapping[str, bool]], ...]
-
-    @classmethod
-    def of(cls, text: str, **markup: bool) -> Line:
-        """Return a line that is marked up as a whole, and that no log obeys."""
-        return cls(((for_log(text), markup),))
-
-    @property
-    def text(self) -> str:
-        """What it says."""
-        return "".join(text for text, _ in self.parts)
 
 
 def title(ledger: Ledger, *, verbosity: int = 0) -> str:
@@ -105,7 +89,7 @@ def summary_lines(
     if verbosity >= 0:
         notes = dict.fromkeys(note for row in rows if row.card for note in row.card.footnotes)
         lines += [line for note in notes for line in _wrapped(note, " ", width)]
-        lines += _wrapped(_since(rows), " ", width)
+        lines += [] if _is_alone(rows, verbosity) else _wrapped(_since(rows), " ", width)
     if verbosity == 0:
         lines += _wrapped(_unseen(rows), " ", width)
     if verbosity >= 0:
@@ -141,6 +125,8 @@ def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: i
         found = ", ".join(f"{count} {label}" for label, count in counted.items())
         text = f"{found}{_each(rows)}. Every row: pytest -v"
         return [*_wrapped(text, " ", width), *remarks.of_several(width)]
+    if _is_alone(rows, verbosity):
+        return _in_words(rows[0], remarks.of(rows[0]), width)
     shared = [layout.names.shared, _one_size(rows), _baseline(rows)]
     lines = _wrapped(", ".join(filter(None, shared)), " ", width)
     columns: tuple[str, ...] = ()
@@ -154,10 +140,25 @@ def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: i
         shown = [row for row in own if not (is_folded and row.has_passed) or remarks.of(row)]
         for row in shown:
             lines += layout.lines(row)
-            lines += [line for text in remarks.of(row) for line in _wrapped(text, "     ", width)]
+            lines += remarks.lines(row, width)
         if len(shown) < len(own):
             lines.append(Line.of(f" . {len(own) - len(shown)} more passed (pytest -v)", light=True))
     return [*lines, *remarks.of_several(width)]
+
+
+def _is_alone(rows: Sequence[SummaryRow], verbosity: int) -> bool:
+    """Say whether there is one gate, which passed and left open what it asks."""
+    return verbosity == 0 and len(rows) == 1 and rows[0].outcome == "inconclusive"
+
+
+def _in_words(row: SummaryRow, remarks: Sequence[str], width: int) -> list[Line]:
+    """Return what the only gate found, of which a table of one row would say too little."""
+    name, card, drift = fitted_names((row.gate,), width).of[row.gate], row.card, row.drift
+    said = "" if card is None else f"{card.sentence or card.headline} ({card.headline})"
+    since = drift.sentence if drift is not None and drift.was else ""
+    passes = f"It passes, because {row.group.label} is accepted here"
+    told = dict.fromkeys(filter(None, [f"{name}: {said}", since, *remarks, passes]))
+    return _wrapped(f"{'. '.join(told)}.", " ", width)
 
 
 def _group_line(group: Group, count: int, width: int) -> Line:
@@ -235,6 +236,10 @@ class _Remarks:
     def of(self, row: SummaryRow) -> list[str]:
         """Return what is said of this row alone."""
         return [text for text in self._of[row.name] if text not in self._shared]
+
+    def lines(self, row: SummaryRow, width: int) -> list[Line]:
+        """Return the lines of what is said of this row alone."""
+        return [line for text in self.of(row) for line in _wrapped(text, "     ", width)]
 
     def of_several(self, width: int) -> list[Line]:
         """Return what is said of several gates, once."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pytest_cpg.gates.card import Card, Ruling, Severity, comparison_name
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.render.failure import is_drifted
+from pytest_cpg.render.line import COLOURS
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import comparison_outcome
 
@@ -15,13 +16,6 @@ from pytest_cpg.report.outcomes import comparison_outcome
 _NOW, _WAS = "now", "was"
 _TOLD = (Label.REGRESSED, Label.IMPROVED, Label.INCOMPARABLE, Label.NEW)
 _BLIND = "the gate could not have failed, whatever the model"
-_COLOURS = {
-    Severity.GOOD: "green",
-    Severity.UNSURE: "yellow",
-    Severity.BLIND: "red",
-    Severity.BAD: "red",
-    Severity.BROKEN: "red",
-}
 # What is said of gates without a verdict: the best before all others, the worst behind them.
 _UNJUDGED = {
     "passed": (-2, "MEASURED", "nothing was judged", "green"),
@@ -155,7 +149,7 @@ def _group(judgement: Judgement) -> Group:
 
 
 def _colour(ruling: Ruling) -> str:
-    return _COLOURS[ruling.severity]
+    return COLOURS[ruling.severity]
 
 
 def _with_was(row: SummaryRow) -> Mapping[str, str]:

@@ -30,9 +30,6 @@ _FILE = FileKind(
     name="the lost episodes", schema=SCHEMA, cure="Run the gate again, which writes it anew."
 )
 _DIGITS = 8
-# With digits and suffix it stays far below the 143 bytes that eCryptfs leaves of a name.
-_LONGEST_SLUG = 60
-_UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _TARGET = re.compile(r"(.+)::([0-9]{1,9}(?:,[0-9]{1,9})*)", re.DOTALL)
 # Starts are sampled up to the last episode, which takes seconds for so many.
 _MOST_EPISODES = 1_000_000
@@ -97,15 +94,14 @@ class LostEpisodes:
 
 
 def file_name(gate: str) -> str:
-    """Return the name of a comparison's file, on any file system unlike every other's.
+    """Return the name of a comparison's file, short enough to be typed.
 
     >>> file_name("tests/test_gates.py::test_maze[a b]")
-    'tests-test_gates.py-test_maze-a-b-563d77e0.json'
+    '563d77e0.json'
     """
     # An id may hold half of a character that is written in two.
-    digest = hashlib.sha256(gate.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-    slug = _UNSAFE.sub("-", gate).strip("-.")[-_LONGEST_SLUG:].lstrip("-.")
-    return f"{slug or 'gate'}-{digest}.json"
+    digest = hashlib.sha256(gate.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{digest[:_DIGITS]}.json"
 
 
 def write(lost: LostEpisodes, folder: Path) -> Path:

@@ -12,7 +12,7 @@ from pytest_cpg.gates.card import Card, Ruling
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.kind import MaxVerdict, max_verdict_of
 from pytest_cpg.report.document import drift_of
-from pytest_cpg.report.ledger import Kinds
+from pytest_cpg.report.ledger import Judgement, Kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,16 @@ class Shown:
 
 # Reads one comparison of a document.
 ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Shown]
+
+
+def shown_in(judgement: Judgement) -> Shown:
+    """Return what is shown of a comparison of this session."""
+    return Shown(
+        ruling=judgement.ruling,
+        card=judgement.card,
+        max_verdict=judgement.max_verdict,
+        drift=judgement.drift,
+    )
 
 
 def shown_of(comparison: Mapping[str, Any], kinds: Kinds) -> Shown:

@@ -42,7 +42,7 @@ from pytest_cpg.gates.planning_gap.kind import PlanningGap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.spec import Spec
 from pytest_cpg.planners import CEM
-from pytest_cpg.render.failure import cause_lines
+from pytest_cpg.render.section import cause_lines, text_of
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import OracleDynamics
 
@@ -72,7 +72,7 @@ def test_the_right_cause_is_named(name):
         fault, episodes=episodes, verdict=Verdict.MODEL_BOTTLENECK if fault.is_harmless else None
     )
     assert found.cause == fault.cause
-    lines = cause_lines(cause_of(found))
+    lines = text_of(cause_lines(cause_of(found))).splitlines()
     assert len(lines) <= 8
     assert max(map(len, lines)) <= 80
     said = fault.cause if fault.cause != "NONE" else "no cause named"
@@ -155,7 +155,7 @@ def test_two_causes_are_named_where_neither_is_enough():
     found = named(faults()["ignored actions, with noise"])
     assert (found.cause, found.second) == (Cause.NOISE, Cause.ACTION_BLIND)
     cause = cause_of(found)
-    assert cause_lines(cause)[0].startswith("  Why the gap is there: NOISE and ACTION BLIND (")
+    assert cause_lines(cause)[0].text.startswith("  Why the gap is there: NOISE and ACTION BLIND (")
     assert "Neither is enough by itself." in cause.text
 
 

@@ -14,7 +14,7 @@ from pytest_cpg.gates.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.diagnosis.random_plans import RandomPlans
 from pytest_cpg.gates.planning_gap.cause import cause_of
-from pytest_cpg.render.failure import cause_lines
+from pytest_cpg.render.section import cause_lines
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.grids import two_room
 

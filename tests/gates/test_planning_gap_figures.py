@@ -46,11 +46,16 @@ def test_every_arm_climbs_by_one_episode_where_it_was_solved():
 def test_every_shared_start_is_in_the_cells_of_who_solved_it():
     figure = by_title(RESULT)["The same 100 starts in both arms"]
     cells = figure.series
-    assert list(cells) == ["both", "oracle only", "learned only", "neither"]
+    assert list(cells) == [
+        "both solve",
+        "lost by the model",
+        "only the model solves",
+        "neither solves",
+    ]
     counts = [len(episodes) for episodes in cells.values()]
     pairs = RESULT.pairs
     assert counts == [pairs.both, pairs.oracle_only, pairs.learned_only, pairs.neither]
-    assert cells["oracle only"] == RESULT.lost_episodes
+    assert cells["lost by the model"] == RESULT.lost_episodes
     assert sorted(sum(cells.values(), ())) == list(range(100))
     episode = RESULT.lost_episodes[0]
     known = {cell.number: cell for cell in figure.cells}

@@ -22,13 +22,14 @@ from pytest_cpg.gates.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.kind import worst_of
 from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
-from pytest_cpg.gates.planning_gap.explanation import loss_split, meaning
+from pytest_cpg.gates.planning_gap.explanation import advice, loss_split
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.render.failure import failure_text
 from pytest_cpg.render.junit import properties
+from pytest_cpg.render.section import section, text_of
+from pytest_cpg.report.shown import Shown
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import OracleDynamics
 
@@ -89,7 +90,7 @@ def test_what_to_do_follows_from_what_loses(off):
     """Advice on the dynamics would contradict the third arm, or the cause that is named."""
 
     def said(result):
-        return meaning(result, Verdict.INCONCLUSIVE)[0]
+        return advice(result, Verdict.INCONCLUSIVE)[0]
 
     def diagnosed(cause):
         found = Diagnosis(cause=cause, summary="", recommendation="", episodes=(), seconds=0.0)
@@ -157,11 +158,13 @@ def test_a_result_with_a_third_arm_is_as_the_schema_of_reports_says(off):
 def test_the_failure_says_in_eighty_columns_where_the_gap_comes_from(off):
     card = card_of(off, Verdict.INCONCLUSIVE, model="off")
     ruling = ruling_of(off, Verdict.INCONCLUSIVE)
-    text = failure_text(card, ruling, worst_of(Severity.UNSURE, GATES["cpg"].labels), reason="bad")
+    accepted = worst_of(Severity.UNSURE, GATES["cpg"].labels)
+    text = text_of(section(Shown(ruling=ruling, card=card, max_verdict=accepted), "bad"))
     assert all(len(line) <= 80 for line in text.splitlines())
     arm = off.rescored
     line = next(line for line in text.splitlines() if line.startswith("  oracle+score"))
-    assert line.split()[1:3] == [f"{arm.success_count}/20", f"{arm.success_rate:.2f}"]
+    assert line.split()[1] == f"{arm.success_count}/20"
+    assert f"  {arm.success_rate:.2f} [" in line
     said = " ".join(text.split())
     loss = off.scoring_loss
     assert f"{loss.estimate:.2f} [{loss.low:.2f}, {loss.high:.2f}] is lost by its score" in said

@@ -480,8 +480,9 @@ def test_a_comparison_says_no_more_than_its_kind_has_weighed(faulty):
     faulty("pass", "--cpg-update-baseline", "--cpg-force")
     result, text = faulty(worse, "--cpg-drift=fail", "-k", "mine", "--cpg-md=o.md")
     result.assert_outcomes(failed=1, deselected=1)
-    assert "The model on this branch does worse than the accepted one. If that is what" in text
+    assert "The model does worse than the accepted one." in text
     assert "by more than chance" not in text
+    assert "Accept on main: pytest --cpg-update-baseline" in text
     assert "Rerun pytest test_two_kinds.py::test_mine" in text
     comment = (faulty.path / "o.md").read_text(encoding="utf-8")
     assert "pytest test_two_kinds.py::test_mine" in comment
@@ -494,7 +495,7 @@ def test_a_repetition_is_refused_with_what_was_judged_before_the_test_failed_by_
     result, text = faulty("pass", "--reruns", "1", "-k", "mine")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "FAR: error 0.25, n=1." in text
-    assert "The test failed by itself: AssertionError: my own" in text
+    assert "The test's own assertion failed: AssertionError: my own assert 0" in text
     assert "This was attempt 1, and it counts" in text
     assert "did not end with a judged gate" not in text
 

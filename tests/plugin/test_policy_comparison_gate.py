@@ -133,14 +133,14 @@ def test_a_failing_section_says_what_is_wrong_and_what_to_do(carts, how):
         "wrong": (
             r"UNINFORMED: the model is wrong on \d+ of 240 queries, the best answer without",
             r"one on 79\.|\d+ wrong, .*\. Accepted here: INCONCLUSIVE or better\.",
-            r"  loss .* < 0\.329 +no ",
-            r"  sure at 5 % .* >= 0\.50 +no ",
-            r"  horizon +loss at 10: 0.* 30: 0",
-            r"  mistake +#\d+ true .*; imagined .*; sure ",
-            r"  Why       The model's answers are no better than what a world pays in which",
-            r"  Rerun     pytest .*test_carts.py::test_wrong.* --cpg-seed=0",
+            r"  loss .*█.* < 0\.329 +no$",
+            r"  sure at 5 % .* >= 0\.50 +no$",
+            r"  horizon  loss at 10: 0.* 30: 0",
+            r"  mistake  #\d+ true .*; imagined .*; sure ",
+            r"  Why      The model's answers are no better than what a world pays in which",
+            r"  Rerun    pytest .*test_carts.py::test_wrong",
         ),
-        "over": (r"OVERCONFIDENT: the model is wrong on ", r"  Why       The model's confidence"),
+        "over": (r"OVERCONFIDENT: the model is wrong on ", r"  Why      The model's confidence"),
     }.items():
         lines = iter(found[name])
         assert all(any(re.match(one, line) for line in lines) for one in wanted), found[name]

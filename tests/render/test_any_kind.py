@@ -8,9 +8,10 @@ from fakes import PROVENANCE
 
 from pytest_cpg.gates.card import Card, Cause, Command, Figure, Remark, Row, Ruling, Severity, Table
 from pytest_cpg.gates.kind import ForecastLine, MaxVerdict
-from pytest_cpg.render.failure import failure_text, rerun_command
+from pytest_cpg.render.failure import rerun_command
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.markdown import markdown
+from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Ledger
@@ -38,6 +39,7 @@ ERROR = Card(
     ),
     facts=(("transitions", "200 of random actions"),),
     meaning=("The model errs by more than the limit of 0.10.",),
+    advice=("Mend it.",),
     paragraphs=("Note: all of one episode.",),
     cause=Cause(
         name="BIAS",
@@ -48,7 +50,6 @@ ERROR = Card(
         main=("bias",),
     ),
     remarks=(Remark(text="worst in x"), Remark(text="seed 3", detail=1)),
-    rerun={"seed": 3, "level": 0.95},
     numbers={"error": 0.31, "task": "a\x1bb"},
 )
 INACCURATE = Ruling(label="INACCURATE", severity=Severity.BAD, reason="0.25 is above 0.10")
@@ -57,6 +58,7 @@ OTHER = Card(
     headline="rank 0.5", size="n=9", cells={"tau": "0.5"}, table=ERROR.table, verdict="SO SO"
 )
 UNCLEAR = Ruling(label="UNCLEAR", severity=Severity.UNSURE)
+FOUND = Shown(ruling=INACCURATE, card=ERROR, max_verdict=ACCEPTED)
 
 
 def judgement(card, ruling):
@@ -107,33 +109,34 @@ def written():
 
 
 def test_a_failing_section_is_a_card_laid_out():
-    again = rerun_command(ERROR, "t.py::a", {"workers": 2}, is_strict=True)
+    again = rerun_command(ERROR, INACCURATE, "t.py::a", {"workers": 2}, is_strict=True)
     more = Command(what="Look at it", text="view it")
 
     def lines(verbosity=0):
-        given = {"reason": INACCURATE.reason, "commands": [more, again]}
-        return failure_text(ERROR, INACCURATE, ACCEPTED, **given, verbosity=verbosity).splitlines()
+        given = {"commands": [more, again], "verbosity": verbosity}
+        return text_of(section(FOUND, INACCURATE.reason, **given)).splitlines()
 
     shown = [
         "INACCURATE: error 0.31 [0.25,0.38], T=200.",
         "Error 0.31 [0.25,0.38]. Failed, as 0.25 is above 0.10.",
         "",
-        "  model        error      95% CI      0         0.5         1",
-        "  learned       0.31   [0.25, 0.38]   ......|====o==========|",
-        "  persistence   0.90",
-        "  ratio       0.34 of what persistence errs",
+        f"  learned      0.31  {'█' * 20}{' ' * 20}  [0.25, 0.38]",
+        "  persistence  0.90",
         "",
-        "  Why       BIAS: It drifts left.",
-        "  Do        Turn it right.",
-        "  Note      all of one episode.",
+        "  ratio    0.34 of what persistence errs",
         "",
-        "  Look      view it",
-        "  Rerun     pytest t.py::a --cpg-seed=3 --cpg-level=0.95 --cpg-workers=2 --cpg-strict",
+        "  Why      BIAS: It drifts left.",
+        "  Do       Turn it right.",
+        "  Note     all of one episode.",
+        "",
+        "  Look     view it",
+        "  Rerun    pytest t.py::a --cpg-workers=2 --cpg-strict",
     ]
     assert lines() == shown
     assert lines(verbosity=1) == [
         *shown,
         "",
+        "  Facts",
         "  transitions  200 of random actions",
         "",
         "  Why: BIAS (200 steps)",
@@ -145,13 +148,13 @@ def test_cells_become_rows_of_signs_with_what_they_mean():
     sets = {"fine": (0, 2), "lost": (1, 3), "won": (), "neither": tuple(range(4, 160))}
     cells = Figure(kind="cells", title="Starts", reading="", axes=("start", ""), series=sets)
     drawn = replace(ERROR, figures=(cells,))
-    lines = failure_text(drawn, INACCURATE, ACCEPTED, reason="so").splitlines()
+    lines = text_of(section(replace(FOUND, card=drawn), "so")).splitlines()
     ten = "-" * 10
-    assert lines[8:13] == [
-        f"  start     .X.X{'-' * 6} {ten} {ten} {ten} {ten}",
-        *[f"            {ten} {ten} {ten} {ten} {ten}"] * 2,
-        "            ... and 10 more",
-        "            . fine: 2   X lost: 2   - neither: 156",
+    assert lines[5:10] == [
+        f"  starts   .X.X{'-' * 6} {ten} {ten} {ten} {ten}",
+        *[f"           {ten} {ten} {ten} {ten} {ten}"] * 2,
+        "           ... and 10 more",
+        "           X lost: 2   . fine: 2   - neither: 156",
     ]
 
 

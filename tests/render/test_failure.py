@@ -1,36 +1,36 @@
 """Failure section, summary and progress, on results that a run seldom gives."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from fakes import PROVENANCE, first, judged, result_of
 from rendered import shown_of
-from usual_settings import usual_settings
 
 from pytest_cpg import Verdict
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates import GATES
-from pytest_cpg.gates.card import USUAL_LEVEL
-from pytest_cpg.gates.drift import Label
+from pytest_cpg.gates.card import Ruling, Severity
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.notation import fitted_names
-from pytest_cpg.gates.planning_gap.card import USUAL_TOLERANCE, card_of
+from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.forecast import Forecast
 from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.render import progress
-from pytest_cpg.render.failure import failure_text, headline, rerun_command
+from pytest_cpg.render.failure import crash_line, headline, reasons, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.page_view import page_view
 from pytest_cpg.render.progress import LiveLine
+from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Ledger, dump, load
 from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.shown import Shown
 from pytest_cpg.stats.sequential import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
@@ -40,61 +40,126 @@ GOOD = result_of(first(50, 50), first(50, 50))
 DROPPED = result_of(first(50, 50), first(20, 50), perturbation=DropActions(5))
 
 
-def text_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE, verbosity=0):
-    card, ruling = card_of(result, max_verdict), ruling_of(result, max_verdict)
-    again = rerun_command(card, "tests/test_wm.py::test_gate[a b]", {})
-    accepted = max_verdict_of(max_verdict, GATES["cpg"].labels)
-    given = {"reason": ruling.reason, "commands": [again]}
-    return failure_text(card, ruling, accepted, **given, verbosity=verbosity)
+def found_in(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE, drift=None):
+    return Shown(
+        ruling=ruling_of(result, max_verdict),
+        card=card_of(result, max_verdict),
+        max_verdict=max_verdict_of(max_verdict, GATES["cpg"].labels),
+        drift=drift,
+    )
 
 
+def said_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE, **options):
+    found = found_in(result, max_verdict)
+    again = rerun_command(found.card, found.ruling, "tests/test_wm.py::test_gate[a b]", {})
+    return text_of(section(found, found.ruling.reason, commands=[again], **options))
+
+
+@pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("result", [BAD, OPEN, EVEN], ids=["bad", "open", "even"])
-def test_the_section_fits_eighty_columns_but_for_the_command(result):
-    lines = text_of(result, verbosity=1).splitlines()
-    assert [line for line in lines if len(line) > 80 and "pytest" not in line] == []
+def test_the_section_fits_the_terminal(result, width):
+    lines = said_of(result, verbosity=1, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines[5 if result is BAD else 4]) > width - 13, "the bars grow"
 
 
 def test_the_section_is_read_at_a_glance_and_facts_are_for_who_asks():
-    assert len(text_of(BAD).splitlines()) <= 24
-    assert "  planner " not in text_of(BAD)
-    assert "  planner " in text_of(BAD, verbosity=1)
+    assert len(said_of(BAD).splitlines()) <= 24
+    assert "  planner " not in said_of(BAD)
+    assert "  planner " in said_of(BAD, verbosity=1)
 
 
 def test_the_first_sentence_stands_alone():
-    def first_of(result, max_verdict=Verdict.INCONCLUSIVE, **how):
-        card, ruling = card_of(result, max_verdict), ruling_of(result, max_verdict)
-        return headline(card, ruling, **{"reason": ruling.reason, **how})
+    def first_of(result, max_verdict=Verdict.INCONCLUSIVE):
+        found = found_in(result, max_verdict)
+        return headline(found, found.ruling.reason)
 
     few = "the model solves 0 of 150 starts, the true dynamics"
     assert first_of(BAD) == f"MODEL BOTTLENECK: {few} all 150."
     assert first_of(OPEN).endswith(": the model solves 43 of 50 starts, the true dynamics 47.")
     more = result_of(first(80, 100), first(20, 50))
     assert first_of(more).endswith("solves 20 of 50 starts, the true dynamics 80 of 100.")
-    drift = SimpleNamespace(label=Label.REGRESSED, text="so")
-    assert first_of(BAD, reason="so", drift=drift).startswith("REGRESSED: the model solves 0 ")
+    blind = result_of(first(4, 50), first(0, 50), first(1, 50))
+    assert first_of(blind).startswith("BLIND: random actions would have passed this gate, so ")
 
 
-def test_the_command_leaves_out_what_is_the_default_and_only_that():
-    defaults = usual_settings().project
-    assert (defaults["confidence"], defaults["tolerance"]) == (USUAL_LEVEL, USUAL_TOLERANCE)
-    strict = result_of(first(20, 20), first(0, 20), level=0.99, tolerance=0.1)
-    assert "--cpg-confidence=0.99 --cpg-tolerance=0.1" in text_of(strict)
-    assert "--cpg-confidence" not in text_of(BAD)
+WORSE = Drift(
+    label=Label.REGRESSED,
+    text="46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002); seed 1 -> 2",
+    commit="d1bf6e3c0ffee",
+    was="0.92",
+    now="0.72",
+    then={"learned": 0.92},
+    worse=(0, 1),
+)
+LOSES = result_of([True] * 49 + [False], [False] * 13 + [True] * 36 + [False], first(15, 50))
 
 
-def test_the_command_repeats_what_was_typed_over_the_marker():
-    typed = {"stop": "fixed", "interval": "auto", "episodes": 20, "baseline": "a b.json"}
-    card = card_of(result_of(first(20, 20), first(0, 20)), Verdict.INCONCLUSIVE)
-    assert rerun_command(card, "t.py::test", typed).text == (
-        "pytest t.py::test --cpg-seed=4 --cpg-episodes=20 --cpg-stop=fixed --cpg-interval=auto "
-        "--cpg-baseline='a b.json'"
+def test_what_was_lost_since_the_accepted_result_is_told_from_what_was_lost_before():
+    lines = text_of(section(found_in(LOSES, drift=WORSE), WORSE.text)).splitlines()
+    assert lines[0] == "REGRESSED: the model solves 36 of 50 starts, the true dynamics 49."
+    assert " ".join(lines[1:3]).endswith("Since d1bf6e3: " + WORSE.text + ": REGRESSED")
+    bar = next(line for line in lines if line.startswith("  learned"))
+    assert f"36/50  {'█' * 29}{'░' * 8}     0.72 [0.58, 0.83]" in bar
+    at = next(at for at, line in enumerate(lines) if line.startswith("  starts"))
+    assert lines[at : at + 3] == [
+        "  starts   XXxxxxxxxx xxx....... .......... .......... .........-",
+        "           X lost since d1bf6e3: 2   x lost before, too: 11   . both solve: 36",
+        "           - neither solves: 1",
+    ]
+    assert lines[-1] == "  Accept   on main: pytest --cpg-update-baseline"
+    wide = section(found_in(LOSES, drift=WORSE), WORSE.text, width=120)
+    red = [text for line in wide for text, markup in line.parts if markup.get("red")]
+    assert red == ["REGRESSED:", "REGRESSED", "█" * 58, "░" * 16, "XX", "xxxxxxxx", "xxx"]
+
+
+def test_a_result_is_accepted_as_its_label_and_its_drift_ask_for():
+    def accept(result, reason=None, drift=None):
+        found = found_in(result, Verdict.INCONCLUSIVE, drift)
+        return dict(reasons(found, reason or found.ruling.reason)).get("Accept", "")
+
+    marker = 'set max_verdict="MODEL BOTTLENECK"'
+    assert accept(LOSES) == f"{marker} in the marker"
+    assert accept(LOSES, drift=WORSE) == f"{marker}; then on main: pytest --cpg-update-baseline"
+    assert accept(LOSES, WORSE.text, WORSE) == "on main: pytest --cpg-update-baseline"
+    assert accept(result_of(first(4, 50), first(0, 50), first(1, 50))) == ""
+    assert accept(OPEN, "the verdict is worse than INCONCLUSIVE") == ""
+
+
+def test_one_line_has_the_label_first_and_numbers_next():
+    def line(result, reason=None, drift=None):
+        found = found_in(result, Verdict.INCONCLUSIVE, drift)
+        return crash_line(found, reason or found.ruling.reason)
+
+    assert line(LOSES) == "MODEL BOTTLENECK: model 36/50, oracle 49/50"
+    assert line(LOSES, drift=WORSE) == "MODEL BOTTLENECK: model 36/50, oracle 49/50, REGRESSED"
+    told = "REGRESSED: 46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002)"
+    assert line(LOSES, WORSE.text, WORSE) == told
+    assert line(result_of(first(0, 50), first(0, 50))) == "BLIND: oracle 0/50, chance 0/50"
+
+
+def test_the_command_repeats_what_was_typed_over_the_marker_and_only_that():
+    typed = {"stop": "fixed", "episodes": 20, "baseline": "a b.json", "quick": True}
+    card, node = card_of(OPEN, Verdict.INCONCLUSIVE), "t.py::test[a b]"
+
+    def text(severity, options, **how):
+        ruling = Ruling(label="A", severity=severity)
+        return rerun_command(card, ruling, node, options, **how).text
+
+    told = "--cpg-stop=fixed --cpg-episodes=20 --cpg-baseline='a b.json' --cpg-quick"
+    assert text(Severity.BAD, typed, is_strict=True) == (
+        f"pytest 't.py::test[a b]' {told} --cpg-strict"
+    )
+    # What is open is settled on other starts.
+    assert text(Severity.UNSURE, {"episodes": 20}) == (
+        "pytest 't.py::test[a b]' --cpg-episodes=115 --cpg-seed=5"
     )
 
 
 def test_a_blind_gate_is_told_what_chance_did_and_never_to_run_more_of_the_same():
     blind = result_of(first(4, 50), first(0, 50), first(1, 50))
-    text = " ".join(text_of(blind, Verdict.INCONCLUSIVE).split())
-    assert "acting at random would have passed this gate" in text
+    text = " ".join(said_of(blind, Verdict.INCONCLUSIVE).split())
+    assert "random actions would have passed this gate" in text
     assert "Random actions solve 1/50 starts, and the planner 4/50" in text
     assert "more episode" not in text
     # The strictest gate fails by its verdict, and chance would have failed it, too.
@@ -105,7 +170,7 @@ def test_a_blind_gate_is_told_what_chance_did_and_never_to_run_more_of_the_same(
 def test_only_a_strong_oracle_beside_chance_is_told_to_run_more_episodes():
     def text(oracle, chance, episodes=10, **more):
         arms = (first(count, episodes) for count in (oracle, oracle, chance))
-        return " ".join(text_of(result_of(*arms, **more), Verdict.INCONCLUSIVE).split())
+        return " ".join(said_of(result_of(*arms, **more), Verdict.INCONCLUSIVE).split())
 
     enough = "about 40 episodes tell the oracle from random actions -> --cpg-episodes=40"
     assert enough in text(8, 5)
@@ -115,25 +180,18 @@ def test_only_a_strong_oracle_beside_chance_is_told_to_run_more_episodes():
     assert "use a stronger planner" in text(3, 0)
 
 
-def test_the_command_can_be_pasted_into_a_shell():
-    assert (
-        "  Rerun     pytest 'tests/test_wm.py::test_gate[a b]' --cpg-seed=4 --cpg-episodes=150"
-        in text_of(BAD)
-    )
-
-
 def test_a_long_list_of_lost_episodes_is_cut():
-    assert "38 39 and 110 more" in " ".join(text_of(BAD, verbosity=1).split())
+    assert "38 39 and 110 more" in " ".join(said_of(BAD, verbosity=1).split())
 
 
 def test_an_open_gate_says_how_many_episodes_would_resolve_it():
-    assert "Run 115 starts of another seed." in " ".join(text_of(OPEN).split())
+    assert "Run 115 starts of another seed." in " ".join(said_of(OPEN).split())
     assert settling(OPEN) == {"episodes": 115, "seed": 5}
-    assert "The rates are equal" in " ".join(text_of(EVEN).split())
+    assert "The rates are equal" in " ".join(said_of(EVEN).split())
     near = result_of(first(501, 1000), first(500, 1000))
-    assert "no 10000 starts per arm would tell them apart" in " ".join(text_of(near).split())
+    assert "no 10000 starts per arm would tell them apart" in " ".join(said_of(near).split())
     few = result_of(first(5, 5), first(5, 5))
-    assert "below 10 no two rates" in " ".join(text_of(few).split())
+    assert "below 10 no two rates" in " ".join(said_of(few).split())
     assert settling(few) == {"episodes": 50}
 
 
@@ -154,7 +212,7 @@ def test_a_gate_that_may_stop_early_is_resolved_by_its_own_rule():
 def test_a_margin_that_waits_for_its_oracle_alone_says_so():
     waits = result_of(first(20, 50), first(20, 50), margin=0.3, interval="tango")
     assert waits.interval.high < 0.3
-    text = " ".join(text_of(waits).split())
+    text = " ".join(said_of(waits).split())
     assert "The model loses less than the margin of 0.3. But the oracle solves 20/50" in text
     assert "a rate that may be 0.28" in text
     assert "is still possible" not in text
@@ -166,7 +224,7 @@ def test_a_gate_that_flagged_its_model_is_not_called_blind():
     low = result_of(first(4, 20), first(0, 20), interval="tango", level=0.9)
     assert low.verdict is Verdict.MODEL_BOTTLENECK
     assert not any("no model could fail" in note for note in low.notes)
-    assert "smallest drop this gate could flag from 4/20" in text_of(low, verbosity=1)
+    assert "smallest drop this gate could flag from 4/20" in said_of(low, verbosity=1)
 
 
 def judgement_of(result, *, reason=None, **more):
@@ -386,9 +444,9 @@ def test_a_plan_fits_the_terminal_whatever_the_names_are():
 
 def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
     shown = "drop-next-5: recovered oracle 49/49 [0.93, 1.00], learned 19/49"
-    text = text_of(DROPPED, Verdict.INCONCLUSIVE, verbosity=1)
-    assert f"  perturbation {shown}" in text.replace("\n               ", " ")
-    assert "perturbation" not in text_of(BAD, Verdict.INCONCLUSIVE, verbosity=1)
+    text = said_of(DROPPED, Verdict.INCONCLUSIVE, verbosity=1)
+    assert f"  perturbation  {shown}" in " ".join(text.split("\n" + " " * 16))
+    assert "perturbation" not in said_of(BAD, Verdict.INCONCLUSIVE, verbosity=1)
     assert not DROPPED.notes
 
     ledger = Ledger()

@@ -30,6 +30,7 @@ BAD = measured(0.96, 0.5, seed=1)
 OPEN = measured(0.94, 0.86, seed=4)
 GOOD = result_of(first(50, 50), first(50, 50))
 WORSE = "the verdict is worse than INCONCLUSIVE"
+LIMIT = "more is lost than a limit allows"
 # Elements without an end tag.
 VOID = {"meta", "link", "input", "col", "br"}
 
@@ -83,7 +84,7 @@ def full_session(revision="1" * 40, *, learned=0.5):
             GATE,
             result,
             outcome="failed",
-            reason=WORSE,
+            reason=LIMIT,
             drift=compare(result, accepted, level=0.95),
         ),
         gate("a.py::test_two", GOOD, OPEN),
@@ -205,7 +206,7 @@ def test_nothing_that_users_name_becomes_markup():
         "a.py": HOSTILE,
         "track": HOSTILE,
         "RandomShooting": HOSTILE,
-        WORSE: HOSTILE,
+        LIMIT: HOSTILE,
         "boom": HOSTILE,
         "47/50 [1-1]": HOSTILE,
         "recipe big": HOSTILE,
@@ -306,7 +307,10 @@ def test_the_first_screen_answers_how_much_since_when_why_and_what_to_do():
     failed = {"outcome": "failed", "reason": WORSE, "drift": drift}
     other = gate("t.py::test_other_gate", measured(0.9, 0.3, seed=7), outcome="failed")
     doubt = gate("t.py::test_open", OPEN)
-    text = shown(gate(GATE, BAD, **failed), other, doubt, gate("t", GOOD)).text
+    document = session(gate(GATE, BAD, **failed), other, doubt, gate("t", GOOD))
+    again = {"what": "Rerun this gate", "text": "pytest t.py --cpg-seed=4", "picks": False}
+    document["gates"][0]["comparisons"][0]["commands"] = [again]
+    text = Page(html_page([document])).text
     head = text[: text.index("Worst first.")]
     assert "2 of 4 gates fail 1 in doubt 1 passes" in head
     assert f"walker: {drift.was} \N{RIGHTWARDS ARROW} {drift.now} since 3f2c1e9" in head
@@ -401,7 +405,7 @@ def test_every_start_is_a_cell_that_copies_what_leads_to_it():
         pair = bool(BAD.oracle.successes[episode]), bool(BAD.learned.successes[episode])
         name = {(True, False): "lost", (False, True): "won", (True, True): "both"}
         assert mark == name.get(pair, "neither")
-        assert note.startswith(f"episode {episode}: ")
+        assert note.startswith(f"start {episode}: ")
         assert f"; seed {episode + 7}; oracle " in note
         seed = f"task.reset([{episode + 7}])"
         assert copied == (f"{replay}::{episode}" if mark == "lost" else seed)
@@ -414,14 +418,19 @@ def test_more_than_two_hundred_starts_are_counted_and_the_lost_ones_shown():
     assert len(cells_of(text)) == result.pairs.oracle_only
     assert {mark for mark, _, _ in cells_of(text)} == {"lost"}
     pairs = result.pairs
-    for kind in ("both", "oracle only", "learned only", "neither"):
-        assert f"{getattr(pairs, kind.replace(' ', '_'))} {kind}" in Page(text).text
+    for count, kind in (
+        (pairs.both, "both solve"),
+        (pairs.oracle_only, "lost by the model"),
+        (pairs.learned_only, "only the model solves"),
+        (pairs.neither, "neither solves"),
+    ):
+        assert f"{count} {kind}" in Page(text).text
 
 
 def test_a_gate_that_passes_is_no_longer_than_its_evidence():
     text = html_page([session(gate(GATE, GOOD))])
     assert cells_of(text) == []
-    assert "50 both" in Page(text).text
+    assert "50 both solve" in Page(text).text
     assert classes_of(Page(text), "plot") == []
 
 
@@ -444,7 +453,7 @@ def test_an_oracle_arm_that_ran_more_episodes_is_paired_on_the_common_ones():
     longer = result_of(first(100, 100), first(0, 100))
     shorter = result_of(first(50, 50), first(10, 50))
     text = shown(gate(GATE, replace(shorter, oracle=longer.oracle))).text
-    assert "40 oracle only" in text
+    assert "40 lost by the model" in text
     assert "100/100" in text
 
 

@@ -279,7 +279,7 @@ def test_a_card_without_why_and_advice_leaves_its_notes_in_the_details():
 def test_a_gate_that_fails_by_drift_is_explained_by_its_drift():
     drift = compare(OPEN, BaselineGate.of(GOOD), level=0.95)
     text = seen(text_of({"g": entry("failed", OPEN, reason=drift.text, drift=drift)}))
-    assert "The model on this branch does worse than the accepted one" in text
+    assert "The model does worse than the accepted one" in text
     assert "The interval contains zero" not in text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pytest_cpg.gates.card import Card, Effect, Figure, Row, Table, Trend, numbers_of, rerun_of
+from pytest_cpg.gates.card import Card, Effect, Figure, Row, Table, Trend, numbers_of
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
 from pytest_cpg.gates.plan_quality.ruling import criteria_of, episodes_known, is_flat, label_of
@@ -17,22 +17,29 @@ _MEANING = {
         "What the model likes is nearly as good in truth: plans stand as high among their "
         "neighbours there as in the model."
     ),
-    "UNCLEAR": "The intervals leave open whether the criteria are met. Run more episodes.",
-    "FLAT": (
-        "Too few decisions have neighbours that differ. Rate plans by something that every step "
-        "changes, such as a distance to the goal, or look further ahead (horizon=)."
-    ),
+    "UNCLEAR": "The intervals leave open whether the criteria are met.",
+    "FLAT": "Too few decisions have neighbours that differ.",
     "POOR PLANS": (
         "The planner's plans are easy to improve by one edit, and the model does not promise much "
-        "more: search wider, or give the planner a model that tells plans apart."
+        "more."
     ),
     "EXPLOITED": (
         "The planner finds plans that are good in the model alone: single edits make them better "
-        "in truth. Train on data of the plans it chooses (its own episodes), or penalise where "
-        "models disagree."
+        "in truth."
     ),
 }
-
+_ADVICE = {
+    "UNCLEAR": "Run more episodes.",
+    "FLAT": (
+        "Rate plans by something that every step changes, such as a distance to the goal, or look "
+        "further ahead (horizon=)."
+    ),
+    "POOR PLANS": "Search wider, or give the planner a model that tells plans apart.",
+    "EXPLOITED": (
+        "Train on data of the plans that it chooses (its own episodes), or penalise where models "
+        "disagree."
+    ),
+}
 _GIST = {
     "GOOD PLANS": "nearly as good in truth as in the model",
     "UNCLEAR": "too few episodes to tell",
@@ -51,7 +58,7 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
     model : str
         What was judged; may be empty.
     """
-    found, above = result.exploitation, result.above_chance
+    found, above, worlds = result.exploitation, result.above_chance, result.worlds
     return Card(
         kind="plan quality",
         headline=f"exploitation {_short(found)}" if found else "no decision to score",
@@ -67,14 +74,17 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
         },
         table=_table(result),
         facts=tuple((name, text) for name, text in _facts(result, model) if text),
+        brief=f"{worlds.first.mean():.2f} in the model, {worlds.second.mean():.2f} in truth"
+        if found
+        else "",
         meaning=result.faults or (_MEANING[label_of(result)],),
+        advice=tuple(filter(None, [_ADVICE.get(label_of(result))])),
         effect=None
         if found is None
         else Effect(found=found, unit="of a score", margin=result.criteria.max_exploitation),
         figures=tuple(_figures(result)),
         trends=tuple(_trends(result)),
         design=f"{result.design.short_hash} {result.criteria.k} {result.criteria.neighbours}",
-        rerun=_rerun(result),
         numbers=_numbers(result),
     )
 
@@ -194,12 +204,6 @@ def _trends(result: PlanQualityResult) -> Iterator[Trend]:
     ):
         if found is not None:
             yield Trend(name=name, text=f"{found.estimate:.2f}", bound=found, axis=axis)
-
-
-def _rerun(result: PlanQualityResult) -> dict[str, str | float]:
-    asked = result.criteria
-    options = rerun_of(result.seed, level=asked.level, family_size=asked.family_size)
-    return options | ({"quick": True} if asked.is_smoke else {"episodes": result.episodes})
 
 
 def _numbers(result: PlanQualityResult) -> dict[str, str | float]:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.card import USUAL_LEVEL, Card, Remark, Row, Table
+from pytest_cpg.gates.card import Card, Remark, Row, Severity, Table
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.cause import cause_of
-from pytest_cpg.gates.planning_gap.explanation import beside_meaning, loss_split, meaning
+from pytest_cpg.gates.planning_gap.explanation import advice, beside_meaning, loss_split, meaning
 from pytest_cpg.gates.planning_gap.facts import facts_of
 from pytest_cpg.gates.planning_gap.figures import effect, figures, trends
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
-from pytest_cpg.gates.planning_gap.notation import arm_name, bracket, gap_text, label, recovery_text
+from pytest_cpg.gates.planning_gap.notation import (
+    arm_name,
+    bracket,
+    gap_text,
+    label,
+    reached,
+    recovery_text,
+)
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.ruling import blindness
+from pytest_cpg.gates.planning_gap.ruling import blindness, severity_of
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.stats import Interval, Verdict
 
-# The option's default, which need not be typed; a test holds them equal.
-USUAL_TOLERANCE = 0.05
 _WEAK = "~"
 _GIST = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "both solve nearly all starts",
@@ -46,7 +51,8 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
     return Card(
         kind="planning gap",
         headline=f"gap {gap_text(result)}",
-        sentence=_sentence(result),
+        sentence=_sentence(result, accepts),
+        brief=_brief(result, accepts),
         gist=_gist(result),
         size=f"{result.learned.episodes} starts",
         verdict=label(result),
@@ -59,8 +65,9 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
             "n": str(result.learned.episodes),
         },
         table=_table(result),
-        facts=facts_of(result, model),
+        facts=(*_gap_facts(result), *facts_of(result, model)),
         meaning=tuple(meaning(result, accepts)),
+        advice=tuple(advice(result, accepts)),
         paragraphs=tuple(beside_meaning(result, accepts)),
         cause=None if result.diagnosis is None else cause_of(result.diagnosis),
         effect=effect(result),
@@ -70,15 +77,19 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         remarks=tuple(_remarks(result, accepts)),
         footnotes=(raw,) * result.is_weak,
         drop=surely_failed_drop(result, accepts),
-        rerun=_rerun(result),
         settle=_settle(result, accepts),
         numbers=_measured(result),
     )
 
 
-def _sentence(result: GateResult) -> str:
-    """Say what the model and the true dynamics come to, in words."""
+def _sentence(result: GateResult, accepts: Verdict) -> str:
+    """Say what the model and the true dynamics come to, in words; of a blind gate why it is."""
     model, truth = result.learned, result.oracle
+    if not result.is_aa and blindness(result, accepts) is not None:
+        return "random actions would have passed this gate, so it judges no model"
+    if not result.is_aa and severity_of(result, accepts) is Severity.BLIND:
+        solved = f"{truth.success_count} of {truth.episodes}"
+        return f"even with the true dynamics the planner solves only {solved} starts"
     if result.is_aa:
         who, other = "the true dynamics", "and run once more"
     else:
@@ -90,6 +101,16 @@ def _sentence(result: GateResult) -> str:
     if truth.success_count == truth.episodes:
         reached = f"all {reached}"
     return f"{who} solves {model.success_count} of {model.episodes} starts, {other} {reached}"
+
+
+def _brief(result: GateResult, accepts: Verdict) -> str:
+    """Return the numbers of the sentence, of a blind gate those of chance in place of the model."""
+    is_blind = severity_of(result, accepts) is Severity.BLIND
+    arms = (result.oracle, result.chance) if is_blind else (result.learned, result.oracle)
+    return ", ".join(
+        f"{'model' if arm is result.learned else arm.name} {reached(arm, result.design.metric)}"
+        for arm in arms
+    )
 
 
 def _gist(result: GateResult) -> str:
@@ -117,7 +138,6 @@ def _table(result: GateResult) -> Table:
         name="arm",
         columns=("success", "rate", f"{percentage(result.level)} CI"),
         rows=tuple(map(_row, result.arms)),
-        below=tuple(_below(result)),
     )
 
 
@@ -134,7 +154,7 @@ def _row(arm: Arm) -> Row:
     )
 
 
-def _below(result: GateResult) -> list[tuple[str, str]]:
+def _gap_facts(result: GateResult) -> list[tuple[str, str]]:
     """Return the gap with the interval that judges it, and what stands beside it."""
     judged, beside = result.interval, result.paired_interval
     agresti_caffo = gap_interval("agresti-caffo", result.oracle, result.learned, level=beside.level)
@@ -189,30 +209,6 @@ def _remarks(result: GateResult, accepts: Verdict) -> list[Remark]:
             Remark(text=text, detail=1) for text in (chance, f"judged by {result.evidence}")
         ]
     return remarks
-
-
-def _rerun(result: GateResult) -> dict[str, str | float]:
-    """Return the options that repeat this gate with the same seed and episodes."""
-    options: dict[str, str | float] = {"seed": result.seed}
-    if result.is_smoke:
-        options["quick"] = True
-    else:
-        limit = "episodes" if result.stop == "fixed" else "max_episodes"
-        options[limit] = result.max_episodes or result.learned.episodes
-    if result.stop != "fixed":
-        options["stop"] = result.stop
-    elif result.design.metric == "success" and (result.method != "agresti-caffo" or result.margin):
-        options["interval"] = result.method
-    # A gate that stops early has more of its own accord, and refuses to be told of them.
-    if result.stop == "fixed" and result.oracle.episodes > result.learned.episodes:
-        options["oracle_episodes"] = result.oracle.episodes
-    if result.level != USUAL_LEVEL:
-        options["confidence"] = result.level
-    if result.tolerance != USUAL_TOLERANCE:
-        options["tolerance"] = result.tolerance
-    if result.family_size > 1:
-        options |= {"correction": "holm", "family_size": result.family_size}
-    return options
 
 
 def _measured(result: GateResult) -> dict[str, str | float]:

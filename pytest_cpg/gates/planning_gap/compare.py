@@ -54,7 +54,8 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> D
         was=_cell(gate),
         now=_cell(now),
         then={} if found.label is Label.INCOMPARABLE else {"learned": solved / episodes},
-        worse=found.worse,
+        # Of a start that was not run then, nobody knows.
+        worse=found.worse if len(gate.learned) >= len(now.learned) else None,
         lost=None if found.worse is None else len(found.worse),
         gained=found.gained,
         p_value=found.p_value,

@@ -15,29 +15,42 @@ from pytest_cpg.stats import Verdict
 
 
 def meaning(result: GateResult, accepts: Verdict) -> list[str]:
-    """Return paragraphs: what the verdict means, and what to do."""
+    """Return paragraphs: what the verdict means."""
     is_fault = failure_reason(result, accepts) in result.faults
     paragraphs = list(result.faults) if is_fault else []
     if result.is_oracle_too_weak:
-        paragraphs.append(_TOO_WEAK.format(**_numbers(result)))
+        said = _TOO_WEAK
     elif blindness(result, accepts) is not None:
-        paragraphs.append(_meaning_of_blindness(result) + _how_to_accept(accepts))
+        said = _BLIND_RETURNS if result.design.metric == "return" else _BLIND
     elif result.is_aa:
-        paragraphs.append(_MEANING_OF_AA)
-    elif not is_fault:
-        is_gates_fault = result.verdict is Verdict.PLANNER_BOTTLENECK
-        said = _meaning(result).format(**_numbers(result))
-        paragraphs.append(said + _how_to_accept(accepts) * is_gates_fault)
-    return paragraphs
+        said = _MEANING_OF_AA
+    elif is_fault:
+        return paragraphs
+    else:
+        said = _meaning(result)
+    return [*paragraphs, said.format(**_numbers(result))]
+
+
+def advice(result: GateResult, accepts: Verdict) -> list[str]:
+    """Return paragraphs: what to do about a result that is not good."""
+    if result.is_oracle_too_weak:
+        return [_MEND.format(**_numbers(result))]
+    if blindness(result, accepts) is not None:
+        return [_mend_blindness(result) + _how_to_accept(accepts)]
+    if result.is_aa or failure_reason(result, accepts) in result.faults:
+        return []
+    if result.verdict is Verdict.PLANNER_BOTTLENECK:
+        return [_MEND.format(**_numbers(result)) + _how_to_accept(accepts)]
+    if result.verdict is Verdict.MODEL_BOTTLENECK:
+        return [_advice(result)]
+    return [resolve_hint(result)] if result.label == Verdict.INCONCLUSIVE else []
 
 
 def beside_meaning(result: GateResult, accepts: Verdict) -> list[str]:
-    """Return paragraphs: where the gap comes from, what would resolve it, what to know."""
+    """Return paragraphs: where the gap comes from, and what to know."""
     # A fault is told whatever else a gate fails by, and whatever cause is named.
     is_fault = failure_reason(result, accepts) in result.faults
     paragraphs = [*([] if is_fault else result.faults), loss_split(result)]
-    if result.label == Verdict.INCONCLUSIVE and blindness(result, accepts) is None:
-        paragraphs.append(resolve_hint(result))
     return [*filter(None, paragraphs), *(f"Note: {note}." for note in result.notes)]
 
 
@@ -64,15 +77,14 @@ def loss_split(result: GateResult) -> str:
     )
 
 
-def _meaning_of_blindness(result: GateResult) -> str:
-    """Say what random actions did, and what would make a gate that fails them."""
-    what = _BLIND_RETURNS if result.design.metric == "return" else _BLIND
+def _mend_blindness(result: GateResult) -> str:
+    """Say what would make a gate that random actions fail."""
     mend = _MEND_TASK if is_strong(result) else _MEND
     needed = episodes_to_see(result)
     if needed is not None:
         option = "episodes" if result.stop == "fixed" else "max-episodes"
         mend += _MEND_SIZE.format(needed=needed, option=option, seed=result.seed + 1)
-    return (what + mend).format(**_numbers(result))
+    return mend.format(**_numbers(result))
 
 
 def _how_to_accept(accepts: Verdict) -> str:
@@ -88,6 +100,8 @@ def _meaning(result: GateResult) -> str:
         if result.verdict is Verdict.INCONCLUSIVE and result.interval.high < result.margin:
             return _MEANING_OF_OPEN_ORACLE
         return _MEANING_WITH_MARGIN[result.verdict]
+    if result.verdict is Verdict.INCONCLUSIVE and result.gap == 0:
+        return _EQUAL
     return _MEANING[result.verdict]
 
 
@@ -108,7 +122,6 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "margin": f"{result.margin:g}" if result.margin is not None else "",
         "high": number(result.interval.high, result.design.metric),
         "same": _same_in_both(result),
-        "advice": _advice(result),
     }
 
 
@@ -155,12 +168,12 @@ _MEANING_OF_AA = (
     "would be of the gate's own making."
 )
 _MEND = (
-    "Fix the gate: look farther ahead (horizon, now {horizon}), use a stronger planner "
+    "Look farther ahead (horizon, now {horizon}), use a stronger planner "
     '(planner="preset" for a built-in task, "icem", or more candidates), give more steps '
     "(budget), or choose an easier task."
 )
 _MEND_TASK = (
-    "Fix the gate: choose a task, starts or a goal that random actions fail (fewer steps by "
+    "Choose a task, starts or a goal that random actions fail (fewer steps by "
     'budget, a stricter threshold), or judge metric="return".'
 )
 _MEND_SIZE = (
@@ -171,19 +184,17 @@ _ACCEPT_BLIND = (
     ' To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
 )
 _BLIND = (
-    "The gate is blind: acting at random would have passed this gate, as a model that knows "
-    "nothing would, so it does not judge this one. Random actions solve {chance} starts, and the "
-    "planner {oracle} with the true dynamics. "
+    "The gate is blind: a model that knows nothing would have passed, too. Random actions solve "
+    "{chance} starts, and the planner {oracle} with the true dynamics."
 )
 _BLIND_RETURNS = (
-    "The gate is blind: acting at random would have passed this gate, as a model that knows "
-    "nothing would, so it does not judge this one. Random actions earn {chance_return} a start, "
-    "and the planner {oracle_return} with the true dynamics. "
+    "The gate is blind: a model that knows nothing would have passed, too. Random actions earn "
+    "{chance_return} a start, and the planner {oracle_return} with the true dynamics."
 )
 _TOO_WEAK = (
     "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "
     "starts, a rate of at most {bound}, and min_oracle asks for {wanted}. A planner this weak "
-    "hides what a model gets wrong. " + _MEND
+    "hides what a model gets wrong."
 )
 _ADVICE = {
     "success": (
@@ -201,15 +212,15 @@ _MEANING = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner solves {oracle} starts, with the learned ones "
         "{learned}: the model fails {lost} starts that the true dynamics solve. {same} were the "
-        "same, so the loss is the model's. {advice}"
+        "same, so the loss is the model's."
     ),
     Verdict.PLANNER_BOTTLENECK: (
-        "The gate is at fault, not the model: even with the true dynamics this planner solves only "
-        "{oracle} starts, and a broken model would look the same. " + _MEND
+        "The gate is at fault, not the model: the search is too weak for this task, and a broken "
+        "model would look the same."
     ),
     Verdict.INCONCLUSIVE: (
-        "The interval contains zero and the rates are neither both near 0 nor both near 1 (oracle "
-        "{oracle}, learned {learned}): these episodes do not tell the arms apart."
+        "Chance could explain the difference between {learned} starts solved with the model and "
+        "{oracle} with the true dynamics."
     ),
     Verdict.MODEL_AS_GOOD_AS_ORACLE: (
         "Both arms solve nearly every start (oracle {oracle}, learned {learned})."
@@ -219,6 +230,7 @@ _MEANING = {
         "{learned}); a smoother or more optimistic model can do that."
     ),
 }
+_EQUAL = "Both arms solve as many starts ({oracle}): too few to say that the model loses nothing."
 _MEANING_WITH_MARGIN = {
     Verdict.INCONCLUSIVE: (
         "margin={margin} asks for proof that the model loses less than that, and a loss of {high} "
@@ -226,8 +238,7 @@ _MEANING_WITH_MARGIN = {
     ),
     Verdict.PLANNER_BOTTLENECK: (
         "The gate is at fault, not the model: even with the true dynamics this planner solves only "
-        "{oracle} starts, so that losing all of them would stay within the margin of {margin}. "
-        + _MEND
+        "{oracle} starts, so that losing all of them would stay within the margin of {margin}."
     ),
 }
 _MEANING_OF_OPEN_ORACLE = (
@@ -238,7 +249,7 @@ _MEANING_OF_RETURNS = {
     Verdict.MODEL_BOTTLENECK: (
         "With the true dynamics this planner earns {oracle_return} a start, with the learned ones "
         "{learned_return}. {same} were the same, so the loss is the "
-        "model's. {advice}"
+        "model's."
     ),
     Verdict.INCONCLUSIVE: (
         "These episodes do not show whether the model loses: the oracle earns {oracle_return} a "

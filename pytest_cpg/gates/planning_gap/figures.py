@@ -12,10 +12,10 @@ from pytest_cpg.gates.planning_gap.result import GateResult
 
 # How both arms ended from one start: oracle first.
 _PAIRS: Mapping[tuple[bool, bool], str] = {
-    (True, True): "both",
-    (True, False): "oracle only",
-    (False, True): "learned only",
-    (False, False): "neither",
+    (True, True): "both solve",
+    (True, False): "lost by the model",
+    (False, True): "only the model solves",
+    (False, False): "neither solves",
 }
 
 
@@ -58,7 +58,7 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
     starts = Figure(
         kind="cells",
         title=f"The same {result.learned.episodes} starts in both arms",
-        axes=("episode", ""),
+        axes=("start", ""),
         series=_pairs(result),
         cells=tuple(_cells(result)),
     )

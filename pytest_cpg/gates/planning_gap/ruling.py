@@ -51,14 +51,15 @@ def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
     check = AA_CHECK if result.is_aa else ""
     return Ruling(
         label=result.label,
-        severity=_severity(result, accepts),
+        severity=severity_of(result, accepts),
         reason=reason,
         doubt=doubt(result),
         check="smoke test" if result.is_smoke else check,
     )
 
 
-def _severity(result: GateResult, accepts: Verdict) -> Severity:
+def severity_of(result: GateResult, accepts: Verdict) -> Severity:
+    """Return how bad a result is to a test that accepts no verdict worse than this one."""
     if result.faults:
         return Severity.BROKEN
     if result.is_smoke:
@@ -107,7 +108,7 @@ def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
         return None
     metric = result.design.metric
     return (
-        f"blind gate: acting at random would have passed this gate (chance "
+        f"blind gate: random actions would have passed this gate (chance "
         f"{reached(result.chance, metric)}, oracle {reached(result.oracle, metric)})"
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend, numbers_of, rerun_of
+from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend, numbers_of
 from pytest_cpg.gates.notation import percentage
-from pytest_cpg.gates.policy_comparison.explanation import meaning
+from pytest_cpg.gates.policy_comparison.explanation import advice, meaning
 from pytest_cpg.gates.policy_comparison.figures import figures, mistake_text
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
 from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
@@ -30,7 +30,7 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
     model : str
         What was asked; may be empty.
     """
-    auroc, asked = result.auroc, result.criteria
+    auroc = result.auroc
     return Card(
         kind="policy comparison",
         headline=_headline(result),
@@ -47,12 +47,14 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
         },
         table=_table(result),
         facts=tuple((name, text) for name, text in _facts(result, model) if text),
+        brief=f"wrong on {result.wrong_count} of {len(result)}, without a model on "
+        f"{result.trivial_loss * len(result):.0f}",
         meaning=tuple(meaning(result)),
+        advice=tuple(advice(result)),
         effect=Effect(found=result.loss, unit="of queries", margin=result.trivial_loss),
         figures=figures(result),
         trends=tuple(_trends(result)),
         design=f"{result.design.digest} {result.criteria.confidence}",
-        rerun=rerun_of(asked.seed, level=asked.level, family_size=asked.family_size),
         numbers=_numbers(result),
     )
 

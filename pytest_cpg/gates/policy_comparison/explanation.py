@@ -12,7 +12,7 @@ _MOST_QUERIES = 100_000
 
 
 def meaning(result: ComparisonResult) -> list[str]:
-    """Return paragraphs: what was found, and what to do."""
+    """Return paragraphs: what was found."""
     if result.faults:
         return list(result.faults)
     label = label_of(result)
@@ -22,9 +22,16 @@ def meaning(result: ComparisonResult) -> list[str]:
         sure=100 * result.coverage_at_risk.estimate,
         trivial=_trivial(result),
     )
-    if label == "INCONCLUSIVE":
-        said += _more_queries(result)
     return [said]
+
+
+def advice(result: ComparisonResult) -> list[str]:
+    """Return paragraphs: what to do about a result that is not good."""
+    label = label_of(result)
+    if label not in _ADVICE:
+        return []
+    more = _more_queries(result) if label == "INCONCLUSIVE" else ""
+    return [f"{_ADVICE[label]}{more}"]
 
 
 def _trivial(result: ComparisonResult) -> str:
@@ -51,26 +58,28 @@ def _more_queries(result: ComparisonResult) -> str:
     return f" About {count} queries in place of {len(result)} would decide, if the shares stay."
 
 
-_ADVICE = (
-    "Train on data of policies like those that are compared, or ask about shorter horizons, where "
-    "the loss by horizon is low."
-)
-_ABOVE_LIMIT = "The model is surely wrong more often than max_loss allows. " + _ADVICE
+_ABOVE_LIMIT = "The model is surely wrong more often than max_loss allows."
 _MEANING = {
     "KNOWS ITS LIMITS": (
         "The model answers better than without a model, its confidence tells wrong answers from "
         "right ones, and {sure:.0f} % of the queries can be answered at a risk of {risk:.3g} %."
     ),
-    "INCONCLUSIVE": (
-        "The intervals leave open whether the criteria are met. Ask more queries, best from other "
-        "starts."
-    ),
+    "INCONCLUSIVE": "The intervals leave open whether the criteria are met.",
     "OVERCONFIDENT": (
         "The model's confidence does not tell which of its answers are wrong; {sure:.0f} % of the "
-        "queries can be answered at a risk of {risk:.3g} %. Train longer or at a higher rate, as "
-        "members that have learned too little are wrong alike; take up to about 30 of them, give "
-        "each its own seed and resampled data, or add a randomised prior. Until then trust no "
-        "threshold on this confidence."
+        "queries can be answered at a risk of {risk:.3g} %."
     ),
-    "UNINFORMED": ("The model's answers are no better than {trivial}. " + _ADVICE),
+    "UNINFORMED": "The model's answers are no better than {trivial}.",
+}
+_ADVICE = {
+    "INCONCLUSIVE": "Ask more queries, best from other starts.",
+    "OVERCONFIDENT": (
+        "Train longer or at a higher rate, as members that have learned too little are wrong "
+        "alike; take up to about 30 of them, give each its own seed and resampled data, or add a "
+        "randomised prior. Until then trust no threshold on this confidence."
+    ),
+    "UNINFORMED": (
+        "Train on data of policies like those that are compared, or ask about shorter horizons, "
+        "where the loss by horizon is low."
+    ),
 }

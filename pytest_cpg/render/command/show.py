@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_cpg.render.bars import in_ascii
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
-from pytest_cpg.render.failure import failure_text
+from pytest_cpg.render.section import section, text_of
+from pytest_cpg.render.sparkline import has_blocks
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import ledger_of, read
 from pytest_cpg.report.ledger import Judgement, Ledger
 from pytest_cpg.report.outcomes import besides_gates
+from pytest_cpg.report.shown import shown_in
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -50,16 +54,16 @@ def _sections(ledger: Ledger, verbosity: int) -> Iterator[str]:
 
 
 def _section(judgement: Judgement, verbosity: int) -> str:
-    return failure_text(
-        judgement.card,
-        judgement.ruling,
-        judgement.max_verdict,
-        reason=judgement.reason,
-        drift=judgement.drift,
+    lines = section(
+        shown_in(judgement),
+        judgement.reason,
         commands=judgement.commands,
         films=judgement.films,
         verbosity=verbosity,
+        width=width(),
     )
+    text = text_of(lines)
+    return text if has_blocks(sys.stdout.encoding) else in_ascii(text)
 
 
 def _heading(sign: str, text: str) -> str:

@@ -1,0 +1,34 @@
+"""Line: one line for a terminal, in parts of which each has its colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pytest_cpg.gates.card import Severity
+from pytest_cpg.gates.notation import for_log
+
+# The terminal's own colours; that of a severity says again what its label says.
+COLOURS = {
+    Severity.GOOD: "green",
+    Severity.UNSURE: "yellow",
+    Severity.BLIND: "red",
+    Severity.BAD: "red",
+    Severity.BROKEN: "red",
+}
+
+
+class Line(NamedTuple):
+    """One line of text in parts, each with how the terminal marks it up."""
+
+    parts: tuple[tuple[str, Mapping[str, bool]], ...]
+
+    @classmethod
+    def of(cls, text: str, **markup: bool) -> Line:
+        """Return a line that is marked up as a whole, and that no log obeys."""
+        return cls(((for_log(text), markup),))
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return "".join(text for text, _ in self.parts)

@@ -1,0 +1,225 @@
+"""Section: what a failing gate shows on a terminal, laid out in lines that can be acted on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from pytest_cpg.gates.card import Cause, Command, Ruling, Table
+from pytest_cpg.gates.drift import Drift
+from pytest_cpg.render.bars import bar_text, starts_rows
+from pytest_cpg.render.columns import padded
+from pytest_cpg.render.command_lines import command_lines
+from pytest_cpg.render.failure import headline, judged, reasons
+from pytest_cpg.render.line import COLOURS, Line
+from pytest_cpg.report.shown import Shown
+
+# Names of rows, and the blanks around them.
+_NAME = 7
+_INDENT = " " * (_NAME + 4)
+_NARROWEST_FACT = 9
+# Bars are tens of signs long; shorter ones tell nothing.
+_STEP, _LONGEST = 10, 80
+# What as many columns hold explains itself, and needs no heading.
+_PLAIN_COLUMNS = 3
+# These rows look the same in every table; others have the colour of the verdict.
+_OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
+
+
+def section(
+    found: Shown,
+    reason: str | None,
+    *,
+    commands: Sequence[Command] = (),
+    not_kept: str = "",
+    films: Sequence[str] = (),
+    film_problem: str | None = None,
+    verbosity: int = 0,
+    width: int = 80,
+) -> list[Line]:
+    """Return the whole section that a failing test prints.
+
+    First what was found, then why and what to do, and last what to type. With ``verbosity`` above 0
+    it ends in what a reader may look up.
+
+    Parameters
+    ----------
+    not_kept, film_problem : str or None
+        Why lost episodes or films of them could not be written.
+    """
+    card, told = found.card, reasons(found, reason) if reason is not None else []
+    next_steps = [
+        *(("Film", path) for path in films),
+        *([("Film", f"none: {film_problem}")] if film_problem else []),
+        *([("Lost", f"episodes were not kept: {not_kept}")] if not_kept else []),
+    ]
+    typed = [*_rows(next_steps, width), *_typed(commands, width)]
+    typed += [
+        line for name, text in told if name == "Accept" for line in _accepted(name, text, width)
+    ]
+    parts = [
+        list(_lead(found, reason, width)),
+        [
+            *_table(card.table, found.ruling, found.drift, width),
+            *starts_rows(card.figures, found.drift, lead=_NAME + 2, width=width),
+        ],
+        _rows([*card.table.below], width),
+        _rows([one for one in told if one[0] != "Accept"], width, cause=card.cause),
+        typed,
+    ]
+    if verbosity > 0:
+        parts += [_facts(card.facts, width), cause_lines(card.cause, width) if card.cause else []]
+    return [line for part in parts if part for line in (Line.of(""), *part)][1:]
+
+
+def text_of(lines: Sequence[Line]) -> str:
+    """Return what lines say, without their colours."""
+    return "\n".join(line.text for line in lines)
+
+
+def _lead(found: Shown, reason: str | None, width: int) -> Iterator[Line]:
+    """Yield what was found, since when, and by what it was judged."""
+    card, drift = found.card, found.drift
+    label, colon, said = headline(found, reason).partition(": ")
+    colour = COLOURS[found.ruling.severity] if reason is None else "red"
+    if reason == found.max_verdict.exceeded:
+        colour = COLOURS[found.ruling.severity]
+    first, *more = _wrapped(f"{label}{colon}{said}", width)
+    yield Line(((f"{label}:", {colour: True, "bold": True}), (first[len(label) + 1 :], _BOLD)))
+    yield from (Line.of(text, bold=True) for text in more)
+    if drift is not None and drift.is_news and drift.was:
+        for text in _wrapped(drift.sentence, width):
+            before, label, _ = text.partition(drift.label)
+            told = {"red": True, "bold": True} if drift.fails else _BOLD
+            yield Line(((before, {}), (label, told)) if label else ((text, {}),))
+    # What is wrong with a broken model may be all that there is to say.
+    if not (reason and card.sentence and reason.startswith(card.sentence)):
+        yield from (Line.of(text, light=True) for text in _wrapped(judged(found, reason), width))
+
+
+def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Iterator[Line]:
+    """Yield the rows, each with its estimate as a bar."""
+    if not table.rows:
+        return
+    has_heading = len(table.columns) > _PLAIN_COLUMNS
+    heading = [table.columns] * has_heading
+    cells = [*heading, *(row.cells for row in table.rows)]
+    first = padded([one[:1] for one in cells], "")
+    rest = padded([one[1:] for one in cells], "  " if has_heading else " ")
+    space = max([_NAME, *(len(row.name) for row in table.rows)])
+    room = width - 2 - space - 2 - max(map(len, first)) - 2 - 2 - max(map(len, rest))
+    size = min(room // _STEP * _STEP, _LONGEST)
+    size = size if any(row.bound for row in table.rows) and size > 0 else 0
+    then = drift.then if drift is not None else {}
+    low, high = table.axis
+    # What is below zero has room only where something is.
+    if low < 0 < high and all(row.bound.estimate >= 0 for row in table.rows if row.bound):
+        low = 0.0
+    if has_heading:
+        gap = f"  {'':{size}s}" if size else ""
+        yield Line.of(
+            f"  {table.name:{space}s}  {first.pop(0)}{gap}  {rest.pop(0)}".rstrip(), light=True
+        )
+    for row, number, told in zip(table.rows, first, rest, strict=True):
+        colour = {_OF_ROWS.get(row.name, COLOURS[ruling.severity]): True}
+        lead, bar, was = f"  {row.name:{space}s}  {number}", "", ""
+        if row.bound is not None and size:
+            bar, was = bar_text(row.bound.estimate, (low, high), size, then=then.get(row.name))
+        gap = f"{'':{size - len(bar) - len(was)}s}  " if size else ""
+        rate, bracket, ends = told.partition("[")
+        parts: list[tuple[str, Mapping[str, bool]]] = [
+            (f"{lead}  ", {}),
+            (bar, colour),
+            (was, {**colour, "light": True}),
+            (f"{gap}{rate}", {}),
+            (f"{bracket}{ends}", {"light": True}),
+        ]
+        yield _trimmed(parts)
+
+
+def _trimmed(parts: Sequence[tuple[str, Mapping[str, bool]]]) -> Line:
+    """Return a line without blanks at its end."""
+    kept = [*parts]
+    while kept and not kept[-1][0].strip():
+        kept.pop()
+    if kept:
+        text, markup = kept[-1]
+        kept[-1] = (text.rstrip(), markup)
+    return Line(tuple((text, markup) for text, markup in kept if text))
+
+
+def _rows(told: Sequence[tuple[str, str]], width: int, *, cause: Cause | None = None) -> list[Line]:
+    """Return texts behind their names, the name of a cause in colour."""
+    lines: list[Line] = []
+    space = max([_NAME, *(len(name) for name, _ in told)])
+    for name, text in told:
+        lead = f"  {name:{space}s}  "
+        first, *more = _wrapped(text, width, lead)
+        said = first[len(lead) :]
+        known = f"{cause.name}:" if cause is not None else ""
+        if known and said.startswith(known):
+            shown = {"yellow": True, "bold": True}
+            lines.append(Line(((lead, _BOLD), (known, shown), (said[len(known) :], {}))))
+        else:
+            lines.append(Line(((lead, _BOLD), (said, {}))))
+        lines += map(Line.of, more)
+    return lines
+
+
+def _typed(commands: Sequence[Command], width: int) -> Iterator[Line]:
+    """Yield commands behind what they do, in a word."""
+    for one in commands:
+        lead = _lead_of(one.what.partition(" ")[0])
+        yield from _command(lead, command_lines(one.text, lead=lead, width=width))
+
+
+def _command(lead: str, lines: Sequence[str]) -> Iterator[Line]:
+    first, *more = lines
+    yield Line(((lead, _BOLD), (first[len(lead) :], {"cyan": True})))
+    yield from (Line.of(text, cyan=True) for text in more)
+
+
+def _accepted(name: str, text: str, width: int) -> Iterator[Line]:
+    """Yield how to accept a result: what is typed stands alone where not all fits into a line."""
+    before, typed, command = text.partition("pytest ")
+    lead = _lead_of(name)
+    if len(lead + text) <= width or not before:
+        yield Line(((lead, _BOLD), (before, {}), (typed + command, {"cyan": True})))
+        return
+    yield from _rows([(name, before.rstrip())], width)
+    yield Line(((_INDENT, {}), (typed + command, {"cyan": True})))
+
+
+def _facts(listed: Sequence[tuple[str, str]], width: int) -> list[Line]:
+    space = max([_NARROWEST_FACT, *(len(name) for name, _ in listed)])
+    lines = [Line.of("  Facts", bold=True)] * bool(listed)
+    for name, text in listed:
+        lines += map(Line.of, _wrapped(text, width, f"  {name:{space}s}  "))
+    return lines
+
+
+def cause_lines(cause: Cause, width: int = 80) -> list[Line]:
+    """Return what a cause was found by, in a line for each of the main measures."""
+    lines = [Line.of(f"  {cause.heading} ({cause.source})", bold=True)]
+    for name, numbers, text in cause.measures:
+        if name in cause.main:
+            told = f"{numbers:22s} {text}" if numbers else text
+            lines += map(Line.of, _wrapped(told, width, f"    {name:11s}"))
+    return lines
+
+
+def _lead_of(name: str) -> str:
+    return f"  {name:{_NAME}s}  "
+
+
+def _wrapped(text: str, width: int, lead: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_on_hyphens=False,
+    ) or [lead.rstrip()]
+
+
+_BOLD: Mapping[str, bool] = {"bold": True}
