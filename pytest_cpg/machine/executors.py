@@ -80,8 +80,8 @@ def run_all(
         if not isinstance(executor, Cluster):
             raise
         raise IncompleteError(
-            f"{error}. A call that hangs keeps its dask worker: restart the workers if gates after "
-            f"this one do not go on"
+            f"{error}. A hung call blocks its dask worker: restart the workers if later gates do "
+            f"not start"
         ) from None
     finally:
         for future in pending:

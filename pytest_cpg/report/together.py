@@ -33,14 +33,14 @@ def together(
     is_cut : bool
         Whether pytest left out files because of what happened before.
     """
-    # An A/A check is no chance to cry wolf, and its model no checkpoint.
+    # An A/A check is no chance of a false alarm, and its model no checkpoint.
     measured = [one for one in ledger.reported if not one.judgement.ruling.check]
     found: list[Finding] = []
     for kind in dict.fromkeys(one.judgement.kind for one in measured):
         members = [one.compared for one in measured if one.judgement.kind is kind]
         if has(kind, Together) and not is_cut:
             found += ask_at_end(found, kind, "together", members, ledger.groups) or ()
-    # A test that makes two comparisons has two chances to cry wolf.
+    # A test that makes two comparisons has two chances of a false alarm.
     known = len({*ledger.known, *(one.name for one in measured)})
     size = max(family_size, known)
     if is_corrected and known > family_size:

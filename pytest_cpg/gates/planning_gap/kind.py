@@ -58,7 +58,7 @@ class PlanningGap:
         of_option("confidence"),
         of_option("tolerance"),
         of_option("interval"),
-        Argument("margin", as_given, help="the largest gap that is no loss"),
+        Argument("margin", as_given, help="non-inferiority margin: the largest gap still accepted"),
         Argument("metric", one_of("success", "return"), "success", help="which gap is judged"),
         of_option("stop"),
         of_option("max_episodes"),

@@ -32,7 +32,7 @@ def dmc(
     actions : str
         ``"box"``, or ``"levels"`` where there are formulas of ours.
     threshold : float, optional
-        Least reward of a control step that succeeds, by default 0.6.
+        A control step with at least this reward counts as success, by default 0.6.
     score : callable, optional
         Rates observations [..., O], lower is better, for a task without formulas of ours.
     """
