@@ -101,7 +101,7 @@ OF_PLANNING_GAP = (
         "float",
         0.05,
         "RATE",
-        "how near to 0 or 1 a success rate counts as such, in (0, 0.5) (default 0.05)",
+        "success rates this near to 0 or 1 count as 0 or 1, in (0, 0.5) (default 0.05)",
     ),
     Option(
         "interval",
@@ -176,8 +176,8 @@ OF_ALL_GATES = (
         "float",
         0.0,
         "SECONDS",
-        "the most a comparison may take; then it is broken off as INCOMPLETE, and its gate fails "
-        "(default: no limit)",
+        "time limit of a comparison; a longer one is INCOMPLETE, and its gate fails (default: no "
+        "limit)",
     ),
     Option(
         "drift",
@@ -185,8 +185,8 @@ OF_ALL_GATES = (
         "string",
         "warn",
         "MODE",
-        "compare with the baseline: not at all (off), in the summary (warn, default), or failing "
-        "gates that regressed or cannot be compared (fail)",
+        "compare gates with the baseline: never (off), in the summary (warn, default), or with the "
+        "failure of each gate that regressed or cannot be compared (fail)",
     ),
     Option(
         "model",

@@ -71,7 +71,7 @@ def learned_dynamics(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
-    """Give who runs blocks of episodes; override it with any concurrent.futures executor."""
+    """Give the executor of blocks of episodes; override it with any of concurrent.futures."""
     from pytest_cpg.plugin.fixtures import executor
 
     return executor(request)  # type: ignore[no-any-return]  # a user's may be anything
@@ -79,7 +79,7 @@ def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
 
 @pytest.fixture(scope="session")
 def training_data() -> Any:
-    """Give the observations that the model was trained on, or their path; None says nothing."""
+    """Give the observations that the model was trained on, or the path of their file."""
     return None
 
 

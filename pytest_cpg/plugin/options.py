@@ -49,7 +49,7 @@ OPTIONS = (
         "string",
         "",
         "PATH",
-        "write what every gate found, with every episode, as JSON; "
+        "write the result of every gate, with every episode, as JSON; "
         "pytest_cpg/report/report.schema.json describes it",
         is_for_one_gate=False,
         overruled=_NO_RESULTS,
@@ -70,7 +70,7 @@ OPTIONS = (
         "string",
         "",
         "PATH",
-        "write one page with figures of every gate, which asks nothing of a network (extra html)",
+        "write one page with figures of every gate, which needs no network (extra html)",
         is_for_one_gate=False,
         overruled=_NO_RESULTS,
     ),
@@ -80,8 +80,8 @@ OPTIONS = (
         "string",
         ".cpg/history",
         "GLOB",
-        "what earlier sessions found, for trends: histories or reports (--cpg-json), in the order "
-        "of their names (default .cpg/history, to which each session adds)",
+        "earlier sessions, for trends: histories or reports (--cpg-json), in the order of their "
+        "names (default .cpg/history, to which each session adds)",
         is_for_one_gate=False,
     ),
     Option(
@@ -100,8 +100,8 @@ OPTIONS = (
         "float",
         0.0,
         "SECONDS",
-        "the most that all gates of a session (of each xdist worker) may take, from its start on "
-        "(default: no limit); steps of an episode are budget= in the marker",
+        "time limit of all gates of a session (of each xdist worker), from its start on (default: "
+        "no limit); steps of an episode are budget= in the marker",
         is_for_one_gate=False,
     ),
     Option(
@@ -129,7 +129,7 @@ OPTIONS = (
         "string",
         "",
         "VERDICT",
-        "run only gates that last said so here: inconclusive, or bad (any verdict worse than it)",
+        "run only gates whose last verdict here was inconclusive, or bad (any worse verdict)",
         is_for_one_gate=False,
         is_for_one_run=True,
     ),
@@ -139,8 +139,8 @@ OPTIONS = (
         "string",
         "",
         "FILE[::EPISODE]",
-        "run both arms of a gate on the episodes that it lost, by its file in .cpg/lost, with "
-        "traces of all that was planned; there is no verdict",
+        "run both arms of a gate on the episodes that it lost, which its file in .cpg/lost names, "
+        "and trace all plans; there is no verdict",
         is_for_one_gate=False,
         is_for_one_run=True,
     ),
@@ -150,24 +150,24 @@ OPTIONS = (
         "string",
         "",
         "all|N",
-        "fail when fewer gates were judged: all that exist in what was asked for (default in CI), "
-        "or a number (default 0); in the ini file it binds CI and runs of the whole project",
+        "fail when fewer gates were judged: all gates in the files that were asked for (default in "
+        "CI), or a number (default 0); in the ini file it binds CI and runs of the whole project",
         is_for_one_gate=False,
     ),
 )
 
 # What is asked of one run only, and so on the command line only.
 SWITCHES = {
-    "plan": "say what every collected gate could find, and how long it takes, and run nothing",
+    "plan": "say what every collected gate could find and how long it takes; run nothing",
     "update_baseline": "accept the results of this run into the baseline file",
     "prune_baseline": "drop gates from the baseline file that are no longer collected",
-    "strict": "fail gates whose verdict is passable and in doubt: every note of the report, "
-    "verdicts by raw rates that may hide twice the tolerance, and expected failures without any; "
-    "also cpg_strict in the ini file",
+    "strict": "fail gates that pass with a doubt: with a note in the report, by raw rates that may "
+    "hide twice the tolerance, or as an expected failure without a verdict; also cpg_strict in the "
+    "ini file",
     "quick": "smoke test: 2 episodes per arm, no verdict; only broken models fail",
     "no_cache": "run all arms anew, and store none",
-    "resume": "go on where an interrupted session was: what it had finished of each arm, or "
-    "answered of queries, is not run again, if task, planner, queries and model are the same",
+    "resume": "go on where an interrupted session was: finished episodes and answered queries are "
+    "not run again, if task, planner, queries and model are the same",
     "render": "film lost episodes, both arms side by side, into .cpg/lost: those that are "
     "replayed, or the first three of every gate that fails (extra render)",
     "only": "run gates alone",

@@ -61,7 +61,7 @@ class GateResult:
     design : DesignRecord
         What was run; in the JSON form its parts stand beside the others.
     level, tolerance : float
-        Coverage of the intervals in (0, 1); how near to 0 or 1 a rate counts as such, [0, 0.5].
+        Coverage of the intervals in (0, 1); rates this near to 0 or 1 count as such, [0, 0.5].
     min_oracle : float or None
         Oracle success rate below which the verdict is PLANNER BOTTLENECK, once it is sure.
     margin : float or None
