@@ -119,6 +119,12 @@ def _lead_by_gate(
     # What a repetition is refused with.
     attempt.first_failure = f"{text}\n\n{between}\n\n{caught.exconly()}"
     failure: Any = report.longrepr
+    crash = getattr(failure, "reprcrash", None)
+    if crash is not None:
+        # Whose value it was stands in the traceback.
+        crash.message = crash.message.partition("\n")[0]
+    if item.config.getoption("tbstyle") == "line":
+        return
     # pytest prints exceptions that follow from each other like this, and xdist sends them.
     if hasattr(failure, "chain"):
         _leave_out_results(attempt, failure.reprtraceback)

@@ -205,7 +205,7 @@ class GateSession:
         if gate_outcome("passed", labels.values()) == "passed":
             return None
         worst = max(labels, key=labels.__getitem__)
-        return "passed", "?", (worst, {"yellow": True})
+        return "inconclusive", "?", (worst, {"yellow": True})
 
     def finish(
         self, session: pytest.Session, *, failed: Set[str], errors: Mapping[str, str]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_cpg.gates.card import Cause, Command, Ruling, Table
+from pytest_cpg.gates.card import USUAL_LEVEL, Cause, Command, Ruling, Table
 from pytest_cpg.gates.drift import Drift
+from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.bars import bar_text, starts_rows
 from pytest_cpg.render.columns import padded
 from pytest_cpg.render.command_lines import command_lines
@@ -20,8 +21,9 @@ _INDENT = " " * (_NAME + 4)
 _NARROWEST_FACT = 9
 # Bars are tens of signs long; shorter ones tell nothing.
 _STEP, _LONGEST = 10, 80
-# What as many columns hold explains itself, and needs no heading.
+# What as many columns hold explains itself, and needs no heading at the usual level.
 _PLAIN_COLUMNS = 3
+_USUAL = f"{percentage(USUAL_LEVEL)} CI"
 # These rows look the same in every table; others have the colour of the verdict.
 _OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
 
@@ -101,7 +103,8 @@ def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Ite
     """Yield the rows, each with its estimate as a bar."""
     if not table.rows:
         return
-    has_heading = len(table.columns) > _PLAIN_COLUMNS
+    is_unusual = any(name.endswith("% CI") and name != _USUAL for name in table.columns)
+    has_heading = is_unusual or len(table.columns) > _PLAIN_COLUMNS
     heading = [table.columns] * has_heading
     cells = [*heading, *(row.cells for row in table.rows)]
     first = padded([one[:1] for one in cells], "")

@@ -110,10 +110,12 @@ def _shown(rows: Sequence[SummaryRow], verbosity: int) -> list[SummaryRow]:
     if verbosity >= 0:
         return [*rows]
     told = [row for row in rows if not row.has_passed and row.outcome != "skipped"]
-    return [
-        row._replace(word=f"{row.group.label} {row.word}".rstrip() * bool(row.cells), heights=())
-        for row in told
-    ]
+    return [row._replace(word=_told(row) * bool(row.cells), heights=()) for row in told]
+
+
+def _told(row: SummaryRow) -> str:
+    """Return a row's label and what became of it, where that is not the label."""
+    return " ".join(dict.fromkeys(filter(None, [row.group.label, row.word])))
 
 
 def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: int) -> list[Line]:

@@ -102,10 +102,10 @@ def rows_of(ledger: Ledger) -> list[SummaryRow]:
         rows = [row._replace(cells=_with_was(row)) for row in rows]
     kinds = {columns: at for at, columns in enumerate(dict.fromkeys(tuple(r.cells) for r in rows))}
 
-    def order(row: SummaryRow) -> tuple[int, int, int]:
+    def order(row: SummaryRow) -> tuple[int, int, int, str]:
         rank = row.group.rank
         side = 0 if row.cells else (-1 if rank < 0 else 1)
-        return side, kinds[tuple(row.cells)] * bool(row.cells), rank
+        return side, kinds[tuple(row.cells)] * bool(row.cells), rank, row.group.label
 
     return sorted(rows, key=order)
 

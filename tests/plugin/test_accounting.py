@@ -317,10 +317,13 @@ def test_unit(): ...
         nothing.stdout.fnmatch_lines([f"--cpg-last=bad: {said}"])
     repository.runpytest(*workers)
     monkeypatch.setenv("CI", "true")
-    for last, gates in (("bad", ["[mirrored]", "hopeless"]), ("inconclusive", ["[right]"])):
+    for last, gates, ended in (
+        ("bad", ["[mirrored]", "hopeless"], {"passed": 1, "inconclusive": 1}),
+        ("inconclusive", ["[right]"], {"inconclusive": 1}),
+    ):
         result = repository.runpytest(f"--cpg-last={last}", "-v", *workers)
         assert result.ret == 0
-        result.assert_outcomes(passed=len(gates))
+        assert result.parseoutcomes().items() >= ended.items()
         assert all(gate in result.stdout.str() for gate in gates)
     nothing = repository.runpytest("--cpg-last=inconclusive", "-k", "hopeless", *workers)
     nothing.stdout.fnmatch_lines(["--cpg-last=inconclusive: none of the collected gates said so *"])

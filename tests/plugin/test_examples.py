@@ -72,7 +72,7 @@ def test_the_control_gates_tell_a_bad_model_from_a_good_one(example):
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "  Why       COVERAGE*",
+            "  Why      COVERAGE*",
             " MODEL AS GOOD AS ORACLE (1): *",
             " . test_reacher *",
             " MODEL BOTTLENECK (1): *",

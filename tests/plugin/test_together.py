@@ -87,7 +87,7 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
     failed.stdout.fnmatch_lines(
         [
             "REGRESSED: the model solves 0 of 20 starts, *",
-            "  Do        The model on this branch does worse than the accepted one. *",
+            "  Accept   on main: pytest --cpg-update-baseline",
         ]
     )
     off = project.runpytest("--cpg-drift=off")

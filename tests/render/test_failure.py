@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from fakes import PROVENANCE, first, judged, result_of
 from rendered import shown_of
+from usual_settings import usual_settings
 
 from pytest_cpg import Verdict
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates import GATES
-from pytest_cpg.gates.card import Ruling, Severity
+from pytest_cpg.gates.card import USUAL_LEVEL, Ruling, Severity
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.notation import fitted_names
@@ -61,6 +62,13 @@ def test_the_section_fits_the_terminal(result, width):
     lines = said_of(result, verbosity=1, width=width).splitlines()
     assert max(map(len, lines)) <= width
     assert len(lines[5 if result is BAD else 4]) > width - 13, "the bars grow"
+
+
+def test_a_level_that_is_not_the_usual_one_stands_above_the_intervals():
+    assert usual_settings().project["confidence"] == USUAL_LEVEL
+    strict = result_of(first(20, 20), first(0, 20), level=0.99)
+    assert said_of(strict).splitlines()[3].split() == ["arm", "success", "rate", "99%", "CI"]
+    assert "CI" not in said_of(BAD)
 
 
 def test_the_section_is_read_at_a_glance_and_facts_are_for_who_asks():
