@@ -27,26 +27,31 @@ def lookup(kind: str, name: str, table: Mapping[str, T], *, meant: str | None = 
     """Return ``table[name]``, or say what to type instead: ``meant``, or the nearest name."""
     if name in table:
         return table[name]
-    fix = f"Did you mean {meant!r}?" if meant else did_you_mean(name, table)
-    raise ComponentError(
-        f"no {kind} named {name!r}. {fix} To add one, return it from the "
-        f"pytest_cpg_{hook_suffix(kind)} hook."
-    )
+    close = meant or nearest(name, table)
+    own = f" To add one, return it from the pytest_cpg_{hook_suffix(kind)} hook."
+    fix = f"Did you mean {close!r}?" if close else f"{did_you_mean(name, table)}{own}"
+    raise ComponentError(f"no {kind} named {name!r}. {fix}")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence that names the nearest known name, or all of them."""
     known = sorted(known)
+    close = nearest(name, known)
+    return f"Did you mean {close!r}?" if close else f"Known: {', '.join(known)}."
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant; None where none is near."""
+    known = sorted(known)
     same = [one for one in known if one.casefold() == name.casefold()]
-    close = same or get_close_matches(name, known, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
+    return next(iter(same or get_close_matches(name, known, n=1)), None)
 
 
 def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> ComponentError:
     """Return the error for a name behind a prefix that stands for nothing."""
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
-    fix = f"Did you mean {prefix + close[0]!r}?" if close else f"Known: {', '.join(names)}."
+    close = nearest(name, names)
+    fix = f"Did you mean {prefix + close!r}?" if close else f"Known: {', '.join(names)}."
     return ComponentError(f"no {what} {prefix + name!r}. {fix}")
 
 

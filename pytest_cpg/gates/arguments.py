@@ -110,7 +110,11 @@ def one_of(*choices: str) -> Callable[[Any], str]:
 
     def parse(value: Any) -> str:
         if value not in choices:
-            raise ArgumentTypeError(f"need one of {', '.join(choices)}, got {value!r}")
+            from pytest_cpg.contracts.lookup import nearest
+
+            close = nearest(str(value), choices)
+            meant = f". Did you mean {close!r}?" if close else ""
+            raise ArgumentTypeError(f"need one of {', '.join(choices)}, got {value!r}{meant}")
         return str(value)
 
     return parse

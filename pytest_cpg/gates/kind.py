@@ -121,6 +121,20 @@ class Asked:
         """
         return 1 - (1 - level) / self.family_size
 
+    def written(self, name: str, value: Any, *, beside: str = "") -> str:
+        """Return how an argument that is an option, too, is written with another value.
+
+        As it was given, or as the one ``beside`` it was.
+
+        >>> none = Components(tasks={}, planners={}, world_models={})
+        >>> asked = Asked(values={}, sources={"stop": "session"}, components=none)
+        >>> asked.written("stop", "fixed"), asked.written("episodes", 50)
+        ('--cpg-stop=fixed', 'episodes=50')
+        """
+        if self.sources.get(beside or name) == "session":
+            return f"--cpg-{name.replace('_', '-')}={value}"
+        return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
+
     @property
     def task(self) -> TaskChoice | None:
         """The task that the argument ``task`` names; None for a kind without such an argument.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates.options import Option
 from pytest_cpg.plugin.checks import check_session
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.session import GateSession
@@ -23,6 +22,7 @@ from pytest_cpg.plugin.terminal import WIDTH
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
+    from pytest_cpg.gates.options import Option
     from pytest_cpg.plugin.hooks import Collected
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.render.line import Line

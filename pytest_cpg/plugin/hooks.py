@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ class Collected:
         "failed" and "skipped", where a file was not collected for that.
     errors : dict
         What went wrong, by the node id of what was not collected.
+    refused : list of str
+        What is wrong with the markers of the file that is being collected.
     """
 
     def __init__(self) -> None:
@@ -43,6 +46,7 @@ class Collected:
         self.gates: list[pytest.Item] = []
         self.uncollected: set[str] = set()
         self.errors: dict[str, str] = {}
+        self.refused: list[str] = []
 
 
 class SessionHooks:
@@ -59,6 +63,7 @@ class SessionHooks:
         self.kinds = GateKinds(self._options, measured)
         self._collected = Collected()
         self._has_begun = False
+        self._unknown: list[str] = []
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
@@ -73,6 +78,19 @@ class SessionHooks:
 
             fail(str(error))
 
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+        """Note a setting of the ini file that pytest does not know: what is meant is not heeded."""
+        _, is_unknown, name = str(warning_message.message).partition("Unknown config option: cpg_")
+        if is_unknown:
+            self._unknown.append(f"cpg_{name.strip()}")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_load_initial_conftests(self, args: Sequence[str]) -> Generator[None, object, object]:
+        """Refuse options that no kind of gate has, once conftest files have brought theirs."""
+        loaded = yield
+        self._options.check_typed(args)
+        return loaded
+
     def pytest_configure(self, config: pytest.Config) -> None:
         """Check the options, and follow a session of which something is asked."""
         self._config = config
@@ -86,7 +104,7 @@ class SessionHooks:
         except pytest.UsageError as error:
             from pytest_cpg.gates.notation import for_log
 
-            raise pytest.UsageError(for_log(str(error))) from None
+            raise pytest.UsageError(*(for_log(str(text)) for text in error.args)) from None
 
     def follow(self) -> GateHooks:
         """Follow the session as one that has gates, or may have to have some, from now on."""
@@ -104,12 +122,21 @@ class SessionHooks:
         """
         self._has_begun = True
         self._put_exits_back = refuse_success(lambda: bool(self._collected.gates), self._show)
-        return (yield)
+        done = yield
+        if self._unknown:
+            from pytest_cpg.plugin.settings import check_names
+
+            place = f"in {self._config.inipath}"
+            check_names(self._unknown, "cpg_", self._options.table, place)
+        return done
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Refuse a bad marker while collecting: the error stays clean under --co and xdist."""
+        """Note a bad marker, which its file is refused for with all others of it."""
         if self.kinds.has_gate(metafunc.definition):
-            self.follow().gates.check_definition(metafunc.definition)
+            try:
+                self.follow().gates.check_definition(metafunc.definition)
+            except pytest.fail.Exception as error:
+                self._collected.refused.append(str(error))
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a gate before anybody can drop it."""
@@ -125,10 +152,15 @@ class SessionHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
-        self,
+        self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Sum up why a file's gates were refused, which pytest shows beside all of it."""
+        """Refuse a file for its bad markers, while collecting: so also under --co and xdist."""
+        self._collected.refused = []
         report = yield
+        if self._collected.refused and report.passed:
+            from pytest_cpg.plugin.item_report import refused
+
+            report = refused(collector, self._collected.refused)
         # Which a plugin that makes reports itself may leave out.
         call = getattr(report, "call", None)
         if report.failed and call is not None:

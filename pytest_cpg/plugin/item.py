@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,16 +18,27 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.marker import Gate
 
 T = TypeVar("T")
+# As pytest says it, with the fixtures that lead there, the last of which asks for ours.
+_SCOPES = re.compile(
+    r"ScopeMismatch: .* fixture oracle_dynamics with a (\w+) scoped .*def (\w+)\(.*Requested",
+    re.DOTALL,
+)
+_ONE_TEST = (
+    "{name} has scope {scope!r}, and oracle_dynamics lives for one test.\n"
+    "  Leave the scope out, and keep what is slow in a cached function:\n"
+    "      @functools.cache\n"
+    "      def load(task): ..."
+)
 NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
 
 _TWO_KINDS = (
-    "{nodeid}: this test is marked {first} and {second}, and a test is one gate. Leave one of the "
+    "{place}: this test is marked {first} and {second}, and a test is one gate. Leave one of the "
     "markers out, or write a test for each."
 )
 
 
 _TWICE = (
-    "{nodeid}: two {marker} markers above this test both say {name}, and a test is one gate. Leave "
+    "{place}: two {marker} markers above this test both say {name}, and a test is one gate. Leave "
     "one out, write a test for each, or parametrise the test."
 )
 
@@ -62,7 +74,7 @@ def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gat
             marks, kind, settings, components, nodeid=node.nodeid, family_size=family_size
         )
     except (ValueError, ComponentError, KindError, FileError) as error:
-        fail(f"{node.nodeid}: {getattr(error, 'whole', error)}")
+        fail(f"{_place_of(node)}: {getattr(error, 'whole', error)}")
 
 
 def fail(message: str) -> NoReturn:
@@ -88,6 +100,10 @@ def clean_errors() -> Iterator[None]:
     __tracebackhide__ = True
     try:
         yield
+    except pytest.fail.Exception as error:
+        if scopes := _SCOPES.match(str(error)):
+            fail(_ONE_TEST.format(scope=scopes[1], name=scopes[2]))
+        raise
     except Exception as error:
         # Not imported here: a test that has nothing to do with gates may fail, too.
         contracts = sys.modules.get("pytest_cpg.contracts")
@@ -99,12 +115,18 @@ def clean_errors() -> Iterator[None]:
         fail(str(getattr(error, "whole", error)))
 
 
+def _place_of(node: pytest.Item) -> str:
+    """Return where a test is written, as editors take it, and its name."""
+    file, line, name = node.location
+    return f"{file}:{(line or 0) + 1}: {name}"
+
+
 def _kind_of(node: pytest.Item) -> GateKind[Any, Any]:
     """Return the kind that a test is marked with; fail one that is marked with two."""
     kind, *others = node.config.stash[KINDS].of(node)
     if others:
         first, second = kind.marker, others[0].marker
-        fail(_TWO_KINDS.format(nodeid=node.nodeid, first=first, second=second))
+        fail(_TWO_KINDS.format(place=_place_of(node), first=first, second=second))
     _check_once(node, kind.marker)
     return kind
 
@@ -130,7 +152,7 @@ def _check_once(node: pytest.Item, name: str) -> None:
     for mark in _without(parameters.marks if parameters else (), own):
         twice = sorted(said & mark.kwargs.keys())
         if twice:
-            fail(_TWICE.format(nodeid=node.nodeid, marker=name, name=twice[0]))
+            fail(_TWICE.format(place=_place_of(node), marker=name, name=twice[0]))
         said |= mark.kwargs.keys()
 
 

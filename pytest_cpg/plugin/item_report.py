@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,15 @@ def put_on_report(
         values["is_quarantined"] = _is_quarantined(item)
     for name, value in values.items():
         setattr(report, f"pytest_cpg_{name}", value)
+
+
+def refused(collector: pytest.Collector, faults: Sequence[str]) -> pytest.CollectReport:
+    """Return the report of a file whose markers are wrong, with all that is wrong with them."""
+    call = pytest.CallInfo.from_call(lambda: refuse("\n\n".join(faults)), "collect")
+    failure: Any = collector.repr_failure(call.excinfo)  # type: ignore[arg-type]  # it has failed
+    report = pytest.CollectReport(collector.nodeid, "failed", failure, [])
+    report.call = call  # type: ignore[attr-defined]  # as pytest's own hook leaves it
+    return report
 
 
 def say_once(

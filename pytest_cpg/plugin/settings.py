@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import pytest
 
 from pytest_cpg.gates.arguments import COMMON
 from pytest_cpg.gates.options import PREFIX, Option
-from pytest_cpg.plugin.options import OPTIONS, SWITCHES, flag
+from pytest_cpg.plugin.options import INI_SWITCHES, OPTIONS, SWITCHES, flag
 
 # What decides a gate, and is asked of all of them alike.
 _OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
@@ -78,7 +78,7 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
 
     Raises pytest.UsageError, naming the place, the value and what is needed.
     """
-    _check_variables(options)
+    check_names(os.environ, PREFIX, options, "in the environment")
     typed, project = {}, {}
     for option in options.values():
         given = config.getoption(f"cpg_{option.name}")
@@ -98,32 +98,40 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
     return Settings(options, typed, project, frozenset(switches), allow_reruns=allow_reruns)
 
 
-def _check_variables(options: Mapping[str, Option]) -> None:
-    """Refuse a variable of the environment that bears our prefix and means nothing."""
-    asked = sorted(name for name in os.environ if name.startswith(PREFIX))
-    if not asked:
-        return
-    from pytest_cpg.machine.processors import SHARERS
-
-    known = {option.variable for option in options.values() if not option.is_for_one_run}
-    # The one is set for worker processes, which may start a session of their own.
-    unknown = [name for name in asked if name not in (*known, SHARERS)]
-    if not unknown:
-        return
-    from difflib import get_close_matches
-
+def unknown(name: str, known: Iterable[str], place: str = "on the command line") -> str:
+    """Say that a name stands for no option, and which one was meant."""
     from pytest_cpg.contracts.lookup import did_you_mean
 
-    name = unknown[0]
-    # Those of one run have no variable.
-    asked_of = {*SWITCHES, *(one.name for one in options.values() if one.is_for_one_run)}
-    flags = {PREFIX + one.upper(): flag(one) for one in asked_of}
-    (close,) = get_close_matches(name.upper(), [*sorted(known), *sorted(flags)], n=1) or [""]
-    if close in flags:
-        raise pytest.UsageError(f"{name} in the environment has no effect. Type {flags[close]}.")
-    raise pytest.UsageError(
-        f"{name} in the environment names no option. {did_you_mean(name, known)}"
+    return f"{name} {place} names no option. {did_you_mean(name, known)}"
+
+
+def check_names(
+    given: Iterable[str], prefix: str, options: Mapping[str, Option], place: str
+) -> None:
+    """Refuse variables, or ini settings, that bear our prefix and mean nothing, all at once."""
+    names = sorted(name for name in given if name.startswith(prefix))
+    if not names:
+        return
+    from pytest_cpg.contracts.lookup import nearest
+    from pytest_cpg.machine.processors import SHARERS
+
+    is_ini = prefix.islower()
+    of_project = {one.name for one in options.values() if not one.is_for_one_run}
+    of_project |= set(INI_SWITCHES if is_ini else ())
+    known, typed = (
+        {prefix + (name if is_ini else name.upper()): name for name in found}
+        for found in (of_project, {*SWITCHES, *options} - of_project)
     )
+    # The one is set for worker processes, which may start a session of their own.
+    faults = []
+    for name in (one for one in names if one not in (*known, SHARERS)):
+        close = nearest(name, [*known, *typed])
+        if close in typed:
+            faults.append(f"{name} {place} has no effect. Type {flag(typed[close])}.")
+        else:
+            faults.append(unknown(name, known, place))
+    if faults:
+        raise pytest.UsageError(*faults)
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:

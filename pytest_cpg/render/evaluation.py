@@ -39,6 +39,7 @@ from pytest_cpg.gates.kind import (
     OfTask,
     TaskChoice,
 )
+from pytest_cpg.gates.notation import visible
 from pytest_cpg.gates.options import OF_ALL_GATES, Option
 from pytest_cpg.gates.parts import Fixtures, Options
 from pytest_cpg.machine.deadline import Deadline
@@ -110,7 +111,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         """Return what a test would print, but for commands."""
-        return text_of(section(self._shown, self.reason))
+        return visible(text_of(section(self._shown, self.reason)))
 
     def _repr_html_(self) -> str | None:
         """Return the gate's part of a page for a notebook; None without the extra html."""
@@ -224,6 +225,13 @@ def evaluate(
         Where ``timeout`` seconds were not enough.
     """
     found = _kind_of(kind)
+    if executor is not None and not hasattr(executor, "submit"):
+        raise ValueError(
+            f"executor: need None or a concurrent.futures.Executor, got {executor!r}. Write "
+            f"executor=ProcessPoolExecutor(2)."
+        )
+    if cache is not None and not isinstance(cache, str | os.PathLike):
+        raise ValueError(f"cache: need a folder or None, got {cache!r}. Write cache=None for none.")
     fixtures = tuple(found.fixtures) if has(found, Fixtures) else ()
     given = {name: asked.pop(name) for name in fixtures if name in asked}
     is_named = isinstance(model, str | os.PathLike)

@@ -5,13 +5,17 @@ from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.lookup import check_complete, did_you_mean, lookup
 
 
-def test_an_unknown_name_gets_the_nearest_one_and_the_hook():
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("cemm", "Did you mean 'cem'?"),
+        ("mine", "Known: a, cem. To add one, return it from the pytest_cpg_planners hook."),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_one_or_the_hook(name, fix):
     with pytest.raises(ComponentError) as caught:
-        lookup("planner", "cemm", {"cem": 1, "random-shooting": 2})
-    assert str(caught.value) == (
-        "no planner named 'cemm'. Did you mean 'cem'? To add one, return it from the "
-        "pytest_cpg_planners hook."
-    )
+        lookup("planner", name, {"cem": 1, "a": 2})
+    assert str(caught.value) == f"no planner named {name!r}. {fix}"
 
 
 def test_a_name_like_no_other_gets_the_whole_list():

@@ -267,7 +267,11 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
     ("given", "expected"),
     [
         (["shwo", "r.json"], "no command named 'shwo'. Did you mean 'show'?"),
-        (["show"], "the following arguments are required: report"),
+        (
+            ["show"],
+            "Write one, and name it: pytest --cpg-json=r.json; pytest-cpg show r.json",
+        ),
+        (["html"], "name it: pytest --cpg-json=r.json; pytest-cpg html r.json"),
         (["show", "nope.json"], "there is no report nope.json. Write one: pytest --cpg-json="),
         (["show", "text.json"], "cannot use the report text.json: it is no JSON"),
         (["compare", "text.json", "text.json"], "cannot use the report text.json: it is no JSON"),

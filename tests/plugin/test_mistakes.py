@@ -32,7 +32,7 @@ MARKER_MISTAKES = {
     'task="track", episodes=10**21': "episodes: need a whole number of at most 1000000, got 1000",
     'task="track", episodes=0': "episodes: need a whole number of at least 1, got 0",
     'task="track", episodes=True': "episodes: need a whole number of at least 1, got True",
-    'task="track", episodes=2': "can never fail at confidence 0.95",
+    'task="track", episodes=2': "Write episodes=50 (3 is the least that can fail).",
     'task="track", episodes="50"': "episodes: need a number, got '50'. Write episodes=50.",
     'task="track")\n    @pytest.mark.cpg(task="maze"': "two cpg markers above this test both say",
     'task="track", seed=-1': "seed: need a whole number of at least 0, got -1",
@@ -45,8 +45,8 @@ MARKER_MISTAKES = {
     'task="maze", action_repeat=2': "action_repeat: task 'maze' does not know it. Leave it out",
     'task="track", min_oracle=2': "min_oracle: need a number between 0 and 1",
     'task="track", id=3': "id: need a name, got 3",
-    'task="track", stop="sequential", episodes=30': "--cpg-max-episodes=30, or max_episodes=",
-    'task="track", stop="anytime", oracle_episodes=90': "use --cpg-stop=fixed",
+    'task="track", stop="sequential", episodes=30': "Write max_episodes=30.",
+    'task="track", stop="anytime", oracle_episodes=90': 'or write stop="fixed".',
     'task="track", stop="anytime", interval="tango"': "has an interval of its own",
     'task="track", stop="fixed", max_episodes=30': 'Use episodes=30, or add stop="sequential"',
     'task="track", id="walker::v2"': "id: need a name without '::'",
@@ -76,17 +76,57 @@ def test_bad_markers_are_clean_collection_errors(repository, how):
     for i, (marker, message) in enumerate(MARKER_MISTAKES.items()):
         assert message in " ".join(said[i].split()), marker
         assert max(map(len, said[i].splitlines())) <= 80
+        assert f"test_{i}.py:3: test_gate: " in said[i], "the line of the marker"
     text = result.stdout.str() + result.stderr.str()
     assert "INTERNALERROR" not in text
     assert "Traceback" not in text
 
 
-def test_a_bad_marker_alone_ends_the_session(repository):
-    (marker, message), *_ = MARKER_MISTAKES.items()
-    repository.makepyfile(MARKED.format(marker=marker))
+def test_all_mistakes_of_a_file_are_said_at_once_with_their_lines(repository):
+    repository.makepyfile(
+        test_a="""
+        import pytest
+
+        @pytest.mark.cpg(task="trak")
+        def test_first(cpg): ...
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_good(cpg): ...
+
+        @pytest.mark.cpg(task="track", planer="cem")
+        def test_second(cpg): ...
+        """
+    )
     result = repository.runpytest()
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert message in result.stdout.str()
+    result.assert_outcomes(errors=1)
+    said = flat(result)
+    assert "test_a.py:3: test_first: no task named 'trak'. Did you mean 'track'?" in said
+    assert "test_a.py:9: test_second: the marker has no argument 'planer'. Did you mean 'p" in said
+
+
+def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repository, monkeypatch):
+    repository.makepyfile(MARKED.format(marker='task="track", model="right"'))
+
+    def refused(*typed):
+        result = repository.runpytest(*typed)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        return result.stderr.str()
+
+    said = refused("--cpg-episods=20", "--cpg-planm")
+    assert "ERROR: --cpg-episods on the command line names no option. Did you mean '--cpg-" in said
+    assert "ERROR: --cpg-planm on the command line names no option. Did you mean '--cpg-" in said
+    assert "got 'sequentail'. Did you mean 'sequential'?" in refused("--cpg-stop=sequentail")
+    repository.makeini("[pytest]\ncpg_episods = 5\ncpg_quick = 1\n")
+    said = refused()
+    assert "tox.ini names no option. Did you mean 'cpg_episodes'?" in said
+    assert "tox.ini has no effect. Type --cpg-quick." in said
+    repository.makeini("[pytest]")
+    monkeypatch.setenv("PYTEST_CPG_EPISODE", "5")
+    monkeypatch.setenv("PYTEST_CPG_DRIFFT", "fail")
+    said = refused()
+    for meant in ("EPISODES", "DRIFT"):
+        assert f"names no option. Did you mean 'PYTEST_CPG_{meant}'?" in said
 
 
 @pytest.mark.parametrize(
@@ -160,21 +200,52 @@ def test_a_marked_test_that_runs_no_gate_fails(repository):
     result.stdout.fnmatch_lines(["this test is marked cpg but ran no gate. Take the `cpg`*"])
 
 
-def test_a_marked_method_of_a_testcase_fails_rather_than_passing_silently(repository):
+def test_a_gate_that_python_or_pytest_cannot_run_says_how_it_is_written(repository):
     repository.makepyfile(
         """
         import unittest
 
         import pytest
 
+        class TestGate:
+            @pytest.mark.cpg(task="track")
+            def test_no_self(cpg): ...
+
         class GateTest(unittest.TestCase):
             @pytest.mark.cpg(task="track")
-            def test_gate(self):
-                pass
+            def test_case(self): ...
+
+        class TestScope:
+            @pytest.fixture(scope="class")
+            def learned_dynamics(self, oracle_dynamics): ...
+
+            @pytest.mark.cpg(task="track")
+            def test_scope(self, cpg): ...
+
+        class TestModel:
+            @pytest.fixture
+            def learned_dynamics(self):
+                return lambda o: o
+
+            @pytest.mark.cpg(task="track")
+            def test_inputs(self, cpg): ...
         """
     )
     result = repository.runpytest()
-    assert result.ret == 1
+    result.assert_outcomes(failed=2, errors=2)
+    for lines in (
+        ["  Return lambda o, a: net(np.concatenate([[]o, a[]], -1))"],
+        ["learned_dynamics has scope 'class', and oracle_dynamics lives for one test."],
+        [
+            "TestGate.test_no_self takes 'cpg' where Python passes self, so no gate ran.",
+            "  Write def test_no_self(self, cpg):",
+        ],
+        [
+            "GateTest.test_case is a method of a unittest.TestCase, which takes no fixtures,*",
+            "  Write a function:  def test_case(cpg): ...",
+        ],
+    ):
+        result.stdout.fnmatch_lines(lines)
 
 
 def test_a_fixture_without_a_marker_says_what_to_write(repository):

@@ -244,14 +244,17 @@ def test_a_plan_needs_no_workers(repository):
     [
         (("--cpg-stop=sequential", "--cpg-max-episodes=9"), "need at least 10 episodes"),
         (("--cpg-stop=anytime", "--cpg-max-episodes=5"), "need at least 8 episodes"),
-        (("--cpg-stop=sequential", "--cpg-episodes=50"), "Use --cpg-max-episodes=50,"),
-        (("--cpg-stop=sequential", "--cpg-oracle-episodes=90"), "use --cpg-stop=fixed"),
+        (("--cpg-stop=sequential", "--cpg-episodes=50"), "Write --cpg-max-episodes=50."),
+        (("--cpg-stop=sequential", "--cpg-oracle-episodes=90"), "or write --cpg-stop=fixed"),
         (("--cpg-stop=sequential", "--cpg-interval=tango"), "has an interval of its own"),
-        (("--cpg-oracle-episodes=10",), "Use --cpg-oracle-episodes=20 or more"),
-        (("--cpg-interval=tango", "--cpg-episodes=5"), "Use --cpg-episodes=6 or more"),
+        (("--cpg-oracle-episodes=10",), "Write --cpg-oracle-episodes=20 or more"),
+        (
+            ("--cpg-interval=tango", "--cpg-episodes=5"),
+            "--cpg-episodes=50 (6 is the least that",
+        ),
         (
             ("--cpg-correction=holm", "--cpg-family-size=20", "--cpg-episodes=9"),
-            "a paired gate with 9 episodes per arm can never fail at confidence 0.9975",
+            "a paired gate of 9 starts can never fail at confidence 0.9975",
         ),
         (("--cpg-stop=sequential", "--cpg-max-episodes=1001"), "too long to calibrate"),
         (("--cpg-correction=holm",), "Set cpg_family_size in the ini file"),

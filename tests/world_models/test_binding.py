@@ -263,18 +263,22 @@ def test_predictions_that_are_not_finite_are_left_to_the_episodes():
     [
         (None, r"is None \(does the fixture end in a return\?\)"),
         (3, "is 'int', which can neither be called nor has it a rollout"),
-        ({"weights": 1}, "is 'dict', and no model: load a state dict into its module"),
-        ("model.pt", r"is the path 'model\.pt' and no model: .* the marker, model='model\.pt'"),
-        (Path("model.pt"), r"is the path 'model\.pt' and no model"),
+        ({"weights": 1}, "is a state dict \\(weights\\), not a network.\n  Build the net"),
+        (
+            "model.pt",
+            r"a path, 'model\.pt', not a model.\n  Name .* marker: .*model='model\.pt'\)",
+        ),
+        (Path("model.pt"), r"is a path, 'model\.pt', not"),
         (SimpleNamespace(cost=abs), "cost rates plans that nothing imagines: add a rollout, or"),
-        (Network, "is the class 'Network' instead of an object of it"),
+        (Network, r"is the class 'Network', not an object of it.\n  Return Network\(\.\.\.\)"),
         (TASK, r"is the task 'cart', whose true dynamics are OracleDynamics\(task\)"),
     ],
 )
 def test_anything_else_is_refused_with_the_lines_to_write(learned, message):
     with pytest.raises(WorldModelError, match=message) as caught:
         bound(learned)
-    assert "def learned_dynamics():" in str(caught.value)
+    said = str(caught.value)
+    assert "\n  " in said, "what to write stands alone"
 
 
 @pytest.mark.parametrize(

@@ -52,20 +52,20 @@ def sizes_of(
     is_only_limit = sources["episodes"] != sources["max_episodes"]
     if is_only_limit and _is_refused(asked, "episodes", beside="stop"):
         raise ValueError(
-            f"with stop={stop!r} the limit is max_episodes, and episodes says nothing. Use "
-            f"--cpg-max-episodes={values['episodes']}, or max_episodes= in the marker."
+            f"with stop={stop!r} the limit is max_episodes, and episodes says nothing. Write "
+            f"{asked.written('max_episodes', values['episodes'], beside='episodes')}."
         )
     if values["oracle_episodes"] and _is_refused(asked, "oracle_episodes", beside="stop"):
         raise ValueError(
             f"stop={stop!r} compares the arms start by start, and has no use for more oracle "
-            f"episodes. Leave --cpg-oracle-episodes out, or use --cpg-stop=fixed."
+            f"episodes. Leave them out, or write {asked.written('stop', 'fixed')}."
         )
     if values["interval"] != "auto" and _is_refused(asked, "interval", beside="stop"):
         raise ValueError(
             f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
             f'out, or use stop="fixed".'
         )
-    _check_first_look(stop, values["max_episodes"], level)
+    _check_first_look(asked, stop, level)
     return Sizes(values["max_episodes"])
 
 
@@ -73,9 +73,10 @@ def _fixed(asked: Asked, *, metric: Metric, level: float, interval: str, has_mar
     values = asked.values
     episodes, of_oracle = values["episodes"], values["oracle_episodes"]
     if metric == "success":
-        _check_can_fail(episodes, level, interval)
+        _check_can_fail(asked, level, interval)
     elif episodes < 2:
-        raise ValueError('metric="return" needs at least 2 episodes. Use --cpg-episodes=50.')
+        usual = asked.written("episodes", 50)
+        raise ValueError(f'metric="return" needs at least 2 episodes. Write {usual}.')
     if asked.sources["max_episodes"] == asked.sources["stop"] == "marker":
         raise ValueError(
             f"max_episodes={values['max_episodes']} says nothing of a gate that runs all its "
@@ -85,7 +86,8 @@ def _fixed(asked: Asked, *, metric: Metric, level: float, interval: str, has_mar
         if _is_refused(asked, "oracle_episodes", beside="episodes"):
             raise ValueError(
                 f"the oracle arm is to have {of_oracle} episodes, fewer than the {episodes} of the "
-                f"others. Use --cpg-oracle-episodes={episodes} or more, or leave it out."
+                f"others. Write {asked.written('oracle_episodes', episodes)} or more, or leave it "
+                f"out."
             )
         return Sizes(episodes)
     if of_oracle and metric == "success" and interval != "agresti-caffo":
@@ -119,7 +121,8 @@ def _check_oracle_episodes(asked: Asked, interval: str, *, has_margin: bool) -> 
         )
 
 
-def _check_first_look(stop: StopMode, most: int, level: float) -> None:
+def _check_first_look(asked: Asked, stop: StopMode, level: float) -> None:
+    most = asked.values["max_episodes"]
     try:
         if stop == "anytime":
             anytime_look_sizes(most, level=level)
@@ -134,27 +137,22 @@ def _check_first_look(stop: StopMode, most: int, level: float) -> None:
         boundary = wang_tsiatis_boundary(most, level=level) if most <= _QUICK else None
         if boundary and paired_statistic(wins=most, losses=0, pairs=most) <= boundary.constant:
             raise ValueError(
-                f"a gate of {most} episodes can never fail at level {level:g}, got {most}; 50 is a "
-                f"good start"
+                f"a gate of {most} episodes can never fail at confidence {level:g}. Write "
+                f"{asked.written('max_episodes', 50)}"
             )
     except ValueError as error:
-        raise ValueError(f"--cpg-max-episodes: {error}") from None
+        raise ValueError(f"max_episodes: {error}.") from None
 
 
-def _check_can_fail(episodes: int, level: float, interval: str) -> None:
-    if interval != "agresti-caffo":
-        least = PAIRED_METHODS[interval].smallest_decisive_pairs(level=level)
-        if episodes < least:
-            raise ValueError(
-                f"a paired gate with {episodes} episode{'s'[: episodes != 1]} per arm can never "
-                f"fail at confidence {level:.10g}, or not without failing equal models too often. "
-                f"Use --cpg-episodes={least} or more; 50 is a good start."
-            )
-        return
-    least = smallest_decisive_episodes(level=level)
+def _check_can_fail(asked: Asked, level: float, interval: str) -> None:
+    if interval == "agresti-caffo":
+        least, kind = smallest_decisive_episodes(level=level), "gate"
+    else:
+        least, kind = PAIRED_METHODS[interval].smallest_decisive_pairs(level=level), "paired gate"
+    episodes = asked.values["episodes"]
     if episodes < least:
         raise ValueError(
-            f"a gate with {episodes} episode{'s'[: episodes != 1]} per arm can never fail at "
-            f"confidence {level:g}: even {episodes}/{episodes} against 0/{episodes} is "
-            f"INCONCLUSIVE. Use --cpg-episodes={least} or more; 50 is a good start."
+            f"a {kind} of {episodes} start{'s'[: episodes != 1]} can never fail at confidence "
+            f"{level:.10g}, whatever the model does. Write "
+            f"{asked.written('episodes', max(50, least))} ({least} is the least that can fail)."
         )

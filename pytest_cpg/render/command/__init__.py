@@ -11,9 +11,11 @@ import shutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.gates.notation import visible
 
 # By name: the module, and what it does in one line.
 _COMMANDS = {
@@ -35,6 +37,16 @@ UNUSABLE = 2
 INTERRUPTED = 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what to type where a report is missing, too."""
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with a message."""
+        if message.endswith("required: report"):
+            message += f". Write one, and name it: pytest --cpg-json=r.json; {self.prog} r.json"
+        super().error(message)
+
+
 def main(given: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code."""
     try:
@@ -43,7 +55,7 @@ def main(given: Sequence[str] | None = None) -> int:
         lines, code = module.run(arguments)
         _write("".join(f"{line}\n" for line in lines))
     except CpgError as error:
-        sys.stderr.write(f"pytest-cpg {arguments.command}: {error}\n")
+        sys.stderr.write(visible(f"pytest-cpg {arguments.command}: {error}\n"))
         return UNUSABLE
     except KeyboardInterrupt:
         sys.stderr.write("pytest-cpg: interrupted. Every file is as it was, or complete.\n")
@@ -57,7 +69,7 @@ def width() -> int:
 
 
 def _parse(given: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="pytest-cpg",
         description="Work on the reports of gates on world models (pytest --cpg-json=PATH). "
         "Nothing is measured: pytest does that.",
@@ -75,7 +87,8 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
 
 
 def _write(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
+    # Reports and histories are files that anybody may have written.
+    text, encoding = visible(text), sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
         sys.stdout.flush()

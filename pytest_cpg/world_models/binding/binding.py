@@ -52,6 +52,7 @@ Return a function, for instance:
 or a torch module called like that, or an object with rollout(latents, actions)."""
 
 
+_MOST_NAMES = 3
 # What takes a model that rates whole plans alone.
 _WHOLE = "take StableWorldModel for an object with get_cost(info, candidates)"
 
@@ -98,7 +99,7 @@ def bind(
         return whole.rescored
     given = no_model(learned)
     if given:
-        raise WorldModelError(f"the world model is {given}. {_HOW}")
+        raise WorldModelError(f"the world model is {given}")
     with inference(learned):
         bind_kind = bind_latent if has(learned, Rollout) else _bind_callable
         bound = bind_kind(learned, task, probe_states, probe_actions)
@@ -108,14 +109,19 @@ def bind(
         )
 
 
-def no_model(learned: object) -> str:
-    """Say what something is that is evidently no world model; empty for what may be one."""
+def no_model(learned: object, *, how: str = _HOW) -> str:
+    """Say what something is that is evidently no world model; empty for what may be one.
+
+    ``how`` says what to give instead, where that does not follow from what it is.
+    """
     if learned is None:
-        return "None (does the fixture end in a return?)"
+        return f"None (does the fixture end in a return?). {how}"
     if isinstance(learned, type):
-        return f"the class {describe(learned)} instead of an object of it"
+        return (
+            f"the class {describe(learned)}, not an object of it.\n  Return {learned.__name__}(...)"
+        )
     if isinstance(learned, Task):
-        return f"the task {learned.name!r}, whose true dynamics are OracleDynamics(task)"
+        return f"the task {learned.name!r}, whose true dynamics are OracleDynamics(task). {how}"
     if callable(learned) or isinstance(learned, OracleDynamics | Rescored | Ensemble):
         return ""
     if has(learned, Rollout):
@@ -123,12 +129,22 @@ def no_model(learned: object) -> str:
     what = f"{type(learned).__name__!r}, "
     if isinstance(learned, str | os.PathLike):
         path = os.fspath(learned)
-        return f"the path {path!r} and no model: name it in the marker, model={path!r}"
+        return (
+            f"a path, {path!r}, not a model.\n"
+            f"  Name files in the marker:  @pytest.mark.cpg(..., model={path!r})"
+        )
     if isinstance(learned, Mapping):
-        return f"{what}and no model: load a state dict into its module, and return the module"
+        some = [*map(str, [*learned][:_MOST_NAMES]), *["..."] * (len(learned) > _MOST_NAMES)]
+        return (
+            f"a state dict ({', '.join(some)}), not a network.\n"
+            f"  Build the network, then load it:\n"
+            f"      net = Network(); net.load_state_dict(weights); return net"
+        )
     if has(learned, Cost):
-        return f"{what}whose cost rates plans that nothing imagines: add a rollout, or {_WHOLE}"
-    return f"{what}which can neither be called nor has it a rollout"
+        return (
+            f"{what}whose cost rates plans that nothing imagines: add a rollout, or {_WHOLE}. {how}"
+        )
+    return f"{what}which can neither be called nor has it a rollout. {how}"
 
 
 def _bind_callable(

@@ -139,6 +139,7 @@ def adapt_dynamics(
         failures.append(batch.of(f"a batch as {convention.label} {shapes(*probe)}"))
         if batch.answered:
             break
+    _check_inputs(function)
     sizes = (observations.shape[1], actions.shape[1])
     raise refusal(
         f"{describe(function)} is not usable as dynamics(observations, actions). Take float arrays "
@@ -146,6 +147,20 @@ def adapt_dynamics(
         f"{_other_rows(function, observations, actions)}",
         failures,
     )
+
+
+def _check_inputs(function: Callable[..., Any]) -> None:
+    """Refuse a function of one input, whose own exception would only be about Python's calls."""
+    # What calls a torch module takes any number.
+    called, cat = function, "np.concatenate"
+    if hasattr(function, "forward"):
+        called, cat = function.forward, "torch.cat"
+    if binds(called, 2) is False and binds(called, 1):
+        name = getattr(function, "__qualname__", None) or type(function).__name__
+        raise WorldModelError(
+            f"{name} takes 1 input, and a world model takes 2, observations and actions.\n"
+            f"  Return lambda o, a: net({cat}([o, a], -1))"
+        )
 
 
 def _other_rows(function: Callable[..., Any], observations: FloatArray, actions: FloatArray) -> str:

@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -96,6 +96,7 @@ class Failure:
 
     reason: str
     error: Exception
+    call: str = ""
 
     @property
     def answered(self) -> bool:
@@ -104,7 +105,7 @@ class Failure:
 
     def of(self, call: str) -> Failure:
         """Return the same failure, saying which call it was."""
-        return Failure(f"given {call}: {self.reason}", self.error)
+        return replace(self, call=call)
 
 
 class Sender(NamedTuple):
@@ -200,7 +201,11 @@ def refusal(what: str, failures: Sequence[Failure]) -> WorldModelError:
     distinct = list({f"{type(error)}: {error}": error for error in own}.values())
     for later, earlier in pairwise(distinct):
         later.__context__ = later.__context__ or earlier
-    error = WorldModelError("\n".join([f"{what}.", *(f"  {f.reason}" for f in failures)]))
+    calls: dict[str, list[str]] = {}
+    for failure in failures:
+        calls.setdefault(failure.reason, []).append(failure.call)
+    told = [f"  given {' or '.join(given)}: {reason}" for reason, given in calls.items()]
+    error = WorldModelError("\n".join([f"{what}.", *told]))
     error.__cause__ = distinct[0] if distinct else None
     return error
 
@@ -238,8 +243,9 @@ def floats(result: object) -> FloatArray:
     else:
         if isinstance(result, tuple) and any(np.ndim(part) for part in result[:1]):
             raise WorldModelError(
-                f"a tuple of {len(result)} came back; return one array, such as the first "
-                f"([0]). Means and variances of an ensemble go into SampledEnsemble"
+                f"a tuple of {len(result)} came back, and one array is needed. Return the mean: "
+                f"lambda o, a: net(o, a)[0]. Or draw from it: an object with noise_size "
+                f"(docs/models.md). Means and variances of an ensemble go into SampledEnsemble"
             )
         if np.ma.is_masked(result):
             raise WorldModelError(

@@ -11,6 +11,12 @@ from typing import Any
 
 from pytest_cpg.contracts import ComponentError
 
+_HOW = (
+    "Name a function that returns the model: what maps observations [B, O] and actions [B, A] to "
+    "the next observations, a torch module called like that, or an object with rollout(latents, "
+    "actions)."
+)
+
 _PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # By one of these an object is known to be a model, and nothing that makes one.
@@ -79,13 +85,9 @@ def returned(text: str, factory: Callable[..., Any], task: Any = None) -> Any:
         raise ComponentError(f"{text!r} yields, as only a fixture may. Return the model from it.")
     from pytest_cpg.world_models.binding.binding import no_model
 
-    given = no_model(model)
+    given = no_model(model, how=_HOW)
     if given:
-        raise ComponentError(
-            f"{text!r} returned {given}. Name a function that returns the model: what maps "
-            f"observations [B, O] and actions [B, A] to the next observations, a torch module "
-            f"called like that, or an object with rollout(latents, actions)."
-        )
+        raise ComponentError(f"{text!r} returned {given}")
     return model
 
 

@@ -107,9 +107,9 @@ def bind_ensemble(
     seed : int
         Of the noise of a model that draws; every rollout draws the same.
     """
-    given = no_model(model) if model is None or isinstance(model, type) else ""
+    given = no_model(model, how=_HOW) if model is None or isinstance(model, type) else ""
     if given:
-        raise WorldModelError(f"the world model is {given}. {_HOW}")
+        raise WorldModelError(f"the world model is {given}")
     with inference(model):
         if isinstance(model, Ensemble):
             members, kind = len(model.members), np.dtype(np.float64)
