@@ -259,5 +259,5 @@ MODELS["perfect"] = interrupted
     )
     result = pucks.pytester.runpytest_inprocess(no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["*interrupted, nothing kept: planning *episodes"])
+    result.stdout.fnmatch_lines(["*interrupted, nothing kept: planning, step *"])
     assert "--cpg-resume" not in result.stdout.str()

@@ -206,7 +206,7 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
     told = {
         'queries=""': "need a name such as 'maze-umaze', or the path of an .npz, got ''",
         'queries="maze-umase"': "no queries are named 'maze-umase'. Did you mean 'maze-umaze'",
-        'queries="missing.npz"': "::test_good: there is no file of queries missing.npz",
+        'queries="missing.npz"': ": test_good: there is no file of queries missing.npz",
         "queries=cart_queries(100)": "cart has 100 queries, and *min_queries=100.",
         "queries=QUERIES.take(QUERIES.labels), min_queries=90": "side b is better in all 111 qu",
         "queries=QUERIES, min_aurok=0.7": "no argument 'min_aurok'. Did you mean 'min_auroc'?",
