@@ -8,24 +8,12 @@ from typing import Any
 
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.notation import duration, visible
+from pytest_cpg.render.bars import bar_text, in_ascii
 
 _SECONDS_BETWEEN, _SECONDS_BETWEEN_LINES = 0.1, 60.0
 # Columns of the bar, and those that are free at least where there is one.
 _BAR, _NARROWEST = 10, 24
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SAVE, _RESTORE, _CLEAR, _DIM, _NOT_DIM = "\x1b7", "\x1b8", "\x1b[K", "\x1b[2m", "\x1b[22m"
-
-
-def bar(share: float, width: int, *, is_ascii: bool = False) -> str:
-    """Return a share of 1 as a bar of blocks, or of full signs where a stream has ASCII alone.
-
-    >>> bar(0.65, 10), bar(0.65, 10, is_ascii=True)
-    ('██████▌   ', '######    ')
-    """
-    eighths = int(share * width * 8)
-    full, rest = divmod(eighths, 8)
-    text = "#" * full if is_ascii else "█" * full + _EIGHTHS[rest] * bool(rest)
-    return f"{text:{width}s}"
 
 
 def progress_text(what: str, stage: Stage) -> str:
@@ -111,7 +99,8 @@ class LiveLine:
         said = [_counted(stage), _solved(stage), "" if left is None else duration(left)]
         lead, text = f"  {name:9s} ", ", ".join(filter(None, said))
         if stage.total:
-            drawn = f"{bar(stage.done / stage.total, _BAR, is_ascii=self._is_ascii)} "
+            blocks, _ = bar_text(stage.done, (0, stage.total), _BAR)
+            drawn = f"{in_ascii(blocks) if self._is_ascii else blocks:{_BAR}s} "
         room = self._room()
         if len(f"{lead}{drawn}{text}") > room:
             drawn = ""

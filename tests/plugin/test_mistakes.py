@@ -487,7 +487,12 @@ def test_min_oracle_fails_whatever_verdict_is_accepted(repository):
     )
     result = repository.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["PLANNER BOTTLENECK: the model solves *"])
+    result.stdout.fnmatch_lines(
+        [
+            "BLIND: even with the true dynamics the planner solves only *",
+            "Label PLANNER BOTTLENECK, *",
+        ]
+    )
 
 
 def test_skipping_after_the_measurement_does_not_hide_a_bad_model(repository):
