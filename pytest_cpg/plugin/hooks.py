@@ -88,7 +88,11 @@ class SessionHooks:
     def pytest_load_initial_conftests(self, args: Sequence[str]) -> Generator[None, object, object]:
         """Refuse options that no kind of gate has, once conftest files have brought theirs."""
         loaded = yield
-        self._options.check_typed(args)
+        typed = [word.partition("=")[0] for word in args if word.startswith("--cpg-")]
+        if typed:
+            from pytest_cpg.plugin.settings import check_typed
+
+            check_typed(typed, self._options.table)
         return loaded
 
     def pytest_configure(self, config: pytest.Config) -> None:

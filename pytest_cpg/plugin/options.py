@@ -6,7 +6,7 @@ Loaded in every session, with gates or without, and so as small as can be.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -224,15 +224,6 @@ class DeclaredOptions:
                     f"of that name. Rename it."
                 )
             self._add(option)
-
-    def check_typed(self, words: Sequence[str]) -> None:
-        """Refuse what is typed like an option of gates and is none."""
-        typed = [word.partition("=")[0] for word in words if word.startswith("--cpg-")]
-        known = {*map(flag, SWITCHES), *(option.flag for option in self.table.values())}
-        if not known.issuperset(typed):
-            from pytest_cpg.plugin.settings import unknown
-
-            raise pytest.UsageError(*(unknown(one, known) for one in typed if one not in known))
 
     def are_given(self, config: pytest.Config) -> bool:
         """Say whether anything is asked of a session, where it is said or how right."""

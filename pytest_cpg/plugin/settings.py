@@ -98,11 +98,12 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
     return Settings(options, typed, project, frozenset(switches), allow_reruns=allow_reruns)
 
 
-def unknown(name: str, known: Iterable[str], place: str = "on the command line") -> str:
-    """Say that a name stands for no option, and which one was meant."""
-    from pytest_cpg.contracts.lookup import did_you_mean
-
-    return f"{name} {place} names no option. {did_you_mean(name, known)}"
+def check_typed(typed: Iterable[str], options: Mapping[str, Option]) -> None:
+    """Refuse what is typed like an option of gates and is none, all at once."""
+    known = {*map(flag, SWITCHES), *(option.flag for option in options.values())}
+    faults = [_unknown(one, known, "on the command line") for one in typed if one not in known]
+    if faults:
+        raise pytest.UsageError(*faults)
 
 
 def check_names(
@@ -129,9 +130,15 @@ def check_names(
         if close in typed:
             faults.append(f"{name} {place} has no effect. Type {flag(typed[close])}.")
         else:
-            faults.append(unknown(name, known, place))
+            faults.append(_unknown(name, known, place))
     if faults:
         raise pytest.UsageError(*faults)
+
+
+def _unknown(name: str, known: Iterable[str], place: str) -> str:
+    from pytest_cpg.contracts.lookup import did_you_mean
+
+    return f"{name} {place} names no option. {did_you_mean(name, known)}"
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:
