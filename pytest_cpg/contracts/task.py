@@ -15,7 +15,7 @@ from pytest_cpg.contracts.parts import has
 
 @runtime_checkable
 class Task(Protocol):
-    """A world with a goal: true dynamics, what is observed, and when an episode has succeeded.
+    """A world with a goal: true dynamics, observations, and when an episode has succeeded.
 
     A state ``[S]`` holds everything that the next state depends on (positions, velocities, solver
     warm start, the episode's target), so that every method is a pure function of its arguments:

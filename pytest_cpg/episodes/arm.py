@@ -121,7 +121,7 @@ class Arm:
         return f"Arm({self.name}: {self.success_count}/{self.episodes} episodes succeeded)"
 
     def first(self, count: int) -> Arm:
-        """Return its first episodes; costs stay those of all."""
+        """Return the first episodes; costs stay the costs of all."""
         known = {name: getattr(self, name) for name in (*_PER_EPISODE, "actions")}
         return replace(
             self, **{name: values[:count] for name, values in known.items() if values is not None}

@@ -136,12 +136,12 @@ class ObservationNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Physics:
-    """The real world is another than the one that the oracle imagines.
+    """The real world differs from the world that the oracle imagines.
 
     Attributes
     ----------
     mass, friction, gravity : float
-        Factors above 0, not all of them 1. Friction is that of contacts, and of joints both dry
+        Factors above 0, not all of them 1. Friction is of contacts, and of joints both dry
         and viscous.
     """
 

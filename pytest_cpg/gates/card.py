@@ -147,7 +147,7 @@ class Effect:
 class Trend:
     """A number that is followed over sessions.
 
-    The first of a card is a share, of which 1 is right, where the gate has one.
+    Where a gate has a share of which 1 is right, the share is its card's first trend.
 
     Attributes
     ----------
@@ -247,7 +247,7 @@ class Cause:
     main : tuple of str
         Names of the measures that a terminal has room for.
     figures : tuple of Figure
-        What shows it, first the one that shows it best.
+        Measures that show it, the clearest first.
     """
 
     name: str
@@ -267,7 +267,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Something to type next: what it does in a few words, and the whole command line, quoted.
+    """Something to type next: its effect in a few words, and the whole command line, quoted.
 
     Attributes
     ----------

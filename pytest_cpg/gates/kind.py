@@ -309,7 +309,7 @@ class GateKind(Protocol[Spec, Result]):
         ...
 
     def parse(self, asked: Asked) -> Spec:
-        """Return what is asked for, checked: a frozen value, which may be `OfTask`, as `Asked` is.
+        """Return the arguments, checked, as a frozen value, which may be `OfTask`.
 
         Raise ValueError with what to write instead.
         """
@@ -324,7 +324,7 @@ class GateKind(Protocol[Spec, Result]):
         ...
 
     def card(self, result: Result, max_verdict: MaxVerdict, *, model: str = "") -> Card:
-        """Return what a result looks like; ``model`` names what was judged, if it has a name."""
+        """Return the card of a result; ``model`` is the judged model's name, if it has one."""
         ...
 
 

@@ -121,7 +121,7 @@ class Baselined(Protocol):
     """A kind whose results can be accepted and compared: the baseline."""
 
     def entry(self, result: Any) -> Any:
-        """Return what is kept of an accepted result: plain values or a frozen dataclass."""
+        """Return the kept part of an accepted result: plain values or a frozen dataclass."""
         ...
 
     def compare(self, accepted: Any, result: Any) -> Drift:
@@ -141,7 +141,7 @@ class Unprovable(Baselined, Protocol):
     """A kind that knows of entries by which no later result could be shown to be worse."""
 
     def unprovable(self, accepted: Mapping[str, Any]) -> Sequence[Finding]:
-        """Return what there is to say of new entries, by gate."""
+        """Return remarks on new entries, by gate."""
         ...
 
 
@@ -172,12 +172,12 @@ class Alarms(Protocol):
 
 
 class Together(Protocol):
-    """A kind of which several results say more than each alone."""
+    """A kind whose results say more together than each alone."""
 
     def together(
         self, compared: Sequence[Compared], groups: Mapping[str, str]
     ) -> Sequence[Finding]:
-        """Return what they say; ``groups`` has the recipe of a gate that is a checkpoint of one."""
+        """Return their findings; ``groups`` has the recipe of each checkpoint's gate."""
         ...
 
 

@@ -23,7 +23,7 @@ class CEM:
     """Cross-entropy method (Rubinstein 1999) over plans, the best plan seen is executed.
 
     Finite action sets get an independent categorical distribution per step, boxes an independent
-    Gaussian. Defaults are those of the published acrobot-swingup experiment.
+    Gaussian. Defaults are of the published acrobot-swingup experiment.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class CEM:
     initial_deviation, minimum_deviation : float
         Of a box: deviation at first, and below which it never falls, in halves of the box's width.
     warm_start : bool
-        Begin from the last plan's distribution, shifted by what was executed of it.
+        Begin from the last plan's distribution, shifted by the executed steps.
     """
 
     iterations: int = 3

@@ -46,8 +46,8 @@ class GradientMPC:
     learning_rate : float
         Above 0, in halves of the box's width, as are the next two.
     deviation : float
-        Of the noise between the candidates: the first is the last plan, shifted by what was
-        executed of it, or the middle of the box.
+        Of the noise between the candidates. The first candidate is the last plan, shifted by the
+        executed steps, or the middle of the box.
     difference : float
         Above 0: how far an action is moved to see what that changes.
     correlation : float

@@ -27,8 +27,8 @@ _USUAL = (
 class MPPI:
     """Model predictive path integral control (Williams et al., ICRA 2017, equation 22).
 
-    Plans are drawn around the last mean, shifted by what was executed of it, and their mean by
-    ``exp(-cost / temperature)`` is executed. Over a finite set the weights are those of actions,
+    Plans are drawn around the last mean, shifted by the executed steps, and their mean by
+    ``exp(-cost / temperature)`` is executed. Over a finite set the weights are of actions,
     step by step, and the most likely ones are executed.
 
     Attributes
@@ -45,7 +45,7 @@ class MPPI:
     smoothing : float
         As in `CEM`.
     objective, execute
-        See `rate`. Without ``execute``, what is chosen is imagined too, to be cut at its best step.
+        See `rate`. Without ``execute``, the chosen plan is imagined too, and cut at its best step.
     elites : int, optional
         So many of the best plans are weighed; by default all.
     raw_temperature : bool

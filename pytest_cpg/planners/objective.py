@@ -48,8 +48,8 @@ def rate(
         Lower is better, and so are costs. Steps past an episode's budget do not count.
     remaining : array [N], int
     objective : "best", "sum", "terminal" or "peak-and-tail"
-        The score of the best step (the published rule), the sum of all, that of the last step, or
-        that of the best step and 0.3 of the mean of the last quarter.
+        The score of the best step (the published rule), the sum of all scores, the last score, or
+        the best score and 0.3 of the mean of the last quarter.
         Where rewards rate, a step's score is minus its reward, and their sum is "sum". Where a
         value stands behind them, it is minus the return of a plan that ends there: "terminal" is
         that of the whole plan.

@@ -17,7 +17,7 @@ from pytest_cpg.planners.objective import Choice
 class RandomShooting:
     """Uniform random plans, the best one executed up to its earliest best step.
 
-    Defaults are those of the published acrobot-swingup experiment (50 candidates of 15 steps).
+    Defaults are of the published acrobot-swingup experiment (50 candidates of 15 steps).
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ class BeamSearch:
     Attributes
     ----------
     width : int
-        Plans that are kept at each step. Of equal ones those that end better, then the first.
+        Plans that are kept at each step: of equal plans the one that ends better, then the first.
     objective, execute, ties
         See `rate`; the objective also chooses among unfinished plans.
     """

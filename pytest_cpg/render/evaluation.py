@@ -191,18 +191,18 @@ def evaluate(
 ) -> Evaluation:
     """Return what a gate says of a model.
 
-    The same design gives the same bits as the gate in a test. Arms that do not depend on the model
-    are kept in ``cache`` and not run again, but for two episodes of each that are checked: in a
-    loop over checkpoints only the learned arm is run. After Ctrl-C what was finished of
-    them is there for the next call.
+    The same design gives the same bits as the gate in a test. ``cache`` keeps the arms that do not
+    depend on the model. A later call checks two episodes of each and takes the others, so that a
+    loop over checkpoints runs the learned arm alone. After Ctrl-C the next call takes the finished
+    episodes.
 
     Parameters
     ----------
     subject : object
-        What the model is evaluated on, the first argument of the kind's marker: the name of a task
-        or a Task; of a kind that asks queries, those.
+        The first argument of the kind's marker: the name of a task or a Task; for a kind that asks
+        queries, the queries.
     model : object
-        What a ``learned_dynamics`` fixture may return, or what ``model=`` may name in a marker.
+        A model as a ``learned_dynamics`` fixture may return it, or as ``model=`` may name it.
     kind : str or GateKind
         A marker, such as ``"cpg_plan_quality"``, or a kind of your own.
     cache : path or None
@@ -218,9 +218,9 @@ def evaluate(
     Raises
     ------
     ValueError, ComponentError
-        For what cannot be asked, naming the value and what to write instead.
+        For arguments that cannot be used, naming the value and what to write instead.
     WorldModelError
-        For a model that breaks its contract. What the model raises goes on unchanged.
+        For a model that breaks its contract. The model's own exceptions pass unchanged.
     IncompleteError
         Where ``timeout`` seconds were not enough.
     """

@@ -49,7 +49,7 @@ class Reliability:
 def reliability(answers: GradedAnswers) -> Reliability:
     """Return how well confidences in [0, 1] tell the chance of being right.
 
-    The regression is fitted to four of five folds, each time without the one that it is applied to.
+    The regression is fitted to four of five folds, and applied to the fifth.
     Groups stay together: the folds take them in turn. Raises ValueError when a confidence is not in
     [0, 1], or when there are fewer than two groups.
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class GradedAnswers:
-    """Answers of which it is known whether they are right, with their confidences.
+    """Answers that are known to be right or wrong, with their confidences.
 
     Parameters
     ----------

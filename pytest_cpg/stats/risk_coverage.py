@@ -32,7 +32,7 @@ class AnswerMetrics:
         Area under the curve of risk over coverage, straight from (0, 0) and between thresholds. A
         constant confidence has ``loss / 2``.
     rpp : float
-        Share of ordered pairs of answers of which the wrong one has the higher confidence.
+        Share of ordered pairs of answers whose wrong answer has the higher confidence.
     cr : float
         Coverage resolution, CR_K: share of K equal bins that hold a coverage.
     auroc : float or None

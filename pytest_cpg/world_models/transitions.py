@@ -86,7 +86,7 @@ def collect_transitions(
     count : int
         Rows, ``T``; the last episode is cut to it.
     seed : int
-        Decides starts and actions. Both are apart from those of any gate, whatever its seed.
+        Decides starts and actions. No gate has the same, whatever its seed.
     episode_steps : int
         Steps after which a new start is sampled.
     hold : int

@@ -29,7 +29,7 @@ def cfsim(values: FloatArray, neighbours: FloatArray, *, formula: Formula = "cod
 
     The plan is not among its neighbours, so that a plan better than all of them scores above 1, and
     a worse one below 0. Where all neighbours are worth the same, that plan scores 0, and any other
-    a million times what it is better by.
+    a million times the difference.
 
     >>> cfsim(np.array([3.0]), np.array([[1.0, 5.0, 2.0]]))
     array([0.5])

@@ -190,7 +190,7 @@ class GateResult:
 
     @property
     def dynamics_loss(self) -> Interval | None:
-        """Interval of what is lost beyond `scoring_loss`: `rescored` minus learned, as that."""
+        """Interval of the loss beyond `scoring_loss`: `rescored` minus learned, likewise."""
         return self._loss(self.rescored, self.learned)
 
     @property

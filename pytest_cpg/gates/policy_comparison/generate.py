@@ -119,7 +119,7 @@ def generate_queries(
     balanced : bool
         Toss which side is a, and leave out as many as make labels equally frequent at each horizon.
     keep : path, optional
-        An .npz that keeps what is done after every block, so that the same call goes on after an
+        An .npz that keeps finished blocks, so that the same call goes on after an
         interruption. It is no file of queries: save those.
     progress : callable, optional
         Called with candidates done and in all after each block.

@@ -126,7 +126,7 @@ def gym_task(
     budget : int, optional
         Steps of an episode; by default the id's ``max_episode_steps``, or 500.
 
-    The others are those of `GymnasiumTask`.
+    All others are options of `GymnasiumTask`.
     """
     from pytest_cpg.tasks.gymnasium.environments import check_id
     from pytest_cpg.tasks.gymnasium.world import world_of

@@ -166,7 +166,7 @@ class DreamerV3(torch.nn.Module):
 
     @on_arrays
     def update(self, latents: Tensor, actions: Tensor, observations: Tensor) -> Tensor:
-        """Map latents [B, Z], actions [B, A] and what was observed then [B, O] to latents."""
+        """Map latents [B, Z], actions [B, A] and the observations after them [B, O] to latents."""
         recurrent, classes = self._split(latents)
         return self._observed(recurrent, classes, self.conditions.scaled(actions), observations)
 

@@ -27,7 +27,7 @@ _AT_ONCE, _MOST_KEPT = 64, 64
 
 
 class StableWorldModel:
-    """A model that gives the cost of a plan, or predicts what it leads to.
+    """A model that gives the cost of a plan, or predicts where the plan leads.
 
     With ``objective="terminal"`` and ``execute=1`` its cost is asked once a plan, for all
     candidates of an episode at once. Any other objective asks for the cost up to each step, as many

@@ -210,7 +210,7 @@ class TDMPC2(torch.nn.Module):
 
     @on_arrays
     def policy(self, latents: Tensor, noise: Tensor) -> Tensor:
-        """Map latents [B, Z] and standard normal noise [B, A] to what it would do [B, A]."""
+        """Map latents [B, Z] and standard normal noise [B, A] to the policy's actions [B, A]."""
         mean, spread = self._policy(latents).chunk(2, dim=-1)
         deviation = torch.exp(self.log_low + self.log_range * (torch.tanh(spread) + 1) / 2)
         return self.conditions.unscaled(torch.tanh(mean + deviation * noise))

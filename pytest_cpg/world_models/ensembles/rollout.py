@@ -58,7 +58,7 @@ class ClipBounds:
 
     @classmethod
     def of(cls, transitions: Transitions) -> ClipBounds:
-        """Return the least and the largest of what was seen, before a step and after it.
+        """Return the least and the largest observations, before a step and after it.
 
         Both count: only the observations after a step can be those that ended an episode, and
         bounds without them would clip every fall away.
