@@ -41,7 +41,7 @@ def bar_text(
     """Return a number as a bar from zero, and by how much it was longer ``then``.
 
     >>> bar_text(0.72, (0, 1), 10), bar_text(0.7, (0, 1), 10, then=0.9)
-    (('███████▏', ''), ('███████', '░░'))
+    (('███████▎', ''), ('███████', '░░'))
     """
     low, high = axis
 
