@@ -70,11 +70,12 @@ def judged(found: Shown, reason: str | None) -> str:
     card, accepts = found.card, found.max_verdict
     if is_blind(found.ruling) and not is_drifted(found.drift, reason):
         return f"Label {found.ruling.label}, {card.headline}."
-    said = f"{card.headline[:1].upper()}{card.headline[1:]}."
+    # Without a sentence the headline is the first line.
+    said = f"{card.headline[:1].upper()}{card.headline[1:]}. " if card.sentence else ""
     if reason in (None, accepts.exceeded) or is_drifted(found.drift, reason):
         better = " or better" * (accepts.severity > Severity.GOOD)
-        return f"{said} Accepted here: {accepts.label}{better}."
-    return f"{said} Failed, as {reason}."
+        return f"{said}Accepted here: {accepts.label}{better}."
+    return f"{said}Failed, as {reason}."
 
 
 def reasons(found: Shown, reason: str | None) -> list[tuple[str, str]]:

@@ -72,6 +72,39 @@ def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+def test_what_was_lost_since_the_accepted_result_is_drawn_wherever_it_is_shown(
+    repository, monkeypatch
+):
+    repository.makepyfile(test_gates=gate(model="right"))
+    repository.runpytest("--cpg-update-baseline", "--cpg-force")
+    repository.makepyfile(test_gates=gate(model="mirrored"))
+    monkeypatch.setenv("COLUMNS", "120")
+    wide = repository.runpytest("-n", "1", "--color=yes", "--cpg-drift=fail").stdout.str()
+    lost = "\x1b[31m\x1b[1mXXXXXXXXXX\x1b[0m"
+    for line in (
+        "\x1b[31m\x1b[1mMODEL BOTTLENECK:\x1b[0m\x1b[1m the model solves 0 of 20 starts, the true",
+        f"  learned   0/20  \x1b[31m\x1b[2m{'░' * 80}\x1b[0m  0.00 \x1b[2m[0.00, 0.16]",
+        f"  starts   {lost} {lost}",
+        "\x1b[1m  Rerun    \x1b[0m\x1b[36mpytest test_gates.py::test_gate --cpg-drift=fail\x1b[0m",
+        'max_verdict="MODEL BOTTLENECK"; then on main: \x1b[36mpytest --cpg-update-baseline\x1b[0m',
+    ):
+        assert line in wide
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    plain = repository.runpytest_subprocess("--cpg-drift=fail").stdout
+    plain.fnmatch_lines(
+        [
+            "Since *: 20 -> 0 of 20, lost 20 starts, gained 0 *",
+            f"  oracle   20/20  {'#' * 40}  1.00 *",
+            f"  learned   0/20  {'-' * 40}  0.00 *",
+            "  starts   XXXXXXXXXX XXXXXXXXXX",
+            "           X lost since *: 20",
+            '  Accept   set max_verdict="MODEL BOTTLENECK"; then on main:',
+            "           pytest --cpg-update-baseline",
+        ]
+    )
+
+
 def test_a_gate_is_run_again_by_what_decides_it_alone(repository, monkeypatch):
     repository.makepyfile(test_gates=gate(model="mirrored"))
     monkeypatch.setenv("PYTEST_CPG_MD", "out.md")

@@ -118,7 +118,7 @@ def test_a_failing_section_is_a_card_laid_out():
 
     shown = [
         "INACCURATE: error 0.31 [0.25,0.38], T=200.",
-        "Error 0.31 [0.25,0.38]. Failed, as 0.25 is above 0.10.",
+        "Failed, as 0.25 is above 0.10.",
         "",
         f"  learned      0.31  {'█' * 20}{' ' * 20}  [0.25, 0.38]",
         "  persistence  0.90",
