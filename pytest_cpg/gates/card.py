@@ -70,7 +70,7 @@ class Row:
     cells : tuple of str
         One for each column of the table.
     bound : Interval or None
-        Drawn behind the cells, on the table's axis.
+        Its estimate is drawn as a bar behind the first cell, on the table's axis.
     """
 
     name: str

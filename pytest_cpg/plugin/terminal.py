@@ -16,8 +16,6 @@ from pytest_cpg.render.line import Line
 from pytest_cpg.render.progress import LiveLine, LogLines, Watch
 from pytest_cpg.render.sparkline import has_blocks
 
-# Of a text: narrower ones have no room for a table, and wider lines are hard to read.
-_NARROWEST, _WIDEST = 60, 120
 WIDTH = "pytest_cpg_width"
 
 
@@ -31,11 +29,11 @@ def write_lines(lines: Sequence[Line], terminal: Any) -> None:
 
 
 def width_of(config: pytest.Config) -> int:
-    """Return how wide a text may be: as the terminal, also of a worker's controller."""
+    """Return the columns of the terminal, for a worker those of its controller's."""
     given = getattr(config, "workerinput", {}).get(WIDTH)
     reporter = config.pluginmanager.hasplugin("terminalreporter")
     columns = config.get_terminal_writer().fullwidth if given is None and reporter else given
-    return min(max(columns or 80, _NARROWEST), _WIDEST)
+    return columns or 80
 
 
 def watch_on(config: pytest.Config, gate: str, note: Callable[[str], None]) -> Watch:

@@ -15,6 +15,8 @@ from pytest_cpg.render.failure import headline, judged, reasons
 from pytest_cpg.render.line import COLOURS, Line
 from pytest_cpg.report.shown import Shown
 
+# Less has no room for a table, and longer lines are hard to read.
+_NARROWEST, _WIDEST = 60, 120
 # Names of rows, and the blanks around them.
 _NAME = 7
 _INDENT = " " * (_NAME + 4)
@@ -26,6 +28,7 @@ _PLAIN_COLUMNS = 3
 _USUAL = f"{percentage(USUAL_LEVEL)} CI"
 # These rows look the same in every table; others have the colour of the verdict.
 _OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
+_BOLD: Mapping[str, bool] = {"bold": True}
 
 
 def section(
@@ -49,6 +52,7 @@ def section(
     not_kept, film_problem : str or None
         Why lost episodes or films of them could not be written.
     """
+    width = min(max(width, _NARROWEST), _WIDEST)
     card, told = found.card, reasons(found, reason) if reason is not None else []
     next_steps = [
         *(("Film", path) for path in films),
@@ -105,39 +109,39 @@ def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Ite
         return
     is_unusual = any(name.endswith("% CI") and name != _USUAL for name in table.columns)
     has_heading = is_unusual or len(table.columns) > _PLAIN_COLUMNS
-    heading = [table.columns] * has_heading
-    cells = [*heading, *(row.cells for row in table.rows)]
+    cells = [*[table.columns] * has_heading, *(row.cells for row in table.rows)]
     first = padded([one[:1] for one in cells], "")
     rest = padded([one[1:] for one in cells], "  " if has_heading else " ")
     space = max([_NAME, *(len(row.name) for row in table.rows)])
-    room = width - 2 - space - 2 - max(map(len, first)) - 2 - 2 - max(map(len, rest))
-    size = min(room // _STEP * _STEP, _LONGEST)
-    size = size if any(row.bound for row in table.rows) and size > 0 else 0
-    then = drift.then if drift is not None else {}
-    low, high = table.axis
-    # What is below zero has room only where something is.
-    if low < 0 < high and all(row.bound.estimate >= 0 for row in table.rows if row.bound):
-        low = 0.0
+    taken = len(f"  {'':{space}s}  {first[0]}    {rest[0]}")
+    size = min((width - taken) // _STEP * _STEP, _LONGEST)
+    size = max(size, 0) if any(row.bound for row in table.rows) else 0
+    between = "  " if size else ""
     if has_heading:
-        gap = f"  {'':{size}s}" if size else ""
-        yield Line.of(
-            f"  {table.name:{space}s}  {first.pop(0)}{gap}  {rest.pop(0)}".rstrip(), light=True
-        )
+        lead = f"  {table.name:{space}s}  {first.pop(0)}{between}"
+        yield Line.of(f"{lead}{'':{size}s}  {rest.pop(0)}".rstrip(), light=True)
+    then, axis = drift.then if drift is not None else {}, _axis(table)
     for row, number, told in zip(table.rows, first, rest, strict=True):
         colour = {_OF_ROWS.get(row.name, COLOURS[ruling.severity]): True}
-        lead, bar, was = f"  {row.name:{space}s}  {number}", "", ""
+        bar, was = "", ""
         if row.bound is not None and size:
-            bar, was = bar_text(row.bound.estimate, (low, high), size, then=then.get(row.name))
-        gap = f"{'':{size - len(bar) - len(was)}s}  " if size else ""
+            bar, was = bar_text(row.bound.estimate, axis, size, then=then.get(row.name))
         rate, bracket, ends = told.partition("[")
         parts: list[tuple[str, Mapping[str, bool]]] = [
-            (f"{lead}  ", {}),
+            (f"  {row.name:{space}s}  {number}{between}", {}),
             (bar, colour),
             (was, {**colour, "light": True}),
-            (f"{gap}{rate}", {}),
+            (f"{'':{size - len(bar) - len(was)}s}  {rate}", {}),
             (f"{bracket}{ends}", {"light": True}),
         ]
         yield _trimmed(parts)
+
+
+def _axis(table: Table) -> tuple[float, float]:
+    """Return the scale of a table's bars: below zero there is room only where a number is."""
+    low, high = table.axis
+    is_above = all(row.bound.estimate >= 0 for row in table.rows if row.bound)
+    return (0.0, high) if low < 0 < high and is_above else (low, high)
 
 
 def _trimmed(parts: Sequence[tuple[str, Mapping[str, bool]]]) -> Line:
@@ -223,6 +227,3 @@ def _wrapped(text: str, width: int, lead: str = "") -> list[str]:
         subsequent_indent=" " * len(lead),
         break_on_hyphens=False,
     ) or [lead.rstrip()]
-
-
-_BOLD: Mapping[str, bool] = {"bold": True}

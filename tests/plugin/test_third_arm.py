@@ -33,9 +33,9 @@ def test_every_report_says_how_much_of_the_gap_a_score_of_its_own_loses(reposito
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "  oracle  * 20/20   1.00 *",
-            "  oracle+score *0/20   0.00 *",
-            "  learned * 0/20   0.00 *",
+            "  oracle  * 20/20  █* 1.00 [[]*",
+            "  oracle+score *0/20  * 0.00 [[]*",
+            "  learned * 0/20  * 0.00 [[]*",
             "  Note * oracle+score *",
             "*Of the gap, 1.00*",
             "  swapped *dynamics, score",
