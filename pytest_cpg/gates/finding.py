@@ -19,10 +19,13 @@ class Finding:
     ----------
     text : str
         Of any length; wrapped where it is printed.
+    warns : bool
+        Whether a reader has to know it before a verdict is believed.
     """
 
     text: str
     fails: bool = False
+    warns: bool = False
 
 
 class Compared(NamedTuple):

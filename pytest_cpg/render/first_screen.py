@@ -157,6 +157,10 @@ def _answers(
         beside = [*besides_gates(document["session"]), *beside]
     for text in beside:
         yield Answer("Session", text=text)
+    for found in document["findings"]:
+        # Reports of older versions do not say it.
+        if found.get("warns", False):
+            yield Answer("To know", text=found["text"])
 
 
 def _is_other(gate: GateView, shown: ComparisonView | None) -> bool:

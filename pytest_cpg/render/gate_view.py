@@ -227,16 +227,40 @@ def gate_view(
     )
 
 
-def folded(view: GateView) -> GateView:
+def folded(
+    view: GateView, *, is_one_of_many: bool, said: Sequence[tuple[str, str]] = ()
+) -> GateView:
     """Return a gate whose section is shut, without film and with its starts counted.
 
-    Both are most of a page.
+    Both are most of a page. One of many has no figures beside the numbers, either, and repeats no
+    fact that is ``said`` elsewhere.
     """
     comparisons = tuple(
-        replace(one, strip=None, cells=tuple(replace(drawn, cells=()) for drawn in one.cells))
+        replace(one, strip=None, cells=tuple(_counted(cell, is_one_of_many) for cell in one.cells))
         for one in view.comparisons
     )
+    if is_one_of_many:
+        comparisons = tuple(
+            replace(
+                one,
+                main=None,
+                plots=(),
+                others=(),
+                bounds=(None,) * len(one.bounds),
+                facts=tuple(fact for fact in one.facts if fact not in said),
+            )
+            for one in comparisons
+        )
     return replace(view, comparisons=comparisons)
+
+
+def _counted(drawn: CellsView, is_one_of_many: bool) -> CellsView:
+    """Return a figure without its cells; of many gates only lost starts are listed."""
+    key = tuple(
+        (mark, name, count, "" if is_one_of_many and mark != "lost" else numbers)
+        for mark, name, count, numbers in drawn.key
+    )
+    return replace(drawn, cells=(), key=key)
 
 
 def _comparison_view(

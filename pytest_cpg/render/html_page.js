@@ -28,11 +28,10 @@ async function copy(text, from) {
 
 function openTarget() {
   const target = document.getElementById(location.hash.slice(1));
-  if (target instanceof HTMLDetailsElement) {
-    for (let one = target; one; one = one.parentElement.closest("details")) one.open = true;
-    target.scrollIntoView();
-    target.firstElementChild.focus({ preventScroll: true });
-  }
+  if (!target?.matches("details, tr")) return;
+  for (let one = target; one; one = one.parentElement.closest("details")) one.open = true;
+  target.scrollIntoView();
+  target.firstElementChild.focus({ preventScroll: true });
 }
 
 document.addEventListener("click", (event) => {

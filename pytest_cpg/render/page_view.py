@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_cpg.gates.drift import Label
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.forest import effect_axis
 from pytest_cpg.render.gate_view import (
@@ -27,7 +28,8 @@ from pytest_cpg.report.shown import Shown, ShownOf
 
 # So many gates that do not pass are open; of more the first few.
 _MOST_OPEN, _FEW_OPEN = 6, 3
-# From so many gates on rows are dense, and gates with parameters become a matrix.
+# From so many gates on rows are dense, gates with parameters become a matrix, and what passes is a
+# row alone.
 MANY = 40
 
 
@@ -50,12 +52,16 @@ class PageView:
         Of all effects that are shares.
     check : str
         What was run in place of gates, such as a smoke test; empty where models were judged.
+    matrix : tuple of MatrixRow
+    shared : tuple of (str, str)
+        Facts of many gates that are those of each, which none repeats.
     """
 
     gates: tuple[GateView, ...]
     axis: Axis
     check: str
     matrix: tuple[MatrixRow, ...]
+    shared: tuple[tuple[str, str], ...]
 
     @property
     def rows(self) -> Iterator[ComparisonView]:
@@ -88,17 +94,29 @@ def page_view(
     views.sort(key=_rank)
     loud = [view for view in views if not view.is_quiet]
     shown = len(loud) if len(loud) <= _MOST_OPEN else _FEW_OPEN
+    is_many = len(views) >= MANY
+    shared = _shared_facts(views) if is_many else ()
     # All loud ones stand first.
     views = [
-        replace(view, is_open=True) if place < shown and not view.is_quiet else folded(view)
+        replace(view, is_open=True)
+        if place < shown and not view.is_quiet
+        else folded(view, is_one_of_many=is_many, said=shared)
         for place, view in enumerate(views)
     ]
     return PageView(
         gates=tuple(views),
         axis=axis,
         check=next((one.ruling.check for one in found.values() if one.ruling.check), ""),
-        matrix=tuple(_matrix(views)) if len(views) >= MANY else (),
+        matrix=tuple(_matrix(views)) if is_many else (),
+        shared=shared,
     )
+
+
+def _shared_facts(views: Sequence[GateView]) -> tuple[tuple[str, str], ...]:
+    """Return the facts that all comparisons have, in their order."""
+    facts = [one.facts for view in views for one in view.comparisons]
+    every = set.intersection(*map(set, facts)) if facts else set()
+    return tuple(one for one in facts[0] if one in every) if facts else ()
 
 
 def _rank(view: GateView) -> tuple[float, ...]:
@@ -108,7 +126,9 @@ def _rank(view: GateView) -> tuple[float, ...]:
         for one in view.comparisons
         if one.card.effect is not None and one.card.effect.is_share
     ]
-    news = any(one.drift is not None and one.drift.fails for one in view.comparisons)
+    news = any(
+        one.drift is not None and one.drift.label is Label.REGRESSED for one in view.comparisons
+    )
     return (
         STATES.index(view.state),
         -view.severity,

@@ -127,7 +127,8 @@ def _family_findings(
             f"{100 * chance:.2g} % of runs ({percent}{' for the gates alone' * bool(besides)} with "
             f"--cpg-correction=holm)."
         )
-        return [*found, Finding(text)]
+        # More often than not.
+        return [*found, Finding(text, warns=chance > 0.5)]
     left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
     text = (
         f"If all models were good, one of {size} gates would still fail in about {percent} of "

@@ -110,11 +110,16 @@ def test_two_hundred_gates_are_dense_and_have_a_mark_each(tmp_path):
         page.getElementById("dense").click();
         await pause();
         told.loose = height();
+        // A link of a page in a frame would leave it.
+        frame.contentWindow.location.hash = find(".matrix a")[0].getAttribute("href");
+        await pause();
+        told.opened = shown("#gates tbody tr").length;
         return told;
         """,
         tmp_path,
     )
     assert told["marks"] == 200
+    assert told["opened"] == 200, "the first one passes: its row is shown"
     assert told["rows"] == 100, "those that pass are folded"
     assert told["dense"] <= 26
     assert told["loose"] >= 52

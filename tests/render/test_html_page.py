@@ -18,9 +18,11 @@ from rendered import html_page
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
+from pytest_cpg.render.page_view import MANY
 from pytest_cpg.report.shown import Shown
 
 pytestmark = pytest.mark.usefixtures("compiled_page")
@@ -602,8 +604,39 @@ def test_a_result_of_a_newer_release_is_refused():
         html_page([document])
 
 
-def test_two_hundred_gates_stay_below_two_megabytes():
-    assert len(html_page([large()]).encode()) < 2_000_000
+def test_two_hundred_gates_that_do_not_pass_stay_below_1_2_megabytes():
+    assert len(html_page([large()]).encode()) < 1_200_000
+
+
+def test_of_many_gates_one_that_passes_is_a_row_that_links_lead_to():
+    gates = [gate(f"t::test_many[{n}]", GOOD) for n in range(MANY)]
+    page = Page(html_page([session(*gates, gate("t::test_bad", BAD, outcome="failed"))]))
+    (section,) = (found for found in page.all("details") if "data-state" in found)
+    assert section["id"] == f"gate-{MANY + 1}"
+    rows = {found["id"] for found in page.all("tr") if "id" in found}
+    assert rows == {f"gate-{n + 1}" for n in range(MANY)}
+    links = {found["href"] for found in page.all("a") if found["href"].startswith("#gate-")}
+    assert links == {f"#{name}" for name in (*rows, section["id"])}
+
+
+def test_a_likely_false_alarm_is_told_with_the_answers_and_once():
+    document = session(gate(GATE, GOOD), findings=[("Chance alone fails one.", False)])
+    assert "Chance alone" not in html_page([document]).partition("<main>")[0]
+    document["findings"][0]["warns"] = True
+    above, _, below = html_page([document]).partition("<main>")
+    assert "Chance alone fails one." in above
+    assert "Chance alone fails one." not in below
+
+
+def test_what_cannot_be_compared_is_in_doubt_and_stands_below_a_regression():
+    gone, worse = (
+        Drift(label=label, text="46 -> 40 of 50", was="0.92", now="0.80")
+        for label in (Label.INCOMPARABLE, Label.REGRESSED)
+    )
+    failed = {"outcome": "failed", "reason": WORSE}
+    page = shown(gate("t::a", BAD, drift=gone, **failed), gate("t::b", BAD, drift=worse, **failed))
+    marks = [found["class"] for found in page.all("span") if "drift" in found.get("class", "")]
+    assert marks[:2] == ["drift bad", "drift unsure"]
 
 
 def test_eight_gates_and_three_films_stay_below_a_megabyte_and_a_half():

@@ -122,7 +122,11 @@ def test_a_gate_s_comparisons_attempts_and_measurements_are_there(full):
     assert gates["expected"]["comparisons"][0]["reason"] == "worse"
     assert gates["skipped"]["measurements"] == ["a > b"]
     assert full["deselected"] == ["other"]
-    assert full["findings"][1] == {"text": "baseline: MISSING", "fails": True}
+    assert full["findings"][1] == {
+        "text": "baseline: MISSING",
+        "fails": True,
+        "warns": False,
+    }
     assert full["generator"] == {"name": "pytest-cpg", "version": "0.1.0"}
 
 
