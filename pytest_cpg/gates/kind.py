@@ -263,10 +263,13 @@ class ForecastLine:
         Column to text; all gates of a kind have the same columns.
     notes : tuple of str
         What a reader of the cells has to know; said once for all gates.
+    seconds : float or None
+        How long the gate takes; None where that is not known.
     """
 
     cells: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    seconds: float | None = None
 
 
 class GateKind(Protocol[Spec, Result]):

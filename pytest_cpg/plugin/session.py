@@ -238,7 +238,9 @@ class GateSession:
     def summarise(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print one line per gate, and what they say together."""
         if "plan" in self._settings.switches:
-            terminalreporter.write_sep("-", "cpg: plan, nothing was run")
+            count = len(self.ledger.expected)
+            gates = f"{count} gate{'s'[: count != 1]}"
+            terminalreporter.write_sep("-", f"cpg: forecast of {gates}, nothing run")
             for text in self._plan:
                 terminalreporter.write_line(text)
             return

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pytest_cpg.gates.kind import ForecastLine
-from pytest_cpg.gates.notation import fitted_names, for_log
+from pytest_cpg.gates.notation import duration, fitted_names, for_log
 from pytest_cpg.render.columns import aligned
 
 _NARROWEST_COLUMN = 6
@@ -31,4 +31,14 @@ def forecast_table(forecasts: Mapping[str, ForecastLine], *, width: int) -> list
         lines += names.rows(" ", gate, line)
     for note in dict.fromkeys(note for one in forecasts.values() for note in one.notes):
         lines += textwrap.wrap(note, width - 1, initial_indent=" ", subsequent_indent=" ")
-    return list(map(for_log, lines))
+    return [*map(for_log, lines), *_in_all([one.seconds for one in forecasts.values()])]
+
+
+def _in_all(seconds: Sequence[float | None]) -> list[str]:
+    """Return how long all gates take together, where that is not said already."""
+    known = [one for one in seconds if one is not None]
+    if len(seconds) < 2 or not known:
+        return []
+    count = len(seconds) - len(known)
+    unknown = f", and {count} gate{'s'[: count != 1]} unknown" * bool(count)
+    return [f" In all about {duration(sum(known))}{unknown}."]

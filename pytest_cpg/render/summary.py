@@ -16,7 +16,7 @@ from pytest_cpg.render.columns import aligned
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.line import Line
 from pytest_cpg.render.sparkline import sparkline
-from pytest_cpg.render.summary_rows import Group, SummaryRow, rows_of
+from pytest_cpg.render.summary_rows import SMOKE_TEST, Group, SummaryRow, rows_of
 from pytest_cpg.report.ledger import Entry, Ledger
 from pytest_cpg.report.outcomes import WORDS, gate_outcome, gist
 
@@ -54,14 +54,26 @@ def title(ledger: Ledger, *, verbosity: int = 0) -> str:
         counted[one] for one in ("failed", "error", "missing")
     ):
         counts.append("the session fails")
-    rulings = [one.ruling for entry in ledger.entries.values() for one in entry.judgements]
-    checks = {ruling.check for ruling in rulings}
+    if _is_quick(ledger):
+        ran = counted["passed"]
+        others = [text for text in counts if not text.endswith("passed")]
+        return ", ".join([f"cpg: quick run, {ran} of {len(gates)} gates ran", *others])
+    checks = _checks(ledger)
     what = f" {checks.pop()}" if len(checks) == 1 and checks != {""} else ""
     many = f"{len(gates)} gate{'s'[: len(gates) != 1]}"
     between = " " if len(counts) == 1 and gates else ", "
     text = f"cpg{what}: {many}{between}{', '.join(counts) or 'none collected'}"
     since = _since(rows_of(ledger)) if verbosity < 0 and len(counts) == 1 else ""
     return f"{text}; s{since[1:]}" if since else text
+
+
+def _checks(ledger: Ledger) -> set[str]:
+    """Return what was run in place of gates; a verdict is an empty text."""
+    return {one.ruling.check for entry in ledger.entries.values() for one in entry.judgements}
+
+
+def _is_quick(ledger: Ledger) -> bool:
+    return _checks(ledger) == {SMOKE_TEST}
 
 
 def title_markup(ledger: Ledger) -> dict[str, bool]:
@@ -84,8 +96,11 @@ def summary_lines(
     With ``verbosity`` below 0 only gates that did not simply pass are listed, without headings.
     """
     rows = rows_of(ledger)
-    layout = _Layout(_shown(rows, verbosity), width, is_ascii=is_ascii)
-    lines = list(layout.rows()) if verbosity < 0 else _table(rows, layout, width, verbosity)
+    is_brief = verbosity < 0 or (verbosity == 0 and _is_quick(ledger))
+    layout = _Layout(_shown(rows) if is_brief else rows, width, is_ascii=is_ascii)
+    lines = list(layout.rows()) if is_brief else _table(rows, layout, width, verbosity)
+    if is_brief and verbosity == 0:
+        lines = [*_ran(rows, width), *lines]
     if verbosity >= 0:
         notes = dict.fromkeys(note for row in rows if row.card for note in row.card.footnotes)
         lines += [line for note in notes for line in _wrapped(note, " ", width)]
@@ -105,10 +120,17 @@ def summary_lines(
     return lines
 
 
-def _shown(rows: Sequence[SummaryRow], verbosity: int) -> list[SummaryRow]:
-    """Return all rows; in quiet sessions those that need an eye, each with its label."""
-    if verbosity >= 0:
-        return [*rows]
+def _ran(rows: Sequence[SummaryRow], width: int) -> list[Line]:
+    """Say what a quick run was, and how many gates there is nothing else to say of."""
+    meanings = dict.fromkeys(row.group.meaning for row in rows if row.card)
+    ran = sum(row.outcome == "passed" for row in rows)
+    said = [f"{text[:1].upper()}{text[1:]}." for text in meanings]
+    lines = _wrapped(" ".join([*said, "The exit code counts errors only."]), " ", width)
+    return [*lines, Line.of(f" . {ran} gate{'s'[: ran != 1]} ran")]
+
+
+def _shown(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """Return the rows that need an eye, each with its label."""
     told = [row for row in rows if not row.has_passed and row.outcome != "skipped"]
     return [row._replace(word=_told(row) * bool(row.cells), heights=()) for row in told]
 
@@ -303,21 +325,23 @@ def _since(rows: Sequence[SummaryRow]) -> str:
 
 
 def _settle(rows: Sequence[SummaryRow], width: int) -> list[Line]:
-    """Return the command that settles the gates that are open, where one does."""
+    """Return the one command that settles all gates that are open, where some can be settled.
+
+    It selects them all, and each heeds the options that are for gates like it.
+    """
     asked = [row.card.settle for row in rows if row.card and row.card.settle]
-    lines: list[Line] = []
-    for names in dict.fromkeys(map(tuple, asked)):
-        alike = [one for one in asked if tuple(one) == names]
-        many = "inconclusive gate" if len(alike) == 1 else f"{len(alike)} inconclusive gates"
-        options = [
-            f"--cpg-{name.replace('_', '-')}={max(o[name] for o in alike)}" for name in names
-        ]
-        starts = " on new starts" * ("seed" in names)
-        lines.append(Line.of(f" Settle the {many}{starts}:"))
-        command = shlex.join(["pytest", "--cpg-last=inconclusive", *options])
-        typed = command_lines(command, lead="     ", width=width)
-        lines += [Line.of(line, cyan=True) for line in typed]
-    return lines
+    if not asked:
+        return []
+    names = dict.fromkeys(name for one in asked for name in one)
+    options = [
+        f"--cpg-{name.replace('_', '-')}={max(one[name] for one in asked if name in one)}"
+        for name in names
+    ]
+    many = "inconclusive gate" if len(asked) == 1 else f"{len(asked)} inconclusive gates"
+    command = shlex.join(["pytest", "--cpg-last=inconclusive", *options])
+    typed = command_lines(command, lead="     ", width=width)
+    lead = f" Settle the {many}{' on new starts' * ('seed' in names)}:"
+    return [Line.of(lead), *(Line.of(line, cyan=True) for line in typed)]
 
 
 def _unseen(rows: Sequence[SummaryRow]) -> str:

@@ -15,6 +15,7 @@ from pytest_cpg.report.outcomes import comparison_outcome
 # A cell of this name is compared with the accepted result; without one, the first cell is.
 _NOW, _WAS = "now", "was"
 _TOLD = (Label.REGRESSED, Label.IMPROVED, Label.INCOMPARABLE, Label.NEW)
+SMOKE_TEST = "smoke test"
 _BLIND = "the gate could not have failed, whatever the model"
 # What is said of gates without a verdict: the best before all others, the worst behind them.
 _UNJUDGED = {
@@ -124,13 +125,15 @@ def _of_gate(ledger: Ledger, gate: str) -> Iterator[SummaryRow]:
             entry.outcome, reason=one.reason, reasons=reasons, severity=one.ruling.severity
         )
         card, drift, name = one.card, one.drift, comparison_name(gate, number)
+        is_quick = one.ruling.check == SMOKE_TEST
         news = drift.label.value if drift is not None and drift.label in _TOLD else ""
         yield SummaryRow(
             gate,
             name,
             outcome,
             _group(one),
-            {} if one.ruling.check == "smoke test" else card.cells,
+            {} if is_quick else card.cells,
+            text=(one.reason or "") if is_quick else "",
             word=news,
             heights=() if one.ruling.check else ledger.history.heights(name),
             card=card,

@@ -309,6 +309,23 @@ def test_a_mistake_is_named_with_what_to_type(given, expected, said, tmp_path, m
     assert expected in " ".join(text.split())
 
 
+def test_what_a_crafted_report_or_history_holds_is_shown_and_not_obeyed(folder, said):
+    folder.runpytest("--cpg-model=mirrored", "--cpg-json=r.json")
+    history = folder.path / ".cpg" / "history"
+    for path in (folder.path / "r.json", *history.parent.glob("history*")):
+        text = path.read_text(encoding="utf-8")
+        assert "test_" in text
+        path.write_text(text.replace("test_", "\\u001b]0;title\\u0007test_"), encoding="utf-8")
+    for given in (
+        ["show", "r.json"],
+        ["history"],
+        ["compare", "r.json", "r.json"],
+        ["accept", "r.json"],
+    ):
+        _, text = said(*given)
+        assert not {"\x1b", "\x07"} & {*text}, given
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_ctrl_c_ends_it_without_a_traceback(tmp_path):
     pipe = tmp_path / "report.json"

@@ -450,7 +450,7 @@ def test_a_smoke_test_of_a_kind_that_gives_a_verdict_all_the_same_fails(faulty):
     near = "label='NEAR', severity=Severity.GOOD, check='smoke test'"
     result, _ = faulty(f"def judge(self, *_): return Ruling({near})", "--cpg-quick", "-k", "mine")
     result.assert_outcomes(passed=1, deselected=1)
-    result.stdout.fnmatch_lines(["*cpg smoke test: 1 gate passed*"])
+    result.stdout.fnmatch_lines(["*cpg: quick run, 1 of 1 gates ran*"])
 
 
 @pytest.mark.parametrize("is_named", [True, False], ids=["named", "fixture"])

@@ -208,11 +208,11 @@ def test_a_plan_says_what_gates_could_find_and_runs_nothing(repository):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "*- cpg: plan, nothing was run -*",
-            " gate *episodes oracle  finds paired  n@0.1  n@0.2  n@0.3   time",
+            "*- cpg: forecast of 2 gates, nothing run -*",
+            " gate *starts oracle  finds paired  n@0.1  n@0.2  n@0.3   time",
             " test_bad *20  0.50? * 392     94     39      ?",
             " test_quick * <=150  0.50?   0.17   0.14 *",
-            " ? oracle rate assumed*",
+            " [?]: not run here yet; assumed to be 0.50, where drops are hardest to find",
         ]
     )
     assert all(len(line) <= 80 for line in result.outlines if line.startswith(" "))

@@ -503,6 +503,7 @@ def test_an_error_beside_a_long_name_stays_in_the_lines():
         lines = shown(ledger)
         assert [line for line in lines if len(line) > 80] == []
         assert any(
-            line.startswith(" E c ") and "the model's rollout gave" in line for line in lines
+            line.startswith((" E c ", " E test_gate[c] ")) and "the model's rollout gave" in line
+            for line in lines
         )
         assert not any("Look for more" in line for line in lines)

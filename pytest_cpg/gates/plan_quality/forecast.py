@@ -45,6 +45,7 @@ def forecast_of(
     deviation = _ASSUMED_DEVIATION
     if accepted is not None and is_known:
         deviation = float(accepted.exploitation.values.std(ddof=1))
+    seconds = None if known is None else known.seconds_per_episode * count
     half = student_critical_value(spec.criteria.level, freedom=count - 1) * deviation
     return ForecastLine(
         cells={
@@ -52,8 +53,9 @@ def forecast_of(
             "neighbours": f"{spec.criteria.k} {spec.criteria.neighbours}",
             "exploitation": f"<={spec.criteria.max_exploitation:.2f}",
             "+-": f"{half / math.sqrt(count):.3f}{'?' * (not is_known)}",
-            "time": "?" if known is None else duration(known.seconds_per_episode * count),
+            "time": "?" if seconds is None else duration(seconds),
         },
+        seconds=seconds,
         notes=(
             "+-: half of Student's interval of the exploitation; few episodes may have a wider one",
             *([] if is_known else ["? deviation assumed: nothing was accepted yet"]),

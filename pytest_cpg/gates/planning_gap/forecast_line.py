@@ -10,12 +10,15 @@ from pytest_cpg.gates.planning_gap.forecast import POWER, WANTED_GAPS, Forecast
 def line_of(one: Forecast) -> kind.ForecastLine:
     """Return a forecast as cells, and what a reader of them has to know."""
     notes = [
-        f"finds: the smallest gap found {100 * POWER:.0f} times in 100 if the arms are "
-        f"independent; paired: if half of the starts decide for both arms and a paired interval "
-        f"judges; n@0.2: episodes per arm that find a gap of 0.2"
+        f"finds: the smallest drop that fails the gate {POWER * 5:.0f} times in 5; paired: if half "
+        f"of the starts decide for both arms and a paired interval judges",
+        "n@0.2: the starts that find a drop of 0.2 as often",
     ]
     if one.source == "assumed":
-        notes.append("? oracle rate assumed, where gaps are hardest to find: the gate was not run")
+        notes.append(
+            f"?: not run here yet; assumed to be {one.oracle_rate:.2f}, where drops are hardest to "
+            f"find"
+        )
     if one.may_stop:
         notes.append(
             "<= at most: the gate stops as soon as its verdict is settled, and n@, which is for "
@@ -24,7 +27,7 @@ def line_of(one: Forecast) -> kind.ForecastLine:
     needed = ("-" if n is None else str(n) for n in one.needed)
     return kind.ForecastLine(
         cells={
-            "episodes": f"{'<=' * one.may_stop}{one.episodes}",
+            "starts": f"{'<=' * one.may_stop}{one.episodes}",
             "oracle": f"{one.oracle_rate:.2f}{'?' * (one.source == 'assumed')}",
             "finds": _gap(one.detectable),
             "paired": _gap(one.paired),
@@ -32,6 +35,7 @@ def line_of(one: Forecast) -> kind.ForecastLine:
             "time": "?" if one.seconds is None else duration(one.seconds),
         },
         notes=tuple(notes),
+        seconds=one.seconds,
     )
 
 

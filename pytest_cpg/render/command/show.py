@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_cpg.gates.notation import wrapped
 from pytest_cpg.render.bars import in_ascii
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
@@ -47,7 +48,7 @@ def _sections(ledger: Ledger, verbosity: int) -> Iterator[str]:
         shown = [one for one in entry.judgements if one.reason is not None] or entry.judgements
         yield _heading("_", gate)
         # What a comparison failed for is in its section.
-        yield from filter(None, [entry.detail])
+        yield from filter(None, [wrapped(entry.detail)])
         for judgement in shown:
             yield _section(judgement, verbosity)
         yield ""
