@@ -215,7 +215,7 @@ def test_it_is_one_of_holms_family(pucks):
 def test_smoke_test_and_the_check_of_the_truth_judge_no_model(pucks):
     result = pucks("--cpg-quick", models=("wormhole",))
     result.assert_outcomes(passed=1)
-    assert "smoke test" in result.stdout.str()
+    assert "cpg: quick run, 1 of 1 gates ran" in result.stdout.str()
     result = pucks("--cpg-model=oracle")
     result.assert_outcomes(passed=1)
     assert "A/A" in result.stdout.str()
