@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import sys
 
-_FINDERS = sys.meta_path[:]
 # pytest's own finder is there to rewrite asserts, and none are in what every session loads. What it
 # finds is read piece by piece, which would make half of what the installed plugin costs: this
 # module, too, and so it has nothing of its own.
-sys.meta_path[:] = (one for one in _FINDERS if not hasattr(one, "mark_rewrite"))
+_REWRITING = [one for one in sys.meta_path if hasattr(one, "mark_rewrite")]
+for _finder in _REWRITING:
+    sys.meta_path.remove(_finder)
 try:
     from pytest_cpg.plugin.entry import *  # noqa: F403  # whatever pytest is to find
+    from pytest_cpg.plugin.entry import __all__
 finally:
-    sys.meta_path[:] = _FINDERS
+    # First, as pytest puts it.
+    sys.meta_path[:0] = _REWRITING
+
+
+def __dir__() -> list[str]:
+    """Return what pytest is to find: it tries each name of a plugin several times."""
+    return __all__

@@ -59,6 +59,8 @@ class SessionHooks:
     """
 
     def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
+        # Hooks that lie here are found at once; those of a class are searched for four times each.
+        vars(self).update({name: getattr(self, name) for name in dir(self)})
         self._options = DeclaredOptions(parser)
         self.kinds = GateKinds(self._options, measured)
         self._collected = Collected()
@@ -66,6 +68,10 @@ class SessionHooks:
         self._unknown: list[str] = []
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
+
+    def __dir__(self) -> list[str]:
+        # pytest tries each name of a plugin several times, and most would be of `object`.
+        return [name for name in vars(SessionHooks) if name.startswith("pytest_")]
 
     def pytest_plugin_registered(self, plugin: object) -> None:
         """Take the kinds of gate that a plugin or a conftest file contributes."""
