@@ -125,18 +125,12 @@ def test_a_bad_time_is_refused(repository, value):
     result.stderr.fnmatch_lines([f"*--cpg-timeout: need a number of seconds, * got '{value}'*"])
 
 
-@pytest.mark.parametrize("options", [(), ("-q",), ("-q", "-n", "2")], ids=" ".join)
-def test_a_long_gate_says_what_it_takes_however_quiet_the_session_is(repository, options):
+@pytest.mark.parametrize("options", [("-q",), ("-q", "-n", "2")], ids=" ".join)
+def test_a_log_hears_of_a_long_arm_however_quiet_the_session_is(repository, options):
     repository.makepyfile(test_gates=GATES.format(more="", model="right"))
-    text = (repository.path / "conftest.py").read_text(encoding="utf-8")
-    hurried = """
-import pytest_cpg.episodes.arm_run
-import pytest_cpg.plugin.terminal
-
-pytest_cpg.episodes.arm_run._FORETOLD_AFTER = 0
-pytest_cpg.plugin.terminal._LONG = {long}
-"""
-    for long, count in ((0, 1), (60, 0)):
-        repository.makeconftest(text + hurried.format(long=long))
-        said = flat(repository.runpytest_subprocess("-k", "test_other", *options))
-        assert said.count("cpg: test_other: the learned arm takes up to 0 s") == count
+    conftest = repository.path / "conftest.py"
+    hurried = "import pytest_cpg.render.progress as shown\nshown._SECONDS_BETWEEN_LINES = 0\n"
+    conftest.write_text(f"{conftest.read_text(encoding='utf-8')}\n\n{hurried}", encoding="utf-8")
+    said = flat(repository.runpytest_subprocess("-k", "test_other", *options))
+    assert said.count("cpg: test_gates.py::test_other cpg: ") == 1
+    assert "cpg: oracle step 11/30, 16 of 20 starts solved" in said
