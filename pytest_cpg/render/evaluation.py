@@ -161,7 +161,8 @@ class Evaluation:
         Names begin with the kind's marker and a slash. ``cpg/severity`` goes from 0 (good) to 4
         (broken), and ``cpg/passes`` is 1 or 0.
         """
-        said = {"severity": self.ruling.severity, "passes": self.passes, **self.card.numbers}
+        # Last: a kind may have numbers of these names.
+        said = {**self.card.numbers, "severity": self.ruling.severity, "passes": self.passes}
         return {
             f"{self.kind.marker}/{name}": float(value)
             for name, value in said.items()

@@ -196,7 +196,9 @@ class Farthest:
 
     def card(self, result, max_verdict, *, model=""):
         table = Table(name="", columns=(), rows=())
-        return Card(headline=f"{result['far']:g} m", size="", cells={}, table=table, numbers=result)
+        # A number of its own does not take the place of what every kind says.
+        said = {**result, "passes": 7.0}
+        return Card(headline=f"{result['far']:g} m", size="", cells={}, table=table, numbers=said)
 
 
 def test_a_kind_of_ones_own_is_given_what_its_fixtures_would_give():
