@@ -59,7 +59,7 @@ def gate(repository, checkpoint):
         repository.makepyfile(test_gates=GATE.format(planner=planner))
         (repository.path / "final.pt").write_bytes(checkpoint.read_bytes())
         (repository.path / "final.toml").write_text(side)
-        return repository.runpytest("--cpg-model=final.pt", "-v", "-rP", *options)
+        return repository.runpytest("--cpg-model=final.pt", "-v", "-s", *options)
 
     return run
 
