@@ -103,10 +103,12 @@ def rows_of(ledger: Ledger) -> list[SummaryRow]:
         rows = [row._replace(cells=_with_was(row)) for row in rows]
     kinds = {columns: at for at, columns in enumerate(dict.fromkeys(tuple(r.cells) for r in rows))}
 
-    def order(row: SummaryRow) -> tuple[int, int, int, str]:
+    labels = {label: at for at, label in enumerate(dict.fromkeys(r.group.label for r in rows))}
+
+    def order(row: SummaryRow) -> tuple[int, int, int, int]:
         rank = row.group.rank
         side = 0 if row.cells else (-1 if rank < 0 else 1)
-        return side, kinds[tuple(row.cells)] * bool(row.cells), rank, row.group.label
+        return side, kinds[tuple(row.cells)] * bool(row.cells), rank, labels[row.group.label]
 
     return sorted(rows, key=order)
 
