@@ -57,5 +57,5 @@ def test_a_model_that_reacts_nowhere_fails_whatever_is_accepted(repository, name
     result = repository.runpytest(f"--cpg-model=models:{name}", "-v")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*learned again  8/8 episodes*", "*the learned dynamics ignores the action*"]
+        ["*learned again * of 8 starts solved*", "*the learned dynamics ignores the action*"]
     )

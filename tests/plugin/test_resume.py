@@ -100,7 +100,7 @@ def test_an_interrupted_gate_goes_on_where_it_was(project, more):
     broken_off = run(project, "--cpg-episodes=60")
     assert broken_off.ret == 2
     broken_off.stdout.fnmatch_lines(
-        ["*interrupted in arm 2/3 learned*", " --cpg-resume goes on where they were interrupted"]
+        ["*interrupted in learned, step *", " --cpg-resume goes on where they were interrupted"]
     )
     (project.path / "go").touch()
     resumed = run(project, "--cpg-resume", "--cpg-episodes=60")
