@@ -433,7 +433,7 @@ def places(value, place=()):
 WRONG = [None, 0, -1, 7.5, 1e308, -1e308, True, "", "x", [], [1], {}, [[]], {"a": 1}]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_report_is_refused_or_can_be_rendered_whatever_happened_to_it(
     full, compiled_page, tmp_path_factory, data

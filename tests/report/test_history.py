@@ -213,7 +213,7 @@ REPORT = session(gate(GATE, measured(0.9, 0.5)))
 LINE = {"schema": 1, **encode(session_of(REPORT, shown_of))}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_line_is_left_out_or_can_be_drawn_whatever_happened_to_it(data, tmp_path_factory):
     pytest.importorskip("jinja2")
