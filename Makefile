@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 # What the demo needs: nothing more unless it is there already.
 FOR_DEMO := $(firstword $(wildcard $(INSTALLED)) $(VENV)/.installed-control-safetensors)
 # Which tests make test runs, as pytest's -m.
-TESTS ?= not slow
+TESTS ?= not slow and not docs
 # Small matrices are slower on two threads than on one.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
@@ -45,10 +45,11 @@ test: $(INSTALLED) ## Run the test suite
 	@$(BIN)/python -m compileall -q pytest_cpg
 	$(BIN)/python -m pytest -m "$(TESTS)" -n 2
 
-docs: $(INSTALLED) ## Build the site of docs/ into build/docs
+docs: $(INSTALLED) ## Build the site of docs/ into build/docs, and run what it shows
 	@# No picture is drawn here, and tasks of MuJoCo would ask for a display.
 	MUJOCO_GL=disable $(BIN)/python -m sphinx -n -W --keep-going -q -b html -d build/doctrees \
 	    docs build/docs
+	$(BIN)/python -m pytest -m docs -n 2
 
 clients: ## Gate models of JAX, TorchRL, mbrl-lib and stable-worldmodel (installs 1 GB)
 	@$(MAKE) --no-print-directory install EXTRAS=all,clients,dev
@@ -59,7 +60,7 @@ clients: ## Gate models of JAX, TorchRL, mbrl-lib and stable-worldmodel (install
 	    tests/world_models/test_jax.py
 
 portability: $(INSTALLED) ## Run demo and test suite under the kernels of other processors
-	.ci/other-kernels $(MAKE) demo test
+	.ci/other-kernels $(MAKE) demo test TESTS="not slow"
 
 lint: $(INSTALLED) ## Check style, types and layers
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import pytest
 from pytest_cpg.gates import parts
 from pytest_cpg.gates.kind import GateKind
 
+pytestmark = pytest.mark.docs
 PAGE = (Path(__file__).parents[2] / "docs" / "kinds-of-gate.md").read_text(encoding="utf-8")
 TESTS = """
 import pytest

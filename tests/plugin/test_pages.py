@@ -19,6 +19,7 @@ from pytest_cpg.machine.files import FileError
 from pytest_cpg.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.docs
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 ELSEWHERE = {"models", "kinds-of-gate"}
 TRANSCRIPTS = importlib.util.spec_from_file_location("transcripts", ROOT / "docs/transcripts.py")
@@ -66,14 +67,7 @@ def folder(pytester, monkeypatch):
     return pytester
 
 
-@pytest.mark.parametrize(
-    "page",
-    # A page whose 25 gates take long; its outputs are written anew with the others.
-    [
-        pytest.param(name, marks=[pytest.mark.slow] * (name == "before-and-after"))
-        for name in transcripts.PAGES
-    ],
-)
+@pytest.mark.parametrize("page", transcripts.PAGES)
 def test_outputs_are_what_the_commands_print(page):
     now = transcripts.written_anew(PAGES[page])
     assert transcripts.comparable(now) == transcripts.comparable(PAGES[page]), (

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.docs
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
