@@ -11,15 +11,15 @@ import sys
 # pytest's own finder is there to rewrite asserts, and none are in what every session loads. What it
 # finds is read piece by piece, which would make half of what the installed plugin costs: this
 # module, too, and so it has nothing of its own.
-_REWRITING = [one for one in sys.meta_path if hasattr(one, "mark_rewrite")]
-for _finder in _REWRITING:
+_REWRITING = [(at, one) for at, one in enumerate(sys.meta_path) if hasattr(one, "mark_rewrite")]
+for _, _finder in _REWRITING:
     sys.meta_path.remove(_finder)
 try:
     from pytest_cpg.plugin.entry import *  # noqa: F403  # whatever pytest is to find
     from pytest_cpg.plugin.entry import __all__
 finally:
-    # First, as pytest puts it.
-    sys.meta_path[:0] = _REWRITING
+    for _at, _finder in _REWRITING:
+        sys.meta_path.insert(_at, _finder)
 
 
 def __dir__() -> list[str]:

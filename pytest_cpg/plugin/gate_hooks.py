@@ -18,7 +18,7 @@ from pytest_cpg.plugin.checks import check_session
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.session import GateSession
 from pytest_cpg.plugin.settings import Settings, read_settings
-from pytest_cpg.plugin.terminal import WIDTH
+from pytest_cpg.plugin.width import WIDTH, width_of
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
@@ -213,7 +213,7 @@ class GateHooks:
         # Called in a thread of execnet's.
         channel.setcallback(self._shared.append)
         node.workerinput[_CHANNEL] = channel
-        node.workerinput[WIDTH] = self._config.get_terminal_writer().fullwidth
+        node.workerinput[WIDTH] = width_of(self._config)
         self._has_workers = True
 
     def finish(self, session: pytest.Session) -> None:
@@ -269,6 +269,8 @@ class GateHooks:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print one line per gate, and what they say together."""
         if self._gates:
+            # What pytest does for tests that it counts as passed.
+            terminalreporter.summary_passes_combined("inconclusive", "INCONCLUSIVE", "P")
             self._gates.summarise(terminalreporter)
 
     def pytest_cpg_tasks(self) -> Mapping[str, TaskFactory]:

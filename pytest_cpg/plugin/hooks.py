@@ -91,14 +91,16 @@ class SessionHooks:
             self._unknown.append(f"cpg_{name.strip()}")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_load_initial_conftests(self, args: Sequence[str]) -> Generator[None, object, object]:
-        """Refuse options that no kind of gate has, once conftest files have brought theirs."""
+    def pytest_load_initial_conftests(
+        self, parser: pytest.Parser, args: Sequence[str]
+    ) -> Generator[None, object, object]:
+        """Refuse options that neither gates nor conftest files have, once those are loaded."""
         loaded = yield
-        typed = [word.partition("=")[0] for word in args if word.startswith("--cpg-")]
-        if typed:
+        if any(word.startswith("--cpg-") for word in args):
             from pytest_cpg.plugin.settings import check_typed
 
-            check_typed(typed, self._options.table)
+            _, unknown = parser.parse_known_and_unknown_args([*args])
+            check_typed(unknown, self._options.table)
         return loaded
 
     def pytest_configure(self, config: pytest.Config) -> None:

@@ -162,7 +162,7 @@ def _passed_by_gate(
     """Return a sentence that tells a test that fails from its gate, which does not."""
     import textwrap
 
-    from pytest_cpg.plugin.terminal import width_of
+    from pytest_cpg.plugin.width import width_of
     from pytest_cpg.render.line import Line
 
     said = one_line(caught.exconly(tryshort=True).partition("\n")[0], _MOST_IN_LINE)

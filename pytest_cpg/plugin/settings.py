@@ -98,10 +98,11 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
     return Settings(options, typed, project, frozenset(switches), allow_reruns=allow_reruns)
 
 
-def check_typed(typed: Iterable[str], options: Mapping[str, Option]) -> None:
-    """Refuse what is typed like an option of gates and is none, all at once."""
+def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
+    """Refuse what is typed like an option of gates and is nobody's, all at once."""
     known = {*map(flag, SWITCHES), *(option.flag for option in options.values())}
-    faults = [_unknown(one, known, "on the command line") for one in typed if one not in known]
+    typed = (word.partition("=")[0] for word in unknown if word.startswith("--cpg-"))
+    faults = [_unknown(one, known) for one in typed]
     if faults:
         raise pytest.UsageError(*faults)
 
@@ -130,15 +131,15 @@ def check_names(
         if close in typed:
             faults.append(f"{name} {place} has no effect. Type {flag(typed[close])}.")
         else:
-            faults.append(_unknown(name, known, place))
+            faults.append(_unknown(f"{name} {place}", known, name))
     if faults:
         raise pytest.UsageError(*faults)
 
 
-def _unknown(name: str, known: Iterable[str], place: str) -> str:
+def _unknown(told: str, known: Iterable[str], name: str = "") -> str:
     from pytest_cpg.contracts.lookup import did_you_mean
 
-    return f"{name} {place} names no option. {did_you_mean(name, known)}"
+    return f"{told} names no option. {did_you_mean(name or told, known)}"
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:

@@ -16,8 +16,6 @@ from pytest_cpg.render.line import Line
 from pytest_cpg.render.progress import LiveLine, LogLines, Watch
 from pytest_cpg.render.sparkline import has_blocks
 
-WIDTH = "pytest_cpg_width"
-
 
 def write_lines(lines: Sequence[Line], terminal: Any) -> None:
     """Write lines in their colours, in signs that the terminal has."""
@@ -26,14 +24,6 @@ def write_lines(lines: Sequence[Line], terminal: Any) -> None:
         for text, markup in line.parts:
             terminal.write(in_ascii(text) if is_ascii else text, **markup)
         terminal.write("\n")
-
-
-def width_of(config: pytest.Config) -> int:
-    """Return the columns of the terminal, for a worker those of its controller's."""
-    given = getattr(config, "workerinput", {}).get(WIDTH)
-    reporter = config.pluginmanager.hasplugin("terminalreporter")
-    columns = config.get_terminal_writer().fullwidth if given is None and reporter else given
-    return columns or 80
 
 
 def watch_on(config: pytest.Config, gate: str, note: Callable[[str], None]) -> Watch:

@@ -37,7 +37,10 @@ def _solved(stage: Stage) -> str:
 
 
 def _of_starts(stage: Stage) -> str:
-    return "" if stage.solved is None else f"{stage.solved} of {stage.starts} starts solved"
+    if not stage.starts:
+        return ""
+    starts = f"{stage.starts} starts"
+    return starts if stage.solved is None else f"{stage.solved} of {starts} solved"
 
 
 class _Pace:

@@ -194,7 +194,8 @@ def _accepted(name: str, text: str, width: int) -> Iterator[Line]:
         yield Line(((lead, _BOLD), (before, {}), (typed + command, {"cyan": True})))
         return
     yield from _rows([(name, before.rstrip())], width)
-    yield Line(((_INDENT, {}), (typed + command, {"cyan": True})))
+    if typed:
+        yield Line(((_INDENT, {}), (typed + command, {"cyan": True})))
 
 
 def _facts(listed: Sequence[tuple[str, str]], width: int) -> list[Line]:

@@ -114,9 +114,14 @@ def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repositor
         return result.stderr.str()
 
     said = refused("--cpg-episods=20", "--cpg-planm")
-    assert "ERROR: --cpg-episods on the command line names no option. Did you mean '--cpg-" in said
-    assert "ERROR: --cpg-planm on the command line names no option. Did you mean '--cpg-" in said
+    assert "ERROR: --cpg-episods names no option. Did you mean '--cpg-" in said
+    assert "ERROR: --cpg-planm names no option. Did you mean '--cpg-" in said
     assert "got 'sequentail'. Did you mean 'sequential'?" in refused("--cpg-stop=sequentail")
+    # Whoever brings an option of that name may have it.
+    with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef pytest_addoption(parser):\n    parser.addoption('--cpg-checkpoint')\n")
+    assert repository.runpytest("--cpg-checkpoint", "b.pt").ret == pytest.ExitCode.OK
+    assert "--cpg-episods names" in refused("--cpg-checkpoint=b.pt", "--cpg-episods=20")
     repository.makeini("[pytest]\ncpg_episods = 5\ncpg_quick = 1\n")
     said = refused()
     assert "tox.ini names no option. Did you mean 'cpg_episodes'?" in said

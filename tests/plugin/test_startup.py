@@ -16,17 +16,19 @@ sys.addaudithook(
 )
 import pytest
 
-pytest.main([{arguments}, "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest"])
+ended = pytest.main([{arguments}, "-p", "no:cacheprovider", {without}])
+print("ENDED", int(ended))
 heavy = {{"numpy", "scipy", "torch", "mujoco", "dm_control"}} & set(sys.modules)
 ours = [name for name in sys.modules if name.partition(".")[0] == "pytest_cpg"]
 print("HEAVY", sorted(heavy), "STARTED", started, "OURS", *ours)
 """
 
 
-def watch(folder, arguments):
+def watch(folder, arguments, without=("xdist", "hypothesispytest")):
     (folder / "pytest.ini").write_text("[pytest]\n")
+    others = ", ".join(f'"-p", "no:{name}"' for name in without)
     result = subprocess.run(
-        [sys.executable, "-c", WATCHED.format(arguments=arguments)],
+        [sys.executable, "-c", WATCHED.format(arguments=arguments, without=others)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -55,6 +57,22 @@ def test_a_session_without_gates_imports_little_and_starts_no_process(
     assert "HEAVY [] STARTED [] OURS pytest_cpg " in output
     ours = output.partition("OURS ")[2].split()
     assert {name.removeprefix("pytest_cpg.") for name in ours} <= {*light.split()}
+
+
+WORKERS = """
+import sys
+
+def test_plain():
+    assert not {"numpy", "scipy", "torch"} & {*sys.modules}
+"""
+
+
+@pytest.mark.parametrize("more", ["", ', "-p", "no:terminal"'])
+def test_a_session_without_gates_computes_nothing_in_its_workers(more, tmp_path):
+    pytest.importorskip("xdist")
+    (tmp_path / "test_plain.py").write_text(WORKERS)
+    output = watch(tmp_path, f'"-n", "1"{more}', without=("hypothesispytest",))
+    assert "ENDED 0\nHEAVY []" in output
 
 
 LOADERS = """
