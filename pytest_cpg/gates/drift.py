@@ -100,6 +100,11 @@ class Drift:
         return self.label in (Label.REGRESSED, Label.INCOMPARABLE)
 
     @property
+    def became(self) -> str:
+        """The label, where a table has to say what became of the accepted result."""
+        return "" if self.label in (Label.UNCHANGED, Label.UNRESOLVED) else self.label.value
+
+    @property
     def is_news(self) -> bool:
         """Whether a reader has to know: an outcome or a condition is not as it was."""
         return self.label is not Label.UNCHANGED or bool(self.differs)

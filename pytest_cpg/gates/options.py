@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 PREFIX = "PYTEST_CPG_"
 """Of every variable of the environment that is an option."""
+# Where a project keeps what it accepted, and what its sessions found, from its root directory.
+BASELINE, HISTORY = ".cpg/baseline.json", ".cpg/history"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

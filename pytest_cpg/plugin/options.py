@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.gates.options import OF_ALL_GATES, PREFIX, Option, parser
+from pytest_cpg.gates.options import BASELINE, HISTORY, OF_ALL_GATES, PREFIX, Option, parser
 
 _NO_RESULTS = {"plan": "a plan has no results to write"}
 OPTIONS = (
@@ -38,9 +38,9 @@ OPTIONS = (
         "baseline",
         parser("path"),
         "string",
-        ".cpg/baseline.json",
+        BASELINE,
         "PATH",
-        "the baseline file, from the root directory (default .cpg/baseline.json)",
+        f"the baseline file, from the root directory (default {BASELINE})",
         is_for_one_gate=False,
     ),
     Option(
@@ -78,10 +78,10 @@ OPTIONS = (
         "history",
         parser("optional_path"),
         "string",
-        ".cpg/history",
+        HISTORY,
         "GLOB",
         "earlier sessions, for trends: histories or reports (--cpg-json), in the order of their "
-        "names (default .cpg/history, to which each session adds)",
+        f"names (default {HISTORY}, to which each session adds)",
         is_for_one_gate=False,
     ),
     Option(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,18 +52,18 @@ class SessionOutputs:
 
     def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
-        from pytest_cpg.contracts import KindError
-        from pytest_cpg.gates.finding import Finding
         from pytest_cpg.render.github import annotations
         from pytest_cpg.render.report_files import ReportFiles, write_files
         from pytest_cpg.report.document import document
+        from pytest_cpg.report.shown import shown_in
 
         report = document(ledger, provenance, end)
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
+        shown = {one.name: shown_in(one.judgement) for one in ledger.reported}
         files = ReportFiles(
             **{name: self._path(name) for name in _FILES},
             history=ledger.history,
-            kinds=self._config.stash[KINDS].table,
+            shown_of=lambda one: shown[one["name"]],
             root=self._config.rootpath,
             step_summary=Path(summary) if summary and ledger.gates else None,
             page=_page_in_github() if self._is_in_github else "",
@@ -73,12 +72,9 @@ class SessionOutputs:
         found = tuple(write_files(report, files, folder=folder))
         if self._is_in_github:
             is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
-            try:
-                self.annotations = annotations(
-                    report, self._places(), tests_are_annotated=is_said, shown_of=files.shown_of
-                )
-            except KindError as error:
-                found += (Finding(str(error), fails=True),)
+            self.annotations = annotations(
+                report, self._places(), tests_are_annotated=is_said, shown_of=files.shown_of
+            )
         return found
 
     def check(self) -> None:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_cpg.gates.options import HISTORY
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import path_of
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cpg.report.ledger import Ledger
-
-_OWN = ".cpg/history"
 
 
 def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) -> None:
@@ -45,7 +44,7 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
     faults = []
     try:
         # First, as what it drops need not be said to be of no use.
-        faults += append(config.rootpath / _OWN, session)
+        faults += append(config.rootpath / HISTORY, session)
     except FileError as error:
         faults.append(str(error))
     found, unused = read(map(Path, paths), config.stash[KINDS].table)

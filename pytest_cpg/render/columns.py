@@ -5,6 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 
+def listed(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return each row as one line of words, which stand left.
+
+    >>> listed([("gate", "ended"), ("a", "passed")])
+    ['gate  ended', 'a     passed']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{size}s}" for cell, size in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 def padded(rows: Sequence[Sequence[str]], between: str, *, least: int = 0) -> list[str]:
     """Return each row as one line of one width: numbers stand right, intervals in the middle.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pytest_cpg.contracts.codec import decode
-from pytest_cpg.gates.card import Cause, Command, Severity
-from pytest_cpg.gates.drift import Label
+from pytest_cpg.gates.card import Cause, Command
 from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.render.failure import headline, reasons
-from pytest_cpg.report.outcomes import FAILING, comparison_outcome, gist
-from pytest_cpg.report.shown import Shown, ShownOf
+from pytest_cpg.report.outcomes import FAILING, gist
+from pytest_cpg.report.shown import Shown, ShownGate, ShownOf, worst_first
 
 # What stands in the place of a label.
 _UNJUDGED = {"failed": "FAILED", "error": "ERROR", "missing": "NOT REPORTED"}
@@ -28,8 +26,6 @@ class CommentRow(NamedTuple):
         Without the file, where all gates are told apart so.
     status : str
         The outcome of the comparison, or of the gate that made none.
-    commands : tuple of Command
-        What to type where it fails.
     number : int
         Of the comparison among those of its gate, from 1.
     """
@@ -39,7 +35,6 @@ class CommentRow(NamedTuple):
     status: str
     reason: str | None = None
     shown: Shown | None = None
-    commands: tuple[Command, ...] = ()
     number: int = 1
 
     @property
@@ -78,42 +73,21 @@ class CommentRow(NamedTuple):
         return None if self.shown is None else self.shown.card.cause
 
     @property
-    def is_regressed(self) -> bool:
-        """Whether it is worse than the accepted result."""
-        drift = None if self.shown is None else self.shown.drift
-        return drift is not None and drift.label is Label.REGRESSED
-
-    @property
-    def badness(self) -> tuple[int, ...]:
-        """By which rows are sorted, worst first."""
-        severity = Severity.BROKEN if self.shown is None else self.shown.ruling.severity
-        effect = None if self.shown is None else self.shown.card.effect
-        loss = effect.found.estimate if effect is not None and effect.is_share else 0.0
-        open_or_not = self.status == "inconclusive"
-        ranks = (self.fails, open_or_not, severity, self.is_regressed)
-        return (*(-int(rank) for rank in ranks), -round(1000 * loss))
+    def commands(self) -> tuple[Command, ...]:
+        """What to type where it fails."""
+        return () if self.shown is None else self.shown.commands
 
 
 def rows_by_gate(document: Mapping[str, Any], shown_of: ShownOf) -> list[list[CommentRow]]:
     """Return the comparisons of each gate, the worst gate first."""
     names = fitted_names(tuple(gate["id"] for gate in document["gates"]), _ANY_WIDTH).of
-    rows = [_rows(gate, names[gate["id"]], shown_of) for gate in document["gates"]]
-    return sorted(rows, key=lambda own: min(row.badness for row in own))
+    return [list(_rows(gate, names[gate.values["id"]])) for gate in worst_first(document, shown_of)]
 
 
-def _rows(gate: Mapping[str, Any], name: str, shown_of: ShownOf) -> list[CommentRow]:
-    """Return the comparisons of one of a document's gates, or a row for the gate alone."""
-    comparisons: Sequence[Mapping[str, Any]] = gate["comparisons"]
-    if not comparisons:
-        return [CommentRow(gate, name, gate["outcome"])]
-    blamed = [one["reason"] for one in comparisons]
-    rows = []
-    for number, one in enumerate(comparisons, 1):
-        shown = shown_of(one)
-        status = comparison_outcome(
-            gate["outcome"], reason=one["reason"], reasons=blamed, severity=shown.ruling.severity
-        )
-        own = name + one["name"].removeprefix(gate["id"])
-        commands = decode(tuple[Command, ...], one.get("commands", []))
-        rows.append(CommentRow(gate, own, status, one["reason"], shown, commands, number))
-    return rows
+def _rows(gate: ShownGate, name: str) -> Iterator[CommentRow]:
+    """Yield the comparisons of a gate, or a row for the gate alone."""
+    if not gate.comparisons:
+        yield CommentRow(gate.values, name, gate.state)
+    for number, (one, state, shown) in enumerate(gate.comparisons, 1):
+        own = name + one["name"].removeprefix(gate.values["id"])
+        yield CommentRow(gate.values, own, state, one["reason"], shown, number)

@@ -16,13 +16,11 @@ from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, ra
 from pytest_cpg.render.film_strip import FilmStrip, film_strip
 from pytest_cpg.render.forest import Bar, bar, bound_bar, effect_text
 from pytest_cpg.report.history import History, Point
-from pytest_cpg.report.outcomes import FAILING, WORDS, comparison_outcome
-from pytest_cpg.report.shown import Shown
+from pytest_cpg.report.outcomes import FAILING, WORDS
+from pytest_cpg.report.shown import ShownComparison, ShownGate
 
 # How bad a result is, as the page shows it by shape and colour.
 Tone: TypeAlias = Literal["bad", "blind", "unsure", "good", "none"]
-# How a gate can end, from worst to best.
-STATES: Sequence[str] = tuple(WORDS)
 # Nobody reads more at a glance, and each one costs the page some bytes.
 _MOST_SESSIONS = 30
 # More cells than that would not be told apart.
@@ -85,7 +83,7 @@ class ComparisonView:
     path : str
         Its whole id.
     state : str
-        One of `STATES`; its test may have failed for another comparison.
+        One of `WORDS`; its test may have failed for another comparison.
     reason : str or None
         Why the test fails, where the comparison with the baseline does not say so already.
     why, advice : tuple of str
@@ -137,8 +135,6 @@ class GateView:
 
     Attributes
     ----------
-    severity : Severity
-        The worst of its rulings.
     is_open : bool
         Whether its section is.
     """
@@ -148,7 +144,6 @@ class GateView:
     path: str
     state: str
     tone: Tone
-    severity: Severity
     detail: str
     earlier: tuple[str, ...]
     is_open: bool
@@ -174,56 +169,25 @@ def tone_of(state: str, severities: Sequence[Severity]) -> Tone:
     return "good" if is_good else "unsure"
 
 
-def gate_view(
-    gate: Mapping[str, Any],
-    state: str,
-    found: Mapping[str, Shown],
-    titles: Mapping[str, str],
-    axis: Axis,
-    history: History,
-    *,
-    anchor: str,
-) -> GateView:
-    """Return what is shown of a gate.
-
-    Parameters
-    ----------
-    state : str
-        One of `STATES`.
-    found : mapping
-        What is shown of each comparison, by its name.
-    """
-    names = [one["name"] for one in gate["comparisons"]]
-    severities = [found[name].ruling.severity for name in names]
-    comparisons = tuple(
-        _comparison_view(
-            one,
-            found[one["name"]],
-            state=comparison_outcome(
-                gate["outcome"],
-                reason=one["reason"],
-                reasons=[other["reason"] for other in gate["comparisons"]],
-                severity=found[one["name"]].ruling.severity,
-            ),
-            title=titles[one["name"]],
-            anchor=anchor,
-            axis=axis,
-            history=_history_view(history.points(one["name"]), found[one["name"]].drift),
-        )
-        for one in gate["comparisons"]
-    )
+def gate_view(gate: ShownGate, titles: Mapping[str, str], axis: Axis, history: History) -> GateView:
+    """Return what a page shows of a gate, with the title of each name."""
+    values, anchor = gate.values, f"gate-{gate.place}"
+    severities = [one.shown.ruling.severity for one in gate.comparisons]
+    is_told = bool(gate.comparisons or values["measurements"])
     return GateView(
         anchor=anchor,
-        title=titles[gate["id"]],
-        path=gate["id"],
-        state=state,
-        tone=tone_of(state, severities),
-        severity=max(severities, default=Severity.GOOD),
-        detail=gate["detail"] or ("" if names or gate["measurements"] else WORDS[state]),
-        earlier=tuple(gate["earlier"]),
+        title=titles[values["id"]],
+        path=values["id"],
+        state=gate.state,
+        tone=tone_of(gate.state, severities),
+        detail=values["detail"] or ("" if is_told else WORDS[gate.state]),
+        earlier=tuple(values["earlier"]),
         is_open=False,
-        comparisons=comparisons,
-        measurements=tuple(gate["measurements"]),
+        comparisons=tuple(
+            _comparison_view(one, titles[one.values["name"]], anchor, axis, history)
+            for one in gate.comparisons
+        ),
+        measurements=tuple(values["measurements"]),
     )
 
 
@@ -264,18 +228,12 @@ def _counted(drawn: CellsView, is_one_of_many: bool) -> CellsView:
 
 
 def _comparison_view(
-    one: Mapping[str, Any],
-    found: Shown,
-    *,
-    state: str,
-    title: str,
-    anchor: str,
-    axis: Axis,
-    history: HistoryView | None,
+    comparison: ShownComparison, title: str, anchor: str, axis: Axis, history: History
 ) -> ComparisonView:
+    one, state, found = comparison
     ruling, card, drift, reason = found.ruling, found.card, found.drift, one["reason"]
     is_quiet = state in ("passed", "skipped")
-    commands = () if is_quiet else decode(tuple[Command, ...], one.get("commands", []))
+    commands = () if is_quiet else found.commands
     # The name of a cause is a heading, and what is not known is none.
     named = f"{card.cause.name}: " if card.cause is not None else None
     told = [
@@ -321,7 +279,7 @@ def _comparison_view(
         strip=_strip(one.get("strip")),
         films=tuple(one["films"]),
         commands=commands,
-        history=history,
+        history=_history_view(history.points(one["name"]), drift),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pytest_cpg.gates.notation import one_line
 from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
 from pytest_cpg.render.markdown import MARKER, markdown
-from pytest_cpg.report.shown import ShownOf
+from pytest_cpg.report.shown import ShownOf, badness
 
 _MOST_IN_TITLE, _MOST_IN_LINE = 200, 1000
 # GitHub shows ten of a step.
@@ -102,7 +102,7 @@ def _is_changed(row: CommentRow) -> bool:
 
 def _of(rows: list[CommentRow], place: Location | None, *, is_error: bool) -> _Annotation:
     """Return the annotation of a gate: of its worst comparison, and how many others there are."""
-    worst = min(rows, key=lambda row: row.badness)
+    worst = min(rows, key=lambda row: badness(row.status, [row.shown] if row.shown else []))
     lines = [one_line(line, _MOST_IN_LINE) for line in _lines(worst)]
     more = len(rows) - 1
     if more:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_cpg.gates.card import Cause, Severity
+from pytest_cpg.gates.card import NOW, Cause, Severity
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
 from pytest_cpg.render.failure import facts, judged
@@ -24,10 +24,6 @@ _SIGNS = {"passed": "✅", "inconclusive": "❔", "skipped": "⚪", "xfailed": "
 _FAILS = "❌"
 # Worst gates that the heading names.
 _MOST_NAMED = 2
-# The cell that is shown behind the accepted one, where there is one.
-_NOW = "now"
-# What became of the accepted result, where a reader has to know.
-_NEWS = (Label.REGRESSED, Label.IMPROVED, Label.INCOMPARABLE, Label.NEW)
 
 
 def markdown(document: Mapping[str, Any], *, shown_of: ShownOf, page: str = "") -> str:
@@ -101,7 +97,6 @@ def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]
     bad = sum(outcomes[outcome] for outcome in FAILING)
     if failing:
         many = "gate fails" if count == 1 else f"of {count} gates fail{'s'[: bad == 1]}"
-        failing.sort(key=lambda row: not row.is_regressed)
         named = "; ".join(f"{code(row.name)} {_became(row)}" for row in failing[:_MOST_NAMED])
         more = f"; and {bad - _MOST_NAMED} more" * (bad > _MOST_NAMED)
         return f"{_FAILS} {bad} {many}: {named}{more}"
@@ -174,7 +169,7 @@ def _tables(
         ]
         if not own:
             continue
-        shown = [column for column in columns if not (drifts and column == _NOW)]
+        shown = [column for column in columns if not (drifts and column == NOW)]
         lines = ["\n".join(_line(row, shown, bool(drifts)) for row in rows) for rows in own]
         numbers = [*(["was → now"] if drifts else []), *map(prose, shown)]
         names = ["", "gate", *numbers, "verdict", *([since] if drifts else [])]
@@ -188,11 +183,11 @@ def _line(row: CommentRow, columns: Sequence[str], has_drift: bool) -> str:
     if row.shown is not None:
         card, drift = row.shown.card, row.shown.drift
         cells = [number(card.cells.get(column, "")) for column in columns]
-        was_now = number(card.cells.get(_NOW, ""))
+        was_now = number(card.cells.get(NOW, ""))
         if drift is not None and drift.now:
             was_now = f"{number(drift.was)} → " * bool(drift.was) + f"**{number(drift.now)}**"
         verdict = _verdict(row, row.shown)
-        became = "" if drift is None or drift.label not in _NEWS else drift.label
+        became = "" if drift is None else drift.became
         became = f"**{became}**" if became == Label.REGRESSED else became
     sign = _FAILS if row.fails else _SIGNS[row.status]
     if has_drift:

@@ -10,21 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_cpg.gates.drift import Label
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.forest import effect_axis
 from pytest_cpg.render.gate_view import (
-    STATES,
     ComparisonView,
     GateView,
     Tone,
     folded,
     gate_view,
 )
-from pytest_cpg.report.document import comparisons_in
 from pytest_cpg.report.history import NO_HISTORY, History
-from pytest_cpg.report.outcomes import gate_outcome
-from pytest_cpg.report.shown import Shown, ShownOf
+from pytest_cpg.report.shown import ShownOf, worst_first
 
 # So many gates that do not pass are open; of more the first few.
 _MOST_OPEN, _FEW_OPEN = 6, 3
@@ -81,17 +77,12 @@ def page_view(
 
     Raises ValueError when a result was written by a newer pytest-cpg.
     """
-    gates = document["gates"]
-    found = {one["name"]: shown_of(one) for one in comparisons_in(document)}
-    cards = [one.card for one in found.values()]
-    axis = effect_axis(card.effect for card in cards if card.effect is not None)
-    titles = _titles([*found, *(gate["id"] for gate in gates)])
-    states = [_gate_state(gate, found) for gate in gates]
-    views = [
-        gate_view(gate, state, found, titles, axis, history, anchor=f"gate-{place}")
-        for place, (gate, state) in enumerate(zip(gates, states, strict=True), 1)
-    ]
-    views.sort(key=_rank)
+    gates = worst_first(document, shown_of)
+    found = [one.shown for gate in gates for one in gate.comparisons]
+    axis = effect_axis(one.card.effect for one in found if one.card.effect is not None)
+    names = [one.values["name"] for gate in gates for one in gate.comparisons]
+    titles = _titles([*names, *(gate.values["id"] for gate in gates)])
+    views = [gate_view(gate, titles, axis, history) for gate in gates]
     loud = [view for view in views if not view.is_quiet]
     shown = len(loud) if len(loud) <= _MOST_OPEN else _FEW_OPEN
     is_many = len(views) >= MANY
@@ -106,7 +97,7 @@ def page_view(
     return PageView(
         gates=tuple(views),
         axis=axis,
-        check=next((one.ruling.check for one in found.values() if one.ruling.check), ""),
+        check=next((one.ruling.check for one in found if one.ruling.check), ""),
         matrix=tuple(_matrix(views)) if is_many else (),
         shared=shared,
     )
@@ -117,29 +108,6 @@ def _shared_facts(views: Sequence[GateView]) -> tuple[tuple[str, str], ...]:
     facts = [one.facts for view in views for one in view.comparisons]
     every = set.intersection(*map(set, facts)) if facts else set()
     return tuple(one for one in facts[0] if one in every) if facts else ()
-
-
-def _rank(view: GateView) -> tuple[float, ...]:
-    """Return what puts the worst gate first: how it ended, how bad that is, how much it loses."""
-    losses = [
-        one.card.effect.found.estimate
-        for one in view.comparisons
-        if one.card.effect is not None and one.card.effect.is_share
-    ]
-    news = any(
-        one.drift is not None and one.drift.label is Label.REGRESSED for one in view.comparisons
-    )
-    return (
-        STATES.index(view.state),
-        -view.severity,
-        not news,
-        -max(losses, default=float("-inf")),
-    )
-
-
-def _gate_state(gate: Mapping[str, Any], found: Mapping[str, Shown]) -> str:
-    severities = [found[one["name"]].ruling.severity for one in gate["comparisons"]]
-    return gate_outcome(gate["outcome"], severities)
 
 
 def _titles(names: Sequence[str]) -> dict[str, str]:

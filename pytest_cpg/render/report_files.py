@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.report.document import write
-from pytest_cpg.report.history import History
-from pytest_cpg.report.ledger import Kinds
-from pytest_cpg.report.shown import Shown, shown_of
+from pytest_cpg.report.history import NO_HISTORY, History
+from pytest_cpg.report.shown import ShownOf
 
 _Writer: TypeAlias = Callable[[Path, Mapping[str, Any], "ReportFiles"], None]
 
@@ -34,22 +33,19 @@ class ReportFiles:
         Of which the document's session is the last, for the page.
     root : Path
         The root directory, where the page finds films.
-    kinds : mapping
-        The kinds of gate, by their markers.
+    shown_of : callable
+        Reads one comparison of the document.
     """
+
+    shown_of: ShownOf
 
     json: Path | None = None
     md: Path | None = None
     html: Path | None = None
     step_summary: Path | None = None
     page: str = ""
-    history: History = field(default_factory=History)
+    history: History = NO_HISTORY
     root: Path = field(default_factory=Path)
-    kinds: Kinds = field(default_factory=dict)
-
-    def shown_of(self, comparison: Mapping[str, Any]) -> Shown:
-        """Return what is shown of one of a document's comparisons."""
-        return shown_of(comparison, self.kinds)
 
 
 def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path) -> list[Finding]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pytest_cpg.gates.card import Card, Ruling, Severity, comparison_name
-from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.card import NOW, Card, Ruling, Severity, comparison_name
+from pytest_cpg.gates.drift import Drift
 from pytest_cpg.render.failure import is_drifted
 from pytest_cpg.render.line import COLOURS
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import comparison_outcome
 
-# A cell of this name is compared with the accepted result; without one, the first cell is.
-_NOW, _WAS = "now", "was"
-_TOLD = (Label.REGRESSED, Label.IMPROVED, Label.INCOMPARABLE, Label.NEW)
 SMOKE_TEST = "smoke test"
 _BLIND = "the gate could not have failed, whatever the model"
 # What is said of gates without a verdict: the best before all others, the worst behind them.
@@ -128,7 +125,6 @@ def _of_gate(ledger: Ledger, gate: str) -> Iterator[SummaryRow]:
         )
         card, drift, name = one.card, one.drift, comparison_name(gate, number)
         is_quick = one.ruling.check == SMOKE_TEST
-        news = drift.label.value if drift is not None and drift.label in _TOLD else ""
         yield SummaryRow(
             gate,
             name,
@@ -136,7 +132,7 @@ def _of_gate(ledger: Ledger, gate: str) -> Iterator[SummaryRow]:
             _group(one),
             {} if is_quick else card.cells,
             text=(one.reason or "") if is_quick else "",
-            word=news,
+            word="" if drift is None else drift.became,
             heights=() if one.ruling.check else ledger.history.heights(name),
             card=card,
             drift=drift,
@@ -161,9 +157,9 @@ def _with_was(row: SummaryRow) -> Mapping[str, str]:
     """Return a row's cells with that of the accepted result before the one that it became."""
     if not row.cells:
         return row.cells
-    before = _NOW if _NOW in row.cells else next(iter(row.cells))
+    before = NOW if NOW in row.cells else next(iter(row.cells))
     was = (row.drift.was if row.drift else "") or "-"
     cells: dict[str, str] = {}
     for name, cell in row.cells.items():
-        cells |= {_WAS: was, name: cell} if name == before else {name: cell}
+        cells |= {"was": was, name: cell} if name == before else {name: cell}
     return cells

@@ -130,7 +130,7 @@ def ledger_of(document: Mapping[str, Any], kinds: Kinds) -> Ledger:
         if gate["outcome"] == "missing":
             ledger.running[gate["id"]] = gate["detail"]
             continue
-        judgements = tuple(_judgement(one, kinds) for one in gate["comparisons"])
+        judgements = tuple(judgement_of(one, kinds) for one in gate["comparisons"])
         ledger.note(
             gate["id"],
             Entry(
@@ -145,7 +145,8 @@ def ledger_of(document: Mapping[str, Any], kinds: Kinds) -> Ledger:
     return ledger
 
 
-def _judgement(comparison: Mapping[str, Any], kinds: Kinds) -> Judgement:
+def judgement_of(comparison: Mapping[str, Any], kinds: Kinds) -> Judgement:
+    """Return one of a document's comparisons, judged by its kind of gate."""
     kind = kinds[comparison["kind"]]
     result = decode(kind.result, comparison["result"])
     max_verdict = max_verdict_of(comparison["max_verdict"], kind.labels)

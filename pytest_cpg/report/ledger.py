@@ -20,7 +20,7 @@ from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.kind import GateKind, MaxVerdict
 from pytest_cpg.gates.strip import Strip
-from pytest_cpg.report.history import History
+from pytest_cpg.report.history import NO_HISTORY, History
 
 # As pytest words it.
 _EMPTY_SET = "got empty parameter set"
@@ -295,7 +295,7 @@ class Ledger:
     groups: dict[str, str] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    history: History = field(default_factory=History)
+    history: History = NO_HISTORY
     are_workers_cut: bool = False
 
     def expect(self, gates: Iterable[str]) -> None:

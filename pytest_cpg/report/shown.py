@@ -1,28 +1,28 @@
-"""Shown: what a renderer gets of one of a document's comparisons, whatever the gate asked."""
+"""Shown: what a renderer gets of a document's gates, whatever they asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from pytest_cpg.contracts.codec import decode
-from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.card import Card, Ruling
-from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.kind import MaxVerdict, max_verdict_of
-from pytest_cpg.report.document import drift_of
+from pytest_cpg.gates.card import Card, Command, Ruling, Severity
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.kind import MaxVerdict
+from pytest_cpg.report.document import judgement_of
 from pytest_cpg.report.ledger import Judgement, Kinds
+from pytest_cpg.report.outcomes import WORDS, comparison_outcome, gate_outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A ruling and its card, and what the test accepts."""
+    """A ruling and its card, what the test accepts, and what to type where it fails."""
 
     ruling: Ruling
     card: Card
     max_verdict: MaxVerdict
     drift: Drift | None = None
+    commands: tuple[Command, ...] = ()
 
 
 # Reads one comparison of a document.
@@ -36,17 +36,81 @@ def shown_in(judgement: Judgement) -> Shown:
         card=judgement.card,
         max_verdict=judgement.max_verdict,
         drift=judgement.drift,
+        commands=judgement.commands,
     )
 
 
 def shown_of(comparison: Mapping[str, Any], kinds: Kinds) -> Shown:
     """Return what is shown of one of a document's comparisons, by its kind of gate."""
-    kind = kinds[comparison["kind"]]
-    result = decode(kind.result, comparison["result"])
-    max_verdict = max_verdict_of(comparison["max_verdict"], kind.labels)
-    return Shown(
-        ruling=ask(kind, "judge", result, max_verdict),
-        card=ask(kind, "card", result, max_verdict),
-        max_verdict=max_verdict,
-        drift=drift_of(comparison),
+    return shown_in(judgement_of(comparison, kinds))
+
+
+class ShownComparison(NamedTuple):
+    """One of a document's comparisons, how it ended, and what is shown of it."""
+
+    values: Mapping[str, Any]
+    state: str
+    shown: Shown
+
+
+class ShownGate(NamedTuple):
+    """One of a document's gates, and how it ended.
+
+    Attributes
+    ----------
+    place : int
+        In the document, from 1.
+    """
+
+    place: int
+    values: Mapping[str, Any]
+    state: str
+    comparisons: tuple[ShownComparison, ...]
+
+
+def worst_first(document: Mapping[str, Any], shown_of: ShownOf) -> list[ShownGate]:
+    """Return the gates of a document in the order of `badness`."""
+    gates = [_gate(place, gate, shown_of) for place, gate in enumerate(document["gates"], 1)]
+    return sorted(gates, key=lambda gate: badness(gate.state, [o.shown for o in gate.comparisons]))
+
+
+def badness(state: str, found: Sequence[Shown]) -> tuple[float, ...]:
+    """Return what puts the worst first: how it ended, how bad that is, how much it loses.
+
+    Parameters
+    ----------
+    state : str
+        One of `WORDS`.
+    found : sequence of Shown
+        Of each comparison of a gate, or of one.
+    """
+    effects = [one.card.effect for one in found if one.card.effect is not None]
+    losses = [effect.found.estimate for effect in effects if effect.is_share]
+    is_regressed = any(one.drift and one.drift.label is Label.REGRESSED for one in found)
+    return (
+        list(WORDS).index(state),
+        -max((one.ruling.severity for one in found), default=Severity.GOOD),
+        not is_regressed,
+        -max(losses, default=float("-inf")),
+    )
+
+
+def _gate(place: int, gate: Mapping[str, Any], shown_of: ShownOf) -> ShownGate:
+    found = [(one, shown_of(one)) for one in gate["comparisons"]]
+    reasons = [one["reason"] for one, _ in found]
+    severities = [shown.ruling.severity for _, shown in found]
+    return ShownGate(
+        place,
+        gate,
+        gate_outcome(gate["outcome"], severities),
+        tuple(
+            ShownComparison(
+                one,
+                comparison_outcome(
+                    gate["outcome"], reason=one["reason"], reasons=reasons, severity=severity
+                ),
+                shown,
+            )
+            for (one, shown), severity in zip(found, severities, strict=True)
+        ),
     )

@@ -14,7 +14,7 @@ import pytest
 from documents import gate, large, measured, session
 from fakes import first, result_of
 from other_kind import other_gate
-from rendered import html_page
+from rendered import html_page, shown_of
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
@@ -22,6 +22,7 @@ from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
+from pytest_cpg.render.comment_rows import rows_by_gate
 from pytest_cpg.render.page_view import MANY
 from pytest_cpg.report.shown import Shown
 
@@ -346,17 +347,20 @@ def test_gates_are_named_by_their_parameters_as_long_as_no_other_has_them():
         assert f"{title}planning gap" in text, title
 
 
-def test_the_worst_gate_stands_first():
+def test_the_worst_gate_stands_first_on_the_page_and_in_the_comment():
     small, large = measured(0.96, 0.7, seed=1), measured(0.96, 0.1, seed=1)
-    page = shown(
+    document = session(
         gate("t::test_good", GOOD),
         gate("t::test_open", OPEN),
         gate("t::test_small", small, outcome="failed", reason=WORSE),
         gate("t::test_large", large, outcome="failed", reason=WORSE),
         gate("t::test_gone", outcome="missing"),
     )
-    rows = re.findall(r"(good|open|small|large|gone)(?:planning gap|not reported)", page.text)
+    text = Page(html_page([document])).text
+    rows = re.findall(r"(good|open|small|large|gone)(?:planning gap|not reported)", text)
     assert rows == ["large", "small", "gone", "open", "good"]
+    listed = [rows[0].gate["id"] for rows in rows_by_gate(document, shown_of)]
+    assert listed == [f"t::test_{name}" for name in rows]
 
 
 def test_every_comparison_has_its_row_and_every_gate_its_section():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.card import Card, Remark, Row, Severity, Table
+from pytest_cpg.gates.card import NOW, Card, Remark, Row, Severity, Table
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.explanation import advice, beside_meaning, loss_split, meaning
@@ -59,7 +59,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         mark=_WEAK * result.is_weak,
         cells={
             "oracle": _cell(result.oracle, result.design.metric),
-            "now": _cell(result.learned, result.design.metric),
+            NOW: _cell(result.learned, result.design.metric),
             "gap": number(result.interval.estimate, result.design.metric),
             f"{percentage(result.interval.level)} CI": bracket(result),
             "n": str(result.learned.episodes),

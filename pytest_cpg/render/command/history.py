@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.gates.options import HISTORY
 from pytest_cpg.machine.files import FileError
+from pytest_cpg.render.columns import listed
 from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
-from pytest_cpg.render.command.project import HISTORY, project_here
+from pytest_cpg.render.command.project import project_here
 from pytest_cpg.render.sparkline import has_blocks, sparkline
 from pytest_cpg.report.history import History, Point
 from pytest_cpg.report.history_file import read
@@ -60,13 +62,14 @@ def _all_gates(history: History, names: list[str], read_from: str) -> Iterator[s
         last = own.points(name)[-1]
         numbers = " ".join(part for one in last.found.trends[:1] for part in (one.name, one.text))
         rows.append((heights, numbers, last.found.label, name))
-    yield from _columns(rows)
+    yield from (f" {line}" for line in listed(rows))
 
 
 def _one_gate(history: History, name: str) -> Iterator[str]:
     """Yield a line for each session of a gate, the last one at the end."""
     yield name
-    yield from _columns([_told(point) for point in _until(history, name).points(name)])
+    rows = [_told(point) for point in _until(history, name).points(name)]
+    yield from (f" {line}" for line in listed(rows))
 
 
 def _told(point: Point) -> tuple[str, ...]:
@@ -80,10 +83,3 @@ def _until(history: History, name: str) -> History:
     """Return the history up to the last session that made this comparison."""
     last = max(place for place, one in enumerate(history.sessions) if name in one.comparisons)
     return History(history.sessions[: last + 1])
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (f"{cell:{size}s}" for cell, size in zip(row, widths, strict=True))
-        yield f" {'  '.join(cells)}".rstrip()

@@ -9,6 +9,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
+from pytest_cpg.gates.options import BASELINE
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.render.command.project import project_in
 
@@ -69,4 +70,4 @@ def _next(folder: Path) -> Iterator[str]:
     yield "  pytest                                 # trains the example, and judges it"
     yield "  pytest-cpg tasks                       # other tasks, and what they observe"
     yield "Once your model is in, commit it, and accept what it does as the baseline:"
-    yield "  pytest --cpg-update-baseline && git add .cpg/baseline.json"
+    yield f"  pytest --cpg-update-baseline && git add {BASELINE}"

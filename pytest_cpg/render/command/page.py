@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from pytest_cpg.machine.files import FileError
@@ -13,6 +14,7 @@ from pytest_cpg.render.report_files import ReportFiles, write_page
 from pytest_cpg.report.document import read
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
+from pytest_cpg.report.shown import shown_of
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     files = ReportFiles(
         html=output,
         history=_without_repetition(history),
-        kinds=kinds,
+        shown_of=partial(shown_of, kinds=kinds),
         root=project_here().root,
     )
     write_page(output, last, files)

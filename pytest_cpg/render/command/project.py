@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_cpg.gates.options import PREFIX
+from pytest_cpg.gates.options import BASELINE, HISTORY, PREFIX
 from pytest_cpg.machine.files import FileError
 
-BASELINE = ".cpg/baseline.json"
-HISTORY = ".cpg/history"
 # Where pytest looks for its settings, in its order, and in which part of a file. The first four are
 # taken without any.
 _OWN = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")

@@ -11,7 +11,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ObservationKeys, Observed, RewardThreshold
 from pytest_cpg.gates.presets import PRESET, PRESETS
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.render.columns import padded
+from pytest_cpg.render.columns import listed, padded
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, from_hook
 from pytest_cpg.tasks import TASKS
@@ -47,11 +47,7 @@ def _listed(names: list[str]) -> list[str]:
     for name in names:
         preset = PRESETS.get(name)
         rows.append((name, preset.planner, str(preset.solved)) if preset else (name, "-", "-"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{cell:{size}s}" for cell, size in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return listed(rows)
 
 
 def _described(name: str, task: Task) -> Iterator[str]:
