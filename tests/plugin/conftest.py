@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cpg.tasks import TASKS
+
 TRACK = (Path(__file__).parents[1] / "track.py").read_text(encoding="utf-8")
 CONFTEST = (
     TRACK
@@ -68,6 +70,17 @@ OUTSIDE = (
     "PYTEST_XDIST_WORKER",
     "PYTEST_XDIST_WORKER_COUNT",
 )
+
+
+@pytest.fixture(scope="session")
+def torch_and_control():
+    """Both loaded before a pytester run in this process, which forgets what it imports.
+
+    Neither can be imported twice, and a process of its own takes six seconds to import them.
+    """
+    for name in ("torch._dynamo", "safetensors.torch", "dm_control"):
+        pytest.importorskip(name)
+    TASKS["reacher-easy"]()
 
 
 @pytest.fixture

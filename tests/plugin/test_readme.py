@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def test_the_second_gate_passes_one_network_and_fails_the_other(folder):
     output = result.stdout.str()
     assert re.search(r"(?m)^ MODEL AS GOOD AS ORACLE \(1\): .*\n \. .*40000\b", output), output
     assert re.search(r"(?m)^ MODEL BOTTLENECK \(1\): .*\n F .*\b200\b", output), output
+
+
+def test_init_writes_the_model_and_the_gate_of_the_second():
+    folder = files("pytest_cpg.render.command") / "repository"
+    model, test = (
+        (folder / f"{name}.py.txt").read_text("utf-8") for name in ("conftest", "test_planning_gap")
+    )
+    ours = gate("train_mlp").replace("count=transitions", "count=40_000")
+    (fitting,) = re.findall(r"train_mlp\(\s*(?:data|transitions), (.*?)\s*\)\n", model, re.DOTALL)
+    (collecting,) = re.findall(r"collect_transitions\(oracle_dynamics.task, (.*)\)", model)
+    assert f"train_mlp(data, {fitting})" in ours
+    for argument in collecting.split(", "):
+        assert argument in ours
+    assert ours.endswith(test[test.index("@pytest.mark.cpg(") :])
 
 
 def test_it_is_short_and_its_links_lead_somewhere():
