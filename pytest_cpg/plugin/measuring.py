@@ -231,8 +231,10 @@ class ItemMeasuring:
         if self._is_drawn and has(gate.kind, Replays) and not gate.is_smoke:
             # Nobody asked for it: a gate whose time is over has its verdict all the same.
             with suppress(IncompleteError), self._followed(given, deadline) as run:
-                strip = strip_lost(config, gate, result, model=model, run=run)
-                judgements[-1] = replace(judgements[-1], strip=strip)
+                strip, problem = strip_lost(config, gate, result, model=model, run=run)
+                found = judgements[-1]
+                problem = found.film_problem or problem
+                judgements[-1] = replace(found, strip=strip, film_problem=problem)
 
     def _say(self, text: str) -> None:
         self._ledger.running[self._id] = text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.contracts import CpgError, IncompleteError, Task
+from pytest_cpg.contracts import ComponentError, CpgError, IncompleteError, Task
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.traces import Replay
 from pytest_cpg.gates.answer import ask
@@ -107,31 +107,38 @@ def film_lost(
 
 def strip_lost(
     config: pytest.Config, gate: Gate, result: Any, *, model: Any, run: Run
-) -> Strip | None:
-    """Return the most telling lost episode of a result in a few pictures.
+) -> tuple[Strip | None, str | None]:
+    """Draw the most telling lost episode of a result in a few pictures.
 
-    None where there is none, where nothing can be drawn here, or where the page has enough of them.
     Raises IncompleteError when the gate's time is over.
+
+    Returns
+    -------
+    strip : Strip or None
+        None where there is none, where nothing can be drawn here, or where the page has enough.
+    problem : str or None
+        What else went wrong, which fails no gate.
     """
     kind: Any = gate.kind
     lost = ask(kind, "lost", result)
     if not lost.episodes or config.stash.get(_STRIPS, 0) >= _MOST_STRIPS:
-        return None
+        return None, None
     chosen = sorted((lost.telling or lost.episodes)[:_MOST_FILMED])
     try:
         found = kind.replay(gate.spec, model, run, episodes=tuple(chosen))
         task = run.task(gate.spec.task)
         strip = films.strip_of(task, found.traces, lost=len(lost.episodes))
-    # Another gate may have time to be drawn.
     except IncompleteError:
         raise
-    # A picture that nobody asked for costs no verdict, whatever a task of one's own draws.
-    except Exception:
-        # The next gate would fail to draw as well, and take seconds to find out.
+    # Without OpenGL the next gate would fail to draw as well, and take seconds to find out.
+    except ComponentError:
         config.stash[_STRIPS] = _MOST_STRIPS
-        return None
+        return None, None
+    # A picture that nobody asked for costs no verdict, whatever a task of one's own draws.
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"
     config.stash[_STRIPS] = config.stash.get(_STRIPS, 0) + 1
-    return strip
+    return strip, None
 
 
 class SessionReplay:

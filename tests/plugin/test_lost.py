@@ -279,13 +279,14 @@ def test_a_page_holds_the_most_telling_lost_episode_in_itself(project):
     assert '"strip": {' not in (project.path / "r.json").read_text(encoding="utf-8")
 
 
-def test_a_gate_without_time_for_pictures_leaves_them_to_the_next(project, monkeypatch):
+@pytest.mark.parametrize("error", ["IncompleteError", "ValueError"])
+def test_a_gate_that_cannot_be_drawn_leaves_pictures_to_the_next(project, monkeypatch, error):
     for package in ("PIL", "jinja2"):
         pytest.importorskip(package)
     path = project.path / "conftest.py"
     text = path.read_text(encoding="utf-8")
     late = "    def render(self, states):\n        late.append(1)\n"
-    late += "        if len(late) == 1:\n            raise IncompleteError('late')\n"
+    late += f"        if len(late) == 1:\n            raise {error}('late')\n"
     drawn = DRAWN.replace("    def render(self, states):\n", late)
     head = "from pytest_cpg.contracts import IncompleteError\n\nlate = []\n"
     text = text.replace("    def reset(self, seeds):", drawn)
@@ -299,9 +300,10 @@ def test_a_gate_without_time_for_pictures_leaves_them_to_the_next(project, monke
         return begin(*given)
 
     monkeypatch.setattr(SessionRuns, "deadline", deadline)
-    project.runpytest("--cpg-html=page.html", "--cpg-json=r.json").assert_outcomes(
-        failed=2, passed=1
-    )
+    result = project.runpytest("--cpg-html=page.html", "--cpg-json=r.json")
+    result.assert_outcomes(failed=2, passed=1)
+    said = "  Film     none: ValueError: late"
+    assert result.outlines.count(said) == (error == "ValueError")
     report = json.loads((project.path / "r.json").read_text(encoding="utf-8"))
     strips = [gate["comparisons"][0]["strip"] for gate in report["gates"]]
     assert [strip is None for strip in strips] == [True, False]
