@@ -16,9 +16,7 @@ import pytest_cpg
 project = "pytest-cpg"
 release = version = pytest_cpg.__version__
 author = "The pytest-cpg developers"
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
-templates_path = ["_templates"]
-exclude_patterns = ["_templates"]
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc"]
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {"show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
 html_title = project
@@ -28,7 +26,6 @@ html_show_copyright = False
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 suppress_warnings = ["myst.header"]
-autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

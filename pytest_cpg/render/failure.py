@@ -75,7 +75,8 @@ def judged(found: Shown, reason: str | None) -> str:
     if reason in (None, accepts.exceeded) or is_drifted(found.drift, reason):
         better = " or better" * (accepts.severity > Severity.GOOD)
         return f"{said}Accepted here: {accepts.label}{better}."
-    return f"{said}Failed, as {reason}."
+    end = "" if reason.endswith((".", "?")) else "."
+    return f"{said}Failed, as {reason}{end}"
 
 
 def reasons(found: Shown, reason: str | None) -> list[tuple[str, str]]:

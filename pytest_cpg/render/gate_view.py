@@ -265,7 +265,11 @@ def _comparison_view(
         ),
         drift=drift,
         why=tuple(text for name, text in told if name in ("Why", "Note")),
-        advice=tuple(text for name, text in told if name in ("Do", "Accept")),
+        advice=tuple(
+            f"Accept: {text}" if name == "Accept" else text
+            for name, text in told
+            if name in ("Do", "Accept")
+        ),
         facts=(*attempt, *card.table.below, *card.facts),
         main=next((draw(figure, "why") for figure in main), None),
         plots=tuple(draw(figure, "half") for figure in beside),

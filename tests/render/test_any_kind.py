@@ -8,7 +8,7 @@ from fakes import PROVENANCE
 
 from pytest_cpg.gates.card import Card, Cause, Command, Figure, Remark, Row, Ruling, Severity, Table
 from pytest_cpg.gates.kind import ForecastLine, MaxVerdict
-from pytest_cpg.render.failure import rerun_command
+from pytest_cpg.render.failure import judged, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.render.section import section, text_of
@@ -106,6 +106,10 @@ def written():
         "b": Shown(ruling=UNCLEAR, card=OTHER, max_verdict=accepts),
     }
     return found, lambda comparison: shown[comparison["result"]]
+
+
+def test_a_reason_that_ends_in_a_question_gets_no_full_stop():
+    assert judged(FOUND, "why?") == "Failed, as why?"
 
 
 def test_a_failing_section_is_a_card_laid_out():

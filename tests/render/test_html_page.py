@@ -363,6 +363,18 @@ def test_the_worst_gate_stands_first_on_the_page_and_in_the_comment():
     assert listed == [f"t::test_{name}" for name in rows]
 
 
+def test_labels_of_the_loss_axis_stand_apart_and_what_accepts_a_result_has_its_name():
+    page = html_page([session(gate(GATE, measured(0.96, 0.3), outcome="failed", reason=WORSE))])
+    labels = re.findall(r'<text x="([\d.]+)" y="27" text-anchor="(\w+)"[^>]*>([^<]+)<', page)
+    assert [text for _, _, text in labels] == ["-0.2", "0", "+0.2", "+0.4", "+0.8"]
+    # A letter is some 7 pixels wide.
+    sides = {"start": 0, "middle": 0.5, "end": 1}
+    lefts = [float(x) - sides[side] * 7 * len(text) for x, side, text in labels]
+    rights = [left + 7 * len(text) for left, (_, _, text) in zip(lefts, labels, strict=True)]
+    assert all(left - right > 4 for right, left in zip(rights, lefts[1:], strict=False))
+    assert "<p>Accept: set max_verdict=" in page
+
+
 def test_every_comparison_has_its_row_and_every_gate_its_section():
     document = full_session()
     page = Page(html_page([document]))
