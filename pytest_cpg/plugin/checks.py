@@ -39,9 +39,9 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
     """
     _check_clashes(config, settings)
     _check_baseline(config, settings)
-    for switch in ("quick", "plan", "skip"):
-        if switch in settings.switches:
-            check_is_typed(config, flag(switch), require=settings.of_session("require"))
+    for name in ("quick", "plan", "skip", "last", "replay"):
+        if name in settings.switches or name in settings.typed:
+            check_is_typed(config, flag(name), require=settings.of_session("require"))
     is_distributed = config.getoption("dist", "no") != "no"
     if "plan" in settings.switches and is_distributed:
         raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
@@ -99,7 +99,8 @@ def check_is_typed(config: pytest.Config, *spellings: str, require: str) -> None
     is_worker = hasattr(config, "workerinput")
     if is_worker or require == "0" or not is_in_ci():
         return
-    if not {*spellings} & {*map(str, config.invocation_params.args)}:
+    typed = {str(word).partition("=")[0] for word in config.invocation_params.args}
+    if not {*spellings} & typed:
         raise pytest.UsageError(
             f"{spellings[0]} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
             f"verdict. Take it out there, or type it where it is meant."

@@ -94,7 +94,8 @@ class GateHooks:
         self.gates.forecast(gates)
         return True
 
-    @pytest.hookimpl(wrapper=True)
+    # Within those of other plugins, whose teardown needs that their setup has been.
+    @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
         """Check markers that were not seen while collecting; show our own errors without frames."""
         # Some plugins run a test in a process of its own.
@@ -182,6 +183,8 @@ class GateHooks:
         is_expected = isinstance(excuse, pytest.xfail.Exception)
         return bool(attempt.errors) or not (attempt.is_empty or is_expected)
 
+    # Whoever shows a report first may fail it, for a subtest.
+    @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker, and which other tests failed."""
         if report.failed and not hasattr(report, "pytest_cpg_gate"):

@@ -97,7 +97,7 @@ def _place(item: pytest.Item, report: pytest.TestReport, message: str) -> None:
     crash.message = message or crash.message
     crash.path, crash.lineno = str(item.path), (item.location[1] or 0) + 1
     # pytest shows both, where it would show no more of any other failure.
-    if item.config.getoption("tbstyle") == "line":
+    if item.config.getoption("tbstyle", "auto") == "line":
         failure: Any = report.longrepr
         failure.reprtraceback.reprentries = []
 
@@ -132,7 +132,7 @@ def _lead_by_gate(
     if crash is not None:
         # Whose value it was stands in the traceback.
         crash.message = crash.message.partition("\n")[0]
-    if item.config.getoption("tbstyle") == "line":
+    if item.config.getoption("tbstyle", "auto") == "line":
         return
     # pytest prints exceptions that follow from each other like this, and xdist sends them.
     if hasattr(failure, "chain"):

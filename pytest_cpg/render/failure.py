@@ -95,7 +95,7 @@ def reasons(found: Shown, reason: str | None) -> list[tuple[str, str]]:
         is_worse = drift.label == "REGRESSED"
         told += [("Why", _REGRESSED if is_worse else _INCOMPARABLE)] * (not is_known)
     # What is wrong with a model is known once its cause is; what is wrong with a gate is not.
-    elif not is_known or ruling.severity is not Severity.BAD:
+    elif not is_known or ruling.severity < Severity.BAD:
         # What it is judged by has just been said.
         told += [("Why", text) for text in card.meaning if text != reason]
         told += [("Do", text) for text in card.advice]

@@ -501,6 +501,15 @@ def test_bad(request):
         code=4,
         said="--cpg-skip is set in PYTEST_ADDOPTS or addopts",
     ),
+    *(
+        Attack(
+            name=f"{left} left in the environment",
+            environment={**CI, "PYTEST_ADDOPTS": f"{left}=bad"},
+            code=4,
+            said=f"{left} is set in PYTEST_ADDOPTS or addopts",
+        )
+        for left in ("--cpg-last", "--cpg-replay")
+    ),
     Attack(
         name="a forecast left in the environment",
         environment={**CI, "PYTEST_ADDOPTS": "--cpg-plan"},

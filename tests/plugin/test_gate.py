@@ -446,12 +446,18 @@ def test_a_subtest_does_not_stand_for_its_gate(repository):
             with subtests.test("before"):
                 pass
             benchmark_runner.compare(learned=learned_dynamics)
+
+        @pytest.mark.cpg(task="track", model="right")
+        def test_other(subtests, cpg):
+            with subtests.test("after"):
+                assert 0
         """
     )
     result = repository.runpytest()
     if "fixture 'subtests' not found" in result.stdout.str():
         pytest.skip("this pytest has no subtests")
-    result.stdout.fnmatch_lines([" MODEL AS GOOD AS ORACLE (1): *", " . test_gate *"])
+    expected = [" . test_gate *", " F test_other *", "*by itself: contains 1 failed subtest"]
+    result.stdout.fnmatch_lines(expected)
 
 
 def test_an_accepted_comparison_is_not_shown_as_the_failed_one(repository):

@@ -37,6 +37,15 @@ DOCUMENT = session(
     findings=[("no" * 200, True)],
     deselected=["f" * 300],
 )
+
+
+def with_command(document):
+    """Return a document in which the last gate says how it is run again."""
+    again = {"what": "Rerun it", "text": "pytest t --cpg-seed=4 --cpg-episodes=60", "picks": False}
+    document["gates"][-1]["comparisons"][0]["commands"] = [again]
+    return document
+
+
 FRAME = """<!DOCTYPE html><meta charset="utf-8"><pre id="told">{{}}</pre>
 <iframe width="{width}" height="900" srcdoc="{page}"></iframe>
 <script>
@@ -177,7 +186,7 @@ def test_the_address_of_a_gate_opens_it_and_what_it_lies_in(tmp_path):
 
 def test_a_cell_and_a_command_are_copied_and_arrow_keys_move_along_the_cells(tmp_path):
     told, console = read(
-        html_page([session(gate("t", BAD, outcome="failed", reason=WORSE))]),
+        html_page([with_command(session(gate("t", BAD, outcome="failed", reason=WORSE)))]),
         """
         const cells = find(".starts button");
         const key = (name) => page.activeElement.dispatchEvent(
@@ -336,9 +345,8 @@ def keyboard(page, tmp_path):
 
 
 def test_every_control_is_reached_and_worked_by_the_keyboard(tmp_path):
-    page = html_page(
-        [session(gate("t.py::test_a", GOOD), gate("t.py::test_b", BAD, outcome="failed"))]
-    )
+    gates = gate("t.py::test_a", GOOD), gate("t.py::test_b", BAD, outcome="failed")
+    page = html_page([with_command(session(*gates))])
     with keyboard(page, tmp_path) as (press, evaluate):
         stops = [press("Tab") for _ in range(8)]
         assert stops == ["#gates", "copy", "dense", "find", "#gate-2", "folded", "gate-2", "copy"]
