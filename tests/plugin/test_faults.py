@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 
 import pytest
 from sessions import flat
@@ -162,16 +161,13 @@ def test_a_thread_that_ends_the_session_does_not_pass_it(repository):
     check(run_apart(repository, model(f"{ends}; thread.join()")), 1, "os._exit(0) would have ended")
 
 
-@pytest.mark.parametrize("workers", [(), ("--cpg-workers=2",)], ids=["here", "workers"])
-def test_what_a_model_raises_is_shown_without_frames_of_ours(repository, workers):
+def test_what_a_model_raises_is_shown_without_frames_of_ours(repository):
     # Arms of this task are kept, which those of the other are not.
     write(repository, model("if late(): raise RuntimeError('mine')"))
     path = repository.path / "test_gates.py"
     text = path.read_text(encoding="utf-8").replace("track", "maze")
     path.write_text(text, encoding="utf-8")
-    start = repository.runpytest_subprocess if workers else repository.runpytest
-    result = start("-k", "test_gate", *workers)
-    output = check(result, 1, "RuntimeError: mine")
+    output = check(repository.runpytest("-k", "test_gate"), 1, "RuntimeError: mine")
     assert not re.findall(r'File "\S*pytest_cpg/', output)
 
 
@@ -349,13 +345,13 @@ def test_two_sessions_at_once_lose_nothing(repository):
 
 
 def test_networks_are_left_as_they_were(repository):
-    if find_spec("torch") is None:
-        pytest.skip("needs torch")
+    # Imported by this process, as many tests do: a process of its own would import it once more.
+    pytest.importorskip("torch")
     before = "import torch\nnet = torch.nn.Linear(2, 1).train()\n"
     before += model(result="net(torch.cat([observations, actions], -1))")
     after = "\n\ndef test_after():\n    assert net.training\n"
     after += "    assert not torch.is_inference_mode_enabled()\n"
     gate = GATE.replace('"track"', '"track", max_verdict="MODEL BOTTLENECK"', 1)
     repository.makepyfile(test_gates=HEAD + before + gate + after)
-    result = repository.runpytest_subprocess("-W", "ignore")
+    result = repository.runpytest("-W", "ignore")
     result.assert_outcomes(passed=3)

@@ -125,7 +125,7 @@ def test_a_bad_time_is_refused(repository, value):
     result.stderr.fnmatch_lines([f"*--cpg-timeout: need a number of seconds, * got '{value}'*"])
 
 
-@pytest.mark.parametrize("options", [("-q",), ("-q", "-n", "2")], ids=" ".join)
+@pytest.mark.parametrize("options", [("-q",), ("-q", "-n", "1")], ids=" ".join)
 def test_a_log_hears_of_a_long_arm_however_quiet_the_session_is(repository, options):
     repository.makepyfile(test_gates=GATES.format(more="", model="right"))
     conftest = repository.path / "conftest.py"

@@ -44,7 +44,8 @@ def test_25_gates_fit_80_columns_however_they_are_shown(repository, monkeypatch,
     repository.makepyfile(test_gates=GATES)
     shown = {
         "-v": repository.runpytest("-v", "--cpg-json=r.json").stdout.str(),
-        "--cpg-quick": repository.runpytest("--cpg-quick", "--tb=no").stdout.str(),
+        # All models, and the long name.
+        "--cpg-quick": repository.runpytest("--cpg-quick", "--tb=no", "-k", "icem").stdout.str(),
         "--cpg-plan": repository.runpytest("--cpg-plan").stdout.str(),
     }
     from pytest_cpg.render.command import main
