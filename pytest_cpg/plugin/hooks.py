@@ -138,7 +138,7 @@ class SessionHooks:
         if self._unknown:
             from pytest_cpg.plugin.settings import check_names
 
-            place = f"in {self._config.inipath}"
+            place = f"in {self._config.inipath or 'the settings of -o'}"
             check_names(self._unknown, "cpg_", self._options.table, place)
         return done
 

@@ -100,9 +100,11 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
 
 def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
     """Refuse what is typed like an option of gates and is nobody's, all at once."""
+    from pytest_cpg.contracts.lookup import did_you_mean
+
     known = {*map(flag, SWITCHES), *(option.flag for option in options.values())}
     typed = (word.partition("=")[0] for word in unknown if word.startswith("--cpg-"))
-    faults = [_unknown(one, known) for one in typed]
+    faults = [f"{one} names no option. {did_you_mean(one, known)}" for one in typed]
     if faults:
         raise pytest.UsageError(*faults)
 
@@ -111,35 +113,33 @@ def check_names(
     given: Iterable[str], prefix: str, options: Mapping[str, Option], place: str
 ) -> None:
     """Refuse variables, or ini settings, that bear our prefix and mean nothing, all at once."""
-    names = sorted(name for name in given if name.startswith(prefix))
+    names = {name: name.removeprefix(prefix) for name in sorted(given) if name.startswith(prefix)}
     if not names:
         return
     from pytest_cpg.contracts.lookup import nearest
     from pytest_cpg.machine.processors import SHARERS
 
+    # Set for worker processes, which may start a session of their own.
+    names.pop(SHARERS, None)
     is_ini = prefix.islower()
     of_project = {one.name for one in options.values() if not one.is_for_one_run}
     of_project |= set(INI_SWITCHES if is_ini else ())
     known, typed = (
-        {prefix + (name if is_ini else name.upper()): name for name in found}
+        {name if is_ini else name.upper(): name for name in found}
         for found in (of_project, {*SWITCHES, *options} - of_project)
     )
-    # The one is set for worker processes, which may start a session of their own.
     faults = []
-    for name in (one for one in names if one not in (*known, SHARERS)):
-        close = nearest(name, [*known, *typed])
+    for name, rest in names.items():
+        if rest in known:
+            continue
+        close = nearest(rest, [*known, *typed])
         if close in typed:
             faults.append(f"{name} {place} has no effect. Type {flag(typed[close])}.")
         else:
-            faults.append(_unknown(f"{name} {place}", known, name))
+            told = f"Did you mean {prefix + close!r}?" if close else "pytest --help lists them."
+            faults.append(f"{name} {place} names no option. {told}")
     if faults:
         raise pytest.UsageError(*faults)
-
-
-def _unknown(told: str, known: Iterable[str], name: str = "") -> str:
-    from pytest_cpg.contracts.lookup import did_you_mean
-
-    return f"{told} names no option. {did_you_mean(name or told, known)}"
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:
