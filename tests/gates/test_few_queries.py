@@ -7,7 +7,7 @@ import pytest
 from comparisons import USUAL
 
 from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.gates.policy_comparison.explanation import meaning
+from pytest_cpg.gates.policy_comparison.explanation import advice
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.point_maze import MAZES, PointMaze
 from pytest_cpg.gates.policy_comparison.published import queries_at
@@ -56,4 +56,4 @@ def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(coun
     is_open = asked["loss"].standing is Standing.OPEN
     assert is_open == (result.loss.low < result.trivial_loss <= result.loss.high)
     assert is_open == (label == "INCONCLUSIVE")
-    assert ("00 queries in place of 200 would decide" in meaning(result)[0]) == is_open
+    assert ("00 queries in place of 200 would decide" in "".join(advice(result))) == is_open

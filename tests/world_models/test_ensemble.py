@@ -67,7 +67,7 @@ def test_functions_on_arrays_and_torch_modules_may_be_mixed():
 
 
 def test_a_member_that_is_not_usable_is_named():
-    with pytest.raises(WorldModelError, match=r"member 1 of the Ensemble: .* is not usable"):
+    with pytest.raises(WorldModelError, match=r"member 1 of the Ensemble: .* takes 1 input"):
         bound(Ensemble([pushing(1.0), lambda observations: observations]))
     with pytest.raises(WorldModelError, match=r"member 0 of the Ensemble .* cannot be called"):
         bound(Ensemble([3]))
