@@ -31,7 +31,7 @@ class Plainly:
         self.told.append((what, done, total))
 
 
-def scored(model, *, seed=0, episodes=8, planner=FEW, task=None, run=None, **criteria):
+def scored(model, *, seed=0, episodes=10, planner=FEW, task=None, run=None, **criteria):
     """Return the result of a gate on this model; further options are of its criteria."""
     task = task or puck.Puck()
     spec = Spec(

@@ -7,7 +7,7 @@ data = pytest.mark.parametrize("data", [pytest.param("random", marks=exploited),
 
 
 @data
-@pytest.mark.cpg_plan_quality(task="cartpole-swingup", planner="preset", episodes=8)
+@pytest.mark.cpg_plan_quality(task="cartpole-swingup", planner="preset", episodes=10)
 def test_cartpole(cpg_plan_quality):
     """At most 0.1 more in the model than in truth, the default."""
 

@@ -22,8 +22,8 @@ USUAL_LEVEL = 0.95
 """The option's default, which need not be typed; a test holds them equal."""
 # A cell of this name is compared with the accepted result; without one, the first cell is.
 NOW = "now"
-# What a ruling says was run where both arms had the oracle, and no model was judged.
-AA_CHECK = "A/A check"
+# What a ruling says was run where no model was judged; the second has the oracle in both arms.
+SMOKE_TEST, AA_CHECK = "smoke test", "A/A check"
 
 
 class Severity(IntEnum):

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from pytest_cpg.gates.card import Card
+from pytest_cpg.gates.card import SMOKE_TEST, Card
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.notation import Names, fitted_names, for_log, one_line
 from pytest_cpg.render.columns import aligned
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.line import Line
 from pytest_cpg.render.sparkline import sparkline
-from pytest_cpg.render.summary_rows import SMOKE_TEST, Group, SummaryRow, rows_of
+from pytest_cpg.render.summary_rows import Group, SummaryRow, rows_of
 from pytest_cpg.report.ledger import Entry, Ledger
 from pytest_cpg.report.outcomes import WORDS, gate_outcome, gist
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pytest_cpg.gates.card import NOW, Card, Ruling, Severity, comparison_name
+from pytest_cpg.gates.card import NOW, SMOKE_TEST, Card, Ruling, Severity, comparison_name
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.render.failure import is_drifted
 from pytest_cpg.render.line import COLOURS
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import comparison_outcome
 
-SMOKE_TEST = "smoke test"
 _BLIND = "the gate could not have failed, whatever the model"
 # What is said of gates without a verdict: the best before all others, the worst behind them.
 _UNJUDGED = {

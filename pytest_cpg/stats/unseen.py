@@ -21,8 +21,8 @@ def mean_interval(scores: ArrayLike, *, unseen: float, level: float = 0.95) -> I
     episodes often show none of these: Student's interval is then narrow, and far from the mean.
     Gaffke's adds the worst score there may be to those that were seen and weighs all at random,
     uniformly of the weights that add up to 1; it ends at a quantile of these means. Of zeros and
-    ones it is Clopper's and Pearson's. No distribution is known whose mean it misses more often
-    than it says, as long as none of its scores is worse.
+    ones it is Clopper's and Pearson's bound. That Gaffke's misses no mean more often than it says
+    is conjectured, not proven, and only where no score is worse than ``unseen``.
 
     >>> ci = mean_interval([0.4, 0.5, 0.45, 0.5, 0.4], unseen=0)
     >>> f"{ci.estimate:.2f} [{ci.low:.2f}, {ci.high:.2f}]"
@@ -33,8 +33,9 @@ def mean_interval(scores: ArrayLike, *, unseen: float, level: float = 0.95) -> I
     scores : array [N]
         At least two.
     unseen : float
-        The score of a harmless episode, which may exist though none was seen. It is the worst at
-        the end of the interval that it lies beyond; at the other the worst that was seen is.
+        The score of a harmless episode, which may exist though none was seen. It guards the end
+        of the interval that it lies beyond. At the other end nothing is promised of episodes that
+        differ from those that were seen.
     """
     student = paired_mean_interval(scores, np.zeros(np.shape(scores)), level=level)
     tail = (1 - student.level) / 2

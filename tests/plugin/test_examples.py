@@ -72,7 +72,7 @@ def test_the_model_of_the_cartpole_is_caught_where_its_plans_leave_its_data(exam
 @needs_torch
 @pytest.mark.trains
 def test_a_model_of_a_few_random_actions_is_exploited_and_one_of_visited_states_is_not(example):
-    result = example("plan_quality", "-k", "cartpole", "--cpg-episodes=4")
+    result = example("plan_quality", "-k", "cartpole")
     result.assert_outcomes(passed=1, xfailed=1)
     result.stdout.fnmatch_lines(
         [" GOOD PLANS (1): *", " . visited *", " EXPLOITED (1): *", " x random *"]

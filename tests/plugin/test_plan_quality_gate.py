@@ -45,7 +45,7 @@ USUAL = 'task="puck", planner=FEW'
 @pytest.fixture
 def pucks(repository):
     """Runs gates on models of a puck, one for each that is named."""
-    repository.makeini("[pytest]\ncpg_episodes = 8\naddopts = -p no:hypothesispytest\n")
+    repository.makeini("[pytest]\ncpg_episodes = 12\naddopts = -p no:hypothesispytest\n")
     repository.makeconftest(CONFTEST)
 
     def run(*options, models=("perfect",), more="", body="pass", arguments=USUAL):
@@ -85,7 +85,7 @@ def test_each_model_gets_its_word_and_every_report_shows_it(pucks, monkeypatch):
             "  Why      The planner finds plans that are good in the model alone*",
             "  Rerun    pytest *test_puck.py::test_wormhole",
             "*cpg: 4 gates, 2 failed*",
-            " 8 episodes",
+            " 12 episodes",
             " * exploitation *model *truth *above chance",
             " GOOD PLANS (2): *",
             " . test_perfect * 0.00 *",
@@ -179,16 +179,16 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     pucks("--cpg-plan").stdout.fnmatch_lines(
         [
             " gate * episodes *neighbours *exploitation *+- *time",
-            " test_perfect * 8 *24 random *<=0.10 *0.167[?] *[?]",
+            " test_perfect * 12 *24 random *<=0.10 *0.127[?] *[?]",
         ]
     )
     pucks("--cpg-update-baseline").assert_outcomes(passed=1)
-    pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 8 *0.000 * s"])
+    pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 12 *0.000 * s"])
     kept = pucks.path / ".pytest_cache/v/cpg/costs.1"
     for cost in ({"seconds": 1.0}, {"seconds_per_episode": -1.0}, {"seconds_per_episode": "1"}, 3):
         kept.write_text(json.dumps(dict.fromkeys(json.loads(kept.read_text()), cost)))
-        pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 8 *0.000 *[?]"])
-    for options in ((), ("--cpg-episodes=5",), ("--cpg-episodes=11",)):
+        pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 12 *0.000 *[?]"])
+    for options in ((), ("--cpg-episodes=10",), ("--cpg-episodes=15",)):
         result = pucks("--cpg-drift=fail", *options)
         result.assert_outcomes(passed=1)
         assert "baseline:" not in result.stdout.str()
@@ -205,6 +205,15 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     pucks("--cpg-update-baseline", more=', max_verdict="exploited"')
     conftest.write_text(text)
     pucks().stdout.fnmatch_lines(["*Since it was accepted: improved"])
+
+
+def test_few_episodes_prove_neither_good_plans_nor_a_regression(pucks):
+    result = pucks("-v", "--cpg-episodes=9", "--cpg-update-baseline", more=', max_verdict="good"')
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["UNCLEAR: plans score 0.9*", "*exploitation *0.00*open*", "*above chance *open*"]
+    )
+    assert "Below 10 episodes nothing is called good." in flat(result)
 
 
 def test_it_is_one_of_holms_family(pucks):

@@ -11,13 +11,17 @@ from pytest_cpg.gates.notation import percentage
 from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
 from pytest_cpg.gates.plan_quality.ruling import criteria_of, episodes_known, is_flat, label_of
 from pytest_cpg.stats import Interval
+from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 _MEANING = {
     "GOOD PLANS": (
         "What the model likes is nearly as good in truth: plans stand as high among their "
         "neighbours there as in the model."
     ),
-    "UNCLEAR": "The intervals leave open whether the criteria are met.",
+    "UNCLEAR": (
+        "The intervals leave open whether the criteria are met. Below "
+        f"{FEWEST_EPISODES_TO_CALL_ALIKE} episodes nothing is called good."
+    ),
     "FLAT": "Too few decisions have neighbours that differ.",
     "POOR PLANS": (
         "The planner's plans are easy to improve by one edit, and the model does not promise much "

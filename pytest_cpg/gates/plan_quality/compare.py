@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from pytest_cpg.contracts import FloatArray
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.plan_quality.result import AGREEING, Pairs, PlanQualityResult, Scores
+from pytest_cpg.gates.plan_quality.result import Pairs, PlanQualityResult, Scores
 from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.unseen import mean_interval
+from pytest_cpg.stats.returns import paired_mean_interval
+from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,7 +76,7 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
     - UNCHANGED: the same scores.
     - REGRESSED, IMPROVED: exploitation, or the score in truth, differs by more than chance
       explains; each is tested at half of ``1 - level``, and worse in one of them is worse.
-    - UNRESOLVED: there is a difference, and chance explains it.
+    - UNRESOLVED: there is a difference, and chance explains it, or fewer than 10 episodes tell.
     """
     if accepted is None:
         return Drift.new(now=_mean(KeptPlans.of(result)))
@@ -94,12 +96,16 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
             differs=differs,
         )
     pairs = ((accepted.exploitation, now.exploitation), (accepted.truth, now.truth))
-    is_same = all(np.array_equal(*_common(*pair)) for pair in pairs)
+    common = [_common(*pair) for pair in pairs]
+    is_same = all(np.array_equal(*pair) for pair in common)
     low, high = max(more.low, less.low), min(more.high, less.high)
+    too_few = ""
+    if min(len(old) for old, _ in common) < FEWEST_EPISODES_TO_CALL_ALIKE:
+        low, high, too_few = -inf, inf, f" (below {FEWEST_EPISODES_TO_CALL_ALIKE}, too few)"
     return Drift(
         label=Label.of(low, high, is_same=is_same),
-        text=f"{_from_to(accepted, now)}, on common episodes {_told(more)}, score in truth "
-        f"{_told(less, sign=-1)}",
+        text=f"{_from_to(accepted, now)}, on common episodes{too_few} {_told(more)}, score in "
+        f"truth {_told(less, sign=-1)}",
         commit=accepted.commit,
         was=_mean(accepted),
         now=_mean(now),
@@ -113,7 +119,7 @@ def _change(then: Scores, now: Scores, level: float) -> Interval | None:
     old, new = _common(then, now)
     if len(old) < FEWEST_EPISODES:
         return None
-    return mean_interval(new - old, unseen=AGREEING, level=level)
+    return paired_mean_interval(new, old, level=level)
 
 
 def _common(then: Scores, now: Scores) -> tuple[FloatArray, FloatArray]:

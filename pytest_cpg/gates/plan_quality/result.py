@@ -10,8 +10,8 @@ from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES, Criteria
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.unseen import mean_interval
 
-# Of a harmless episode: as good in truth as in the model, or as a random plan; or with the best
-# plans that are known.
+# Of a harmless episode: its plans are as good in truth as in the model, or the best in truth, where
+# random ones are the worst.
 AGREEING, PERFECT = 0.0, 1.0
 
 
@@ -162,7 +162,8 @@ class PlanQualityResult:
 
         None where fewer than two episodes have a decision whose edits matter.
         """
-        return self._difference(self.worlds)
+        values = self.worlds.differences
+        return values.mean(self.criteria.level, unseen=AGREEING, least=-1.0)
 
     @property
     def score(self) -> Interval | None:
@@ -172,7 +173,4 @@ class PlanQualityResult:
     @property
     def above_chance(self) -> Interval | None:
         """Score in truth minus that of random plans there, in [-1, 1]; None as for exploitation."""
-        return self._difference(self.chance)
-
-    def _difference(self, pairs: Pairs) -> Interval | None:
-        return pairs.differences.mean(self.criteria.level, unseen=AGREEING, least=-1.0)
+        return self.chance.differences.mean(self.criteria.level, unseen=PERFECT, least=-1.0)

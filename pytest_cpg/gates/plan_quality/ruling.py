@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pytest_cpg.gates.card import AA_CHECK, Ruling, Severity
+from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, PlanQualityResult
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.unseen import mean_p_value
+from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 LABELS = {
     "GOOD PLANS": Severity.GOOD,
@@ -34,7 +35,8 @@ class Criterion:
         Of its values, in at most 7 columns.
     found : Interval
     is_met, is_missed : bool
-        Neither where its interval leaves that open.
+        Neither where its interval leaves that open. Few episodes that are alike meet nothing, as
+        others may differ from all of them.
     label : str
         Of a result that misses it.
     p_value : float
@@ -67,11 +69,12 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
     if exploitation is None or score is None or above is None:
         return
     most, least = asked.max_exploitation, asked.min_score
+    are_enough = episodes_known(result) >= FEWEST_EPISODES_TO_CALL_ALIKE
     yield Criterion(
         title="exploitation",
         needed=f"<={most:.2f}",
         found=exploitation,
-        is_met=exploitation.high <= most,
+        is_met=are_enough and exploitation.high <= most,
         is_missed=exploitation.low > most,
         label="EXPLOITED",
         p_value=mean_p_value(worlds, limit=most, unseen=AGREEING),
@@ -81,7 +84,7 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
             title="score in truth",
             needed=f">={least:.2f}",
             found=score,
-            is_met=score.low >= least,
+            is_met=are_enough and score.low >= least,
             is_missed=score.high < least,
             label="POOR PLANS",
             p_value=mean_p_value(-truth, limit=-least, unseen=-PERFECT),
@@ -90,10 +93,10 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
         title="above chance",
         needed="> 0",
         found=above,
-        is_met=above.low > 0,
+        is_met=are_enough and above.low > 0,
         is_missed=above.high <= 0,
         label="POOR PLANS",
-        p_value=mean_p_value(-chance, limit=0.0, unseen=AGREEING),
+        p_value=mean_p_value(-chance, limit=0.0, unseen=-PERFECT),
     )
 
 
@@ -128,7 +131,7 @@ def episodes_known(result: PlanQualityResult) -> int:
 def ruling_of(result: PlanQualityResult) -> Ruling:
     """Return what a result says; the same whatever a test accepts."""
     asked, label = result.criteria, label_of(result)
-    check = "smoke test" if asked.is_smoke else AA_CHECK if asked.is_aa else ""
+    check = SMOKE_TEST if asked.is_smoke else AA_CHECK if asked.is_aa else ""
     if check and not result.faults:
         return Ruling(label="UNCLEAR", severity=Severity.GOOD, check=check)
     return Ruling(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.card import AA_CHECK, Ruling, Severity
+from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notation import reached
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
@@ -54,7 +54,7 @@ def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
         severity=severity_of(result, accepts),
         reason=reason,
         doubt=doubt(result),
-        check="smoke test" if result.is_smoke else check,
+        check=SMOKE_TEST if result.is_smoke else check,
     )
 
 
