@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_cpg.gates.plan_quality import Edits, cfsim, score
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, are_flat, bounded
+from pytest_cpg.gates.plan_quality.spec import Criteria, can_fail
+from pytest_cpg.stats.unseen import mean_interval
 
 VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 NEIGHBOURS = st.lists(VALUES, min_size=2, max_size=30).filter(lambda known: len(set(known)) > 1)
@@ -29,6 +31,20 @@ def scored(value, neighbours, formula="code"):
         formula=formula,
         rollouts=1,
     )
+
+
+LIMITS = st.floats(0.01, 0.99)
+
+
+@given(st.integers(2, 50), LIMITS, st.none() | LIMITS, st.sampled_from([0.9, 0.95, 0.999]))
+def test_a_gate_can_fail_where_the_worst_scores_miss_a_criterion(episodes, most, least, level):
+    def bounds(worst, unseen):
+        return mean_interval(np.full(episodes, worst), unseen=unseen, level=level)
+
+    is_exploited, is_below_chance = bounds(1, 0).low > most, bounds(-1, 1).high <= 0
+    is_poor = least is not None and bounds(0, 1).high < least
+    criteria = Criteria(max_exploitation=most, min_score=least, level=level)
+    assert can_fail(episodes, criteria) == (is_exploited or is_below_chance or is_poor)
 
 
 @given(VALUES, NEIGHBOURS, st.sampled_from(["code", "equation"]))

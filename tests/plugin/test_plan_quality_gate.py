@@ -159,7 +159,8 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(pucks):
         'task="puck", max_exploitation=2': "max_exploitation: need a number between 0 and 1",
         'task="puck", k=1': "k: need a whole number of at least 2, got 1",
         'task="puck", neighbours="near"': "need one of random, adversarial, got 'near'",
-        'task="puck", episodes=1': "episodes=1 has no interval. Use at least 2",
+        'task="puck", episodes=1': "a gate of 1 episode can never fail at confidence 0.95, ",
+        'task="puck", episodes=3, max_exploitation=0.3': "Write episodes=50 (4 is the least that",
         'task="puck", perturbation="drop-next-5"': "the marker has no argument 'perturbation'",
         'task="puck", planner="preset"': "no preset for task 'puck'",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 from pytest_cpg.contracts import Task
@@ -83,10 +84,18 @@ def spec_of(asked: Asked) -> Spec:
     values = completed(dict(asked.values))
     task = task_of(values, asked.components.tasks)
     episodes = FEWEST_EPISODES if asked.is_smoke else values["episodes"]
-    if episodes < FEWEST_EPISODES:
-        raise ValueError(
-            f"episodes={episodes} has no interval. Use at least {FEWEST_EPISODES}, better 50."
-        )
+    criteria = Criteria(
+        k=values["k"],
+        neighbours=values["neighbours"],
+        max_exploitation=values["max_exploitation"],
+        min_score=values["min_score"],
+        level=asked.shared(values["confidence"]),
+        family_size=asked.family_size,
+        is_aa=values["model"] == AA_MODEL,
+        is_smoke=asked.is_smoke,
+    )
+    if not asked.is_smoke:
+        _check_can_fail(asked, criteria)
     shared = partial(
         Design,
         planner=planner_of(values, task.name, asked.components.planners),
@@ -98,14 +107,25 @@ def spec_of(asked: Asked) -> Spec:
     return Spec(
         task=task,
         design=lambda built: shared(task=built),
-        criteria=Criteria(
-            k=values["k"],
-            neighbours=values["neighbours"],
-            max_exploitation=values["max_exploitation"],
-            min_score=values["min_score"],
-            level=asked.shared(values["confidence"]),
-            family_size=asked.family_size,
-            is_aa=values["model"] == AA_MODEL,
-            is_smoke=asked.is_smoke,
-        ),
+        criteria=criteria,
     )
+
+
+def _check_can_fail(asked: Asked, criteria: Criteria) -> None:
+    """Refuse episodes whose worst scores would leave all criteria open."""
+    episodes = asked.values["episodes"]
+    least = next(few for few in count(FEWEST_EPISODES) if can_fail(few, criteria))
+    if episodes < least:
+        raise ValueError(
+            f"a gate of {episodes} episode{'s'[: episodes != 1]} can never fail at confidence "
+            f"{criteria.level:.10g}, whatever the model does. Write "
+            f"{asked.written('episodes', max(50, least))} ({least} is the least that can fail)."
+        )
+
+
+def can_fail(episodes: int, criteria: Criteria) -> bool:
+    """Say whether any scores of so many episodes would miss a criterion."""
+    # The lower end of `mean_interval` where every score is 1, and 0 may be unseen.
+    end = float(((1 - criteria.level) / 2) ** (1 / episodes))
+    is_exploited, is_below_chance = end > criteria.max_exploitation, end >= 0.5
+    return is_exploited or is_below_chance or 1 - end < (criteria.min_score or 0.0)
