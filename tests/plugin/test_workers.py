@@ -100,7 +100,7 @@ def pytest_cpg_planners():
 
 def test_a_report_is_the_same_from_two_processes_and_after_one_was_killed(repository):
     more = {
-        "sequential": ', stop="sequential", max_episodes=50',
+        "looks": ', stop="sequential", max_episodes=50',
         "uneven": ", episodes=37",
     }
     if find_spec("cloudpickle") is not None:
