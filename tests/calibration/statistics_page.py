@@ -106,6 +106,7 @@ GROUPS = {
     "Plans": (
         "Scores of plans at every number of episodes",
         "Criteria of plans exactly at their limits",
+        "The word of a gate on plans, exactly at its limits",
         "Methods for means of skewed scores",
     ),
     "Diagnosis": (

@@ -13,7 +13,7 @@ from mean_bounds import lies_above, student, wider
 from plan_scores import scored
 
 from pytest_cpg.gates.plan_quality.agents import _interval
-from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, Pairs
+from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, Pairs, Scores
 from pytest_cpg.gates.plan_quality.ruling import label_of
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
@@ -255,3 +255,85 @@ def test_every_criterion_exactly_at_its_limit(statistics_page):
                 assert max(fails, passes) <= 0.06, (key, n)
     assert wrong("exploitation", "0, and 0.6 in 1 of 5", 10)[1] < 0.13
     assert wrong("exploitation", "0, and 0.6 in 1 of 5", 20)[1] < 0.02
+
+
+TO_SPARE = {"exploitation": (0, 0.1), "score": (0.1, 0), "both": (0, 0)}
+"""Which limit a model just meets, and with how much to spare it meets either."""
+
+
+def asked(model, at_limit):
+    """Yield scores of which larger is worse, a harmless episode's, and the limit, by criterion."""
+    known, (exploited, poor) = population(model), TO_SPARE[at_limit]
+    worlds, truth = known.worlds.differences.values, -known.truth.values
+    yield worlds, AGREEING, worlds.mean() + exploited
+    yield truth, -PERFECT, truth.mean() + poor
+    yield -known.chance.differences.values, -PERFECT, 0.0
+
+
+@cache
+def labelled(model, at_limit, n):
+    """Say which gates are EXPLOITED or POOR PLANS, and which GOOD PLANS."""
+    missed, met = np.zeros(GATES, bool), np.full(GATES, n >= FEWEST_EPISODES_TO_CALL_ALIKE)
+    for scores, unseen, limit in asked(model, at_limit):
+        # Of one size, all draw the same episodes.
+        gates = sampled(scores, n)
+        missed |= lies_above(gates, limit, unseen)
+        met &= lies_above(-gates, -limit, -unseen)
+    return missed, met
+
+
+@pytest.mark.parametrize("at_limit", TO_SPARE)
+def test_the_word_computed_here_is_the_one_of_a_gate(at_limit):
+    known = population("mass too large")
+    most, least, _ = (limit for *_, limit in asked("mass too large", at_limit))
+    criteria = replace(known.criteria, max_exploitation=most, min_score=-least)
+    for n in (5, 10, 50):
+        missed, met = labelled("mass too large", at_limit, n)
+        told = np.flatnonzero(missed | met)[:15]
+        for gate in {*range(5), *told.tolist()}:
+            drawn = sampled(np.arange(len(known.worlds)), n)[gate]
+            parts = {
+                name: Pairs(
+                    episodes=np.arange(n), first=pairs.first[drawn], second=pairs.second[drawn]
+                )
+                for name, pairs in (("worlds", known.worlds), ("chance", known.chance))
+            }
+            truth = Scores(episodes=np.arange(n), values=known.truth.values[drawn])
+            one = replace(known, episodes=n, criteria=criteria, truth=truth, **parts)
+            word = "bad" if missed[gate] else "GOOD PLANS" if met[gate] else "UNCLEAR"
+            assert {"EXPLOITED": "bad", "POOR PLANS": "bad"}.get(
+                label_of(one), label_of(one)
+            ) == word
+
+
+def test_the_word_of_a_gate_is_as_rarely_wrong_as_its_criteria(statistics_page):
+    shown, models = (10, 12, 15, 20, 30, 50), ("mass too large", "bonus region", "wormhole")
+    rows = [
+        (
+            model,
+            at_limit,
+            said,
+            *(f"{100 * labelled(model, at_limit, n)[side].mean():.1f} %" for n in shown),
+        )
+        for model in models
+        for at_limit in TO_SPARE
+        for side, said in enumerate(("EXPLOITED, POOR PLANS", "GOOD PLANS"))
+    ]
+    statistics_page.table(
+        "The word of a gate on plans, exactly at its limits",
+        ("model", "at the limit", "called", *(f"n = {n}" for n in shown)),
+        rows,
+        note=(
+            f"{GATES} gates of each size, drawn from 300 episodes of the puck. The model just "
+            "meets max_exploitation, min_score, or both, and the other with 0.1 to spare; its "
+            "plans are better than chance. A gate has two limits to fail by, so that the nominal "
+            "rate at both is at most 5 %; GOOD PLANS is said where all is met for sure, at most "
+            "2.5 %."
+        ),
+    )
+    for model in models:
+        for n in SIZES:
+            for at_limit, most in (("exploitation", 1), ("score", 1), ("both", 2)):
+                fails, passes = (gates.mean() for gates in labelled(model, at_limit, n))
+                assert fails <= most * TAIL + 3 * np.sqrt(most * TAIL / GATES), (model, n)
+                assert passes <= TAIL + 3 * np.sqrt(TAIL / GATES), (model, n)
