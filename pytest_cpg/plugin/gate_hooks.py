@@ -10,6 +10,7 @@ import sys
 import unittest
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,12 +19,13 @@ from pytest_cpg.plugin.checks import check_session
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.session import GateSession
 from pytest_cpg.plugin.settings import Settings, read_settings
-from pytest_cpg.plugin.width import WIDTH, width_of
+from pytest_cpg.plugin.width import WIDTH, is_live, width_of
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.options import Option
     from pytest_cpg.plugin.hooks import Collected
+    from pytest_cpg.plugin.live import LiveWorkers
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.render.line import Line
 
@@ -217,7 +219,17 @@ class GateHooks:
         channel.setcallback(self._shared.append)
         node.workerinput[_CHANNEL] = channel
         node.workerinput[WIDTH] = width_of(self._config)
+        if is_live(self._config):
+            self._live_workers.follow(node)
         self._has_workers = True
+
+    @cached_property
+    def _live_workers(self) -> LiveWorkers:
+        from pytest_cpg.plugin.live import LiveWorkers
+
+        shown = LiveWorkers(self._config)
+        self._config.pluginmanager.register(shown, "cpg-live")
+        return shown
 
     def finish(self, session: pytest.Session) -> None:
         """Fail a session in which an expected gate did not report, or the gates fail together."""

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_cpg.gates.notation import for_log, one_line
+from pytest_cpg.plugin.live import LIVE
+from pytest_cpg.plugin.width import free_columns, is_live
 from pytest_cpg.render.bars import in_ascii
 from pytest_cpg.render.line import Line
-from pytest_cpg.render.progress import LiveLine, LogLines, Watch
+from pytest_cpg.render.live import LiveText
+from pytest_cpg.render.progress import LiveLine, LogLines, SentLine, Watch
 from pytest_cpg.render.sparkline import has_blocks
 
 
@@ -28,20 +31,22 @@ def write_lines(lines: Sequence[Line], terminal: Any) -> None:
 
 def watch_on(config: pytest.Config, gate: str, note: Callable[[str], None]) -> Watch:
     """Return what shows a running gate: live on a terminal, line by line in a log."""
-    reporter = config.pluginmanager.getplugin("terminalreporter")
-    verbosity, name = config.get_verbosity(), one_line(gate)
-    show: LiveLine | LogLines | None = None
+    show: LiveLine | SentLine | LogLines | None = None
+    name = one_line(gate)
     if hasattr(config, "workerinput"):
-        show = LogLines(lambda text: _write_past(config, text), name=name, has_ends=False)
-    elif reporter is not None and reporter.isatty and verbosity >= 0:
-        show = LiveLine(
-            lambda text: _write_raw(config, text),
-            lambda: _free_columns(config),
-            is_ascii=not has_blocks(getattr(sys.__stdout__, "encoding", None)),
+        channel = config.workerinput.get(LIVE)
+        past = partial(_write_past, config)
+        is_log = channel is None
+        show = LogLines(past, name=name, has_ends=False) if is_log else SentLine(channel.send)
+    elif is_live(config):
+        shown = LiveText(
+            partial(_write_raw, config),
+            partial(free_columns, config),
             is_plain=not config.get_terminal_writer().hasmarkup,
         )
-    elif reporter is not None:
-        is_told = verbosity > 0
+        show = LiveLine(shown, is_ascii=not has_blocks(getattr(sys.__stdout__, "encoding", None)))
+    elif config.pluginmanager.hasplugin("terminalreporter"):
+        is_told = config.get_verbosity() > 0
         write = partial(write_line, config)
         show = LogLines(write, name="" if is_told else name, has_ends=is_told)
     return Watch(note, show)
@@ -66,11 +71,6 @@ def write_line(config: pytest.Config, text: str) -> None:
     with _uncaptured(config):
         config.get_terminal_writer().line(for_log(text))
         config.get_terminal_writer().flush()
-
-
-def _free_columns(config: pytest.Config) -> int:
-    terminal = config.get_terminal_writer()
-    return terminal.fullwidth - terminal.width_of_current_line - 1
 
 
 def _uncaptured(config: pytest.Config) -> AbstractContextManager[None]:

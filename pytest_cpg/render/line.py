@@ -16,6 +16,8 @@ COLOURS = {
     Severity.BAD: "red",
     Severity.BROKEN: "red",
 }
+# These rows look the same in every table; others have the colour of the verdict.
+OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
 
 
 class Line(NamedTuple):

@@ -9,11 +9,12 @@ from typing import Any
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.notation import duration, visible
 from pytest_cpg.render.bars import bar_text, in_ascii
+from pytest_cpg.render.line import OF_ROWS
+from pytest_cpg.render.live import SECONDS_BETWEEN, LiveText
 
-_SECONDS_BETWEEN, _SECONDS_BETWEEN_LINES = 0.1, 60.0
+_SECONDS_BETWEEN_LINES = 60.0
 # Columns of the bar, and those that are free at least where there is one.
 _BAR, _NARROWEST = 10, 24
-_SAVE, _RESTORE, _CLEAR, _DIM, _NOT_DIM = "\x1b7", "\x1b8", "\x1b[K", "\x1b[2m", "\x1b[22m"
 
 
 def progress_text(what: str, stage: Stage) -> str:
@@ -36,6 +37,11 @@ def _solved(stage: Stage) -> str:
     return "" if stage.solved is None else f"{stage.solved} solved"
 
 
+def _brief(what: str, stage: Stage) -> str:
+    done = (stage.done, stage.total) if stage.solved is None else (stage.solved, stage.starts)
+    return f"{visible(what)} {done[0]}/{done[1]}" if done[1] else visible(what)
+
+
 def _of_starts(stage: Stage) -> str:
     if not stage.starts:
         return ""
@@ -47,7 +53,7 @@ class _Pace:
     """Which stage goes on, since when, and how fast."""
 
     def __init__(self) -> None:
-        self.what, self.begun = "", 0.0
+        self.what, self.begun, self._next = "", 0.0, 0.0
         self._since: tuple[float, int] | None = None
 
     def is_new(self, what: str, stage: Stage, now: float) -> bool:
@@ -60,6 +66,13 @@ class _Pace:
             self._since = now, stage.done
         return is_new
 
+    def is_due(self, what: str, stage: Stage, now: float) -> bool:
+        """Note how far a stage is, and say whether it is to be shown."""
+        if not self.is_new(what, stage, now) and now < self._next:
+            return False
+        self._next = now + SECONDS_BETWEEN
+        return True
+
     def left(self, stage: Stage, now: float) -> float | None:
         """Return the seconds until the stage is done; None while that is not known."""
         if self._since is None or stage.done <= self._since[1]:
@@ -69,57 +82,63 @@ class _Pace:
 
 
 class LiveLine:
-    """Shows progress behind what pytest has printed on its line, and wipes it again.
+    """Shows how far a measurement is behind what pytest has printed on its line."""
 
-    Parameters
-    ----------
-    room : callable
-        Gives how many columns are free.
-    is_plain : bool
-        Whether nothing is dimmed.
-    """
-
-    def __init__(
-        self,
-        write: Callable[[str], None],
-        room: Callable[[], int],
-        *,
-        is_ascii: bool = False,
-        is_plain: bool = True,
-    ) -> None:
-        self._write, self._room, self._is_ascii, self._is_plain = write, room, is_ascii, is_plain
-        self._pace, self._next = _Pace(), 0.0
+    def __init__(self, shown: LiveText, *, is_ascii: bool = False) -> None:
+        self._shown, self._is_ascii = shown, is_ascii
+        self._pace = _Pace()
 
     def __call__(self, what: str, stage: Stage) -> None:
         """Show a stage when it begins and ten times a second, never wider than the line."""
         now = time.monotonic()
-        if not self._pace.is_new(what, stage, now) and now < self._next:
+        if not self._pace.is_due(what, stage, now):
             return
-        self._next = now + _SECONDS_BETWEEN
-        name, left, drawn = visible(what), self._pace.left(stage, now), ""
-        done = (stage.done, stage.total) if stage.solved is None else (stage.solved, stage.starts)
-        brief = f"{name} {done[0]}/{done[1]}" if done[1] else name
+        left, drawn = self._pace.left(stage, now), ""
         said = [_counted(stage), _solved(stage), "" if left is None else duration(left)]
-        lead, text = f"  {name:9s} ", ", ".join(filter(None, said))
+        lead, text = f"  {visible(what):9s} ", ", ".join(filter(None, said))
         if stage.total:
             blocks, _ = bar_text(stage.done, (0, stage.total), _BAR)
             drawn = f"{in_ascii(blocks) if self._is_ascii else blocks:{_BAR}s} "
-        room = self._room()
+        room = self._shown.room()
         if len(f"{lead}{drawn}{text}") > room:
             drawn = ""
         if room < max(_NARROWEST, len(f"{lead}{text}")):
-            lead, text = f" {brief}", ""
+            lead, text = f" {_brief(what, stage)}", ""
         if len(lead) <= room:
-            shown = f"{self._dim(lead)}{drawn}{self._dim(text)}"
-            self._write(f"{_SAVE}{shown}{_CLEAR}{_RESTORE}")
+            # Of a model the verdict is not known yet, nor its colour.
+            colour = OF_ROWS.get(what.rpartition(" ")[2], "")
+            self._shown.show((lead, "light"), (drawn, colour), (text, "light"))
 
     def clear(self) -> None:
         """Wipe the line."""
         self._pace = _Pace()
-        self._write(_CLEAR)
+        self._shown.wipe()
 
-    def _dim(self, text: str) -> str:
-        return text if self._is_plain else f"{_DIM}{text}{_NOT_DIM}"
+
+class SentLine:
+    """Sends how far a measurement is to whoever has the terminal.
+
+    Parameters
+    ----------
+    send : callable
+        Takes the parts of an `AtWork`, and None once the measurement is over.
+    """
+
+    def __init__(self, send: Callable[[tuple[str, float, str] | None], None]) -> None:
+        self._send, self._pace = send, _Pace()
+
+    def __call__(self, what: str, stage: Stage) -> None:
+        """Send a stage when it begins and ten times a second."""
+        now = time.monotonic()
+        if self._pace.is_due(what, stage, now):
+            left = self._pace.left(stage, now)
+            told = "" if left is None else duration(left)
+            self._send((_brief(what, stage), left or 0.0, told))
+
+    def clear(self) -> None:
+        """Say that nothing is measured any more."""
+        self._pace = _Pace()
+        self._send(None)
 
 
 class LogLines:
@@ -180,7 +199,9 @@ class Watch:
         Told what is running, for the summary of an interrupted session.
     """
 
-    def __init__(self, note: Callable[[str], None], show: LiveLine | LogLines | None) -> None:
+    def __init__(
+        self, note: Callable[[str], None], show: LiveLine | SentLine | LogLines | None
+    ) -> None:
         self._note, self._show = note, show
 
     def __call__(self, what: str, *stage: Any) -> None:

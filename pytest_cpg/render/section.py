@@ -12,7 +12,7 @@ from pytest_cpg.render.bars import bar_text, starts_rows
 from pytest_cpg.render.columns import padded
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.failure import headline, judged, reasons
-from pytest_cpg.render.line import COLOURS, Line
+from pytest_cpg.render.line import COLOURS, OF_ROWS, Line
 from pytest_cpg.report.shown import Shown
 
 # Less has no room for a table, and longer lines are hard to read.
@@ -26,8 +26,6 @@ _STEP, _LONGEST = 10, 80
 # What as many columns hold explains itself, and needs no heading at the usual level.
 _PLAIN_COLUMNS = 3
 _USUAL = f"{percentage(USUAL_LEVEL)} CI"
-# These rows look the same in every table; others have the colour of the verdict.
-_OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
 _BOLD: Mapping[str, bool] = {"bold": True}
 
 
@@ -122,7 +120,7 @@ def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Ite
         yield Line.of(f"{lead}{'':{size}s}  {rest.pop(0)}".rstrip(), light=True)
     then, axis = drift.then if drift is not None else {}, _axis(table)
     for row, number, told in zip(table.rows, first, rest, strict=True):
-        colour = {_OF_ROWS.get(row.name, COLOURS[ruling.severity]): True}
+        colour = {OF_ROWS.get(row.name, COLOURS[ruling.severity]): True}
         bar, was = "", ""
         if row.bound is not None and size:
             bar, was = bar_text(row.bound.estimate, axis, size, then=then.get(row.name))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import CONFTEST
 from ways import mostly_alone
 
 GATE = """
@@ -515,16 +516,17 @@ def test_an_unexpected_pass_stays_one(repository):
     repository.runpytest().assert_outcomes(xpassed=1)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
-def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
+def on_terminal(repository, *options, term="xterm"):
+    """Return what a session writes to a terminal of 80 columns that it watches for long."""
     import pty
 
-    repository.makepyfile(test_x=gate())
+    hurried = "\n\nimport pytest_cpg.render.live as shown\nshown.SECONDS_BETWEEN = 0\n"
+    repository.makeconftest(f"{CONFTEST}{hurried}")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "pytest"],
+        [sys.executable, "-m", "pytest", *options],
         cwd=repository.path,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+        env={**os.environ, "TERM": term, "COLUMNS": "80"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -535,14 +537,39 @@ def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
             while part := os.read(ours, 4096):
                 shown += part
     os.close(ours)
-    text = shown.decode()
-    assert run.returncode == 0, text
-    # Dimmed, or not where NO_COLOR is set.
-    live = re.sub(r"\x1b\[2?2m", "", text)
+    assert run.returncode == 0, shown.decode()
+    return shown.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
+    repository.makepyfile(test_x=gate())
+    text = on_terminal(repository, "--color=yes")
+    live = text.replace("\x1b[2m", "").replace("\x1b[22m", "")
     assert "\x1b7  starting: checks of the model" in live
-    for arm in ("oracle", "learned", "chance"):
-        assert re.search(rf"\x1b7  {arm:9s} [ █▏▎▍▌▋▊▉]{{10}} step \d+/\d+, \d+ solved", live), arm
+    for arm, (on, off) in {
+        "oracle": ("\x1b[32m", "\x1b[39m"),
+        "learned": ("", ""),
+        "chance": ("", ""),
+    }.items():
+        shown = rf"\x1b7  {arm:9s} {on}[ █▏▎▍▌▋▊▉]{{10}} {off}step \d+/\d+, \d+ solved"
+        assert re.search(shown.replace("[3", r"\[3"), live), arm
     assert "\x1b[K" in text.rpartition("\x1b8")[2], "the line is wiped at the end"
+    assert "\x1b" not in on_terminal(repository, term="dumb")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_a_terminal_shows_all_workers_in_one_line_and_gets_it_back(repository):
+    pytest.importorskip("xdist")
+    repository.makepyfile(test_a=gate(), test_b=gate())
+    text = on_terminal(repository, "-n", "2", "--color=no")
+    shown = re.findall(r"\x1b7(.*?)\x1b\[K\x1b8", text)
+    at_work = r"gw\d (starting: checks of the model|\w+( \d+/\d+( \(\d+ s\))?)?)"
+    odd = [line for line in shown if not re.fullmatch(rf"  {at_work}(, {at_work}|, 1 more)?", line)]
+    assert (odd, [line for line in shown if len(line) > 80]) == ([], [])
+    assert any("learned" in line for line in shown)
+    assert not re.search(r"\x1b8(?!\x1b7|\x1b\[K)", text), "wiped before anybody else prints"
+    assert "2 passed" in text
 
 
 FAILING = """

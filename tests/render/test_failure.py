@@ -1,5 +1,6 @@
 """Failure section, summary and progress, on results that a run seldom gives."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -21,9 +22,10 @@ from pytest_cpg.gates.planning_gap.forecast_line import line_of
 from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
-from pytest_cpg.render import progress
+from pytest_cpg.render import live, progress
 from pytest_cpg.render.failure import crash_line, headline, reasons, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
+from pytest_cpg.render.live import LiveText, WorkersLine
 from pytest_cpg.render.page_view import page_view
 from pytest_cpg.render.progress import LiveLine
 from pytest_cpg.render.section import section, text_of
@@ -405,7 +407,7 @@ def test_judgements_survive_the_way_from_a_worker():
 def test_the_live_line_says_where_an_arm_is_and_stays_within_the_line(monkeypatch):
     written, at = [], {"now": 0.0, "room": 55}
     monkeypatch.setattr(progress.time, "monotonic", lambda: at["now"])
-    line = LiveLine(written.append, lambda: at["room"])
+    line = LiveLine(LiveText(written.append, lambda: at["room"]))
     for at["now"], done in ((0.0, 0), (1.0, 10), (2.0, 85)):
         line("learned", Stage(done, 200, "step", 17, 50))
     assert written[-1] == "\x1b7  learned   ████▎      step 85/200, 17 solved, 2 s\x1b[K\x1b8"
@@ -424,6 +426,29 @@ def test_the_live_line_says_where_an_arm_is_and_stays_within_the_line(monkeypatc
     assert "  asking               0/50 queries" in written[-1], "a new stage is shown at once"
     line.clear()
     assert written[-1] == "\x1b[K"
+    line.clear()
+    assert written[-2:] != ["\x1b[K"] * 2, "there is nothing to wipe"
+
+
+def test_the_line_of_workers_keeps_out_of_what_is_printed_and_forgets_who_is_done(monkeypatch):
+    written, at = [], {"now": 1.0}
+    monkeypatch.setattr(live.time, "monotonic", lambda: at["now"])
+    line = WorkersLine(LiveText(written.append, lambda: 80))
+    line.take("gw0", ("learned 17/50", 4.0, "4 s"))
+    assert written[-1] == "\x1b7  gw0 learned 17/50 (4 s)\x1b[K\x1b8"
+    at["now"] = 2.0
+    with line.wiped():
+        assert written[-1] == "\x1b[K"
+        told = threading.Thread(target=line.take, args=("gw1", ("oracle 41/50", 0.0, "")))
+        told.start()
+        told.join()
+        assert len(written) == 2, "somebody prints"
+    at["now"] = 3.0
+    line.take("gw0", ("learned 18/50", 3.0, "3 s"))
+    assert written[-1] == "\x1b7  gw0 learned 18/50 (3 s), gw1 oracle 41/50\x1b[K\x1b8"
+    for at["now"], worker in ((4.0, "gw0"), (5.0, "gw1")):
+        line.take(worker, None)
+    assert written[-2:] == ["\x1b7  gw1 oracle 41/50\x1b[K\x1b8", "\x1b[K"]
 
 
 def test_a_plan_fits_the_terminal_whatever_the_names_are():

@@ -1,0 +1,47 @@
+"""Live: the one line that shows how far all workers of pytest-xdist are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pytest_cpg.plugin.width import free_columns
+from pytest_cpg.render.live import LiveText, WorkersLine
+
+LIVE = "pytest_cpg_live"
+"""What a worker's input calls the channel by which it says how far it is."""
+
+
+class LiveWorkers:
+    """Shows how far workers are, and wipes it before pytest prints."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        is_plain = not config.get_terminal_writer().hasmarkup
+        self._line = WorkersLine(LiveText(_write, partial(free_columns, config), is_plain=is_plain))
+
+    def follow(self, node: Any) -> None:
+        """Give a worker what it says by how far it is; one that dies is at work no more."""
+        channel = node.gateway.newchannel()
+        # Called in a thread of execnet's.
+        channel.setcallback(partial(self._line.take, node.gateway.id), endmarker=None)
+        node.workerinput[LIVE] = channel
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True, optionalhook=True)
+    def pytest_runtest_logreport(self) -> Generator[None, object, object]:
+        """Leave the line to whoever prints."""
+        with self._line.wiped():
+            return (yield)
+
+    pytest_runtest_logstart = pytest_runtest_logfinish = pytest_runtest_logreport
+    pytest_testnodedown = pytest_testnodeready = pytest_runtest_logreport
+    pytest_sessionfinish = pytest_runtest_logreport
+
+
+def _write(text: str) -> None:
+    # The controller captures nothing while workers run.
+    sys.stdout.write(text)
+    sys.stdout.flush()
