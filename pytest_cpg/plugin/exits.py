@@ -73,6 +73,21 @@ def refuse_success(
     return put_back
 
 
+def left_by(error: SystemExit) -> str:
+    """Return what an exit while files are imported would hide, and where it is."""
+    from traceback import walk_tb
+
+    own = (globals(), vars(os))
+    places = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in walk_tb(error.__traceback__)
+        if all(frame.f_globals is not names for names in own)
+    ]
+    # Ours is a text, and so is a user's that says why.
+    told = error.code if isinstance(error.code, str) else _REFUSED.format(call="SystemExit")
+    return f"{told}\n  {places[-1]}"
+
+
 def _set(functions: _Functions) -> None:
     for module in _MODULES:
         for name, function in functions.items():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.plugin.exits import refuse_success
+from pytest_cpg.plugin.exits import left_by, refuse_success
 from pytest_cpg.plugin.kinds import KINDS, GateKinds
 from pytest_cpg.plugin.options import DeclaredOptions
 
@@ -64,7 +64,7 @@ class SessionHooks:
         self._options = DeclaredOptions(parser)
         self.kinds = GateKinds(self._options, measured)
         self._collected = Collected()
-        self._has_begun = False
+        self._has_begun = self._is_typed = False
         self._unknown: list[str] = []
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
@@ -92,11 +92,18 @@ class SessionHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_load_initial_conftests(
-        self, parser: pytest.Parser, args: Sequence[str]
+        self, early_config: pytest.Config, parser: pytest.Parser, args: Sequence[str]
     ) -> Generator[None, object, object]:
-        """Refuse options that neither gates nor conftest files have, once those are loaded."""
-        loaded = yield
-        if any(word.startswith("--cpg-") for word in args):
+        """Guard the exits of this process; refuse options that no gate or conftest file has."""
+        self._guard(early_config)
+        self._is_typed = any(word.startswith("--cpg-") for word in args)
+        try:
+            loaded = yield
+        except SystemExit as error:
+            if not self._may_hide_gates:
+                raise
+            raise pytest.UsageError(left_by(error)) from None
+        if self._is_typed:
             from pytest_cpg.plugin.settings import check_typed
 
             _, unknown = parser.parse_known_and_unknown_args([*args])
@@ -105,10 +112,8 @@ class SessionHooks:
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Check the options, and follow a session of which something is asked."""
-        self._config = config
+        self._guard(config)
         config.stash[HOOKS], config.stash[KINDS] = self, self.kinds
-        # Whoever is added first comes last, when pytest has only the exit code left to give.
-        config.add_cleanup(self._end)
         try:
             self.kinds.open(config)
             if _is_shared(config) or self._options.are_given(config):
@@ -128,12 +133,11 @@ class SessionHooks:
 
     @pytest.hookimpl(tryfirst=True, wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        """Guard the exits of this process before any module of tests is imported.
+        """Refuse settings of the ini file that mean nothing, once all kinds of gate are known.
 
         Conftest files of folders are loaded from now on, as these are collected.
         """
         self._has_begun = True
-        self._put_exits_back = refuse_success(lambda: bool(self._collected.gates), self._show)
         done = yield
         if self._unknown:
             from pytest_cpg.plugin.settings import check_names
@@ -168,7 +172,15 @@ class SessionHooks:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Refuse a file for its bad markers, while collecting: so also under --co and xdist."""
         self._collected.refused = []
-        report = yield
+        try:
+            report = yield
+        except SystemExit as error:
+            if not self._may_hide_gates:
+                raise
+            # Of a file that pytest would call an error of its own.
+            from pytest_cpg.plugin.item_report import refused
+
+            report = refused(collector, [left_by(error)])
         if self._collected.refused and report.passed:
             from pytest_cpg.plugin.item_report import refused
 
@@ -230,11 +242,29 @@ class SessionHooks:
     @property
     def _is_missed(self) -> bool:
         """Whether a session of which nothing is asked may have lost the gates that it had."""
-        if not os.environ.get("CI"):
-            return False
+        return bool(os.environ.get("CI")) and self._had_gates
+
+    @property
+    def _had_gates(self) -> bool:
         from pytest_cpg.plugin.memory import had_gates
 
         return had_gates(self._config, self._options.table["baseline"].default)
+
+    @property
+    def _may_hide_gates(self) -> bool:
+        """Whether gates may be lost where the process ends now, and says that all has passed."""
+        if self._followed and self._followed.is_finished:
+            return self._fails
+        is_asked = self._is_typed or self._options.are_given(self._config)
+        return bool(self._collected.gates) or is_asked or self._had_gates
+
+    def _guard(self, config: pytest.Config) -> None:
+        """Guard the exits of this process before any conftest file or module is imported."""
+        if self._put_exits_back is None:
+            self._config = config
+            self._put_exits_back = refuse_success(lambda: self._may_hide_gates, self._show)
+            # Whoever is added first comes last, when pytest has only the exit code left to give.
+            config.add_cleanup(self._end)
 
     def _end(self) -> None:
         """Have the last word on the exit code, which other hooks may have changed."""

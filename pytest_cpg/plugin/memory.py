@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from pytest_cpg.gates.options import HISTORY
+
 # Verdicts of every gate when it last ran, and what it cost.
 LAST, COSTS = "cpg/last.1", "cpg/costs.1"
 
@@ -25,8 +27,9 @@ def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
 
 
 def had_gates(config: pytest.Config, baseline: str) -> bool:
-    """Say whether an earlier session had gates, by its baseline or pytest's cache."""
-    return (config.rootpath / baseline).exists() or bool(remembered(config, LAST))
+    """Say whether an earlier session had gates, by its baseline, history or pytest's cache."""
+    kept = (config.rootpath / path for path in (baseline, HISTORY))
+    return any(path.exists() for path in kept) or bool(remembered(config, LAST))
 
 
 def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:

@@ -619,6 +619,52 @@ ENDED = [
         ("os._exit in a thread after the session", IN_A_THREAD, "1 failed"),
     )
 ]
+HIDES = "would have ended the session as passed, with gates that did not report."
+EARLY = [
+    Attack(
+        name=name,
+        conftest=conftest,
+        files=files,
+        options=options,
+        code=code,
+        said=said,
+        is_apart=True,
+    )
+    for name, conftest, files, options, code, said in (
+        (
+            "a file before the gates, where there were some before",
+            "",
+            {".cpg/history": "", "test_first.py": "import os\nos._exit(0)\n"},
+            (),
+            2,
+            (f"os._exit(0) {HIDES}", "test_first.py:2", "! test_bad did not report"),
+        ),
+        (
+            "a conftest file of a folder",
+            "",
+            {"first/conftest.py": "import os\nos.execlp('true', 'true')\n", "first/test_a.py": ""},
+            ("--cpg-require=all",),
+            2,
+            (f"os.execv {HIDES}", "first/conftest.py:2"),
+        ),
+        (
+            "the conftest file of a project that was told to have gates",
+            "\nimport os\nos._exit(0)\n",
+            {},
+            ("--cpg-require=all",),
+            4,
+            (f"os._exit(0) {HIDES}", "conftest.py:"),
+        ),
+        (
+            "sys.exit() in the conftest file of a project with a baseline",
+            "\nraise SystemExit\n",
+            {".cpg/baseline.json": ""},
+            (),
+            4,
+            (f"SystemExit {HIDES}", "conftest.py:"),
+        ),
+    )
+]
 CATCHES = """
         while True:
             try:
@@ -653,7 +699,7 @@ HANGS = [
         ("a hang in native code", IS_NATIVE),
     )
 ]
-ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED, *ENDINGS, *FORKED, *ENDED, *HANGS]
+ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED, *ENDINGS, *FORKED, *ENDED, *EARLY, *HANGS]
 
 
 def run(repository, monkeypatch, attack):
@@ -662,6 +708,7 @@ def run(repository, monkeypatch, attack):
     with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
         file.write(attack.conftest)
     for name, text in attack.files.items():
+        (repository.path / name).parent.mkdir(exist_ok=True)
         (repository.path / name).write_text(text, encoding="utf-8")
     (repository.path / "test_gates.py").write_text(HEAD + attack.tests, encoding="utf-8")
     if attack.is_apart:
@@ -691,10 +738,6 @@ AT_NATIVE_EXIT = """
         native = ctypes.CDLL(None)
         native.__cxa_atexit(native._exit, None, None)
 """
-
-
-# Before the plugin has put its own in the place of it.
-TAKEN = "\nfrom os import _exit\n"
 OUTERMOST = """
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
@@ -712,7 +755,7 @@ def pytest_cmdline_main():
         ("GitHub", BAD, "", 1, 1),
         ("GitHub", ENDS.format(line=NATIVE.format("_exit")), "", 0, 2),
         ("GitLab", ENDS.format(line=AT_NATIVE_EXIT), "", 0, 1),
-        ("GitHub", ENDS.format(line="import conftest; conftest._exit(0)"), TAKEN, 0, 2),
+        ("GitHub", ENDS.format(line="import taken; taken._exit(0)"), "", 0, 2),
         ("GitHub", BAD, OUTERMOST, 0, 1),
     ],
     ids=["good", "bad", "_exit", "at exit", "taken before", "outermost"],
@@ -723,7 +766,10 @@ def test_the_recipe_for_ci_sees_a_session_that_is_ended_unseen(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
         file.write(conftest)
-    repository.makepyfile(test_gates=HEAD + text)
+    # By a plugin, before ours has put its own in the place of it.
+    repository.makepyfile(test_gates=HEAD + text, taken="from os import _exit")
+    monkeypatch.setenv("PYTHONPATH", str(repository.path))
+    monkeypatch.setenv("PYTEST_PLUGINS", "taken")
     # There is no baseline to compare with.
     run, look = (line.replace("--cpg-drift=fail", "") for line in RECIPES[name])
     result = repository.run("bash", "-c", f"{run}\necho pytest: $?\n{look}\necho report: $?")
@@ -740,6 +786,13 @@ def test_the_recipe_for_an_ini_file_misses_the_plugin(repository, text):
     result = repository.runpytest("-p", "no:cpg")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "Missing required plugins: pytest-cpg" in result.stderr.str()
+
+
+def test_a_session_whose_gates_have_all_passed_may_end_its_process(repository):
+    with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write("\nimport os\n\ndef pytest_sessionfinish(): os._exit(0)\n")
+    repository.makepyfile(test_gates=HEAD + GOOD)
+    assert repository.runpytest_subprocess().ret == 0
 
 
 def test_a_baseline_that_is_written_need_not_be_there(repository):
