@@ -148,11 +148,16 @@ class SessionHooks:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Note a bad marker, which its file is refused for with all others of it."""
-        if self.kinds.has_gate(metafunc.definition):
-            try:
-                self.follow().gates.check_definition(metafunc.definition)
-            except pytest.fail.Exception as error:
-                self._collected.refused.append(str(error))
+        test = metafunc.definition
+        try:
+            if self.kinds.has_gate(test):
+                self.follow().gates.check_definition(test)
+            elif unknown := self.kinds.unknown_of(test):
+                from pytest_cpg.plugin.item import check_unknown
+
+                check_unknown(test, unknown)
+        except pytest.fail.Exception as error:
+            self._collected.refused.append(str(error))
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a gate before anybody can drop it."""

@@ -37,10 +37,32 @@ _TWO_KINDS = (
 )
 
 
+_UNKNOWN = (
+    "{place}: nobody knows the marker {name!r}, so this test is no gate. Did you mean {close!r}? "
+    "A marker of your own is registered in the ini file: markers = {name}."
+)
+
 _TWICE = (
     "{place}: two {marker} markers above this test both say {name}, and a test is one gate. Leave "
     "one out, write a test for each, or parametrise the test."
 )
+
+
+def check_unknown(node: pytest.Item, marks: Iterable[pytest.Mark]) -> None:
+    """Fail a test whose marker nobody knows, where it says what a kind of gate has to be told."""
+    from pytest_cpg.contracts.lookup import nearest
+    from pytest_cpg.gates.arguments import REQUIRED
+
+    table = node.config.stash[KINDS].table
+    for mark in marks:
+        told = [
+            marker
+            for marker, kind in table.items()
+            if mark.kwargs.keys()
+            >= {one.name for one in kind.arguments if one.default is REQUIRED}
+        ]
+        if close := nearest(mark.name, told):
+            fail(_UNKNOWN.format(place=_place_of(node), name=mark.name, close=close))
 
 
 def gate_id(item: pytest.Item) -> str:

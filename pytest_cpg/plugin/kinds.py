@@ -5,6 +5,7 @@ Loaded in every session, with gates or without, and so as small as can be.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature
 from types import ModuleType
@@ -39,6 +40,7 @@ class GateKinds:
         self._options, self._measured = options, measured
         self._config: pytest.Config | None = None
         self._early: list[object] = []
+        self._registered: set[str] = set()
         self.table: dict[str, GateKind[Any, Any]] = {}
 
     def take(self, plugin: object) -> None:
@@ -72,7 +74,16 @@ class GateKinds:
 
     def has_gate(self, node: pytest.Item) -> bool:
         """Say whether a test is marked as a gate."""
-        return any(map(node.get_closest_marker, self.table))
+        return any(mark.name in self.table for mark in node.iter_markers())
+
+    def unknown_of(self, node: pytest.Item) -> list[pytest.Mark]:
+        """Return what says something of a test by a name that nobody has registered."""
+        marks = [mark for mark in node.iter_markers() if mark.kwargs]
+        if {mark.name for mark in marks} <= self._registered:
+            return []
+        lines: list[str] = node.config.getini("markers")
+        self._registered = {re.split(r"[:(]", line)[0].strip() for line in lines}
+        return [mark for mark in marks if mark.name not in self._registered]
 
     def marked(self, nodes: Iterable[pytest.Item]) -> list[pytest.Item]:
         """Return the tests that are marked as gates."""

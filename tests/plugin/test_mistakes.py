@@ -95,14 +95,40 @@ def test_all_mistakes_of_a_file_are_said_at_once_with_their_lines(repository):
 
         @pytest.mark.cpg(task="track", planer="cem")
         def test_second(cpg): ...
-        """
+        """,
+        test_b="""
+        import pytest
+
+        pytestmark = pytest.mark.cpg_plan_qualty(task="track")
+
+        def test_third(): ...
+
+        @pytest.mark.Cpg_Opcc(queries="mine.npz", level=0.9)
+        def test_fourth(): ...
+        """,
+        # Markers of others, near by name: one is registered, and one says nothing of a gate.
+        test_c="""
+        import pytest
+
+        @pytest.mark.cpgs(task="track")
+        @pytest.mark.cpu(timeout=3)
+        def test_other(): ...
+        """,
     )
-    result = repository.runpytest()
+    with (repository.path / "tox.ini").open("a", encoding="utf-8") as ini:
+        ini.write("\nmarkers = cpgs(task): mine\n")
+    result = repository.runpytest("-W", "ignore")
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(errors=2)
     said = flat(result)
     assert "test_a.py:3: test_first: no task named 'trak'. Did you mean 'track'?" in said
     assert "test_a.py:9: test_second: the marker has no argument 'planer'. Did you mean 'p" in said
+    unknown = "nobody knows the marker {!r}, so this test is no gate. Did you mean {!r}?"
+    for place, name, meant in (
+        ("test_b.py:5: test_third", "cpg_plan_qualty", "cpg_plan_quality"),
+        ("test_b.py:7: test_fourth", "Cpg_Opcc", "cpg_opcc"),
+    ):
+        assert f"{place}: {unknown.format(name, meant)}" in said
 
 
 def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repository, monkeypatch):
