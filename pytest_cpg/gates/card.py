@@ -273,12 +273,15 @@ class Command:
 
     Attributes
     ----------
+    program : str
+        How pytest is typed for the same project, with which the command begins.
     picks : bool
         Whether ``::7`` behind it runs episode 7 alone.
     """
 
     what: str
     text: str
+    program: str = "pytest"
     picks: bool = False
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.plugin.checks import check_session
+from pytest_cpg.plugin.invocation import PROGRAM, program_of
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.session import GateSession
 from pytest_cpg.plugin.settings import Settings, read_settings
@@ -224,6 +225,7 @@ class GateHooks:
         channel.setcallback(self._shared.append)
         node.workerinput[_CHANNEL] = channel
         node.workerinput[WIDTH] = width_of(self._config)
+        node.workerinput[PROGRAM] = program_of(self._config)
         if is_live(self._config):
             self._live_workers.follow(node)
         self._has_workers = True

@@ -58,8 +58,7 @@ def check_unknown(node: pytest.Item, marks: Iterable[pytest.Mark]) -> None:
         told = [
             marker
             for marker, kind in table.items()
-            if mark.kwargs.keys()
-            >= {one.name for one in kind.arguments if one.default is REQUIRED}
+            if mark.kwargs.keys() >= {one.name for one in kind.arguments if one.default is REQUIRED}
         ]
         if close := nearest(mark.name, told):
             fail(_UNKNOWN.format(place=_place_of(node), name=mark.name, close=close))

@@ -72,11 +72,12 @@ def judge_into(
     drift_fails: bool,
 ) -> Callable[[Any, Any], None]:
     """Return what judges each result of a model of this test, and keeps it for the test's end."""
-    from pytest_cpg.plugin.replay import node_from_here
+    from pytest_cpg.plugin.invocation import node_from_here, program_of
     from pytest_cpg.render.failure import is_in_doubt, rerun_command
 
     measured, node = item.stash[ATTEMPT].judgements, node_from_here(item.config, item.nodeid)
     typed = {**settings.deciding, **({"quick": True} if gate.is_smoke else {})}
+    program = program_of(item.config)
 
     def judge(result: Any, model: Any) -> None:
         # The test is given the other, and may do with it whatever it likes.
@@ -98,7 +99,8 @@ def judge_into(
             reason = drift.text
         if reason is None and "strict" in settings.switches:
             reason = ruling.doubt
-        again = rerun_command(card, ruling, node, typed, is_strict=is_in_doubt(reason, ruling))
+        is_strict = is_in_doubt(reason, ruling)
+        again = rerun_command(card, ruling, node, typed, program=program, is_strict=is_strict)
         measured.append(
             Judgement(
                 kind=gate.kind,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, ignore_in_git
+from pytest_cpg.plugin.invocation import node_from_here, path_from_here, program_of
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
@@ -69,17 +69,13 @@ def keep_lost(
         path = lost_episodes.write(lost, folder)
     except FileError as error:
         # Which file it is says nothing.
-        return None, f"{_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
+        return None, f"{path_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
     ignore_in_git(folder, "*")
-    file, count = shlex.quote(_from_here(config, path)), len(lost.episodes)
+    file, count = shlex.quote(path_from_here(config, path)), len(lost.episodes)
     what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
-    return Command(what=what, text=f"pytest --cpg-replay={file}", picks=True), ""
-
-
-def node_from_here(config: pytest.Config, nodeid: str) -> str:
-    """Return a node id as it is typed where pytest was started: pytest's own is from the root."""
-    file, colons, name = nodeid.partition("::")
-    return f"{_from_here(config, config.rootpath / file)}{colons}{name}"
+    program = program_of(config)
+    text = f"{program} --cpg-replay={file}"
+    return Command(what=what, text=text, program=program, picks=True), ""
 
 
 def film_lost(
@@ -175,10 +171,10 @@ class SessionReplay:
         if not is_found:
             raise pytest.UsageError(
                 f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} "
-                f"holds. Type: pytest "
+                f"holds. Type: {program_of(self._config)} "
                 f"{shlex.quote(node_from_here(self._config, self.lost.nodeid))} "
-                f"--cpg-replay={shlex.quote(_from_here(self._config, self._path))}; if the test "
-                f"was renamed, run it again first."
+                f"--cpg-replay={shlex.quote(path_from_here(self._config, self._path))}; if the "
+                f"test was renamed, run it again first."
             )
 
     def take(self, gate: Gate, model: Any, run: Run) -> None:
@@ -199,14 +195,14 @@ class SessionReplay:
         traces = self._path.with_suffix(".npz")
         try:
             found.save(traces)
-            self.lines.append(f" traces: {_from_here(self._config, traces)}")
+            self.lines.append(f" traces: {path_from_here(self._config, traces)}")
         except CpgError as error:
             self.lines.append(f" no traces: {error}")
         if self._is_filmed:
             made, problem = _film(
                 found, run.task(gate.spec.task), self._path.parent, self._path.stem
             )
-            self.lines += [f" film: {_from_here(self._config, path)}" for path in made]
+            self.lines += [f" film: {path_from_here(self._config, path)}" for path in made]
             self.lines += [f" no film: {problem}"] if problem else []
         count = len(self._episodes)
         pytest.skip(f"replayed {count} episode{'s'[: count != 1]}; a replay has no verdict")
@@ -235,12 +231,3 @@ def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path
 
 def _stem(gate: str) -> str:
     return Path(lost_episodes.file_name(gate)).stem
-
-
-def _from_here(config: pytest.Config, path: Path) -> str:
-    """Return a path as it is typed where pytest was started."""
-    try:
-        return Path(os.path.relpath(path, config.invocation_params.dir)).as_posix()
-    # On Windows, from one drive to another.
-    except ValueError:
-        return str(path)

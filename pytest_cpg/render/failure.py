@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 from pytest_cpg.gates.card import Card, Command, Ruling, Severity
@@ -18,7 +18,7 @@ _REGRESSED = "The model does worse than the accepted one."
 _INCOMPARABLE = (
     "The accepted result was measured under another design, so nothing can be said about drift."
 )
-_UPDATE = "on main: pytest --cpg-update-baseline"
+_UPDATE = "on main: {program} --cpg-update-baseline"
 
 
 def headline(found: Shown, reason: str | None) -> str:
@@ -111,16 +111,28 @@ def reasons(found: Shown, reason: str | None) -> list[tuple[str, str]]:
 def _acceptance(found: Shown, reason: str | None) -> str:
     """Return how a result is accepted as it is; empty where nothing does that."""
     ruling, accepts = found.ruling, found.max_verdict
+    update = _UPDATE.format(program=program_in(found.commands))
     if is_drifted(found.drift, reason):
-        return _UPDATE
+        return update
     if reason != accepts.exceeded or ruling.severity is not Severity.BAD:
         return ""
     marker = f'set max_verdict="{ruling.label}"'
-    return f"{marker} in the marker" if found.drift is None else f"{marker}; then {_UPDATE}"
+    return f"{marker} in the marker" if found.drift is None else f"{marker}; then {update}"
+
+
+def program_in(commands: Iterable[Command]) -> str:
+    """Return how pytest is typed where these commands are."""
+    return next((one.program for one in commands), "pytest")
 
 
 def rerun_command(
-    card: Card, ruling: Ruling, node: str, typed: Mapping[str, Any], *, is_strict: bool = False
+    card: Card,
+    ruling: Ruling,
+    node: str,
+    typed: Mapping[str, Any],
+    *,
+    program: str = "pytest",
+    is_strict: bool = False,
 ) -> Command:
     """Return the command that measures once more, on new starts where that settles a verdict.
 
@@ -137,4 +149,5 @@ def rerun_command(
     ]
     words += ["--cpg-strict"] * is_strict
     what = "Rerun this gate on new starts" if "seed" in settle else "Rerun this gate"
-    return Command(what=what, text=" ".join(["pytest", shlex.quote(node), *words]))
+    text = " ".join([program, shlex.quote(node), *words])
+    return Command(what=what, text=text, program=program)

@@ -14,6 +14,7 @@ from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.notation import Names, fitted_names, for_log, one_line
 from pytest_cpg.render.columns import aligned
 from pytest_cpg.render.command_lines import command_lines
+from pytest_cpg.render.failure import program_in
 from pytest_cpg.render.line import Line
 from pytest_cpg.render.sparkline import sparkline
 from pytest_cpg.render.summary_rows import Group, SummaryRow, rows_of
@@ -338,7 +339,9 @@ def _settle(rows: Sequence[SummaryRow], width: int) -> list[Line]:
         for name in names
     ]
     many = "inconclusive gate" if len(asked) == 1 else f"{len(asked)} inconclusive gates"
-    command = shlex.join(["pytest", "--cpg-last=inconclusive", *options])
+    judged = (one for row in rows if row.entry for one in row.entry.judgements)
+    program = program_in(command for one in judged for command in one.commands)
+    command = f"{program} {shlex.join(['--cpg-last=inconclusive', *options])}"
     typed = command_lines(command, lead="     ", width=width)
     lead = f" Settle the {many}{' on new starts' * ('seed' in names)}:"
     return [Line.of(lead), *(Line.of(line, cyan=True) for line in typed)]

@@ -119,6 +119,29 @@ def test_a_gate_is_run_again_by_what_decides_it_alone(repository, monkeypatch):
     again.stdout.fnmatch_lines(["  Rerun    pytest *::test_gate --cpg-quick"])
 
 
+def test_commands_name_the_project_that_was_typed(repository, monkeypatch):
+    repository.makepyfile(
+        test_gates=gate(model="mirrored")
+        + gate(more=", episodes=5").replace("test_gate", "test_open")
+    )
+    folder = repository.mkdir("folder of mine")
+    monkeypatch.chdir(folder)
+    (repository.path / "ci.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n")
+    project = ("--rootdir=..", "-c", "../ci.ini", "-o", "cpg_episodes=25")
+    result = repository.runpytest(*project, "..", "-n", "1", "--color=no")
+    found = re.findall(r"(?:(Replay|Rerun) |  ) +(pytest (?:.*\\\n)*.*)", result.stdout.str())
+    typed = {name: shlex.split(command.replace("\\\n", "")) for name, command in found}
+    assert set(typed) == {"Replay", "Rerun", ""}
+    options = ["--config-file=../ci.ini", "--rootdir=..", "--override-ini=cpg_episodes=25"]
+    for words in typed.values():
+        assert words[:4] == ["pytest", *options]
+    again = repository.runpytest(*typed["Replay"][1:])
+    again.stdout.fnmatch_lines([" replay of 25 episodes, no verdict: track,*"])
+    repository.runpytest(*typed["Rerun"][1:]).assert_outcomes(failed=1)
+    settled = repository.runpytest(*typed[""][1:], "..")
+    assert settled.parseoutcomes() == {"deselected": 1, "passed": 1}
+
+
 def test_every_line_of_a_failure_fits_eighty_columns(repository, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     repository.makepyfile(test_m=gate(model="mirrored"), test_p=gate(task="unreachable"))

@@ -12,7 +12,7 @@ from pytest_cpg import Verdict
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates import GATES
-from pytest_cpg.gates.card import USUAL_LEVEL, Ruling, Severity
+from pytest_cpg.gates.card import USUAL_LEVEL, Command, Ruling, Severity
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.notation import fitted_names
@@ -124,14 +124,17 @@ def test_what_was_lost_since_the_accepted_result_is_told_from_what_was_lost_befo
 
 
 def test_a_result_is_accepted_as_its_label_and_its_drift_ask_for():
-    def accept(result, reason=None, drift=None):
-        found = found_in(result, Verdict.INCONCLUSIVE, drift)
+    def accept(result, reason=None, drift=None, commands=()):
+        found = replace(found_in(result, Verdict.INCONCLUSIVE, drift), commands=commands)
         return dict(reasons(found, reason or found.ruling.reason)).get("Accept", "")
 
     marker = 'set max_verdict="MODEL BOTTLENECK"'
     assert accept(LOSES) == f"{marker} in the marker"
     assert accept(LOSES, drift=WORSE) == f"{marker}; then on main: pytest --cpg-update-baseline"
     assert accept(LOSES, WORSE.text, WORSE) == "on main: pytest --cpg-update-baseline"
+    again = Command(what="Rerun this gate", text="pytest -p mine t.py", program="pytest -p mine")
+    typed = accept(LOSES, WORSE.text, WORSE, (again,))
+    assert typed == "on main: pytest -p mine --cpg-update-baseline"
     assert accept(result_of(first(4, 50), first(0, 50), first(1, 50))) == ""
     assert accept(OPEN, "the verdict is worse than INCONCLUSIVE") == ""
 
