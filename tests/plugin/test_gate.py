@@ -192,7 +192,7 @@ def test_an_inconclusive_gate_passes_and_no_line_says_that_it_simply_passed(repo
         " test_gate: the model solves 5 of 5 starts, the true dynamics all 5 (gap 0.00",
         " [-0.37, 0.37]). It passes, because INCONCLUSIVE is accepted here.",
     ]
-    assert "     pytest --cpg-last=inconclusive --cpg-episodes=50" in plain
+    assert "     pytest --cpg-last=inconclusive --cpg-episodes=50 --cpg-seed=1" in plain
     printing = gate(more=", episodes=5").replace("pass", "print('said by the test')")
     repository.makepyfile(test_gates=printing)
     shown = repository.runpytest("-v", "-rP").stdout

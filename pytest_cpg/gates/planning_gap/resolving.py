@@ -23,14 +23,12 @@ def resolve_hint(result: GateResult) -> str:
     """Say what would resolve an INCONCLUSIVE gate."""
     option = "episodes" if result.stop == "fixed" else "max-episodes"
     settled = settling(result)
-    if "seed" in settled:
-        return (
-            f"Run {settled[option.replace('-', '_')]} starts of another seed. Do not add to these "
-            f"starts until they tell the arms apart: that finds gaps that are not there."
-        )
     if settled:
+        few = f"Below {FEWEST_EPISODES_TO_CALL_ALIKE} starts no two rates are called alike. "
         return (
-            f"Run 50 starts: below {FEWEST_EPISODES_TO_CALL_ALIKE} no two rates are called alike."
+            f"{few * _are_few(result)}Run {settled[option.replace('-', '_')]} starts of another "
+            f"seed. Do not add to these starts until they tell the arms apart: that finds gaps "
+            f"that are not there."
         )
     if _sees_nothing(result):
         return (
@@ -63,14 +61,20 @@ def settling(result: GateResult) -> dict[str, int]:
     option = "episodes" if result.stop == "fixed" else "max_episodes"
     if _sees_nothing(result):
         return {}
-    if result.design.metric == "success" and episodes < FEWEST_EPISODES_TO_CALL_ALIKE:
-        return {option: 50}
+    other = {"seed": result.seed + 1}
+    if _are_few(result):
+        return {option: 50, **other}
     if _is_equal(result) or (result.stop == "anytime" and result.margin is not None):
         return {}
     needed, bounded = _episodes_needed(result), _episodes_to_bound_oracle(result)
     if needed is None or bounded is None or max(needed, bounded) > _most(result):
         return {}
-    return {option: max(needed, bounded, episodes + 1), "seed": result.seed + 1}
+    return {option: max(needed, bounded, episodes + 1), **other}
+
+
+def _are_few(result: GateResult) -> bool:
+    is_success = result.design.metric == "success"
+    return is_success and result.learned.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
 
 
 def _sees_nothing(result: GateResult) -> bool:
