@@ -54,7 +54,8 @@ class FileKind:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.refuse(path, f"{error.strerror or error}")
+            # What would mend its content is no cure.
+            raise FileError(f"cannot use {self.name} {path}: {_hindrance(path, error)}") from None
         except UnicodeDecodeError as error:
             self.refuse(path, f"byte {error.start} is no UTF-8")
 
@@ -96,10 +97,18 @@ def write_text(path: Path, text: str, *, what: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         # A name may hold half of a character that is written in two.
         replace_file(target, text.encode("utf-8", errors="backslashreplace"))
-    except FileExistsError as error:
-        raise FileError(f"cannot write {what} {path}: {error.filename} is no folder") from None
     except OSError as error:
-        raise FileError(f"cannot write {what} {path}: {error.strerror or error}") from None
+        raise FileError(f"cannot write {what} {path}: {_hindrance(path, error)}") from None
+
+
+def _hindrance(path: Path, error: OSError) -> str:
+    """Return why a file can be neither read nor written, and what to do where that is known."""
+    if os.path.isdir(path):
+        return "it is a folder. Move it away, or name a file"
+    there = next(folder for folder in map(str, path.absolute().parents) if os.path.exists(folder))
+    if not os.path.isdir(there):
+        return f"{there} is no folder. Move it away"
+    return error.strerror or str(error)
 
 
 @contextmanager
@@ -127,7 +136,7 @@ def locked(path: Path, *, what: str, patience: float = 30.0) -> Iterator[None]:
             f"it has ended."
         ) from None
     except OSError as error:
-        raise FileError(f"cannot write {what} {path}: {error.strerror or error}") from None
+        raise FileError(f"cannot write {what} {path}: {_hindrance(path, error)}") from None
 
 
 def ignore_in_git(folder: Path, *patterns: str) -> None:

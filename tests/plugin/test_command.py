@@ -289,12 +289,9 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
         (["compare", "newer.json", "empty.json"], "Upgrade: pip install -U pytest-cpg"),
         (["accept", "list.json"], "it is an array, as a baseline is, and a report is an object."),
         (["compare", "empty.json", "list.json"], "Write a report: pytest --cpg-json=report.json"),
-        (["accept", "folder"], "cannot use the report folder: Is a directory. Write a report: "),
-        (
-            ["compare", "folder", "empty.json"],
-            "the report folder: Is a directory. Write a report: ",
-        ),
-        (["history", "folder"], "cannot use the history folder: Is a directory. Move it away: "),
+        (["accept", "folder"], "the report folder: it is a folder. Move it away, or name a file"),
+        (["compare", "folder", "empty.json"], "cannot use the report folder: it is a folder."),
+        (["history", "folder"], "cannot use the history folder: it is a folder. Move it away, "),
     ],
 )
 def test_a_mistake_is_named_with_what_to_type(given, expected, said, tmp_path, monkeypatch):

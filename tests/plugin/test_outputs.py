@@ -427,7 +427,25 @@ def test_a_report_that_cannot_be_written_fails_the_session(project):
     result = project.runpytest("--cpg-json=taken", "-k", "right")
     assert result.ret == 1
     result.assert_outcomes(passed=1)
-    assert "taken: Is a directory" in flat(result)
+    assert "taken: it is a folder. Move it away, or name a file" in flat(result)
+
+
+def test_what_stands_where_our_files_belong_is_named(project):
+    def said():
+        return project.runpytest("-k", "test_gate").stdout.str().replace("\n", "").replace(" ", "")
+
+    own = project.path / ".cpg"
+    own.write_text("", encoding="utf-8")
+    told = said()
+    blocked = f"{own}isnofolder.Moveitaway"
+    assert f"cannotusethebaseline{own}/baseline.json:{blocked}" in told
+    assert f"cannotwritethehistory{own}/history:{blocked}" in told
+    assert f"episodeswerenotkept:.cpg/lost:{blocked}" in told
+    own.unlink()
+    (own / "baseline.json").mkdir(parents=True)
+    told = said()
+    assert f"{own}/baseline.json:itisafolder.Moveitaway,ornameafile" in told
+    assert "checkout" not in told
 
 
 def test_a_smoke_test_is_called_one_and_no_pass(repository):

@@ -264,7 +264,8 @@ def test_a_pipe_without_a_name_is_written_to(full):
 def test_a_folder_in_the_file_s_place_is_named(tmp_path):
     with pytest.raises(FileError) as caught:
         write(tmp_path, {})
-    assert str(caught.value) == f"cannot write the report {tmp_path}: Is a directory"
+    told = f"cannot write the report {tmp_path}: it is a folder. Move it away, or name a file"
+    assert str(caught.value) == told
     assert list(tmp_path.iterdir()) == []
 
 
@@ -273,7 +274,8 @@ def test_a_file_in_a_folder_s_place_is_named(tmp_path):
     path = tmp_path / "file" / "report.json"
     with pytest.raises(FileError) as caught:
         write(path, {})
-    assert str(caught.value) == f"cannot write the report {path}: {path.parent} is no folder"
+    told = f"cannot write the report {path}: {path.parent} is no folder. Move it away"
+    assert str(caught.value) == told
 
 
 @pytest.mark.parametrize(
@@ -329,7 +331,7 @@ def test_a_missing_report_says_how_to_write_one(tmp_path):
         read(path, GATES)
     expected = f"there is no report {path}. Write one: pytest --cpg-json={path}"
     assert str(caught.value) == expected
-    with pytest.raises(FileError, match=f"cannot use the report {tmp_path}: Is a directory"):
+    with pytest.raises(FileError, match=f"cannot use the report {tmp_path}: it is a folder"):
         read(tmp_path, GATES)
 
 
