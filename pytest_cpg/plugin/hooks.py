@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +64,6 @@ class SessionHooks:
         self.kinds = GateKinds(self._options, measured)
         self._collected = Collected()
         self._has_begun = self._is_typed = False
-        self._unknown: list[str] = []
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
@@ -83,12 +81,6 @@ class SessionHooks:
             from pytest_cpg.plugin.item import fail
 
             fail(str(error))
-
-    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
-        """Note a setting of the ini file that pytest does not know: what is meant is not heeded."""
-        _, is_unknown, name = str(warning_message.message).partition("Unknown config option: cpg_")
-        if is_unknown:
-            self._unknown.append(f"cpg_{name.strip()}")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_load_initial_conftests(
@@ -131,20 +123,18 @@ class SessionHooks:
             self._followed = follow(self._config, self._options.table, self._collected)
         return self._followed
 
-    @pytest.hookimpl(tryfirst=True, wrapper=True)
-    def pytest_collection(self) -> Generator[None, object, object]:
-        """Refuse settings of the ini file that mean nothing, once all kinds of gate are known.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Refuse settings of the ini file that mean nothing, before workers are started.
 
         Conftest files of folders are loaded from now on, as these are collected.
         """
         self._has_begun = True
-        done = yield
-        if self._unknown:
+        if unknown := self._options.unknown_in_ini(self._config):
             from pytest_cpg.plugin.settings import check_names
 
             place = f"in {self._config.inipath or 'the settings of -o'}"
-            check_names(self._unknown, "cpg_", self._options.table, place)
-        return done
+            check_names(unknown, "cpg_", self._options.table, place)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Note a bad marker, which its file is refused for with all others of it."""

@@ -6,6 +6,7 @@ Loaded in every session, with gates or without, and so as small as can be.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -234,6 +235,13 @@ class DeclaredOptions:
             or any(self._in_ini(config))
         )
 
+    def unknown_in_ini(self, config: pytest.Config) -> list[str]:
+        """Return settings of the ini file that nobody heeds: pytest's warning may be hidden."""
+        known = {*self.table, *INI_SWITCHES}
+        with warnings.catch_warnings(action="ignore"):
+            given = [name for name in config.inicfg if name.startswith("cpg_")]
+        return [name for name in given if name[4:] not in known and not _is_ini(config, name)]
+
     def _in_ini(self, config: pytest.Config) -> Iterator[bool]:
         usual = {one.name: one.default for one in self.table.values() if not one.is_for_one_run}
         for name, default in {**usual, **dict.fromkeys(INI_SWITCHES, False)}.items():
@@ -257,6 +265,15 @@ class DeclaredOptions:
             help_text = f"default of {option.flag}: {option.help}"
             name = f"cpg_{option.name}"
             self._parser.addini(name, help_text, type=option.kind, default=option.default)
+
+
+def _is_ini(config: pytest.Config, name: str) -> bool:
+    """Say whether somebody has declared a setting of the ini file, whatever its value is."""
+    try:
+        config.getini(name)
+    except (TypeError, ValueError) as error:
+        return not str(error).startswith("unknown configuration value")
+    return True
 
 
 def flag(name: str) -> str:

@@ -152,6 +152,11 @@ def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repositor
     said = refused()
     assert "tox.ini names no option. Did you mean 'cpg_episodes'?" in said
     assert "tox.ini has no effect. Type --cpg-quick." in said
+    for hidden in (("-W", "ignore"), ("-p", "no:warnings", "-n", "2")):
+        result = repository.runpytest(*hidden)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "ini names no option. Did you mean 'cpg_episodes'?" in result.stderr.str()
+        assert "worker" not in result.stdout.str()
     repository.makeini("[pytest]")
     monkeypatch.setenv("PYTEST_CPG_EPISODE", "5")
     monkeypatch.setenv("PYTEST_CPG_DRIFFT", "fail")
