@@ -12,6 +12,7 @@ from pytest_cpg.contracts.actions import ActionSpace, BoxActions, FiniteActions
 from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.ensemble import EnsembleRollout, EnsembleStep, Imagined
 from pytest_cpg.contracts.errors import (
+    BrokenModelError,
     ComponentError,
     CpgError,
     ImaginationError,
@@ -28,6 +29,7 @@ __all__ = [
     "ActionSpace",
     "BoolArray",
     "BoxActions",
+    "BrokenModelError",
     "ComponentError",
     "CpgError",
     "Dynamics",

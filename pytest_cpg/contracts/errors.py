@@ -19,6 +19,30 @@ class WorldModelError(CpgError):
     """A world model that broke its contract: shape, dtype, NaN, or no reaction to the action."""
 
 
+class BrokenModelError(WorldModelError):
+    """A world model that predicted no finite number in an episode, so that there is no verdict.
+
+    Attributes
+    ----------
+    sentence, why : str
+        What was predicted and where, and what that comes from.
+    brief : str
+        The first for one line among others.
+    episode : int
+        By its index, from 0.
+    section : str
+        All that a test prints of it, laid out; empty while nobody has.
+    """
+
+    def __init__(self, sentence: str, why: str, brief: str, episode: int) -> None:
+        super().__init__(sentence, why, brief, episode)
+        self.sentence, self.why, self.brief, self.episode = sentence, why, brief, episode
+        self.section = ""
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.why}"
+
+
 CURE = "Clip its predictions (clip_bounds), or train it longer and on normalised data."
 """Of a model whose predictions grow without bounds."""
 

@@ -13,6 +13,7 @@ from pytest_cpg.contracts import (
     ActionSpace,
     BoolArray,
     BoxActions,
+    BrokenModelError,
     ComponentError,
     FloatArray,
     IntArray,
@@ -73,10 +74,14 @@ class Disturbance:
         except (TaskError, WorldModelError) as error:
             if self._perturbation is None:
                 raise
-            raise type(error)(
-                f"{error} The gate is perturbed by {self._perturbation.name}: run it without, or "
-                f"with less of it, to tell whether that is the cause."
-            ) from error.__cause__
+            told = (
+                f"The gate is perturbed by {self._perturbation.name}: run it without, or with less "
+                f"of it, to tell whether that is the cause."
+            )
+            if isinstance(error, BrokenModelError):
+                error.why = f"{error.why} {told}"
+                raise
+            raise type(error)(f"{error} {told}") from error.__cause__
 
     @property
     def perturbed(self) -> BoolArray | None:

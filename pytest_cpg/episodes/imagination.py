@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, WorldModelError
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BrokenModelError,
+    CpgError,
+    FloatArray,
+    IntArray,
+    WorldModelError,
+)
 from pytest_cpg.world_models import BoundModel
 
 # What is not asked of a state some steps ahead.
 _NOW = ("encode", "update", "the cost of a plan")
+_NUMBERS = {"nan": "NaN", "inf": "infinity", "-inf": "minus infinity"}
+_BROKEN = "Diverged weights or a missing normalisation."
+# Predictions that are so many times as large as what they began with have left what is known.
+_GROWN = 10.0
 
 
 class Imagination:
@@ -131,7 +143,7 @@ class Imagination:
         """Call the model for numbers that are finite, unless it may diverge."""
         answer = self._call(method, what, *arguments)
         if not self._may_diverge and not np.isfinite(answer).all():
-            self._raise_broken(what, answer)
+            self._raise_broken(what, answer, begun=arguments[0])
         return answer
 
     def _call(
@@ -150,16 +162,31 @@ class Imagination:
             )
             raise
 
-    def _raise_broken(self, what: str, answer: FloatArray) -> None:
-        """Name the first episode and step whose numbers are not finite."""
-        row, *inner = np.argwhere(~np.isfinite(answer))[0]
+    def _raise_broken(
+        self, what: str, answer: FloatArray, begun: FloatArray | None = None
+    ) -> NoReturn:
+        """Name the first episode and step whose numbers are not finite, and what led there.
+
+        ``begun`` is what a rollout began with, a row for each of its own.
+        """
+        row, *inner = (int(place) for place in np.argwhere(~np.isfinite(answer))[0])
         index = row // max(1, len(answer) // len(self._episodes))
-        ahead = f", {inner[0] + 1} steps ahead" if answer.ndim > 1 and what not in _NOW else ""
-        raise WorldModelError(
-            f"{self._arm} arm: {what} gave {answer[(row, *inner)]} in episode "
-            f"{self._episodes[index]} at step {self._taken[index]}{ahead}. A model that predicts "
-            f"NaN or infinity cannot be planned with: look for diverged training or a missing "
-            f"normalisation."
+        episode, taken = int(self._episodes[index]), int(self._taken[index])
+        value = _NUMBERS[str(answer[(row, *inner)])]
+        has_steps = answer.ndim > 1 and what not in _NOW
+        ahead = f", imagined step {inner[0] + 1} of {answer.shape[1]}" if has_steps else ""
+        who = "The model" if self._arm == "learned" else f"The model of the arm {self._arm}"
+        did, first, why = f"gave {value} for {what}", "", _BROKEN
+        if what == "rollout":
+            first = f" First {value}: number {inner[1] + 1} of {answer.shape[2]}."
+            did = f"predicted {value}"
+            if begun is not None:
+                why = _why(begun[row], answer[row, : inner[0]])
+        raise BrokenModelError(
+            f"{who} {did}, so there is no verdict: episode {episode}, step {taken}{ahead}.{first}",
+            why,
+            f"{'it' if self._arm == 'learned' else who} {did} (episode {episode}, step {taken})",
+            episode,
         )
 
     def _where(
@@ -178,3 +205,23 @@ class Imagination:
             except raised:
                 return f"the {self._arm} arm, episode {episode} at step {self._taken[index]}"
         return f"the {self._arm} arm, episodes {self._episodes[0]} to {self._episodes[-1]} together"
+
+
+def _why(begun: FloatArray, before: FloatArray) -> str:
+    """Say by the size of what went into a step whether predictions grew until it broke.
+
+    Parameters
+    ----------
+    begun : array [Z]
+        What the plan began with.
+    before : array [T, Z]
+        What was predicted in the steps before.
+    """
+    first = float(np.abs(begun).max(initial=0.0))
+    if not len(before):
+        return f"{_BROKEN} What went into that step was no prediction: numbers up to {first:.3g}."
+    last = float(np.abs(before[-1]).max(initial=0.0))
+    told = f"numbers up to {last:.3g} went into that step, and the plan began with {first:.3g}"
+    if last > _GROWN * max(first, 1.0):
+        return f"Predictions that grow from step to step: {told}."
+    return f"{_BROKEN} Predictions had not grown: {told}."

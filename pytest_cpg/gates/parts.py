@@ -163,6 +163,14 @@ class Replays(Protocol):
         ...
 
 
+class ReplaysBroken(Protocol):
+    """A kind that can run again, as `Replays`, the episode in which a model broke its contract."""
+
+    def lost_by_breaking(self, spec: Any, model: Any, run: Run, *, episode: int) -> Lost:
+        """Return the episode that was lost so, and how."""
+        ...
+
+
 class Alarms(Protocol):
     """A kind that shares the error rate of all gates: --cpg-correction."""
 

@@ -63,6 +63,10 @@ class Attempt:
         Whether the test failed by what it measured, or by not doing so.
     section : list of Line
         What is shown of its gate where the test fails.
+    broken : list of Line
+        What is shown in its place where the test fails by a model that broke its contract.
+    brief : str
+        The same for one line.
     """
 
     number: int = 1
@@ -77,6 +81,8 @@ class Attempt:
     is_refused: bool = False
     first_failure: str | None = None
     section: list[Line] = field(default_factory=list)
+    broken: list[Line] = field(default_factory=list)
+    brief: str = ""
 
     @property
     def has_failed(self) -> bool:

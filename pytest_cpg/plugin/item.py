@@ -133,7 +133,8 @@ def clean_errors() -> Iterator[None]:
         # This one came from the user's model, whose traceback is what helps.
         if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
             raise
-        fail(str(getattr(error, "whole", error)))
+        laid_out = getattr(error, "section", "")
+        refuse(laid_out) if laid_out else fail(str(getattr(error, "whole", error)))
 
 
 def _place_of(node: pytest.Item) -> str:

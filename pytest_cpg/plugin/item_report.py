@@ -48,8 +48,7 @@ def put_on_report(
             _lead_by_gate(item, call.excinfo, report, whole)
     if report.failed:
         if call.excinfo is not None and say_once(report, call.excinfo):
-            is_gates = attempt.is_refused and str(call.excinfo.value) == attempt.first_failure
-            _place(item, report, _crash_line(attempt) if is_gates and attempt.section else "")
+            _place(item, report, _brief(attempt, str(call.excinfo.value)))
         report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
     if is_last:
@@ -168,6 +167,15 @@ def _passed_by_gate(
     said = one_line(caught.exconly(tryshort=True).partition("\n")[0], _MOST_IN_LINE)
     text = f"{lead}{said}. The gate itself passed."
     return [Line.of(line, bold=True) for line in textwrap.wrap(text, width_of(item.config))]
+
+
+def _brief(attempt: Attempt, said: str) -> str:
+    """Return for one line what a gate said; empty where the test says something else."""
+    if attempt.broken and said == "\n".join(line.text for line in attempt.broken):
+        attempt.section = attempt.broken
+        return one_line(attempt.brief)
+    is_gates = attempt.is_refused and said == attempt.first_failure
+    return _crash_line(attempt) if is_gates and attempt.section else ""
 
 
 def _crash_line(attempt: Attempt) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.contracts import IncompleteError
+from pytest_cpg.contracts import BrokenModelError, IncompleteError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.kind import GateRun
 from pytest_cpg.gates.parts import Replays, Resumes
@@ -158,7 +158,6 @@ class ItemMeasuring:
 
     def measure(self, model: Any, **given: Any) -> Any:
         """Return the kind's result for a model, judged after the test's body."""
-        kind, spec = self._gate.kind, self._gate.spec
         # Of the measurement and of what is drawn of it.
         deadline = self._runs.deadline(self._id, self._gate.timeout)
         with self._attempted():
@@ -166,7 +165,7 @@ class ItemMeasuring:
                 run.progress("starting: checks of the model", 0, 0)
                 if self._replay is not None:
                     self._replay.take(self._gate, model, run)
-                result = kind.measure(spec, model, run)
+                result = self._result(model, run)
             # A replay has no verdict, nor what has to be run on the way to it.
             if self._replay is None:
                 self._judge(result, model)
@@ -175,6 +174,17 @@ class ItemMeasuring:
             if self._replay is None and self._attempt.judgements[-1].reason is not None:
                 self._show(model, given, deadline)
         return result
+
+    def _result(self, model: Any, run: GateRun) -> Any:
+        try:
+            return self._gate.kind.measure(self._gate.spec, model, run)
+        except BrokenModelError as error:
+            from pytest_cpg.plugin.replay import keep_broken
+
+            # A replay is of an episode that is kept already.
+            if self._replay is None:
+                keep_broken(self._item, self._gate, error, model=model, run=run)
+            raise
 
     @contextmanager
     def beside(self) -> Iterator[Run]:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.contracts import ComponentError, CpgError, IncompleteError, Task
+from pytest_cpg.contracts import (
+    BrokenModelError,
+    ComponentError,
+    CpgError,
+    IncompleteError,
+    Task,
+)
 from pytest_cpg.contracts.codec import encode
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.traces import Replay
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Command
-from pytest_cpg.gates.kind import Run
+from pytest_cpg.gates.kind import Lost, Run
+from pytest_cpg.gates.parts import ReplaysBroken
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, ignore_in_git
+from pytest_cpg.plugin.attempt import ATTEMPT
 from pytest_cpg.plugin.invocation import node_from_here, path_from_here, program_of
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.render import films
@@ -56,6 +66,52 @@ def keep_lost(
         return None, str(error)
     if not found.episodes:
         return None, ""
+    file, problem = _write_lost(
+        config, kind, found, gate=gate, nodeid=nodeid, comparison=comparison
+    )
+    if problem:
+        return None, problem
+    count = len(found.episodes)
+    what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
+    program = program_of(config)
+    text = f"{program} --cpg-replay={file}"
+    return Command(what=what, text=text, program=program, picks=True), ""
+
+
+def keep_broken(
+    item: pytest.Item, gate: Gate, error: BrokenModelError, *, model: Any, run: Run
+) -> None:
+    """Write the episode in which a model broke, and keep what the test says where it fails so."""
+    from pytest_cpg.plugin.item import gate_id
+    from pytest_cpg.plugin.width import width_of
+    from pytest_cpg.render.section import broken_section, text_of
+
+    attempt, config, kind = item.stash[ATTEMPT], item.config, gate.kind
+    program = program_of(config)
+    again, typed = "Run it again:", f"{program} {shlex.quote(node_from_here(config, item.nodeid))}"
+    if has(kind, ReplaysBroken) and not gate.is_smoke:
+        with suppress(CpgError):
+            found = ask(kind, "lost_by_breaking", gate.spec, model, run, episode=error.episode)
+            file, problem = _write_lost(
+                config,
+                kind,
+                found,
+                gate=gate_id(item),
+                nodeid=item.nodeid,
+                comparison=len(attempt.judgements) + 1,
+            )
+            if not problem:
+                again = "Reproduce it alone:"
+                typed = f"{program} --cpg-replay={file}::{error.episode}"
+    told = [("Why", error.why), ("Do", again)]
+    attempt.broken = broken_section(error.sentence, told, typed, width=width_of(config))
+    attempt.brief, error.section = error.brief, text_of(attempt.broken)
+
+
+def _write_lost(
+    config: pytest.Config, kind: Any, found: Lost, *, gate: str, nodeid: str, comparison: int
+) -> tuple[str, str]:
+    """Write lost episodes; return their file as it is typed, or why there is none."""
     lost = LostEpisodes(
         gate=gate,
         nodeid=nodeid,
@@ -69,13 +125,9 @@ def keep_lost(
         path = lost_episodes.write(lost, folder)
     except FileError as error:
         # Which file it is says nothing.
-        return None, f"{path_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
+        return "", f"{path_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"
     ignore_in_git(folder, "*")
-    file, count = shlex.quote(path_from_here(config, path)), len(lost.episodes)
-    what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
-    program = program_of(config)
-    text = f"{program} --cpg-replay={file}"
-    return Command(what=what, text=text, program=program, picks=True), ""
+    return shlex.quote(path_from_here(config, path)), ""
 
 
 def film_lost(
@@ -188,7 +240,11 @@ class SessionReplay:
             return
         kind: Any = gate.kind
         then = lost_episodes.loss_for(kind, lost)
-        found = kind.replay(gate.spec, model, run, episodes=self._episodes, then=then)
+        try:
+            found = kind.replay(gate.spec, model, run, episodes=self._episodes, then=then)
+        except BrokenModelError as error:
+            self.lines = [f" as before: {error.brief}"]
+            raise
         width = self._config.get_terminal_writer().fullwidth
         self.lines = replay_lines(found, width=width)
         self.lines += ["", *(f" note: {text}" for text in found.changed)]

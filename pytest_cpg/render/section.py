@@ -76,6 +76,19 @@ def section(
     return [line for part in parts if part for line in (Line.of(""), *part)][1:]
 
 
+def broken_section(
+    sentence: str, told: Sequence[tuple[str, str]], typed: str, *, width: int = 80
+) -> list[Line]:
+    """Return what a test prints whose model broke its contract, which ends in what to type."""
+    width = min(max(width, _NARROWEST), _WIDEST)
+    return [
+        *(Line.of(text, bold=True) for text in _wrapped(sentence, width)),
+        Line.of(""),
+        *_rows(told, width),
+        *(Line.of(text, cyan=True) for text in command_lines(typed, lead=_INDENT, width=width)),
+    ]
+
+
 def text_of(lines: Sequence[Line]) -> str:
     """Return what lines say, without their colours."""
     return "\n".join(line.text for line in lines)

@@ -1,3 +1,4 @@
+import pickle
 import re
 from dataclasses import dataclass
 
@@ -6,7 +7,7 @@ import pytest
 from runs import arm_of, run_of
 from track import Track
 
-from pytest_cpg.contracts import CpgError, Plans, TaskError, WorldModelError
+from pytest_cpg.contracts import BrokenModelError, CpgError, Plans, TaskError, WorldModelError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.stage import Stage
@@ -165,9 +166,39 @@ def test_predictions_that_are_not_finite_name_the_episode_and_step():
     first = int(np.flatnonzero(starts.states[:, 0] > 2)[0])
     with pytest.raises(
         WorldModelError,
-        match=rf"learned arm: rollout gave inf in episode {first} at step 0, 4 steps ahead",
+        match=rf"model predicted infinity, .*: episode {first}, step 0, imagined step 4 of",
     ):
         run(model=NotFinite(Around()), starts=starts)
+
+
+class Growing(TrueModel):
+    factor, breaks_at = 40.0, 2
+
+    def rollout(self, latents, actions):
+        powers = self.factor ** np.arange(actions.shape[1])
+        after = np.abs(latents[:, None]) * powers[:, None] + 0 * actions
+        after[:, self.breaks_at :] = np.nan
+        return after
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        (
+            {},
+            r"Predictions that grow from step to step: numbers up to \S+ went into that step, and",
+        ),
+        ({"factor": 1.0}, r"Diverged weights or .* Predictions had not grown: numbers up to"),
+        ({"breaks_at": 0}, r"Diverged weights or .* that step was no prediction: numbers up to"),
+    ],
+)
+def test_what_went_into_the_step_that_breaks_tells_growth_from_broken_weights(fields, why):
+    model = Growing(Around())
+    vars(model).update(fields)
+    with pytest.raises(BrokenModelError, match=why) as caught:
+        run(model=model)
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  # as a pool sends it
+    assert (str(again), again.brief) == (str(caught.value), "it predicted NaN (episode 0, step 0)")
 
 
 class Diverging(NotFinite):
@@ -180,7 +211,7 @@ class Diverging(NotFinite):
 @pytest.mark.parametrize("name", ["oracle", "learned", "chance", "anything"])
 def test_the_model_and_not_its_arms_name_says_whether_it_may_diverge(name):
     run(model=Diverging(Around()), name=name)
-    with pytest.raises(WorldModelError, match=f"{name} arm: rollout gave inf"):
+    with pytest.raises(WorldModelError, match=r"The model.* predicted infinity"):
         run(model=NotFinite(Around()), name=name)
 
 

@@ -66,7 +66,7 @@ BROKEN_MODELS = [
         1,
         "broken off: XFailed: known That is no",
     ),
-    ("nan", model("if late(): return observations * np.nan"), 1, "rollout gave nan in episode"),
+    ("nan", model("if late(): return observations * np.nan"), 1, "predicted NaN (episode"),
     ("wrong shape", model(result="observations[:, :0]"), 1, "return one row for each"),
     ("another shape later", model("if late(): return observations[:1]"), 1, "shape"),
     ("text", model(result="'far'"), 1, "is not usable as dynamics"),

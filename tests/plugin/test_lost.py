@@ -133,6 +133,40 @@ def test_a_gate_that_loses_nothing_keeps_nothing(project):
     assert not (project.path / ".cpg/lost").exists()
 
 
+def test_an_episode_in_which_a_model_breaks_is_named_with_what_led_there_and_run_alone(project):
+    project.gate(model="diverging")
+    result = project.runpytest("--color=yes")
+    shown = result.stdout.str()
+    found = re.search(
+        r"\n(\x1b\[1mThe model predicted NaN, .*? no verdict: episode (\d+), step (\d+),.*?)"
+        r"\n[^\n]*cpg: 2 gates",
+        shown,
+        re.DOTALL,
+    )
+    section = re.sub(r"\x1b\[\d*m", "", found[1])
+    place = f"(episode {found[2]}, step {found[3]})"
+    (file,) = project.path.glob(f"{LOST}.json")
+    command = f"--cpg-replay=.cpg/lost/{file.name}::{found[2]}"
+    assert re.fullmatch(
+        r"The model predicted NaN, so there is no verdict: episode \d+, step \d+, imagined\n"
+        r"step \d+ of \d+\. First NaN: number 1 of 1\.\n\n"
+        r"  Why      Diverged weights or a missing normalisation\. Predictions had not\n"
+        r"           grown: numbers up to \S+ went into that step, and the plan began with\n"
+        r"           \S+\.\n"
+        r"  Do       Reproduce it alone:\n"
+        rf"           pytest {re.escape(command)}",
+        section,
+    ), section
+    assert f"\x1b[36m           pytest {command}\x1b[0m" in found[1]
+    assert f"it predicted NaN {place}" in re.sub(r"\x1b\[\d*m", "", shown.partition("cpg: 2")[2])
+    again = project.runpytest(command)
+    assert again.ret == 1
+    again.assert_outcomes(errors=1)
+    again.stdout.fnmatch_lines(
+        ["*cpg: replay, no verdict*", f" as before: it predicted NaN {place}"]
+    )
+
+
 def test_a_replay_measures_nothing_for_others(project):
     file = lost_file(project, "--cpg-no-cache")
     result = project.runpytest(f"--cpg-replay={file}", "--cpg-strict", "-o", "cpg_json=out.json")

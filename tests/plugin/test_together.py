@@ -403,7 +403,7 @@ def test_a_broken_model_is_named(benchmark_runner):
             " . test_rank*",
             "     ranking: by success: 1. right 20/20 [[]1-*], *",
             "a ranking needs at least two models, got 1. Write *",
-            "'nan' arm: rollout gave nan in episode *",
+            "The model of the arm 'nan' predicted NaN, so there is no verdict: episode *",
         ]
     )
 

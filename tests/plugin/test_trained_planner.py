@@ -154,7 +154,10 @@ def test_a_planner_that_wants_a_policy_says_where_there_is_none(repository):
     ("policy", "said"),
     [
         ("return np.zeros((len(latents), 2))", "expected [8, 1]: return one row for each"),
-        ("return np.full((len(latents), 1), np.nan)", "learned arm: policy gave nan in episode 0"),
+        (
+            "return np.full((len(latents), 1), np.nan)",
+            "The model gave NaN for policy, so there is no verdict: episode 0",
+        ),
     ],
 )
 def test_a_policy_of_a_wrong_shape_or_no_number_fails_with_the_episode(repository, policy, said):

@@ -217,7 +217,7 @@ WRONG = {
     ),
     "nan": (
         MIRRORED.format(line=f"{IN_WORKER} and late(): return observations  * float('nan')"),
-        ["learned arm: rollout gave nan in episode"],
+        ["The model predicted NaN, so there is no verdict: episode"],
     ),
     "another": (
         MIRRORED.format(line=f"{IN_WORKER}: return observations"),

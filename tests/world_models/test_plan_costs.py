@@ -189,15 +189,13 @@ def test_what_an_objective_does_not_read_is_not_asked(model, asked):
     assert {"rollout": 5, **{name: n / rows for name, n in counted.rows.items()}} == asked
 
 
-@pytest.mark.parametrize(
-    ("model", "where"), [(Forgetful(), "rollout gave nan"), (Valuing(), "rollout gave inf")]
-)
+@pytest.mark.parametrize(("model", "where"), [(Forgetful(), "NaN"), (Valuing(), "infinity")])
 def test_a_plan_that_breaks_is_named_with_its_step(model, where, monkeypatch):
     told = bound(model)
     world = Imagination("learned", TASK.actions, told)
     world.plans_for(np.arange(4), np.zeros(4, dtype=int))
     latents = told.encode(STARTS.states)
-    broken = float(where.split()[-1])
+    broken = float(where)
     monkeypatch.setattr(
         Slider,
         "rollout",
@@ -205,7 +203,9 @@ def test_a_plan_that_breaks_is_named_with_its_step(model, where, monkeypatch):
             np.where(np.arange(5)[:, None] < 3, actions, broken), axis=1
         ).repeat(2, axis=2),
     )
-    with pytest.raises(WorldModelError, match=f"{where}.* in episode 0 at step 0, 4 steps ahead"):
+    with pytest.raises(
+        WorldModelError, match=f"{where}, .*: episode 0, step 0, imagined step 4 of 5"
+    ):
         world.plan_costs(latents, PLANS, np.full(4, 5))
 
 
@@ -217,7 +217,7 @@ def test_a_rating_cannot_hide_that_a_plan_breaks():
         def score(self, latents):
             return np.nan_to_num(super().score(latents))
 
-    with pytest.raises(WorldModelError, match=r"rollout gave nan in .*1 steps ahead"):
+    with pytest.raises(WorldModelError, match=r"predicted NaN, .* imagined step 1 of"):
         gate(Hiding(), TERMINAL)
 
 

@@ -188,6 +188,11 @@ class PlanningGap:
         steps = dict(zip(episodes, loss.oracle_steps, strict=True))
         return Lost(episodes, loss, tuple(sorted(episodes, key=lambda one: steps[one])))
 
+    def lost_by_breaking(self, spec: Spec, model: Any, run: Run, *, episode: int) -> Lost:
+        """Return the episode in which a model broke."""
+        design = spec.planned(run.task(spec.task), model)
+        return Lost((episode,), Loss.of_broken(design, model))
+
     def replay(
         self,
         spec: Spec,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_cpg.contracts.codec import BESIDE, decode
-from pytest_cpg.episodes.design import DesignRecord
+from pytest_cpg.episodes.design import Design, DesignRecord
 from pytest_cpg.episodes.traces import Replay
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.world_models import weights_digest
@@ -26,7 +26,7 @@ class Loss:
     seed : int
         Of starts and planner noise.
     oracle_steps : tuple of int
-        Steps in which the oracle solved each of them.
+        Steps in which the oracle solved each of them; 0 where a model broke before that was known.
     weights : str
         SHA-256 of the learned model's torch weights; empty where it has none.
     """
@@ -39,9 +39,9 @@ class Loss:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"need a seed of at least 0, got {self.seed}")
-        if min(self.oracle_steps, default=1) < 1:
+        if min(self.oracle_steps, default=0) < 0:
             steps = reprlib.repr(self.oracle_steps)
-            raise ValueError(f"need oracle_steps of at least 1, got {steps}")
+            raise ValueError(f"need oracle_steps of at least 0, got {steps}")
 
     @classmethod
     def of(cls, result: GateResult) -> Loss:
@@ -53,6 +53,12 @@ class Loss:
             oracle_steps=tuple(int(solved_at[episode]) for episode in result.lost_episodes),
             weights=result.weights,
         )
+
+    @classmethod
+    def of_broken(cls, design: Design, learned: Any) -> Loss:
+        """Return what has to be the same to break a model again in one episode."""
+        weights = weights_digest(learned)
+        return cls(design=design.record, seed=int(design.seed), oracle_steps=(0,), weights=weights)
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:
