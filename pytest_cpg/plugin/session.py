@@ -187,6 +187,8 @@ class GateSession:
 
         gate: str = report.pytest_cpg_gate
         self._outputs.locations[gate] = report.location
+        seconds = self.ledger.seconds
+        seconds[gate] = seconds.get(gate, 0.0) + report.duration
         try:
             entry = entry_of(report, self._config.stash[KINDS].table)
         except CpgError as error:

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from pytest_cpg.gates.card import SMOKE_TEST, Card
 from pytest_cpg.gates.drift import Label
-from pytest_cpg.gates.notation import Names, fitted_names, for_log, one_line
+from pytest_cpg.gates.notation import Names, duration, fitted_names, for_log, one_line
 from pytest_cpg.render.columns import aligned
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.failure import program_in
@@ -101,7 +101,7 @@ def summary_lines(
     layout = _Layout(_shown(rows) if is_brief else rows, width, is_ascii=is_ascii)
     lines = list(layout.rows()) if is_brief else _table(rows, layout, width, verbosity)
     if is_brief and verbosity == 0:
-        lines = [*_ran(rows, width), *lines]
+        lines = [*_ran(rows, ledger.seconds, width), *lines]
     if verbosity >= 0:
         notes = dict.fromkeys(note for row in rows if row.card for note in row.card.footnotes)
         lines += [line for note in notes for line in _wrapped(note, " ", width)]
@@ -121,13 +121,20 @@ def summary_lines(
     return lines
 
 
-def _ran(rows: Sequence[SummaryRow], width: int) -> list[Line]:
-    """Say what a quick run was, and how many gates there is nothing else to say of."""
+def _ran(rows: Sequence[SummaryRow], seconds: Mapping[str, float], width: int) -> list[Line]:
+    """Say what a quick run was, how many gates there is nothing else to say of, and the slowest."""
     meanings = dict.fromkeys(row.group.meaning for row in rows if row.card)
-    ran = sum(row.outcome == "passed" for row in rows)
+    ran = [row.gate for row in rows if row.outcome == "passed"]
+    told = f". {len(ran)} gate{'s'[: len(ran) != 1]} ran"
+    timed = [gate for gate in ran if gate in seconds]
+    if len(timed) > 1:
+        slowest = max(timed, key=seconds.__getitem__)
+        name = fitted_names((slowest,), width).of[slowest]
+        told = f"{told} (slowest: {name}, {duration(seconds[slowest])})"
     said = [f"{text[:1].upper()}{text[1:]}." for text in meanings]
     lines = _wrapped(" ".join([*said, "The exit code counts errors only."]), " ", width)
-    return [*lines, Line.of(f" . {ran} gate{'s'[: ran != 1]} ran")]
+    first, *more = textwrap.wrap(told, width - 1, subsequent_indent="  ", break_on_hyphens=False)
+    return [*lines, *(Line.of(f" {text}") for text in (first, *more))]
 
 
 def _shown(rows: Sequence[SummaryRow]) -> list[SummaryRow]:

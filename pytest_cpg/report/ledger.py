@@ -281,6 +281,8 @@ class Ledger:
         What a gate that has begun is doing, by gate id; shown when the session is interrupted.
     resumable : set of str
         Of those the ids of gates of which finished parts are kept, so that --cpg-resume goes on.
+    seconds : dict
+        How long the test of each gate took so far, by gate id.
     are_workers_cut : bool
         Whether xdist workers were interrupted, of which it is not known what they were doing.
     """
@@ -296,6 +298,7 @@ class Ledger:
     late: dict[str, None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     history: History = NO_HISTORY
+    seconds: dict[str, float] = field(default_factory=dict)
     are_workers_cut: bool = False
 
     def expect(self, gates: Iterable[str]) -> None:
