@@ -56,7 +56,10 @@ class FirstScreen:
 def first_screen(page: PageView, document: Mapping[str, Any]) -> FirstScreen:
     """Return what answers the first questions about a session."""
     loud = [gate for gate in page.gates if not gate.is_quiet]
-    worst = loud[0] if loud else None
+    # Of those that fail one that measured something, which says more than that nothing was.
+    worst = min(
+        loud, key=lambda gate: (gate.state not in FAILING, not gate.comparisons), default=None
+    )
     shown = _worst_comparison(worst)
     is_failing = worst is not None and worst.state in FAILING
     cause = shown.card.cause if shown is not None else None

@@ -93,6 +93,8 @@ def _section(what: str, lead: str, blocks: Sequence[str], end: str, *, room: flo
 def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]) -> str:
     """Return how the gates ended, and what became of the worst of them."""
     failing = [row for gate in gates for row in gate if row.fails]
+    # Those that measured something say more.
+    failing.sort(key=lambda row: row.shown is None)
     count, outcomes = len(gates), Counter(map(_outcome, gates))
     bad = sum(outcomes[outcome] for outcome in FAILING)
     if failing:

@@ -53,6 +53,10 @@ class ShownComparison(NamedTuple):
     shown: Shown
 
 
+# From worst to best: a gate that measured nothing says nothing of its model.
+_ENDS = ("missing", "error", *(state for state in WORDS if state not in ("missing", "error")))
+
+
 class ShownGate(NamedTuple):
     """One of a document's gates, and how it ended.
 
@@ -88,7 +92,7 @@ def badness(state: str, found: Sequence[Shown]) -> tuple[float, ...]:
     losses = [effect.found.estimate for effect in effects if effect.is_share]
     is_regressed = any(one.drift and one.drift.label is Label.REGRESSED for one in found)
     return (
-        list(WORDS).index(state),
+        _ENDS.index(state),
         -max((one.ruling.severity for one in found), default=Severity.GOOD),
         not is_regressed,
         -max(losses, default=float("-inf")),

@@ -358,7 +358,8 @@ def test_the_worst_gate_stands_first_on_the_page_and_in_the_comment():
     )
     text = Page(html_page([document])).text
     rows = re.findall(r"(good|open|small|large|gone)(?:planning gap|not reported)", text)
-    assert rows == ["large", "small", "gone", "open", "good"]
+    assert rows == ["gone", "large", "small", "open", "good"]
+    assert "<h1>large: " in re.sub(r"<h1[^>]*>", "<h1>", html_page([document])), "what is measured"
     listed = [rows[0].gate["id"] for rows in rows_by_gate(document, shown_of)]
     assert listed == [f"t::test_{name}" for name in rows]
 

@@ -117,7 +117,7 @@ def test_the_heading_says_how_the_gates_ended_and_the_next_line_counts_them():
     gates |= {"e": None, "f": entry("error"), "g": entry("failed", BAD), "h": entry("xfailed", BAD)}
     lines = text_of(gates).splitlines()
     assert lines[1].startswith("### ❌ 3 of 7 gates fail: `g` MODEL BOTTLENECK: the model solves ")
-    assert lines[1].endswith("; `f` ERROR: nothing is judged; and 1 more")
+    assert lines[1].endswith("; `e` NOT REPORTED: did not report; and 1 more")
     assert lines[3] == (
         "pytest-cpg: failed (7 gates, 1 failed, 1 in error, 1 not reported, "
         "1 failed as expected, 1 inconclusive, 1 skipped, 1 passed)"
@@ -184,24 +184,24 @@ def test_each_comparison_has_a_row_worst_first_and_what_passed_is_folded():
         }
     )
     found = rows(text)
-    names = ["bad", "broken", "gone", "xfail", "half", "half #2", "good"]
+    names = ["gone", "broken", "bad", "xfail", "half", "half #2", "good"]
     assert [row[1] for row in found] == names
     assert [row[0] for row in found] == [*"❌❌❌⚪✅❔✅"]
     assert [row[-2] for row in found] == [
-        "MODEL BOTTLENECK",
-        "ERROR: boom",
         "NOT REPORTED: did not report",
+        "ERROR: boom",
+        "MODEL BOTTLENECK",
         "failed as expected: MODEL BOTTLENECK",
         "AS GOOD AS ORACLE",
         "INCONCLUSIVE",
         "AS GOOD AS ORACLE",
     ]
-    assert [row[-1] for row in found] == ["**REGRESSED**", *[""] * 6]
+    assert [row[-1] for row in found] == ["", "", "**REGRESSED**", *[""] * 4]
     head, again = heads(text)
     assert head == again
     assert head[-1] == "since 3f2c1e9"
     assert head[2] == "was → now"
-    assert found[0][2] == "1.00 → **0.20**"
+    assert found[2][2] == "1.00 → **0.20**"
     assert "now" not in head[3:]
     # Those of the first row are all that is not folded.
     assert text.index("<details><summary>1 passed</summary>") < text.index("| ✅ | `good` |")
