@@ -212,8 +212,12 @@ class SessionHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Account for the gates, and in CI for those that there were before."""
-        if self._followed or self._is_missed:
-            self.follow().finish(session)
+        try:
+            if self._followed or self._is_missed:
+                self.follow().finish(session)
+        except KeyboardInterrupt:
+            # By now pytest itself would show a traceback of it.
+            pytest.exit("interrupted while gates were accounted for", pytest.ExitCode.INTERRUPTED)
 
     @pytest.hookimpl(tryfirst=True, wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, int, int]:

@@ -100,13 +100,15 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
 
 def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
     """Refuse what is typed like an option of gates and is nobody's, all at once."""
+    typed = [word.partition("=")[0] for word in unknown if word.startswith("--cpg-")]
+    if not typed:
+        return
     from pytest_cpg.contracts.lookup import did_you_mean
 
     known = {*map(flag, SWITCHES), *(option.flag for option in options.values())}
-    typed = (word.partition("=")[0] for word in unknown if word.startswith("--cpg-"))
-    faults = [f"{one} names no option. {did_you_mean(one, known)}" for one in typed]
-    if faults:
-        raise pytest.UsageError(*faults)
+    raise pytest.UsageError(
+        *(f"{one} names no option. {did_you_mean(one, known)}" for one in typed)
+    )
 
 
 def check_names(

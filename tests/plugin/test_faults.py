@@ -355,3 +355,47 @@ def test_networks_are_left_as_they_were(repository):
     repository.makepyfile(test_gates=HEAD + before + gate + after)
     result = repository.runpytest("-W", "ignore")
     result.assert_outcomes(passed=3)
+
+
+INTERRUPTS = """
+import os
+import signal
+import sys
+
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+sys.meta_path.insert(0, Interrupts())
+"""
+UNBUILT = """
+import pytest
+
+
+@pytest.mark.cpg(task="maze", model="oracle", episodes=5)
+def test_gate(cpg): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("numpy", "! KeyboardInterrupt !"),
+        ("pytest_cpg.report.unjudged", "Exit: interrupted while gates were accounted for"),
+    ],
+    ids=["first import", "last"],
+)
+def test_an_interruption_is_said_without_a_traceback(pytester, monkeypatch, name, said):
+    pytester.makepyfile(interrupts=INTERRUPTS.format(name=name), test_gates=UNBUILT)
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    options = ("-p", "interrupts", "-p", "no:hypothesispytest", "--cpg-seed=3")
+    result = pytester.runpytest_subprocess(*options)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    output = result.stdout.str() + result.stderr.str()
+    assert said in output
+    assert "Traceback" not in output
