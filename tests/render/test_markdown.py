@@ -247,8 +247,11 @@ def test_a_failing_comparison_says_what_a_reader_needs_to_act():
     assert "t.py::test[a b]: MODEL BOTTLENECK: the model solves 10 of 50 starts" in shown
     assert "Accepted here: INCONCLUSIVE or better." in shown
     assert "the model fails 40 starts that the true dynamics solve" in shown
-    assert "- same starts: both 10 | oracle only 40 | learned only 0 | neither 0" in shown
-    assert "- lost: episodes 10 11 12" in shown
+    assert (
+        "- same starts: both solve 10, lost by the model 40, only the model solves 0, neither"
+        in shown
+    )
+    assert "- lost: starts 10 11 12" in shown
     assert f"- baseline: {drift.sentence}" in shown
     assert "- task: track, 500 steps of 0.01 s, starts sampled, seed 4" in shown
     assert "\n```sh\npytest 't.py::test[a b]' --cpg-seed=4\n```\n" in text
@@ -438,7 +441,7 @@ def test_a_large_session_stays_below_the_limit_and_says_what_is_left_out(name, p
     assert left_out(text, "gate") > 0
     failing = [row for row in shown if row[0] == "❌"]
     assert len(failing) == min(40, len(shown))
-    assert text.count("\n- lost: episodes") + left_out(text, "failure") == 40
+    assert text.count("\n- lost: starts") + left_out(text, "failure") == 40
     assert text.count("- **fails**") + left_out(text, "finding") == 20
     assert f"{passing + 40} gates, 40 failed" in text
     assert text.splitlines()[-1].startswith("<sub>")

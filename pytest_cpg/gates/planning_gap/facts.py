@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.planning_gap.figures import starts_by_ending
 from pytest_cpg.gates.planning_gap.notation import WEIGHT_DIGITS, arm_name, recovery_text
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
@@ -18,13 +19,9 @@ _MOST_LOST = 40
 
 def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]:
     """Return names and texts, none of them empty."""
-    pairs = result.pairs
+    paired = (f"{ended} {len(starts)}" for ended, starts in starts_by_ending(result).items())
     facts = (
-        (
-            "same starts",
-            f"both {pairs.both} | oracle only {pairs.oracle_only} | "
-            f"learned only {pairs.learned_only} | neither {pairs.neither}",
-        ),
+        ("same starts", ", ".join(paired)),
         ("perturbation", recovery_text(result)),
         ("judged by", result.evidence),
         ("margin", _margin(result)),
@@ -138,12 +135,12 @@ def _confidence(arm: Arm) -> str:
     )
 
 
-def _lost(episodes: Sequence[int]) -> str:
-    if not episodes:
+def _lost(starts: Sequence[int]) -> str:
+    if not starts:
         return ""
-    shown = " ".join(str(episode) for episode in episodes[:_MOST_LOST])
-    more = len(episodes) - _MOST_LOST
-    return f"episodes {shown}{f' and {more} more' if more > 0 else ''}"
+    shown = " ".join(map(str, starts[:_MOST_LOST]))
+    more = len(starts) - _MOST_LOST
+    return f"starts {shown}{f' and {more} more' if more > 0 else ''}"
 
 
 def _task(result: GateResult) -> str:

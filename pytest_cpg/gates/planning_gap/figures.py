@@ -59,7 +59,7 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
         kind="cells",
         title=f"The same {result.learned.episodes} starts in both arms",
         axes=("start", ""),
-        series=_pairs(result),
+        series=starts_by_ending(result),
         cells=tuple(_cells(result)),
     )
     lost = _lost(result)
@@ -75,8 +75,8 @@ def _solved_by(arm: Arm, budget: int) -> Iterator[tuple[float, float]]:
     yield budget, arm.success_rate
 
 
-def _pairs(result: GateResult) -> dict[str, tuple[int, ...]]:
-    """Return the episodes of each kind; the oracle arm may have run more than there are pairs."""
+def starts_by_ending(result: GateResult) -> dict[str, tuple[int, ...]]:
+    """Return starts by how both arms ended; the oracle arm may have run more than these."""
     episodes: dict[str, list[int]] = {name: [] for name in _PAIRS.values()}
     learned = result.learned
     for episode, with_oracle, with_learned in zip(
