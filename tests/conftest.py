@@ -7,13 +7,12 @@ Such a run forgets the modules it imported, and neither numpy nor scipy can be i
 import email.parser
 import functools
 import gc
-import importlib
 import importlib.metadata
 import os
-import pkgutil
 import signal
 import sys
 
+import filelock
 import jinja2
 import numpy as np
 import pytest
@@ -21,6 +20,8 @@ import scipy.optimize
 import scipy.spatial
 import scipy.special
 import scipy.stats
+import xdist.dsession
+from forked import ROOMS, import_rooms
 from hypothesis import settings
 
 import pytest_cpg.tasks.grids
@@ -32,15 +33,10 @@ import pytest_cpg.world_models.checkpoints.source
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
-# All but those that import what is optional.
-_ROOMS = ("contracts", "stats", "machine", "planners", "episodes", "gates", "report", "render")
-for _room in (*_ROOMS, "plugin"):
-    _package = importlib.import_module(f"pytest_cpg.{_room}")
-    for _module in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
-        importlib.import_module(_module.name)
+import_rooms(*ROOMS, "plugin")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def compiled_page():
     """The template of the HTML page is compiled once, which costs more than to fill it in."""
     with pytest.MonkeyPatch.context() as patch:

@@ -1,9 +1,13 @@
 """A model repository in miniature, for running the plugin on: a cart on a line, in numpy."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
+from execnet.gateway_base import Popen2IO
+from execnet.gateway_io import Popen2IOMaster
+from forked import Loaded
 
 from pytest_cpg.tasks import TASKS
 
@@ -83,9 +87,39 @@ def torch_and_control():
     TASKS["reacher-easy"]()
 
 
+@pytest.fixture(scope="session")
+def loaded():
+    process = Loaded()
+    yield process
+    process.close()
+
+
 @pytest.fixture
-def repository(pytester, monkeypatch):
+def forking(pytester, loaded, monkeypatch):
+    """A pytester whose sessions apart, and workers of sessions here, are forks of `loaded`."""
+    popen = pytester.popen
+
+    def start(command, *, stdout, stderr, **more):
+        is_pytest = tuple(command[:2]) == (sys.executable, "-mpytest")
+        # Which Python reads when it starts.
+        if not is_pytest or "PYTHONIOENCODING" in os.environ:
+            return popen(command, stdout=stdout, stderr=stderr, **more)
+        with Path(os.devnull).open() as stdin:
+            return loaded.start(command[1:], stdin, stdout, stderr)
+
+    def begin(self, command, execmodel):
+        self.popen = loaded.connect(command[-2:])
+        Popen2IO.__init__(self, self.popen.stdin, self.popen.stdout, execmodel)
+
+    monkeypatch.setattr(pytester, "popen", start)
+    monkeypatch.setattr(Popen2IOMaster, "__init__", begin)
+    return pytester
+
+
+@pytest.fixture
+def repository(forking, monkeypatch):
     """A pytester whose folder holds the miniature; options of the outer run do not reach it."""
+    pytester = forking
     for name in OUTSIDE:
         monkeypatch.delenv(name, raising=False)
     # Other tests have loaded torch in this process, and reports name its kernels where it is.

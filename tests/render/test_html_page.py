@@ -26,8 +26,6 @@ from pytest_cpg.render.comment_rows import rows_by_gate
 from pytest_cpg.render.page_view import MANY
 from pytest_cpg.report.shown import Shown
 
-pytestmark = pytest.mark.usefixtures("compiled_page")
-
 GATE = "tests/test_wm.py::test_gate[walker]"
 BAD = measured(0.96, 0.5, seed=1)
 OPEN = measured(0.94, 0.86, seed=4)

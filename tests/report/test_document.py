@@ -438,7 +438,7 @@ WRONG = [None, 0, -1, 7.5, 1e308, -1e308, True, "", "x", [], [1], {}, [[]], {"a"
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_report_is_refused_or_can_be_rendered_whatever_happened_to_it(
-    full, compiled_page, tmp_path_factory, data
+    full, tmp_path_factory, data
 ):
     place = data.draw(st.sampled_from([place for place in places(full) if place]))
     path = tmp_path_factory.mktemp("any") / "report.json"
