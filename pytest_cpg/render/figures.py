@@ -13,6 +13,7 @@ from itertools import chain, compress, cycle, pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_cpg.gates.card import Figure, Trend
+from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.axis import Axis
 
 Place: TypeAlias = Literal["lead", "why", "half"]
@@ -322,10 +323,12 @@ def course_plot(course: Course) -> Plot:
         marks.insert(0, ("limit", f"M{at:g} {level:g}H{area.right}"))
     marks.append(("last", f"M{last:g} {height - 7:g}l7 7-7 7-7-7z"))
     first = course.trends[0]
+    levels = {one.level for one in bounds}
+    said = f"{percentage(levels.pop())} " if len(levels) == 1 else ""
     return _plot(
         area,
         title=first.name,
-        reading=f"{len(course.trends)} sessions, by commit. Bars are intervals.",
+        reading=f"{len(course.trends)} sessions, by commit. Bars are {said}intervals.",
         said=course.said,
         axes=("", ""),
         ticks=ticks,

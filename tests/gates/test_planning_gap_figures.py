@@ -76,8 +76,8 @@ def test_a_lost_episode_is_named_with_its_seed_and_the_steps_of_the_oracle():
     lost = by_title(RESULT)["Lost episodes"]
     assert lost.title == f"Lost episodes: {len(RESULT.lost_episodes)}"
     episode = RESULT.lost_episodes[0]
-    said = (f"start seed {episode + 7}", f"oracle in {RESULT.oracle.steps[episode]} steps")
-    assert lost.series[str(episode)] == said
+    assert lost.series[str(episode)] == (f"{episode + 7}", f"{RESULT.oracle.steps[episode]}")
+    assert lost.reading.startswith("Each with the seed of its start, and the steps in which")
     assert "Lost episodes" not in by_title(result_of(first(9, 9), first(9, 9)))
 
 

@@ -209,6 +209,7 @@ def course(*estimates, accepted=None, is_hollow=()):
 
 def test_a_course_runs_upwards_with_its_number_and_names_its_ends():
     plot = course_plot(course(0.5, 0.9, accepted=0, is_hollow=(True, False)))
+    assert plot.reading == "2 sessions, by commit. Bars are 95% intervals."
     marks = dict(plot.marks)
     left, first, right, last = map(float, re.findall(r"[\d.]+", marks["learned"]))
     assert (left, right) == (LEFT, plot.right)

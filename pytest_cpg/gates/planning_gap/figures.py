@@ -113,8 +113,9 @@ def _lost(result: GateResult) -> Figure:
     return Figure(
         kind="list",
         title=f"Lost episodes: {len(lost)}",
+        reading="Each with the seed of its start, and the steps in which the oracle solves it.",
         series={
-            str(episode): (f"start seed {seed}", f"oracle in {steps} steps")
+            str(episode): (f"{seed}", f"{steps}")
             for episode, seed, steps in rows
             if episode in lost
         },
