@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -257,14 +256,13 @@ class GateSession:
             for text in self._replay.lines:
                 terminalreporter.write_line(text)
             return
+        from pytest_cpg.plugin.terminal import is_ascii
         from pytest_cpg.render import summary
-        from pytest_cpg.render.sparkline import has_blocks
 
         width = self._config.get_terminal_writer().fullwidth
         verbosity = self._config.get_verbosity()
-        is_ascii = not has_blocks(getattr(sys.__stdout__, "encoding", None))
         lines = summary.summary_lines(
-            self._ledger, width=width, verbosity=verbosity, is_ascii=is_ascii
+            self._ledger, width=width, verbosity=verbosity, is_ascii=is_ascii()
         )
         if not (lines or self._ledger.gates):
             return

@@ -20,12 +20,17 @@ from pytest_cpg.render.progress import LiveLine, LogLines, SentLine, Watch
 from pytest_cpg.render.sparkline import has_blocks
 
 
+def is_ascii() -> bool:
+    """Say whether the terminal has no signs beyond ASCII, whatever is captured."""
+    return not has_blocks(getattr(sys.__stdout__, "encoding", None))
+
+
 def write_lines(lines: Sequence[Line], terminal: Any) -> None:
     """Write lines in their colours, in signs that the terminal has."""
-    is_ascii = not has_blocks(getattr(sys.__stdout__, "encoding", None))
+    has_ascii_alone = is_ascii()
     for line in lines:
         for text, markup in line.parts:
-            terminal.write(in_ascii(text) if is_ascii else text, **markup)
+            terminal.write(in_ascii(text) if has_ascii_alone else text, **markup)
         terminal.write("\n")
 
 
@@ -44,7 +49,7 @@ def watch_on(config: pytest.Config, gate: str, note: Callable[[str], None]) -> W
             partial(free_columns, config),
             is_plain=not config.get_terminal_writer().hasmarkup,
         )
-        show = LiveLine(shown, is_ascii=not has_blocks(getattr(sys.__stdout__, "encoding", None)))
+        show = LiveLine(shown, is_ascii=is_ascii())
     elif config.pluginmanager.hasplugin("terminalreporter"):
         is_told = config.get_verbosity() > 0
         write = partial(write_line, config)
