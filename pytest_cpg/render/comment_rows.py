@@ -24,6 +24,8 @@ class CommentRow(NamedTuple):
     ----------
     name : str
         Without the file, where all gates are told apart so.
+    ended : str
+        How its gate ended, one of `WORDS`.
     status : str
         The outcome of the comparison, or of the gate that made none.
     number : int
@@ -32,6 +34,7 @@ class CommentRow(NamedTuple):
 
     gate: Mapping[str, Any]
     name: str
+    ended: str
     status: str
     reason: str | None = None
     shown: Shown | None = None
@@ -87,7 +90,7 @@ def rows_by_gate(document: Mapping[str, Any], shown_of: ShownOf) -> list[list[Co
 def _rows(gate: ShownGate, name: str) -> Iterator[CommentRow]:
     """Yield the comparisons of a gate, or a row for the gate alone."""
     if not gate.comparisons:
-        yield CommentRow(gate.values, name, gate.state)
+        yield CommentRow(gate.values, name, gate.state, gate.state)
     for number, (one, state, shown) in enumerate(gate.comparisons, 1):
         own = name + one["name"].removeprefix(gate.values["id"])
-        yield CommentRow(gate.values, own, state, one["reason"], shown, number)
+        yield CommentRow(gate.values, own, gate.state, state, one["reason"], shown, number)

@@ -11,7 +11,7 @@ from pytest_cpg.gates.drift import Label
 from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
 from pytest_cpg.render.failure import facts, judged
 from pytest_cpg.render.markup import cell, code, is_whole, number, plain_html, prose
-from pytest_cpg.report.outcomes import FAILING, WORDS, besides_gates, gate_outcome
+from pytest_cpg.report.outcomes import FAILING, WORDS, besides_gates
 from pytest_cpg.report.shown import Shown, ShownOf
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
@@ -95,7 +95,7 @@ def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]
     failing = [row for gate in gates for row in gate if row.fails]
     # Those that measured something say more.
     failing.sort(key=lambda row: row.shown is None)
-    count, outcomes = len(gates), Counter(map(_outcome, gates))
+    count, outcomes = len(gates), Counter(rows[0].ended for rows in gates)
     bad = sum(outcomes[outcome] for outcome in FAILING)
     if failing:
         many = "gate fails" if count == 1 else f"of {count} gates fail{'s'[: bad == 1]}"
@@ -124,7 +124,7 @@ def _became(row: CommentRow) -> str:
 
 
 def _counts(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]) -> str:
-    outcomes, session = Counter(map(_outcome, gates)), document["session"]
+    outcomes, session = Counter(rows[0].ended for rows in gates), document["session"]
     counts = [f"{len(gates)} gate{'s'[: len(gates) != 1]}"]
     counts += [
         f"{outcomes[outcome]} {word}" for outcome, word in WORDS.items() if outcomes[outcome]
@@ -133,12 +133,6 @@ def _counts(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]) 
         counts.append(f"{len(document['deselected'])} deselected")
     counts += besides_gates(session)
     return f"pytest-cpg: {session['outcome']} ({', '.join(counts)})"
-
-
-def _outcome(rows: Sequence[CommentRow]) -> str:
-    """Return how the gate of these rows ended."""
-    severities = [row.shown.ruling.severity for row in rows if row.shown]
-    return gate_outcome(rows[0].gate["outcome"], severities)
 
 
 def _worst(rows: Sequence[CommentRow]) -> list[str]:
