@@ -93,6 +93,7 @@ def badness(state: str, found: Sequence[Shown]) -> tuple[float, ...]:
     is_regressed = any(one.drift and one.drift.label is Label.REGRESSED for one in found)
     return (
         _ENDS.index(state),
+        bool(found),
         -max((one.ruling.severity for one in found), default=Severity.GOOD),
         not is_regressed,
         -max(losses, default=float("-inf")),

@@ -180,28 +180,30 @@ def test_each_comparison_has_a_row_worst_first_and_what_passed_is_folded():
             "bad": entry("failed", BAD, reason="worse", drift=drift),
             "gone": None,
             "broken": entry("error", detail="error in setup: boom. Mend it."),
+            "raised": entry("failed", detail="KeyError: 'mine'"),
             "xfail": entry("xfailed", BAD, reason="worse"),
         }
     )
     found = rows(text)
-    names = ["gone", "broken", "bad", "xfail", "half", "half #2", "good"]
+    names = ["gone", "broken", "raised", "bad", "xfail", "half", "half #2", "good"]
     assert [row[1] for row in found] == names
-    assert [row[0] for row in found] == [*"❌❌❌⚪✅❔✅"]
+    assert [row[0] for row in found] == [*"❌❌❌❌⚪✅❔✅"]
     assert [row[-2] for row in found] == [
         "NOT REPORTED: did not report",
         "ERROR: boom",
+        "FAILED: KeyError: 'mine'",
         "MODEL BOTTLENECK",
         "failed as expected: MODEL BOTTLENECK",
         "AS GOOD AS ORACLE",
         "INCONCLUSIVE",
         "AS GOOD AS ORACLE",
     ]
-    assert [row[-1] for row in found] == ["", "", "**REGRESSED**", *[""] * 4]
+    assert [row[-1] for row in found] == ["", "", "", "**REGRESSED**", *[""] * 4]
     head, again = heads(text)
     assert head == again
     assert head[-1] == "since 3f2c1e9"
     assert head[2] == "was → now"
-    assert found[2][2] == "1.00 → **0.20**"
+    assert found[3][2] == "1.00 → **0.20**"
     assert "now" not in head[3:]
     # Those of the first row are all that is not folded.
     assert text.index("<details><summary>1 passed</summary>") < text.index("| ✅ | `good` |")
