@@ -1,6 +1,7 @@
 """A puck that must be brought to rest at the origin, and models of it with a known fault."""
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -260,7 +261,7 @@ class Drawing:
         return self.dynamics(observations, actions) + self.deviation * noise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fault:
     """A model, what it was trained on, and the cause to name; ``beside`` is acceptable."""
 
@@ -272,6 +273,7 @@ class Fault:
     beside: str = "NONE"
 
 
+@cache
 def faults():
     """Return every constructed fault, and models without one, by what is wrong with them."""
     weak = RandomShooting(candidates=4, horizon=8)
@@ -336,6 +338,7 @@ def design_of(fault, *, seed=0, episodes=16):
     )
 
 
+@cache
 def judged(fault, **options):
     """Return design, result and oracle of a gate on this fault; options are of `design_of`."""
     design = design_of(fault, **options)

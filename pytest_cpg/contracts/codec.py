@@ -16,7 +16,7 @@ import math
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -40,6 +40,8 @@ UNWRITTEN: Mapping[str, bool] = {"is_written": False}
 BESIDE: Mapping[str, bool] = {"is_beside": True}
 # Where a value stands: its parent's place, and its name or number there.
 _Place: TypeAlias = "tuple[_Place, str | int] | str"
+# What makes a value of its type from a plain one at a place.
+_Reader: TypeAlias = Callable[[Any, _Place], Any]
 _SCALARS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "text"),
     bool: ((bool,), "true or false"),
@@ -47,6 +49,7 @@ _SCALARS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
     NoneType: ((NoneType,), "null"),
 }
+_PLAIN = frozenset(_SCALARS)
 # Of arrays: what holds the numbers, which ones it takes, and what they are called.
 _ARRAYS: Mapping[Any, tuple[Any, tuple[type, ...], str]] = {
     np.bool_: (np.bool_, (bool, int), "a list of 0 or 1"),
@@ -65,17 +68,19 @@ def encode(value: Any) -> Any:
     >>> encode({"rates": (0.5, np.float64(1.0)), "solved": np.array([True, False])})
     {'rates': [0.5, 1.0], 'solved': [1, 0]}
     """
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Enum):
         return encode(value.value)
-    if value is None or isinstance(value, str | bool | int | float) or _is_scalar(value):
-        return value.item() if _is_scalar(value) else value
+    if isinstance(value, str | int | float | np.generic):
+        return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.ndarray):
         return (value.astype(int) if value.dtype == bool else value).tolist()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         values: dict[str, Any] = {}
-        for name, field in _fields(type(value)).items():
+        for name in _fields(type(value)):
             part = encode(getattr(value, name))
-            values |= part if field.metadata == BESIDE else {name: part}
+            values |= part if name in _beside(type(value)) else {name: part}
         return value.to_plain(values) if hasattr(value, "to_plain") else values
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return {name: encode(one) for name, one in value.items()}
@@ -99,7 +104,7 @@ def decode(kind: type[T], value: Any, *, at: str = "") -> T:
     at : str
         Where the value stands in what was read, such as ``"gates[2].result"``; empty for all of it.
     """
-    found: T = _decoded(kind, value, at)
+    found: T = _reader(kind)(value, at)
     return found
 
 
@@ -116,35 +121,55 @@ def loads(text: str) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _decoded(kind: Any, value: Any, at: _Place) -> Any:
+def _reader(kind: Any) -> _Reader:
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if origin is Any:
-        return value
+        return lambda value, _: value
     if origin is Literal:
-        return _one_of(inner, value, at)
+        return partial(_one_of, inner)
     if origin in (Union, UnionType):
-        return _of_any(inner, value, at)
+        readers = [_reader(one) for one in inner if one is not NoneType]
+        return partial(_of_any, readers, NoneType in inner)
     if origin in _SCALARS:
-        return _scalar(origin, value, at)
+        return partial(_scalar, origin)
     if not isinstance(origin, type):
-        raise TypeError(f"JSON has no form for {kind!r}")
+        return partial(_formless, kind)
     if origin is np.ndarray:
-        return _array(kind, value, at)
+        return partial(_array, kind)
     if issubclass(origin, Enum):
-        return origin(_one_of([one.value for one in origin], value, at))
+        return partial(_member, origin)
     if issubclass(origin, tuple):
-        return _tuple(origin, inner, value, at)
+        return _tuple_reader(origin, inner)
     if dataclasses.is_dataclass(origin):
-        return _dataclass(origin, value, at)
+        return partial(_dataclass, origin)
     if is_typeddict(origin):
-        return _typed_dict(origin, value, at)
+        return partial(_typed_dict, origin)
     if issubclass(origin, Mapping):
-        return {
-            name: _decoded(inner[1], one, (at, name)) for name, one in _object(value, at).items()
-        }
+        return partial(_mapping, _reader(inner[1]))
     if issubclass(origin, Sequence):
-        return _elements([inner[0]] * len(_list(value, at)), value, at)
+        return partial(_sequence, inner[0], _reader(inner[0]))
+    return partial(_formless, kind)
+
+
+def _formless(kind: Any, *_: Any) -> NoReturn:
     raise TypeError(f"JSON has no form for {kind!r}")
+
+
+def _member(kind: type[Enum], value: Any, at: _Place) -> Any:
+    return kind(_one_of([one.value for one in kind], value, at))
+
+
+def _mapping(read: _Reader, value: Any, at: _Place) -> dict[str, Any]:
+    return {name: read(one, (at, name)) for name, one in _object(value, at).items()}
+
+
+def _sequence(kind: Any, read: _Reader, value: Any, at: _Place) -> list[Any]:
+    values = _list(value, at)
+    # Most are of numbers, which are looked at together; one that is wrong is found below.
+    is_plain = kind in _PLAIN and {*map(type, values)} <= {*_SCALARS[kind][0]}
+    if is_plain and (kind is not float or all(map(_is_finite, values))):
+        return values.copy()
+    return [read(one, (at, number)) for number, one in enumerate(values)]
 
 
 def _scalar(kind: type, value: Any, at: _Place) -> Any:
@@ -164,17 +189,16 @@ def _one_of(choices: Iterable[Any], value: Any, at: _Place) -> Any:
     return _refuse(value, at, f"one of {', '.join(map(repr, choices))}")
 
 
-def _of_any(kinds: Sequence[Any], value: Any, at: _Place) -> Any:
-    if value is None and NoneType in kinds:
+def _of_any(readers: Sequence[_Reader], is_optional: bool, value: Any, at: _Place) -> Any:
+    if value is None and is_optional:
         return None
-    others = [kind for kind in kinds if kind is not NoneType]
-    for kind in others[:-1]:
+    for read in readers[:-1]:
         try:
-            return _decoded(kind, value, at)
+            return read(value, at)
         except CodecError:
             continue
     # What the last one says is as good as any.
-    return _decoded(others[-1], value, at)
+    return readers[-1](value, at)
 
 
 def _array(kind: Any, value: Any, at: _Place) -> Any:
@@ -194,26 +218,27 @@ def _array(kind: Any, value: Any, at: _Place) -> Any:
 
 
 def _are_of(kinds: tuple[type, ...], values: Any) -> bool:
-    return all(
-        _are_of(kinds, one) if isinstance(one, list) else type(one) in kinds for one in values
-    )
+    found = {*map(type, values)}.difference(kinds)
+    return found <= {list} and all(_are_of(kinds, one) for one in values if type(one) is list)
 
 
-def _tuple(kind: type, inner: Sequence[Any], value: Any, at: _Place) -> Any:
+def _tuple_reader(kind: type, inner: Sequence[Any]) -> _Reader:
     if hasattr(kind, "_fields"):
         make: Callable[[list[Any]], Any] = kind._make  # type: ignore[attr-defined]  # a named tuple
-        return make(_elements(list(_hints(kind).values()), value, at))
+        return lambda value, at: make(_elements([*_readers(kind).values()], value, at))
     if inner[-1] is Ellipsis:
-        inner = [inner[0]] * len(_list(value, at))
-    return tuple(_elements(inner, value, at))
+        read = partial(_sequence, inner[0], _reader(inner[0]))
+        return lambda value, at: tuple(read(value, at))
+    readers = [*map(_reader, inner)]
+    return lambda value, at: tuple(_elements(readers, value, at))
 
 
-def _elements(kinds: Sequence[Any], value: Any, at: _Place) -> list[Any]:
-    if len(_list(value, at)) != len(kinds):
-        _refuse(value, at, f"a list of {len(kinds)}")
+def _elements(readers: Sequence[_Reader], value: Any, at: _Place) -> list[Any]:
+    if len(_list(value, at)) != len(readers):
+        _refuse(value, at, f"a list of {len(readers)}")
     return [
-        _decoded(kind, one, (at, number))
-        for number, (kind, one) in enumerate(zip(kinds, value, strict=True))
+        read(one, (at, number))
+        for number, (read, one) in enumerate(zip(readers, value, strict=True))
     ]
 
 
@@ -221,19 +246,19 @@ def _dataclass(kind: Any, value: Any, at: _Place) -> Any:
     values = _object(value, at)
     if hasattr(kind, "from_plain"):
         values = _asked(at, kind.from_plain, values)
-    fields, hints = _fields(kind), _hints(kind)
-    for name in [name for name in fields if fields[name].metadata == BESIDE]:
-        names = _fields(hints[name]).keys() & values.keys()
+    fields, readers = _fields(kind), _readers(kind)
+    for name in _beside(kind):
+        names = _fields(_hints(kind)[name]).keys() & values.keys()
         if name in values:
             raise _error(at, f"has an unknown {name!r:.40}")
         beside = {own: values[own] for own in names}
         values = {own: one for own, one in values.items() if own not in names} | {name: beside}
-    _check_names(values, [name for name in fields if _is_needed(fields[name])], at)
+    _check_names(values, _needed(kind), at)
     for name in values:
         if name not in fields:
             raise _error(at, f"has an unknown {name!r:.40}")
     parts = {
-        name: _decoded(hints[name], one, at if fields[name].metadata == BESIDE else (at, name))
+        name: readers[name](one, at if name in _beside(kind) else (at, name))
         for name, one in values.items()
     }
     return _asked(at, kind, **parts)
@@ -242,9 +267,9 @@ def _dataclass(kind: Any, value: Any, at: _Place) -> Any:
 def _typed_dict(kind: Any, value: Any, at: _Place) -> Any:
     """Return a dictionary with the parts that its type names checked; it may have others."""
     values = _object(value, at)
-    hints = _hints(kind)
-    _check_names(values, [name for name in hints if name in kind.__required_keys__], at)
-    return {name: _decoded(hints.get(name, Any), one, (at, name)) for name, one in values.items()}
+    readers, others = _readers(kind), _reader(Any)
+    _check_names(values, [name for name in readers if name in kind.__required_keys__], at)
+    return {name: readers.get(name, others)(one, (at, name)) for name, one in values.items()}
 
 
 def _check_names(values: Mapping[str, Any], needed: Iterable[str], at: _Place) -> None:
@@ -276,18 +301,30 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 @cache
+def _readers(kind: type) -> dict[str, _Reader]:
+    """Return what reads each part of a class, by name."""
+    return {name: _reader(hint) for name, hint in _hints(kind).items()}
+
+
+@cache
 def _fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
     """Return the fields of a dataclass that are written, by name."""
     fields = dataclasses.fields(kind)
     return {field.name: field for field in fields if field.metadata.get("is_written", True)}
 
 
-def _is_needed(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+@cache
+def _needed(kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields that have no default."""
+    missing = dataclasses.MISSING
+    fields = _fields(kind).items()
+    return tuple(n for n, one in fields if one.default is missing is one.default_factory)
 
 
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, np.generic)
+@cache
+def _beside(kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields whose parts stand beside the others."""
+    return tuple(name for name, field in _fields(kind).items() if field.metadata == BESIDE)
 
 
 def _is_finite(value: float) -> bool:

@@ -9,7 +9,7 @@ import os
 import sys
 import unittest
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +161,7 @@ class GateHooks:
             os._exit(1)
         if not self._kinds.has_gate(item):
             return (yield)
-        with _own_frames_hidden():
+        with _own_frames_hidden() if call.excinfo else nullcontext():
             report = yield
         from pytest_cpg.plugin.item_report import put_on_report
         from pytest_cpg.plugin.judging import sections

@@ -105,6 +105,8 @@ def detectable_gap(
     return min(steps / _GAP_STEPS, oracle)
 
 
+# Gates of one design ask the same.
+@cache
 def episodes_for_gap(
     oracle_rate: float,
     gap: float,

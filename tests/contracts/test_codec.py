@@ -42,6 +42,7 @@ class Labels(TypedDict):
 class Part:
     name: str
     points: tuple[Point, ...] = ()
+    times: tuple[float, ...] = ()
     ends: tuple[int, str] = (0, "")
     shade: Shade = Shade.DARK
     mode: Literal["fast", "slow"] = "fast"
@@ -65,6 +66,7 @@ class Whole:
 
 def plain(**more):
     part = {"name": "a", "points": [[1, 2.5]], "ends": [3, "c"], "shade": 1, "mode": "slow"}
+    part |= {"times": [0.5, 2]}
     return {
         "parts": [part | {"limits": {"b c": 1.5}, "near": "x"}],
         "labels": {"title": "t", "owner": None},
@@ -146,6 +148,9 @@ def test_what_is_not_written_is_not_read():
         (("parts", 0, "points", 0, 1), True, "points[0][1] is True, and has to be a number"),
         (("parts", 0, "points", 0, 1), 1e999, "points[0][1] is inf, and has to be a finite number"),
         (("parts", 0, "points", 0, 1), 10**400, "points[0][1] is 1000"),
+        (("parts", 0, "times"), [1, True], "times[1] is True, and has to be a number"),
+        (("parts", 0, "times"), [1, 1e999], "times[1] is inf, and has to be a finite number"),
+        (("parts", 0, "times"), [1, 10**400], "times[1] is 1000"),
         (("parts", 0, "ends"), [3], "here.parts[0].ends is [3], and has to be a list of 2"),
         (
             ("parts", 0, "ends", 0),

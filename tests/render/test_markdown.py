@@ -450,7 +450,7 @@ def test_a_large_session_stays_below_the_limit_and_says_what_is_left_out(name, p
 
 
 def test_a_gate_that_is_too_large_leaves_room_for_the_others():
-    gates = {"many": entry("failed", *[BAD] * 600), "one": entry("failed", BAD)}
+    gates = {"many": entry("failed", *[BAD] * 300), "one": entry("failed", BAD)}
     text = text_of(gates)
     assert [row[1] for row in rows(text)] == ["one"]
     assert left_out(text, "gate") == 1
