@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import time
 
@@ -326,19 +325,18 @@ def test_a_cache_folder_that_is_a_file_costs_only_time(repository):
 
 def test_two_sessions_at_once_lose_nothing(repository):
     run(repository, model())
-    command = [sys.executable, "-m", "pytest", "-q", "--cpg-update-baseline", "--cpg-force"]
-    both = [
-        subprocess.Popen(
-            [*command, f"--cpg-json={number}.json", "--cpg-html=page.html", "--cpg-seed=3"],
-            cwd=repository.path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for number in range(2)
-    ]
-    outputs = [process.communicate()[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], outputs
+    command = [sys.executable, "-mpytest", "-q", "--cpg-update-baseline", "--cpg-force"]
+    with (repository.path / "said").open("w+", encoding="utf-8") as said:
+        both = [
+            repository.popen(
+                [*command, f"--cpg-json={number}.json", "--cpg-html=page.html", "--cpg-seed=3"],
+                stdout=said,
+                stderr=said,
+            )
+            for number in range(2)
+        ]
+        codes = [process.wait() for process in both]
+    assert codes == [0, 0], (repository.path / "said").read_text(encoding="utf-8")
     assert outcomes(repository, "0") == outcomes(repository, "1")
     assert (repository.path / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
     check(repository.runpytest("--cpg-seed=3", "--cpg-drift=fail"), 0, "2 passed")
