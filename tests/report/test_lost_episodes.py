@@ -153,7 +153,7 @@ def test_a_file_that_is_none_says_what_is_wrong_and_what_to_do(text, wrong, tmp_
         ({"episodes": [1, 1.5]}, "episodes[1] is 1.5, and has to be a whole number"),
         ({"episodes": [1, 10**18]}, "it names episode 1000000000000000000, and a replay goes to"),
         ({"episodes": [1, 2**64]}, "it names episode 18446744073709551616, and a replay goes to"),
-        ({"oracle_steps": [9, 0]}, "need oracle_steps of at least 1, got (9, 0)"),
+        ({"oracle_steps": [9, -1]}, "need oracle_steps of at least 0, got (9, -1)"),
         ({"oracle_steps": [9]}, "need as many oracle_steps as episodes, got 1 and 2"),
         ({"versions": {"numpy": 2}}, "versions.numpy is 2, and has to be text"),
         ({"extra": 1}, "it has an unknown 'extra'"),

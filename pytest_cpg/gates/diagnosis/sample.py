@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Task
+from pytest_cpg.contracts import BrokenModelError, CpgError, FloatArray, IntArray, Task
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.decisions import Decision, Decisions
@@ -110,6 +110,9 @@ def diagnose(
 
 def _told(error: Exception) -> str:
     """Return an error in one line; ours say all by themselves."""
+    if isinstance(error, BrokenModelError):
+        # There is a verdict, whatever the model predicts where it is asked again.
+        return f"the model was asked again, and {error.brief}"
     name = "" if isinstance(error, CpgError) else f"{type(error).__name__}: "
     return textwrap.shorten(f"{name}{error}", _LONGEST, placeholder=" ...")
 
