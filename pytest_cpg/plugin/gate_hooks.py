@@ -46,11 +46,6 @@ class GateHooks:
     ----------
     replay : SessionReplay or None
         Lost episodes that are replayed.
-
-    Attributes
-    ----------
-    is_finished : bool
-        Whether the gates are accounted for.
     """
 
     def __init__(
@@ -62,7 +57,7 @@ class GateHooks:
     ) -> None:
         self._config, self._settings, self._replay = config, settings, replay
         self._collected = collected
-        self._has_begun = self._has_workers = self.is_finished = False
+        self._has_begun = self._has_workers = self._is_finished = False
         self._shared: list[dict[str, dict[str, Any]]] = []
         self._failed: set[str] = set()
         self._gates: GateSession | None = None
@@ -240,7 +235,7 @@ class GateHooks:
 
     def finish(self, session: pytest.Session) -> None:
         """Fail a session in which an expected gate did not report, or the gates fail together."""
-        self.is_finished = True
+        self._is_finished = True
         self._share()
         if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
             return
@@ -272,7 +267,7 @@ class GateHooks:
         if self._session is not None:
             return self.gates.ledger.fails
         # It was left before they were accounted for.
-        return self._has_begun and bool(self._collected.gates) and not self.is_finished
+        return self._has_begun and bool(self._collected.gates) and not self._is_finished
 
     def end(self) -> int:
         """Set the exit code again, which other hooks may have changed, and return it."""

@@ -63,7 +63,7 @@ class SessionHooks:
         self._options = DeclaredOptions(parser)
         self.kinds = GateKinds(self._options, measured)
         self._collected = Collected()
-        self._has_begun = self._is_typed = False
+        self._has_begun = self._is_over = self._is_typed = False
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
@@ -125,10 +125,8 @@ class SessionHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Refuse settings of the ini file that mean nothing, before workers are started.
-
-        Conftest files of folders are loaded from now on, as these are collected.
-        """
+        """Refuse settings of the ini file that mean nothing, before workers are started."""
+        # Conftest files of folders are loaded from now on, as these are collected.
         self._has_begun = True
         if unknown := self._options.unknown_in_ini(self._config):
             from pytest_cpg.plugin.settings import check_names
@@ -218,6 +216,8 @@ class SessionHooks:
         except KeyboardInterrupt:
             # By now pytest itself would show a traceback of it.
             pytest.exit("interrupted while gates were accounted for", pytest.ExitCode.INTERRUPTED)
+        finally:
+            self._is_over = True
 
     @pytest.hookimpl(tryfirst=True, wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, int, int]:
@@ -252,7 +252,7 @@ class SessionHooks:
     @property
     def _may_hide_gates(self) -> bool:
         """Whether gates may be lost where the process ends now, and says that all has passed."""
-        if self._followed and self._followed.is_finished:
+        if self._is_over:
             return self._fails
         is_asked = self._is_typed or self._options.are_given(self._config)
         return bool(self._collected.gates) or is_asked or self._had_gates

@@ -788,10 +788,13 @@ def test_the_recipe_for_an_ini_file_misses_the_plugin(repository, text):
     assert "Missing required plugins: pytest-cpg" in result.stderr.str()
 
 
-def test_a_session_whose_gates_have_all_passed_may_end_its_process(repository):
+@pytest.mark.parametrize("tests", [GOOD, "def test_unit(): ..."], ids=["gate", "unit"])
+def test_a_session_that_is_over_and_hides_no_failed_gate_may_end_its_process(repository, tests):
     with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
         file.write("\nimport os\n\ndef pytest_sessionfinish(): os._exit(0)\n")
-    repository.makepyfile(test_gates=HEAD + GOOD)
+    repository.makepyfile(test_gates=HEAD + tests)
+    (repository.path / ".cpg").mkdir()
+    (repository.path / ".cpg" / "history").touch()
     assert repository.runpytest_subprocess().ret == 0
 
 
