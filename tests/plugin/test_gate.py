@@ -428,7 +428,6 @@ def test_an_arm_that_takes_long_says_so_once_a_minute_however_quiet_the_log_is(r
 
 
 def test_the_summary_is_the_same_under_xdist(repository):
-    pytest.importorskip("xdist")
     repository.makepyfile(
         test_a=gate(), test_b=gate(model="mirrored"), test_c=gate(more=", episodes=5")
     )
@@ -583,7 +582,6 @@ def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
 def test_a_terminal_shows_all_workers_in_one_line_and_gets_it_back(repository):
-    pytest.importorskip("xdist")
     repository.makepyfile(test_a=gate(), test_b=gate())
     text = on_terminal(repository, "-n", "2", "--color=no")
     shown = re.findall(r"\x1b7(.*?)\x1b\[K\x1b8", text)

@@ -251,7 +251,6 @@ def test_a_film_is_not_made_without_pictures_and_says_so(project):
 
 
 def test_what_fails_is_filmed(project):
-    pytest.importorskip("xdist")
     pytest.importorskip("PIL")
     path = project.path / "conftest.py"
     text = path.read_text(encoding="utf-8")
@@ -289,7 +288,7 @@ def test_a_page_links_to_the_films_of_its_session(project):
 
 
 def test_a_page_holds_the_most_telling_lost_episode_in_itself(project):
-    for package in ("PIL", "jinja2", "xdist"):
+    for package in ("PIL", "jinja2"):
         pytest.importorskip(package)
     path = project.path / "conftest.py"
     text = path.read_text(encoding="utf-8")

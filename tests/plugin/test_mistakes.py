@@ -317,8 +317,6 @@ def test_a_model_that_ignores_actions_fails_even_when_the_verdict_would_pass(rep
 
 @pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["alone", "-n2"])
 def test_two_gates_of_one_id_are_refused(repository, arguments):
-    if arguments:
-        pytest.importorskip("xdist")
     repository.makepyfile(
         test_a=MARKED.format(marker='task="track", model="right", id="x"'),
         test_b=MARKED.format(marker='task="track", model="right", id="x"'),
@@ -437,7 +435,6 @@ def test_a_slow_scalar_model_warns_once_with_its_cost(repository):
 
 
 def test_a_task_with_numbers_that_json_does_not_know_works_all_the_same(repository):
-    pytest.importorskip("xdist")
     repository.makepyfile(
         """
         import numpy as np

@@ -69,7 +69,6 @@ def test_plain():
 
 @pytest.mark.parametrize("more", ["", ', "-p", "no:terminal"'])
 def test_a_session_without_gates_computes_nothing_in_its_workers(more, tmp_path):
-    pytest.importorskip("xdist")
     (tmp_path / "test_plain.py").write_text(WORKERS)
     output = watch(tmp_path, f'"-n", "1"{more}', without=("hypothesispytest",))
     assert "ENDED 0\nHEAVY []" in output
