@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, NoReturn
 
-_REFUSED = "{call} would have ended the session as passed, with gates that did not report."
+_HIDES = " would have ended the session as passed, with gates that did not report."
 # `os` has them from the module of the system, where they may be called as well.
 _MODULES = (os, sys.modules[os.name])
 
@@ -44,8 +44,8 @@ def refuse_success(
         if codes or os.getpid() != process or not applies():
             return
         if threading.current_thread() is threading.main_thread():
-            raise SystemExit(_REFUSED.format(call=call))
-        show(_REFUSED.format(call=call))
+            raise SystemExit(call + _HIDES)
+        show(call + _HIDES)
         end(1)
 
     def exit_unless_success(status: int) -> NoReturn:
@@ -73,6 +73,17 @@ def refuse_success(
     return put_back
 
 
+def is_refused(error: SystemExit) -> bool:
+    """Say whether an exit is one of ours, in place of what would have ended the process."""
+    return isinstance(error.code, str) and error.code.endswith(_HIDES)
+
+
+def is_success(error: SystemExit) -> bool:
+    """Say whether an exit says that all is well, or would have said so had it not been refused."""
+    code = 0 if error.code is None else error.code
+    return is_refused(error) or (isinstance(code, int) and not code & 0xFF)
+
+
 def left_by(error: SystemExit) -> str:
     """Return what an exit while files are imported would hide, and where it is."""
     from traceback import walk_tb
@@ -83,8 +94,7 @@ def left_by(error: SystemExit) -> str:
         for frame, line in walk_tb(error.__traceback__)
         if all(frame.f_globals is not names for names in own)
     ]
-    # Ours is a text, and so is a user's that says why.
-    told = error.code if isinstance(error.code, str) else _REFUSED.format(call="SystemExit")
+    told = error.code if is_refused(error) else f"SystemExit{_HIDES}"
     return f"{told}\n  {places[-1]}"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.plugin.exits import left_by, refuse_success
+from pytest_cpg.plugin.exits import is_refused, is_success, left_by, refuse_success
 from pytest_cpg.plugin.kinds import KINDS, GateKinds
 from pytest_cpg.plugin.options import DeclaredOptions
 
@@ -92,7 +92,7 @@ class SessionHooks:
         try:
             loaded = yield
         except SystemExit as error:
-            if not self._may_hide_gates:
+            if not (is_success(error) and self._may_hide_gates):
                 raise
             raise pytest.UsageError(left_by(error)) from None
         if self._is_typed:
@@ -168,9 +168,9 @@ class SessionHooks:
         try:
             report = yield
         except SystemExit as error:
-            if not self._may_hide_gates:
+            # Any other is an error to pytest, whatever its code.
+            if not is_refused(error):
                 raise
-            # Of a file that pytest would call an error of its own.
             from pytest_cpg.plugin.item_report import refused
 
             report = refused(collector, [left_by(error)])
@@ -224,8 +224,8 @@ class SessionHooks:
         """End with the exit code that the gates call for, whatever other hooks end with."""
         try:
             code = yield
-        except SystemExit:
-            if not self._fails:
+        except SystemExit as error:
+            if not (is_success(error) and self._fails):
                 raise
             code = pytest.ExitCode.OK
         # Whoever waits for the process sees eight bits of it.

@@ -543,49 +543,57 @@ FORKED = [
 ]
 LEFT_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
 ENDINGS = [
-    Attack(name=name, conftest=conftest, said=said)
-    for name, said, conftest in (
-        (
-            "sys.exit(0) after the session",
-            LEFT_AS_PASSED,
-            """
+    Attack(
+        name="an exit after the session that says that something is wrong",
+        conftest="\n\ndef pytest_unconfigure():\n    raise SystemExit(3)\n",
+        code=3,
+        said="1 failed",
+    ),
+    *(
+        Attack(name=name, conftest=conftest, said=said)
+        for name, said, conftest in (
+            (
+                "sys.exit(0) after the session",
+                LEFT_AS_PASSED,
+                """
 
 def pytest_unconfigure():
     raise SystemExit(0)
 """,
-        ),
-        (
-            "sys.exit(0) while the session ends",
-            LEFT_AS_PASSED,
-            """
+            ),
+            (
+                "sys.exit(0) while the session ends",
+                LEFT_AS_PASSED,
+                """
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish():
     raise SystemExit(0)
 """,
-        ),
-        (
-            "a session whose exit code is replaced",
-            LEFT_AS_PASSED,
-            """
+            ),
+            (
+                "a session whose exit code is replaced",
+                LEFT_AS_PASSED,
+                """
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main():
     yield
     return 0
 """,
-        ),
-        (
-            "an exit code of which whoever waits sees 0",
-            "FAILED test_gates.py::test_bad - MODEL BOTTLENECK",
-            """
+            ),
+            (
+                "an exit code of which whoever waits sees 0",
+                "FAILED test_gates.py::test_bad - MODEL BOTTLENECK",
+                """
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
     session.exitstatus = 256
 """,
-        ),
-    )
+            ),
+        )
+    ),
 ]
 ENDS = """
 calls = []
@@ -786,6 +794,19 @@ def test_the_recipe_for_an_ini_file_misses_the_plugin(repository, text):
     result = repository.runpytest("-p", "no:cpg")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "Missing required plugins: pytest-cpg" in result.stderr.str()
+
+
+@pytest.mark.parametrize(("file", "status"), [("conftest.py", 3), ("test_first.py", 1)])
+def test_an_exit_that_says_that_something_is_wrong_is_left_to_pytest(repository, file, status):
+    repository.makepyfile(test_gates=HEAD + BAD)
+    (repository.path / ".cpg").mkdir()
+    (repository.path / ".cpg" / "baseline.json").touch()
+    with (repository.path / file).open("a", encoding="utf-8") as text:
+        text.write(f"\nraise SystemExit({status})\n")
+    result = repository.runpytest_subprocess()
+    # It calls any exit while tests are collected an error of its own.
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR == 3
+    assert HIDES not in result.stdout.str() + result.stderr.str()
 
 
 @pytest.mark.parametrize("tests", [GOOD, "def test_unit(): ..."], ids=["gate", "unit"])
