@@ -548,6 +548,7 @@ ENDINGS = [
         conftest="\n\ndef pytest_unconfigure():\n    raise SystemExit(3)\n",
         code=3,
         said="1 failed",
+        is_apart=True,
     ),
     *(
         Attack(name=name, conftest=conftest, said=said)
