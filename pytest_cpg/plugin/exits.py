@@ -20,13 +20,21 @@ if TYPE_CHECKING:
 
 
 def refuse_success(
-    applies: Callable[[], bool], show: Callable[[str], None]
+    hides: Callable[[], bool], is_replaced: Callable[[], bool], show: Callable[[str], None]
 ) -> Callable[[int], None]:
     """Fail the test that ends this process with 0, or becomes another program: unseen by pytest.
 
     A forked process may end as it likes, and any other status says by itself that something is
     wrong. In a thread that is not the main one, the process ends, with status 1. Native code that
     ends the process is not seen here, nor is a function that was taken from `os` before.
+
+    Parameters
+    ----------
+    hides : callable
+        Says whether gates may be lost where the process ends now.
+    is_replaced : callable
+        Says whether there is a session by now that another program would take the place of. Before,
+        that is often pytest again, in another environment, and answers for itself.
 
     Returns
     -------
@@ -41,7 +49,7 @@ def refuse_success(
     codes: list[int] = []
 
     def refuse(call: str) -> None:
-        if codes or os.getpid() != process or not applies():
+        if codes or os.getpid() != process or not hides():
             return
         if threading.current_thread() is threading.main_thread():
             raise SystemExit(call + _HIDES)
@@ -56,11 +64,13 @@ def refuse_success(
         end(status)
 
     def execv(path: str, arguments: list[str]) -> NoReturn:
-        refuse("os.execv")
+        if is_replaced():
+            refuse("os.execv")
         before["execv"](path, arguments)
 
     def execve(path: str, arguments: list[str], environment: dict[str, str]) -> NoReturn:
-        refuse("os.execve")
+        if is_replaced():
+            refuse("os.execve")
         before["execve"](path, arguments, environment)
 
     def put_back(code: int) -> None:

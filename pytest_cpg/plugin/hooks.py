@@ -261,7 +261,9 @@ class SessionHooks:
         """Guard the exits of this process before any conftest file or module is imported."""
         if self._put_exits_back is None:
             self._config = config
-            self._put_exits_back = refuse_success(lambda: self._may_hide_gates, self._show)
+            self._put_exits_back = refuse_success(
+                lambda: self._may_hide_gates, lambda: self._has_begun, self._show
+            )
             # Whoever is added first comes last, when pytest has only the exit code left to give.
             config.add_cleanup(self._end)
 

@@ -629,6 +629,13 @@ ENDED = [
     )
 ]
 HIDES = "would have ended the session as passed, with gates that did not report."
+AGAIN = """
+import os, sys
+
+if "AGAIN" not in os.environ:
+    call = [sys.executable, "-m", "pytest", "-s"]
+    os.execve(sys.executable, call, {**os.environ, "AGAIN": "1"})
+"""
 EARLY = [
     Attack(
         name=name,
@@ -671,6 +678,14 @@ EARLY = [
             (),
             4,
             (f"SystemExit {HIDES}", "conftest.py:"),
+        ),
+        (
+            "pytest that a conftest file starts again in another environment",
+            AGAIN,
+            {".cpg/history": ""},
+            ("-s",),
+            1,
+            "= 1 failed in",
         ),
     )
 ]
