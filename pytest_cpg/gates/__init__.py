@@ -9,10 +9,14 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_cpg.gates.options import OF_PLANNING_GAP, Option
-
 if TYPE_CHECKING:
     from pytest_cpg.gates.kind import GateKind
+    from pytest_cpg.gates.options import Option
+
+PREFIX = "PYTEST_CPG_"
+"""Of every variable of the environment that is an option."""
+# Where a project keeps what it accepted, and what its sessions found, from its root directory.
+BASELINE, HISTORY = ".cpg/baseline.json", ".cpg/history"
 
 
 class BuiltIn:
@@ -24,6 +28,8 @@ class BuiltIn:
     ----------
     place : str
         Module and class of the kind, whose members are this one's.
+    options : str
+        Module and name of the kind's options, if it brings any.
     """
 
     def __init__(
@@ -34,12 +40,16 @@ class BuiltIn:
         fixture: str,
         fixtures: tuple[str, ...],
         help: str,  # noqa: A002  # as a kind calls it
-        options: tuple[Option, ...] = (),
+        options: str = "",
     ) -> None:
         self.marker, self.fixture, self.fixtures, self.help = marker, fixture, fixtures, help
-        self.options = options
-        self._place = place
+        self._place, self._options = place, options
         self._kind: GateKind[Any, Any] | None = None
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """What the kind brings, loaded without the kind."""
+        return _at(self._options) if self._options else ()
 
     def __getattr__(self, name: str) -> Any:
         # Whoever copies it asks for some of these before there is anything to load it with.
@@ -52,10 +62,14 @@ class BuiltIn:
 
     def _loaded(self) -> GateKind[Any, Any]:
         if self._kind is None:
-            from pkgutil import resolve_name
-
-            self._kind = resolve_name(f"{__name__}.{self._place}")()
+            self._kind = _at(self._place)()
         return self._kind
+
+
+def _at(place: str) -> Any:
+    from pkgutil import resolve_name
+
+    return resolve_name(f"{__name__}.{place}")
 
 
 _BUILT_IN = (
@@ -66,7 +80,7 @@ _BUILT_IN = (
         fixtures=("oracle_dynamics", "training_data"),
         help="gate this test on the planning gap between the true dynamics and a learned world "
         "model.",
-        options=OF_PLANNING_GAP,
+        options="options:OF_PLANNING_GAP",
     ),
     BuiltIn(
         "policy_comparison.kind:PolicyComparison",

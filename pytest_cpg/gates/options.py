@@ -1,22 +1,15 @@
-"""Options: what the command line, the environment and the ini file may say, as data.
-
-Loaded in every session, with gates or without, and so as small as can be.
-"""
+"""Options: what the command line, the environment and the ini file may say, as data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
-PREFIX = "PYTEST_CPG_"
-"""Of every variable of the environment that is an option."""
-# Where a project keeps what it accepted, and what its sessions found, from its root directory.
-BASELINE, HISTORY = ".cpg/baseline.json", ".cpg/history"
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+from pytest_cpg.gates import PREFIX
 
 
-# A plain class: making a dataclass takes up to a millisecond of every session.
+@dataclass(frozen=True, slots=True)
 class Option:
     """One option, which may be given on the command line, in the environment and the ini file.
 
@@ -34,23 +27,16 @@ class Option:
         What leaves it without a part, such as ``"quick"``, and why.
     """
 
-    def __init__(
-        self,
-        name: str,
-        parse: Callable[[Any], Any],
-        kind: Literal["int", "float", "string"],
-        default: Any,
-        metavar: str,
-        help: str,  # noqa: A002  # as argparse calls it
-        *,
-        is_for_one_gate: bool = True,
-        is_for_one_run: bool = False,
-        overruled: Mapping[str, str] = _NOTHING,
-    ) -> None:
-        self.name, self.parse, self.kind, self.default = name, parse, kind, default
-        self.metavar, self.help = metavar, help
-        self.is_for_one_gate, self.is_for_one_run = is_for_one_gate, is_for_one_run
-        self.overruled = overruled
+    name: str
+    parse: Callable[[Any], Any]
+    kind: Literal["int", "float", "string"]
+    default: Any
+    metavar: str
+    help: str
+    _: KW_ONLY
+    is_for_one_gate: bool = True
+    is_for_one_run: bool = False
+    overruled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def flag(self) -> str:

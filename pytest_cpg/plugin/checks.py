@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_cpg.gates.options import PREFIX
+from pytest_cpg.gates import PREFIX
 from pytest_cpg.machine.ci import is_in_ci
 from pytest_cpg.plugin.options import flag
 

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_cpg.gates import GATES
 from pytest_cpg.plugin import hookspecs
-from pytest_cpg.plugin.hooks import SessionHooks
+from pytest_cpg.plugin.hooks import SessionHooks, may_be_typed
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -36,9 +36,12 @@ __all__ = [
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the extension points and the options, and follow the session."""
+    """Declare the extension points, and the options if they may be typed; follow the session."""
     pluginmanager.add_hookspecs(hookspecs)
-    pluginmanager.register(SessionHooks(parser, _measured), "cpg-hooks")
+    hooks = SessionHooks(parser, _measured)
+    pluginmanager.register(hooks, "cpg-hooks")
+    if may_be_typed(pluginmanager):
+        hooks.kinds.declared()
 
 
 def pytest_cpg_gates() -> Mapping[str, GateKind[Any, Any]]:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.gates import BASELINE, PREFIX
 from pytest_cpg.plugin.exits import is_refused, is_success, left_by, refuse_success
 from pytest_cpg.plugin.kinds import KINDS, GateKinds
-from pytest_cpg.plugin.options import DeclaredOptions
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.gate_hooks import GateHooks
@@ -60,8 +60,7 @@ class SessionHooks:
     def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
         # Hooks that lie here are found at once; those of a class are searched for four times each.
         vars(self).update({name: getattr(self, name) for name in dir(self)})
-        self._options = DeclaredOptions(parser)
-        self.kinds = GateKinds(self._options, measured)
+        self.kinds = GateKinds(parser, measured)
         self._collected = Collected()
         self._has_begun = self._is_over = self._is_typed = False
         self._followed: GateHooks | None = None
@@ -99,7 +98,7 @@ class SessionHooks:
             from pytest_cpg.plugin.settings import check_typed
 
             _, unknown = parser.parse_known_and_unknown_args([*args])
-            check_typed(unknown, self._options.table)
+            check_typed(unknown, self.kinds.declared())
         return loaded
 
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -108,7 +107,7 @@ class SessionHooks:
         config.stash[HOOKS], config.stash[KINDS] = self, self.kinds
         try:
             self.kinds.open(config)
-            if _is_shared(config) or self._options.are_given(config):
+            if _is_shared(config) or _is_asked(config):
                 self.follow()
         except pytest.UsageError as error:
             from pytest_cpg.gates.notation import for_log
@@ -120,7 +119,7 @@ class SessionHooks:
         if self._followed is None:
             from pytest_cpg.plugin.gate_hooks import follow
 
-            self._followed = follow(self._config, self._options.table, self._collected)
+            self._followed = follow(self._config, self.kinds.declared(), self._collected)
         return self._followed
 
     @pytest.hookimpl(tryfirst=True)
@@ -128,11 +127,11 @@ class SessionHooks:
         """Refuse settings of the ini file that mean nothing, before workers are started."""
         # Conftest files of folders are loaded from now on, as these are collected.
         self._has_begun = True
-        if unknown := self._options.unknown_in_ini(self._config):
+        if unknown := self.kinds.unknown_in_ini(self._config):
             from pytest_cpg.plugin.settings import check_names
 
             place = f"in {self._config.inipath or 'the settings of -o'}"
-            check_names(unknown, "cpg_", self._options.table, place)
+            check_names(unknown, "cpg_", self.kinds.declared(), place)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Note a bad marker, which its file is refused for with all others of it."""
@@ -247,14 +246,14 @@ class SessionHooks:
     def _had_gates(self) -> bool:
         from pytest_cpg.plugin.memory import had_gates
 
-        return had_gates(self._config, self._options.table["baseline"].default)
+        return had_gates(self._config, BASELINE)
 
     @property
     def _may_hide_gates(self) -> bool:
         """Whether gates may be lost where the process ends now, and says that all has passed."""
         if self._is_over:
             return self._fails
-        is_asked = self._is_typed or self._options.are_given(self._config)
+        is_asked = self._is_typed or _is_asked(self._config)
         return bool(self._collected.gates) or is_asked or self._had_gates
 
     def _guard(self, config: pytest.Config) -> None:
@@ -280,6 +279,42 @@ class SessionHooks:
 
 
 HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()
+
+
+def may_be_typed(pluginmanager: pytest.PytestPluginManager) -> bool:
+    """Say whether an option of gates may be typed, or shown as one that can be.
+
+    Options that nobody types are declared when the first gate is met: most sessions have none. A
+    project that keeps something of its gates may ask for options in a conftest file.
+    """
+    config: Any = pluginmanager.get_plugin("pytestconfig")
+    try:
+        written = config.getini("addopts")
+    except ValueError:
+        # Too early for whoever names a plugin in a call of `pytest.main`.
+        return True
+    words = (*config.invocation_params.args, *os.environ.get("PYTEST_ADDOPTS", "").split())
+    return (
+        "_ARGCOMPLETE" in os.environ
+        or any(map(_may_ask, map(str, (*words, *written))))
+        or (config.rootpath / BASELINE).parent.exists()
+    )
+
+
+def _may_ask(word: str) -> bool:
+    is_short = word.startswith("-") and not word.startswith("--")
+    return "--cpg-" in word or word.startswith(("--help", "@")) or (is_short and "h" in word)
+
+
+def _is_asked(config: pytest.Config) -> bool:
+    """Say whether anything is asked of the gates of a session, or may be."""
+    typed = (value for name, value in vars(config.option).items() if name.startswith("cpg_"))
+    return (
+        any(value is not None and value is not False for value in typed)
+        or any(name.startswith(PREFIX) for name in os.environ)
+        or any("cpg_" in setting for setting in config.getoption("override_ini", None) or ())
+        or (config.inipath is not None and b"cpg_" in config.inipath.read_bytes())
+    )
 
 
 def _is_shared(config: pytest.Config) -> bool:

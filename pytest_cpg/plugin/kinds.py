@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates import BuiltIn
-from pytest_cpg.plugin.options import DeclaredOptions
+from pytest_cpg.gates import GATES, BuiltIn
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.kind import GateKind
+    from pytest_cpg.gates.options import Option
+    from pytest_cpg.plugin.options import DeclaredOptions
 
 
 class GateKinds:
@@ -25,8 +26,8 @@ class GateKinds:
 
     Parameters
     ----------
-    options : DeclaredOptions
-        Where options that kinds bring are declared, as long as the command line is not read.
+    parser : pytest.Parser
+        Where options are declared.
     measured : callable
         Given a fixture's request, a kind and the values of its fixtures, returns a result.
 
@@ -36,12 +37,32 @@ class GateKinds:
         By marker.
     """
 
-    def __init__(self, options: DeclaredOptions, measured: Callable[..., Any]) -> None:
-        self._options, self._measured = options, measured
+    def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
+        self._parser, self._measured = parser, measured
+        self._options: DeclaredOptions | None = None
         self._config: pytest.Config | None = None
         self._early: list[object] = []
         self._registered: set[str] = set()
+        self._brought: list[Mapping[str, Any]] = []
         self.table: dict[str, GateKind[Any, Any]] = {}
+
+    def declared(self) -> Mapping[str, Option]:
+        """Return the options of every session and of its kinds, by name, declared by now.
+
+        Raises pytest.UsageError where two have one name.
+        """
+        if self._options is None:
+            from pytest_cpg.plugin.options import DeclaredOptions
+
+            self._options = DeclaredOptions(self._parser)
+            for kinds in self._brought:
+                self._options.declare_of(kinds)
+        return self._options.table
+
+    def unknown_in_ini(self, config: pytest.Config) -> list[str]:
+        """Return settings of the ini file that nobody heeds."""
+        # Where there is any, something is asked of the session.
+        return self._options.unknown_in_ini(config) if self._options else []
 
     def take(self, plugin: object) -> None:
         """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything.
@@ -59,8 +80,12 @@ class GateKinds:
         # What is wrong is said once the session is configured.
         except pytest.UsageError:
             return
-        for marker, kind in kinds.items():
-            self._options.declare_of(marker, kind)
+        self._brought.append(kinds)
+        if self._options is not None:
+            self._options.declare_of(kinds)
+        # Ours bring options that are declared when somebody may type one.
+        elif kinds is not GATES:
+            self.declared()
 
     def open(self, config: pytest.Config) -> None:
         """Add what plugins have contributed so far, and from now on what they bring at once."""
@@ -97,7 +122,7 @@ class GateKinds:
             if not isinstance(kind, BuiltIn):
                 from pytest_cpg.plugin.contributed import check_kind
 
-                check_kind(marker, kind, self.table, self._options.table)
+                check_kind(marker, kind, self.table, self.declared())
             self.table[marker] = kind
             config.addinivalue_line("markers", f"{_shown(kind, config)}: {kind.help}")
             setattr(fixtures, kind.fixture, _fixture(kind, self._measured))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.gates.options import HISTORY
+from pytest_cpg.gates import HISTORY
 
 # Verdicts of every gate when it last ran, and what it cost.
 LAST, COSTS = "cpg/last.1", "cpg/costs.1"

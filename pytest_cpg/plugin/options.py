@@ -1,18 +1,15 @@
-"""Options: what may be asked of any session, whatever kinds of gate it has.
-
-Loaded in every session, with gates or without, and so as small as can be.
-"""
+"""Options: what may be asked of any session, whatever kinds of gate it has."""
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from pytest_cpg.gates.options import BASELINE, HISTORY, OF_ALL_GATES, PREFIX, Option, parser
+from pytest_cpg.gates import BASELINE, HISTORY
+from pytest_cpg.gates.options import OF_ALL_GATES, Option, parser
 
 _NO_RESULTS = {"plan": "a plan has no results to write"}
 OPTIONS = (
@@ -210,15 +207,12 @@ class DeclaredOptions:
         for name, help_text in INI_SWITCHES.items():
             parser.addini(f"cpg_{name}", help_text, type="bool", default=False)
 
-    def declare_of(self, marker: str, kind: Any) -> None:
-        """Declare what a kind of gate brings; what else is wrong with it is said later.
+    def declare_of(self, kinds: Mapping[str, Any]) -> None:
+        """Declare what kinds of gate bring; what else is wrong with them is said later.
 
         Raises pytest.UsageError where there is an option of that name.
         """
-        options = () if isinstance(kind, type) else getattr(kind, "options", ())
-        for option in options if isinstance(options, list | tuple) else ():
-            if not isinstance(option, Option):
-                continue
+        for marker, option in _brought(kinds):
             if option.name in {*self.table, *SWITCHES, *INI_SWITCHES}:
                 raise pytest.UsageError(
                     f"the kind of gate {marker!r} has the option {option.flag}, and there is one "
@@ -226,29 +220,12 @@ class DeclaredOptions:
                 )
             self._add(option)
 
-    def are_given(self, config: pytest.Config) -> bool:
-        """Say whether anything is asked of a session, where it is said or how right."""
-        typed = (value for name, value in vars(config.option).items() if name.startswith("cpg_"))
-        return (
-            any(value is not None and value is not False for value in typed)
-            or any(name.startswith(PREFIX) for name in os.environ)
-            or any(self._in_ini(config))
-        )
-
     def unknown_in_ini(self, config: pytest.Config) -> list[str]:
         """Return settings of the ini file that nobody heeds: pytest's warning may be hidden."""
         known = {*self.table, *INI_SWITCHES}
         with warnings.catch_warnings(action="ignore"):
             given = [name for name in config.inicfg if name.startswith("cpg_")]
         return [name for name in given if name[4:] not in known and not _is_ini(config, name)]
-
-    def _in_ini(self, config: pytest.Config) -> Iterator[bool]:
-        usual = {one.name: one.default for one in self.table.values() if not one.is_for_one_run}
-        for name, default in {**usual, **dict.fromkeys(INI_SWITCHES, False)}.items():
-            try:
-                yield config.getini(f"cpg_{name}") != default
-            except (TypeError, ValueError, pytest.UsageError):
-                yield True
 
     def _add(self, option: Option) -> None:
         self.table[option.name] = option
@@ -274,6 +251,14 @@ def _is_ini(config: pytest.Config, name: str) -> bool:
     except (TypeError, ValueError) as error:
         return not str(error).startswith("unknown configuration value")
     return True
+
+
+def _brought(kinds: Mapping[str, Any]) -> Iterator[tuple[str, Option]]:
+    for marker, kind in kinds.items():
+        options = () if isinstance(kind, type) else getattr(kind, "options", ())
+        for option in options if isinstance(options, list | tuple) else ():
+            if isinstance(option, Option):
+                yield marker, option
 
 
 def flag(name: str) -> str:

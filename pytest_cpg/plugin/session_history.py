@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_cpg.gates.options import HISTORY
+from pytest_cpg.gates import HISTORY
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import path_of
 from pytest_cpg.plugin.settings import Settings

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from pytest_cpg.gates import PREFIX
 from pytest_cpg.gates.arguments import COMMON
-from pytest_cpg.gates.options import PREFIX, Option
+from pytest_cpg.gates.options import Option
 from pytest_cpg.plugin.options import INI_SWITCHES, OPTIONS, SWITCHES, flag
 
 # What decides a gate, and is asked of all of them alike.

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from sessions import flat
 
 WATCHED = """
 import sys
@@ -39,9 +40,7 @@ def watch(folder, arguments, without=("xdist", "hypothesispytest")):
 
 # What a session without gates may import of ours, and in CI: each takes a quarter of a millisecond.
 LIGHT = """
-    pytest_cpg plugin plugin.entry plugin.exits plugin.hooks plugin.hookspecs plugin.kinds
-    plugin.options
-    gates gates.options
+    pytest_cpg plugin plugin.entry plugin.exits plugin.hooks plugin.hookspecs plugin.kinds gates
 """
 IN_CI = "plugin.memory"
 
@@ -57,6 +56,33 @@ def test_a_session_without_gates_imports_little_and_starts_no_process(
     assert "HEAVY [] STARTED [] OURS pytest_cpg " in output
     ours = output.partition("OURS ")[2].split()
     assert {name.removeprefix("pytest_cpg.") for name in ours} <= {*light.split()}
+
+
+@pytest.mark.parametrize(
+    ("typed", "written", "variable"),
+    [
+        (["--cpg-drift=of"], "", ""),
+        (["@arguments"], "", ""),
+        (["-o", "cpg_drift=of"], "", ""),
+        ([], "addopts = --cpg-drift=of", ""),
+        ([], "cpg_drift = of", ""),
+        ([], "", "'--cpg-drift=of'"),
+    ],
+)
+def test_a_session_without_gates_heeds_what_is_asked(
+    typed, written, variable, pytester, monkeypatch
+):
+    pytester.makeini(f"[pytest]\n{written}\n")
+    pytester.makefile("", arguments="--cpg-drift=of\n")
+    monkeypatch.setenv("PYTEST_ADDOPTS", variable)
+    said = flat(pytester.runpytest_inprocess("-p", "no:hypothesispytest", *typed))
+    assert "need one of off, warn, fail, got 'of'" in said
+
+
+def test_help_shows_options_in_a_session_without_gates(pytester):
+    said = flat(pytester.runpytest_inprocess("-p", "no:hypothesispytest", "-qh"))
+    assert "--cpg-plan " in said
+    assert "cpg_episodes (int):" in said
 
 
 WORKERS = """

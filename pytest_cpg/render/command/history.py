@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.lookup import did_you_mean
-from pytest_cpg.gates.options import HISTORY
+from pytest_cpg.gates import HISTORY
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.columns import listed
 from pytest_cpg.render.command import UNUSABLE

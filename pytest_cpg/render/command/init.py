@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_cpg.gates.options import BASELINE
+from pytest_cpg.gates import BASELINE
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.render.command.project import project_in
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_cpg.gates.options import BASELINE, HISTORY, PREFIX
+from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
 from pytest_cpg.machine.files import FileError
 
 # Where pytest looks for its settings, in its order, and in which part of a file. The first four are
