@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_cpg.plugin.width import free_columns
-from pytest_cpg.render.live import LiveText, WorkersLine
+from pytest_cpg.render.live import LiveText, WorkersLine, write_live
 
 LIVE = "pytest_cpg_live"
 """What a worker's input calls the channel by which it says how far it is."""
@@ -21,7 +21,9 @@ class LiveWorkers:
 
     def __init__(self, config: pytest.Config) -> None:
         is_plain = not config.get_terminal_writer().hasmarkup
-        self._line = WorkersLine(LiveText(_write, partial(free_columns, config), is_plain=is_plain))
+        # The controller captures nothing while workers run.
+        write, room = partial(write_live, sys.stdout), partial(free_columns, config)
+        self._line = WorkersLine(LiveText(write, room, is_plain=is_plain))
 
     def follow(self, node: Any) -> None:
         """Give a worker what it says by how far it is; one that dies is at work no more."""
@@ -39,9 +41,3 @@ class LiveWorkers:
     pytest_runtest_logstart = pytest_runtest_logfinish = pytest_runtest_logreport
     pytest_testnodedown = pytest_testnodeready = pytest_runtest_logreport
     pytest_sessionfinish = pytest_runtest_logreport
-
-
-def _write(text: str) -> None:
-    # The controller captures nothing while workers run.
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -15,7 +15,7 @@ from pytest_cpg.plugin.live import LIVE
 from pytest_cpg.plugin.width import free_columns, is_live
 from pytest_cpg.render.bars import in_ascii
 from pytest_cpg.render.line import Line
-from pytest_cpg.render.live import LiveText
+from pytest_cpg.render.live import LiveText, write_live
 from pytest_cpg.render.progress import LiveLine, LogLines, SentLine, Watch
 from pytest_cpg.render.sparkline import has_blocks
 
@@ -67,8 +67,7 @@ def _write_past(config: pytest.Config, text: str) -> None:
 def _write_raw(config: pytest.Config, text: str) -> None:
     # Past the terminal writer, which would count escape codes as columns.
     with _uncaptured(config):
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write_live(sys.stdout, text)
 
 
 def write_line(config: pytest.Config, text: str) -> None:

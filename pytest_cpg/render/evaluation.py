@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,10 @@ from pytest_cpg.gates.parts import Fixtures, Options
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.render.live import LiveText, can_wipe
+from pytest_cpg.render.live import LiveText, can_wipe, write_live
 from pytest_cpg.render.progress import LiveLine
 from pytest_cpg.render.section import section, text_of
+from pytest_cpg.render.sparkline import has_blocks
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
@@ -378,7 +379,8 @@ def _arms(folder: str | os.PathLike[str] | None) -> ArmCache | None:
 @contextmanager
 def _followed(*, is_shown: bool | None, seconds: float) -> Iterator[Callable[..., None]]:
     """Give what is told of every step; it shows it, and breaks off when the time is over."""
-    shown = LiveLine(LiveText(_write, lambda: shutil.get_terminal_size().columns - 1))
+    text = LiveText(partial(write_live, sys.stderr), lambda: shutil.get_terminal_size().columns - 1)
+    shown = LiveLine(text, is_ascii=not has_blocks(getattr(sys.stderr, "encoding", None)))
     is_shown = sys.stderr.isatty() and can_wipe() if is_shown is None else is_shown
     # Whoever trains a model is not to lose the process with it.
     deadline = Deadline(seconds or float("inf"), f"timeout={seconds:g}", lambda _: None)
@@ -394,8 +396,3 @@ def _followed(*, is_shown: bool | None, seconds: float) -> Iterator[Callable[...
     finally:
         if is_shown:
             shown.clear()
-
-
-def _write(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

@@ -9,8 +9,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, TextIO
 
 SECONDS_BETWEEN = 0.1
 """A reader sees no more of it."""
@@ -22,6 +22,14 @@ _MARKUPS = {"light": ("\x1b[2m", "\x1b[22m"), "green": ("\x1b[32m", "\x1b[39m")}
 def can_wipe() -> bool:
     """Say whether a terminal, where there is one, can wipe what was shown."""
     return os.environ.get("TERM") != "dumb"
+
+
+def write_live(stream: TextIO, text: str) -> None:
+    """Write what a terminal can show, in as many columns; one that takes nothing breaks nothing."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    with suppress(OSError, ValueError):
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+        stream.flush()
 
 
 class LiveText:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pytest_cpg.episodes.stage import Stage
@@ -193,6 +194,8 @@ class LogLines:
 class Watch:
     """Follows one measurement: notes where it is, and shows it.
 
+    No verdict rests on a display: one that cannot be written to any more is let be.
+
     Parameters
     ----------
     note : callable
@@ -210,9 +213,11 @@ class Watch:
         if now.total:
             self._note(progress_text(what, now))
         if self._show:
-            self._show(what, now)
+            with suppress(OSError, ValueError):
+                self._show(what, now)
 
     def clear(self) -> None:
         """Wipe what is only shown while the measurement runs."""
         if self._show:
-            self._show.clear()
+            with suppress(OSError, ValueError):
+                self._show.clear()

@@ -538,17 +538,17 @@ def test_an_unexpected_pass_stays_one(repository):
     repository.runpytest().assert_outcomes(xpassed=1)
 
 
-def on_terminal(repository, *options, term="xterm"):
+def on_terminal(repository, *options, more="", **variables):
     """Return what a session writes to a terminal of 80 columns that it watches for long."""
     import pty
 
     hurried = "\n\nimport pytest_cpg.render.live as shown\nshown.SECONDS_BETWEEN = 0\n"
-    repository.makeconftest(f"{CONFTEST}{hurried}")
+    repository.makeconftest(f"{CONFTEST}{hurried}{more}")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-m", "pytest", *options],
         cwd=repository.path,
-        env={**os.environ, "TERM": term, "COLUMNS": "80"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80", **variables},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -577,7 +577,7 @@ def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
         shown = rf"\x1b7  {arm:9s} {on}[ █▏▎▍▌▋▊▉]{{10}} {off}step \d+/\d+, \d+ solved"
         assert re.search(shown.replace("[3", r"\[3"), live), arm
     assert "\x1b[K" in text.rpartition("\x1b8")[2], "the line is wiped at the end"
-    assert "\x1b" not in on_terminal(repository, term="dumb")
+    assert "\x1b" not in on_terminal(repository, TERM="dumb")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
@@ -591,6 +591,49 @@ def test_a_terminal_shows_all_workers_in_one_line_and_gets_it_back(repository):
     assert any("learned" in line for line in shown)
     assert not re.search(r"\x1b8(?!\x1b7|\x1b\[K)", text), "wiped before anybody else prints"
     assert "2 passed" in text
+
+
+FULL = """
+
+import sys
+
+
+def refuse_the_first(text, write=sys.__stdout__.write):
+    if "\\x1b7" in text:
+        sys.__stdout__.write = write
+        raise BlockingIOError(11, "write could not complete without blocking", 0)
+    return write(text)
+
+
+sys.__stdout__.write = refuse_the_first
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one process", "-n 1"])
+def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, options):
+    if options:
+        pytest.importorskip("xdist")
+    repository.makepyfile(
+        test_x="""
+        import time
+
+        import pytest
+        from conftest import right
+
+        def slow(observations, actions):
+            time.sleep(0.02)
+            return right(observations, actions)
+
+        @pytest.mark.parametrize("number", [1, 2])
+        @pytest.mark.cpg(task="track")
+        def test_gate(benchmark_runner, number):
+            benchmark_runner.rank({"größer": slow, "right": right})
+        """
+    )
+    text = on_terminal(repository, *options, more=FULL, PYTHONIOENCODING="ascii")
+    assert "2 passed" in text
+    assert re.search(r"\x1b7 .*gr\?\?er", text), "shown as far as it can be"
 
 
 FAILING = """

@@ -27,7 +27,7 @@ from pytest_cpg.render.failure import crash_line, headline, reasons, rerun_comma
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.live import LiveText, WorkersLine
 from pytest_cpg.render.page_view import page_view
-from pytest_cpg.render.progress import LiveLine
+from pytest_cpg.render.progress import LiveLine, SentLine, Watch
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
@@ -432,6 +432,17 @@ def test_the_live_line_says_where_an_arm_is_and_stays_within_the_line(monkeypatc
     assert written[-1] == "\x1b[K"
     line.clear()
     assert written[-2:] != ["\x1b[K"] * 2, "there is nothing to wipe"
+
+
+def test_a_measurement_goes_on_where_nobody_takes_what_it_says():
+    def refuse(told):
+        raise OSError("cannot send to <Channel id=5 closed>")
+
+    noted = []
+    watch = Watch(noted.append, SentLine(refuse))
+    watch("learned", 85, 200, "step", 17, 50)
+    watch.clear()
+    assert noted == ["learned, step 85/200, 17 solved"]
 
 
 def test_the_line_of_workers_keeps_out_of_what_is_printed_and_forgets_who_is_done(monkeypatch):
