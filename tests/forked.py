@@ -1,8 +1,11 @@
 """Processes that are forked from one which has loaded all that a session of gates loads.
 
 To load it takes a second, and most sessions take less. As a script: the one that has loaded it.
+Forks share one seed of hashes: a test of several processes that must not agree by it sets
+``PYTHONHASHSEED``.
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -14,13 +17,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
 from functools import cached_property
 from types import ModuleType
 
 # All but those that import what is optional.
 ROOMS = "contracts", "stats", "machine", "planners", "episodes", "gates", "report", "render"
-_MOST_BYTES = 1 << 20
+# Bytes of a number that is sent.
+_WIDTH = 16
 
 
 def import_rooms(*names):
@@ -31,49 +34,69 @@ def import_rooms(*names):
             importlib.import_module(module.name)
 
 
-def _pair():
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def _settings(environment):
+    """Return what Python reads before a fork could, but for what `_run` sets or no test sees."""
+    late = "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("PYTHON") and name not in late
+    }
 
 
 class Loaded:
-    """The process that is forked."""
+    """The process that is forked, which starts with `environment` and writes to the file `said`."""
+
+    def __init__(self, environment, said):
+        self._environment, self._said = environment, said
 
     @cached_property
-    def _begun(self):
-        ours, theirs = _pair()
+    def _channel(self):
+        ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+            self._process = subprocess.Popen(
+                [sys.executable, __file__],
+                stdin=theirs,
+                stdout=self._said,
+                stderr=self._said,
+                env=self._environment,
             )
-        return process, ours
+        return ours
 
-    def start(self, arguments, *files):
-        """Run Python with ``-mpytest`` or ``-c`` and more, on files for its input and outputs."""
-        request = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
-        ours, theirs = _pair()
-        with theirs:
-            numbers = [one.fileno() for one in (theirs, *files)]
-            socket.send_fds(self._begun[1], [json.dumps(request).encode()], numbers)
-        return Forked(ours)
+    def can_run(self, command):
+        """Whether a fork does what a command of pytest or pytest-xdist does."""
+        return (
+            hasattr(os, "fork")
+            and hasattr(socket, "send_fds")
+            and command[0] == sys.executable
+            and (command[1] == "-mpytest" or command[1:-1] in (["-u", "-c"], ["-u", "-B", "-c"]))
+            and _settings(os.environ) == _settings(self._environment)
+        )
 
-    def connect(self, arguments):
-        """Run Python likewise, with its input and output as pipes; its errors are shown."""
-        (theirs, stdin), (stdout, ours) = os.pipe(), os.pipe()
-        with ExitStack() as stack:
-            ends = [stack.enter_context(os.fdopen(end)) for end in (theirs, os.dup(2))]
-            ends.insert(1, stack.enter_context(os.fdopen(ours, "wb")))
-            process = self.start(arguments, *ends)
-        process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
-        return process
+    def start(self, command, *files):
+        """Run a command, with the numbers of the files for its input, output and errors."""
+        first = 1 if command[1] == "-mpytest" else -2
+        request = {
+            "arguments": command[first:],
+            "folder": os.getcwd(),
+            "environment": dict(os.environ),
+        }
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                socket.send_fds(self._channel, [b"."], [theirs.fileno(), *files])
+            ours.sendall(f"{json.dumps(request)}\n".encode())
+            return Forked(ours)
+        except (OSError, ValueError):
+            ours.close()
+            self._said.seek(0)
+            said = self._said.read()
+            raise RuntimeError(f"the process that tests fork has ended:\n{said}") from None
 
     def close(self):
-        if "_begun" in vars(self):
-            process, channel = self._begun
-            channel.close()
-            process.wait()
+        if "_channel" in vars(self):
+            self._channel.close()
+            self._process.wait()
 
 
 class Forked:
@@ -83,13 +106,16 @@ class Forked:
 
     def __init__(self, channel):
         self._channel = channel
-        self._pid = int(channel.recv(_MOST_BYTES))
+        self._pid = self._number()
+
+    def _number(self):
+        return int(self._channel.recv(_WIDTH))
 
     def wait(self, timeout=None):
         if self.returncode is None:
             self._channel.settimeout(timeout)
             try:
-                self.returncode = int(self._channel.recv(_MOST_BYTES))
+                self.returncode = self._number()
             except TimeoutError:
                 raise subprocess.TimeoutExpired("python", timeout) from None
             self._channel.close()
@@ -106,45 +132,56 @@ def _load():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         # With its plugins, and their assertions rewritten.
-        pytest.main(["-p", "no:cacheprovider", "-p", "no:hypothesispytest", folder])
+        code = pytest.main(["-p", "no:cacheprovider", "-p", "no:hypothesispytest", folder])
+        assert code == pytest.ExitCode.NO_TESTS_COLLECTED, code
         os.chdir("/")
     import_rooms(*ROOMS, "plugin")
     importlib.import_module("scipy.special")
     gc.freeze()
 
 
+def _send(channel, number):
+    channel.sendall(f"{number:{_WIDTH}}".encode())
+
+
 def _request(channel):
     """Fork for each request until the channel is closed, and return the request in the fork."""
     while True:
-        text, files, *_ = socket.recv_fds(channel, _MOST_BYTES, 4)
-        if not text:
+        byte, files, *_ = socket.recv_fds(channel, 1, 4)
+        if not byte:
             return None
         if not os.fork():
-            channel.close()
-            answers = socket.socket(fileno=files.pop(0))
-            fork = os.fork()
-            if fork:
-                for file in files:
-                    os.close(file)
-                answers.send(str(fork).encode())
-                _, status = os.waitpid(fork, 0)
-                answers.send(str(os.waitstatus_to_exitcode(status)).encode())
-                os._exit(0)
-            answers.close()
-            for number, file in enumerate(files):
-                os.dup2(file, number)
-                os.close(file)
-            return json.loads(text)
+            channel.detach()
+            return _own(socket.socket(fileno=files[0]), files[1:])
         for file in files:
             os.close(file)
         # Those that waited for others until now: what they took is counted, and they are gone.
-        while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
-            pass
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _own(channel, files):
+    """Fork once more, say how the fork ends, and return the request in it."""
+    fork = os.fork()
+    if fork:
+        for file in (0, *files):
+            os.close(file)
+        _send(channel, fork)
+        _, status = os.waitpid(fork, 0)
+        _send(channel, os.waitstatus_to_exitcode(status))
+        os._exit(0)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    with channel, channel.makefile() as lines:
+        return json.loads(lines.readline())
 
 
 def _run(request):
     os.environ.clear()
     os.environ.update(request["environment"])
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     os.chdir(request["folder"])
     what, *more = request["arguments"]
     # In the place of this file's folder.
@@ -160,6 +197,6 @@ def _run(request):
 
 if __name__ == "__main__":
     _load()
-    _asked = _request(socket.socket(fileno=int(sys.argv[1])))
+    _asked = _request(socket.socket(fileno=0))
     if _asked:
         _run(_asked)

@@ -1,12 +1,14 @@
 """A model repository in miniature, for running the plugin on: a cart on a line, in numpy."""
 
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from execnet.gateway_base import Popen2IO
-from execnet.gateway_io import Popen2IOMaster
+from execnet.gateway_base import ThreadExecModel
 from forked import Loaded
 
 from pytest_cpg.tasks import TASKS
@@ -89,31 +91,45 @@ def torch_and_control():
 
 @pytest.fixture(scope="session")
 def loaded():
-    process = Loaded()
-    yield process
-    process.close()
+    names = {name for name in os.environ if name.startswith("PYTEST_")}.union(OUTSIDE)
+    environment = {name: os.environ[name] for name in os.environ.keys() - names}
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        process = Loaded(environment, said)
+        yield process
+        process.close()
 
 
 @pytest.fixture
 def forking(pytester, loaded, monkeypatch):
     """A pytester whose sessions apart, and workers of sessions here, are forks of `loaded`."""
-    popen = pytester.popen
+    anew = pytester.popen
 
     def start(command, *, stdout, stderr, **more):
-        is_pytest = tuple(command[:2]) == (sys.executable, "-mpytest")
-        # Which Python reads when it starts.
-        if not is_pytest or "PYTHONIOENCODING" in os.environ:
-            return popen(command, stdout=stdout, stderr=stderr, **more)
+        if not loaded.can_run(command):
+            return anew(command, stdout=stdout, stderr=stderr, **more)
         with Path(os.devnull).open() as stdin:
-            return loaded.start(command[1:], stdin, stdout, stderr)
+            return loaded.start(command, *(one.fileno() for one in (stdin, stdout, stderr)))
 
-    def begin(self, command, execmodel):
-        self.popen = loaded.connect(command[-2:])
-        Popen2IO.__init__(self, self.popen.stdin, self.popen.stdout, execmodel)
+    def start_worker(command, *, stdin, stdout):
+        if not loaded.can_run(command):
+            return subprocess.Popen(command, stdin=stdin, stdout=stdout)
+        (theirs, stdin), (stdout, ours) = os.pipe(), os.pipe()
+        process = loaded.start(command, theirs, ours, 2)
+        os.close(theirs)
+        os.close(ours)
+        process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+        return process
 
     monkeypatch.setattr(pytester, "popen", start)
-    monkeypatch.setattr(Popen2IOMaster, "__init__", begin)
+    processes = SimpleNamespace(PIPE=subprocess.PIPE, Popen=start_worker)
+    monkeypatch.setattr(ThreadExecModel, "subprocess", processes)
     return pytester
+
+
+@pytest.fixture
+def own_hashes(monkeypatch):
+    """Every process that starts has a seed of hashes of its own."""
+    monkeypatch.setenv("PYTHONHASHSEED", "random")
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ def measured(project, name, *options):
         (", oracle_episodes=40", ()),
     ],
 )
+@pytest.mark.usefixtures("own_hashes")
 def test_a_result_is_the_same_however_much_of_it_was_stored(project, more, workers):
     project.gate("right", more)
     anew = measured(project, "anew", "--cpg-no-cache")

@@ -58,6 +58,7 @@ def test_it_stands_among_the_markers(custom):
 
 
 @pytest.mark.parametrize("how", [(), ("-n", "2"), ("--cpg-workers=2",)], ids=str)
+@pytest.mark.usefixtures("own_hashes")
 def test_it_runs_and_fails_wherever_it_runs(custom, how):
     result = custom(*how)
     result.assert_outcomes(failed=1)

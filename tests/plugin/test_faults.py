@@ -323,6 +323,7 @@ def test_a_cache_folder_that_is_a_file_costs_only_time(repository):
     check(result, 0, "2 passed")
 
 
+@pytest.mark.usefixtures("own_hashes")
 def test_two_sessions_at_once_lose_nothing(repository):
     run(repository, model())
     command = [sys.executable, "-mpytest", "-q", "--cpg-update-baseline", "--cpg-force"]

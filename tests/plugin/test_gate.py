@@ -427,6 +427,7 @@ def test_an_arm_that_takes_long_says_so_once_a_minute_however_quiet_the_log_is(r
     assert all(re.fullmatch(expected, line) for line in said[1:])
 
 
+@pytest.mark.usefixtures("own_hashes")
 def test_the_summary_is_the_same_under_xdist(repository):
     repository.makepyfile(
         test_a=gate(), test_b=gate(model="mirrored"), test_c=gate(more=", episodes=5")

@@ -91,6 +91,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.usefixtures("own_hashes")
 def test_reports_differ_in_times_alone_however_many_processes_made_them(project):
     found, summaries = [], []
     for number, workers in enumerate([("-n", "0"), *WAYS]):

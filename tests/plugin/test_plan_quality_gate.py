@@ -112,6 +112,7 @@ def test_each_model_gets_its_word_and_every_report_shows_it(pucks, monkeypatch):
     assert 'name="cpg_exploitation_low"' in (pucks.path / "o.xml").read_text()
 
 
+@pytest.mark.usefixtures("own_hashes")
 def test_a_result_is_the_same_alone_in_any_order_and_on_workers(pucks):
     models = ("wormhole", "heavy")
 

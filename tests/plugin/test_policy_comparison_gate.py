@@ -318,6 +318,7 @@ class Mortal(Carts):
 """
 
 
+@pytest.mark.usefixtures("own_hashes")
 def test_answers_spread_over_processes_are_the_same_even_if_one_is_killed(carts):
     def comparisons(*options):
         result = carts(*options, "--cpg-json=o.json", models=("good", "mortal"))

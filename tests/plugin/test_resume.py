@@ -149,6 +149,7 @@ def test_what_has_changed_is_not_resumed(project):
     resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
 
 
+@pytest.mark.usefixtures("own_hashes")
 def test_a_killed_session_goes_on_from_its_last_snapshot(project):
     project.gate(f"{WHEN}: os.kill(os.getpid(), 9)")
     expected, _ = uninterrupted(project)
@@ -206,6 +207,7 @@ def test_a_gate_that_runs_out_of_time_is_finished_in_a_few_sessions(project, mon
     assert found == expected
 
 
+@pytest.mark.usefixtures("own_hashes")
 def test_finished_blocks_of_workers_are_kept(project):
     project.gate(
         "if len(rows) > 30 and not (FOLDER / 'go').exists(): raise KeyError", ", episodes=60"

@@ -98,6 +98,7 @@ def pytest_cpg_planners():
 """
 
 
+@pytest.mark.usefixtures("own_hashes")
 def test_a_report_is_the_same_from_two_processes_and_after_one_was_killed(repository):
     more = {
         "looks": ', stop="sequential", max_episodes=50',
@@ -123,6 +124,7 @@ def test_a_report_is_the_same_from_two_processes_and_after_one_was_killed(reposi
 # What blocks are put together from differs no more in these.
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [', metric="return"', ", oracle_episodes=45"])
+@pytest.mark.usefixtures("own_hashes")
 def test_another_report_is_the_same_from_two_processes(repository, more):
     write(repository, more=more)
     assert gates(repository)[1] == gates(repository, "--cpg-workers=2")[1]
