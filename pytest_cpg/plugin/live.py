@@ -38,6 +38,15 @@ class LiveWorkers:
         with self._line.wiped():
             return (yield)
 
-    pytest_runtest_logstart = pytest_runtest_logfinish = pytest_runtest_logreport
     pytest_testnodedown = pytest_testnodeready = pytest_runtest_logreport
     pytest_sessionfinish = pytest_runtest_logreport
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logstart(self) -> Generator[None, object, object]:
+        """Give the line back: quick tests would otherwise leave no time for it."""
+        with self._line.wiped():
+            result = yield
+        self._line.show()
+        return result
+
+    pytest_runtest_logfinish = pytest_runtest_logstart

@@ -98,14 +98,19 @@ class WorkersLine:
         if time.monotonic() < self._next or not self._lock.acquire(blocking=False):
             return
         try:
+            self.show()
+        finally:
+            self._lock.release()
+
+    def show(self) -> None:
+        """Show what workers do, as somebody has printed and is done."""
+        with self._lock:
             text = workers_text(dict(self._at_work), self._shown.room() - 2)
             if text:
                 self._shown.show((f"  {text}", "light"))
             else:
                 self._shown.wipe()
             self._next = time.monotonic() + SECONDS_BETWEEN
-        finally:
-            self._lock.release()
 
     @contextmanager
     def wiped(self) -> Iterator[None]:

@@ -539,12 +539,15 @@ def test_an_unexpected_pass_stays_one(repository):
     repository.runpytest().assert_outcomes(xpassed=1)
 
 
-def on_terminal(repository, *options, more="", **variables):
-    """Return what a session writes to a terminal of 80 columns that it watches for long."""
+def on_terminal(repository, *options, more="", seconds=0, **variables):
+    """Return what a session writes to a terminal of 80 columns, with seconds between what is told.
+
+    Without any it is told as much as of a session that runs for long.
+    """
     import pty
 
-    hurried = "\n\nimport pytest_cpg.render.live as shown\nshown.SECONDS_BETWEEN = 0\n"
-    repository.makeconftest(f"{CONFTEST}{hurried}{more}")
+    paced = f"\n\nimport pytest_cpg.render.live as shown\nshown.SECONDS_BETWEEN = {seconds}\n"
+    repository.makeconftest(f"{CONFTEST}{paced}{more}")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-m", "pytest", *options],
@@ -594,6 +597,16 @@ def test_a_terminal_shows_all_workers_in_one_line_and_gets_it_back(repository):
     assert "2 passed" in text
 
 
+SLOW = """
+
+import time
+
+
+def slow(observations, actions):
+    time.sleep(0.02)
+    return right(observations, actions)
+"""
+
 FULL = """
 
 import sys
@@ -617,14 +630,8 @@ def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, opt
         pytest.importorskip("xdist")
     repository.makepyfile(
         test_x="""
-        import time
-
         import pytest
-        from conftest import right
-
-        def slow(observations, actions):
-            time.sleep(0.02)
-            return right(observations, actions)
+        from conftest import right, slow
 
         @pytest.mark.parametrize("number", [1, 2])
         @pytest.mark.cpg(task="track")
@@ -632,9 +639,37 @@ def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, opt
             benchmark_runner.rank({"größer": slow, "right": right})
         """
     )
-    text = on_terminal(repository, *options, more=FULL, PYTHONIOENCODING="ascii")
+    text = on_terminal(repository, *options, more=SLOW + FULL, PYTHONIOENCODING="ascii")
     assert "2 passed" in text
     assert re.search(r"\x1b7 .*gr\?\?er", text), "shown as far as it can be"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_a_gate_beside_many_quick_tests_is_shown(repository):
+    pytest.importorskip("xdist")
+    repository.makepyfile(
+        test_a="""
+        import conftest
+        import pytest
+
+        @pytest.mark.cpg(task="track")
+        def test_gate(benchmark_runner):
+            benchmark_runner.compare(learned=conftest.slow)
+        """,
+        test_b="""
+        import time
+
+        import pytest
+
+        @pytest.mark.parametrize("number", range(40))
+        def test_quick(number):
+            time.sleep(0.03)
+        """,
+    )
+    # Tests end more often than a worker says how far it is.
+    text = on_terminal(repository, "-n", "2", more=SLOW, seconds=60)
+    assert len(re.findall(r"\x1b7  gw\d learned", text)) > 3
+    assert not re.search(r"\x1b8(?!\x1b7|\x1b\[K)", text), "wiped before anybody else prints"
 
 
 FAILING = """
