@@ -63,15 +63,16 @@ def refuse_success(
             status = codes[0] if codes and os.getpid() == process else 0
         end(status)
 
-    def execv(path: str, arguments: list[str]) -> NoReturn:
+    # Named as those of `os`, which takes them by name, too.
+    def execv(path: str, argv: list[str]) -> NoReturn:
         if is_replaced():
             refuse("os.execv")
-        before["execv"](path, arguments)
+        before["execv"](path, argv)
 
-    def execve(path: str, arguments: list[str], environment: dict[str, str]) -> NoReturn:
+    def execve(path: str, argv: list[str], env: dict[str, str]) -> NoReturn:
         if is_replaced():
             refuse("os.execve")
-        before["execve"](path, arguments, environment)
+        before["execve"](path, argv, env)
 
     def put_back(code: int) -> None:
         codes.append(code)

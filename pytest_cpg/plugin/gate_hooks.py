@@ -60,6 +60,7 @@ class GateHooks:
         self._has_begun = self._has_workers = self._is_finished = False
         self._shared: list[dict[str, dict[str, Any]]] = []
         self._failed: set[str] = set()
+        self._died: set[str] = set()
         self._gates: GateSession | None = None
         self._process = os.getpid()
         self._session: pytest.Session | None = None
@@ -199,6 +200,11 @@ class GateHooks:
             in_colour(report)
         if hasattr(report, "pytest_cpg_gate") and not hasattr(report, "context"):
             self.gates.note_report(report)
+            if report.nodeid in self._died and not self._settings.allow_reruns:
+                self.gates.ledger.died[report.pytest_cpg_gate] = None
+        elif report.outcome not in ("passed", "failed", "skipped"):
+            # It is run again, and of a gate its worker has died: else the report names the gate.
+            self._died.add(report.nodeid)
 
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.gate_hooks import GateHooks
 
 _ENDED_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
+_LEFT = "pytest.exit ended the session with exit code 0 before any gate was judged: it is 1 instead"
 
 
 class Collected:
@@ -62,7 +63,7 @@ class SessionHooks:
         vars(self).update({name: getattr(self, name) for name in dir(self)})
         self.kinds = GateKinds(parser, measured)
         self._collected = Collected()
-        self._has_begun = self._is_over = self._is_typed = False
+        self._has_begun = self._is_left = self._is_over = self._is_typed = False
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
@@ -130,7 +131,11 @@ class SessionHooks:
         if unknown := self.kinds.unknown_in_ini(self._config):
             from pytest_cpg.plugin.settings import check_names
 
-            place = f"in {self._config.inipath or 'the settings of -o'}"
+            written = self._config.getoption("override_ini") or ()
+            is_typed = any(
+                setting.startswith(f"{name}=") for name in unknown for setting in written
+            )
+            place = "of -o" if is_typed else f"in {self._config.inipath}"
             check_names(unknown, "cpg_", self.kinds.declared(), place)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -230,11 +235,17 @@ class SessionHooks:
         # Whoever waits for the process sees eight bits of it.
         if code & 0xFF or not self._fails:
             return code
-        self._show(_ENDED_AS_PASSED)
+        self._show(_ENDED_AS_PASSED if self._is_over else _LEFT)
         return pytest.ExitCode.TESTS_FAILED
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Note that the session is left, maybe by `pytest.exit`, which may say that it passed."""
+        self._is_left = True
 
     @property
     def _fails(self) -> bool:
+        if self._is_left and not self._is_over:
+            return self._may_hide_gates
         return self._followed is not None and self._followed.fails
 
     @property

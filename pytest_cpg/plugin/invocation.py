@@ -45,6 +45,17 @@ def program_of(config: pytest.Config) -> str:
     return shlex.join(["pytest", *words])
 
 
+def lead_to(config: pytest.Config, nodeid: str) -> str:
+    """Return what has to be typed for pytest to find the project of a test from here, if anything.
+
+    From outside of it, a path that lies in it.
+    """
+    here = config.invocation_params.dir
+    if config.rootpath in (here, *here.parents):
+        return ""
+    return f"{shlex.quote(node_from_here(config, nodeid))} "
+
+
 def path_from_here(config: pytest.Config, path: Path) -> str:
     """Return a path as it is typed where pytest was started."""
     try:

@@ -26,7 +26,7 @@ from pytest_cpg.gates.parts import ReplaysBroken
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, ignore_in_git
 from pytest_cpg.plugin.attempt import ATTEMPT
-from pytest_cpg.plugin.invocation import node_from_here, path_from_here, program_of
+from pytest_cpg.plugin.invocation import lead_to, node_from_here, path_from_here, program_of
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
@@ -43,9 +43,9 @@ _MOST_STRIPS = 8
 _STRIPS = pytest.StashKey[int]()
 
 
-def lost_folder(config: pytest.Config) -> Path:
-    """Return where lost episodes and their films are kept."""
-    return config.rootpath / ".cpg" / "lost"
+def lost_folder(root: Path) -> Path:
+    """Return where lost episodes of a project and their films are kept."""
+    return root / ".cpg" / "lost"
 
 
 def keep_lost(
@@ -74,7 +74,7 @@ def keep_lost(
     count = len(found.episodes)
     what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
     program = program_of(config)
-    text = f"{program} --cpg-replay={file}"
+    text = f"{program} {lead_to(config, nodeid)}--cpg-replay={file}"
     return Command(what=what, text=text, program=program, picks=True), ""
 
 
@@ -102,7 +102,8 @@ def keep_broken(
             )
             if not problem:
                 again = "Reproduce it alone:"
-                typed = f"{program} --cpg-replay={file}::{error.episode}"
+                lead = lead_to(config, item.nodeid)
+                typed = f"{program} {lead}--cpg-replay={file}::{error.episode}"
     told = [("Why", error.why), ("Do", again)]
     attempt.broken = broken_section(error.sentence, told, typed, width=width_of(config))
     attempt.brief, error.section = error.brief, text_of(attempt.broken)
@@ -120,7 +121,7 @@ def _write_lost(
         kind=kind.marker,
         comparison=comparison,
     )
-    folder = lost_folder(config)
+    folder = lost_folder(config.rootpath)
     try:
         path = lost_episodes.write(lost, folder)
     except FileError as error:
@@ -149,7 +150,7 @@ def film_lost(
     found = kind.replay(gate.spec, model, run, episodes=lost)
     task = run.task(gate.spec.task)
     run.progress(f"writing {len(lost)} film{'s'[: len(lost) != 1]}", 0, 0)
-    made, problem = _film(found, task, lost_folder(config), _stem(name))
+    made, problem = _film(found, task, lost_folder(config.rootpath), _stem(name))
     return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
 
 
@@ -218,13 +219,21 @@ class SessionReplay:
         path = self._config.rootpath / self.lost.nodeid.partition("::")[0]
         return str(path) if path.is_file() else ""
 
+    @property
+    def _test(self) -> str:
+        """The gate's test, in the project that the file of its lost episodes lies in."""
+        folder, root = self._path.absolute().parent, self._config.rootpath
+        if folder.parts[-2:] == lost_folder(root).parts[-2:]:
+            root = folder.parents[1]
+        file, colons, name = self.lost.nodeid.partition("::")
+        return f"{path_from_here(self._config, root / file)}{colons}{name}"
+
     def check_found(self, *, is_found: bool) -> None:
         """Raise UsageError unless the gate was collected."""
         if not is_found:
             raise pytest.UsageError(
                 f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} "
-                f"holds. Type: {program_of(self._config)} "
-                f"{shlex.quote(node_from_here(self._config, self.lost.nodeid))} "
+                f"holds. Type: {program_of(self._config)} {shlex.quote(self._test)} "
                 f"--cpg-replay={shlex.quote(path_from_here(self._config, self._path))}; if the "
                 f"test was renamed, run it again first."
             )

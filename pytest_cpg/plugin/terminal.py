@@ -72,6 +72,10 @@ def _write_raw(config: pytest.Config, text: str) -> None:
 
 def write_line(config: pytest.Config, text: str) -> None:
     """Print a line past pytest's capture, at once: whatever is left would be captured, or lost."""
+    if not config.pluginmanager.hasplugin("terminalreporter"):
+        # There is none before a session is configured.
+        _write_past(config, text)
+        return
     with _uncaptured(config):
         config.get_terminal_writer().line(for_log(text))
         config.get_terminal_writer().flush()

@@ -267,7 +267,7 @@ class Ledger:
     """Every gate of the session, in the order of collection.
 
     Dictionaries without values are sets of gate ids that keep their order. Those expected
-    have to report; those late compared after their test's end.
+    have to report; those late compared after their test's end; those that died were run again.
 
     Attributes
     ----------
@@ -296,6 +296,7 @@ class Ledger:
     deselected: dict[str, None] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
+    died: dict[str, None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     history: History = NO_HISTORY
     seconds: dict[str, float] = field(default_factory=dict)

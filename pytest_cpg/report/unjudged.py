@@ -16,6 +16,10 @@ _LATE = (
     "{gate} compared models after its test had ended, where nothing is judged. Compare in the "
     "test's body, or in a fixture before its yield, and wait for threads."
 )
+_DIED = (
+    "{gate}: the worker of attempt 1 died, and that attempt counts. Leave gates out of --reruns; "
+    "to have them repeated all the same, set cpg_allow_reruns = true in the ini file."
+)
 _HIDDEN = "passed or was skipped although its gate had failed"
 _ALL_SKIPPED = (
     "every gate was skipped, and none judged. A job without gates takes --cpg-skip, or "
@@ -52,6 +56,7 @@ def unjudged_findings(
     """
     found = [Finding(_SILENT, fails=True)] if is_silent else []
     found += [Finding(late_text(gate), fails=True) for gate in ledger.late]
+    found += [Finding(_DIED.format(gate=gate), fails=True) for gate in ledger.died]
     hidden = [gate for gate, entry in ledger.entries.items() if entry.is_hidden]
     if hidden:
         found.append(Finding(f"{_HIDDEN}: {named(hidden)}", fails=True))

@@ -403,6 +403,16 @@ def pytest_collection_modifyitems():
 """,
         said="! test_bad did not report",
     ),
+    *(
+        Attack(
+            name=f"a session that is left as passed in {hook}",
+            conftest=f"\n\ndef {hook}():\n    pytest.exit('no GPU', returncode=0)\n",
+            tests=BAD,
+            options=("--cpg-require=all",),
+            said="pytest.exit ended the session with exit code 0 before any gate was judged",
+        )
+        for hook in ("pytest_configure", "pytest_sessionstart")
+    ),
     Attack(
         name="every gate skipped in CI",
         tests=f"pytestmark = pytest.mark.skipif(True, reason='no GPU')\n{GOOD}{BAD}",

@@ -67,6 +67,21 @@ def test_a_gate_that_fails_says_how_to_replay_what_it_lost(project):
     assert (project.path / ".cpg/lost/.gitignore").read_text(encoding="utf-8").endswith("*\n")
 
 
+def test_a_replay_typed_outside_of_the_project_leads_to_it(project, monkeypatch):
+    here = project.path.name
+    monkeypatch.chdir(project.path.parent)
+    result = project.runpytest(f"{here}/test_gates.py")
+    typed = re.search(r"(?s)  Replay +pytest (.+?)\n  Rerun", result.stdout.str())
+    test, replay = typed[1].replace("\\\n", " ").split()
+    assert test == f"{here}/test_gates.py::test_gate"
+    project.runpytest(test, replay).assert_outcomes(skipped=1)
+    other = project.path / "other"
+    other.mkdir()
+    refused = project.runpytest(f"--rootdir={other}", str(other), replay)
+    cure = f"Type: pytest --rootdir={other} {test} {replay}; if the test was renamed"
+    assert cure in flat(refused)
+
+
 def test_only_the_gate_is_run_and_only_the_episodes_asked_for(project):
     file = lost_file(project)
     result = project.runpytest(f"--cpg-replay={file}::7,2")

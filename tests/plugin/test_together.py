@@ -284,6 +284,42 @@ def test_a_gate_is_not_run_again(project):
     )
 
 
+DYING = """
+import os
+import pathlib
+import pytest
+
+
+@pytest.fixture
+def learned_dynamics():
+    yield lambda observations, actions: observations + actions
+    died = pathlib.Path("died")
+    if not died.exists():
+        died.touch()
+        os.kill(os.getpid(), 9)
+
+
+@pytest.mark.cpg(
+    task="maze", planner="random-shooting", episodes=10, max_verdict="MODEL BOTTLENECK", id="walls"
+)
+def test_gate(cpg):
+    pass
+"""
+
+
+def test_a_gate_whose_worker_died_is_not_run_again(repository):
+    pytest.importorskip("pytest_rerunfailures")
+    repository.makepyfile(test_gates=DYING)
+    result = repository.runpytest("-n", "1", "--reruns", "1")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 1
+    said = " ".join(result.stdout.str().split())
+    assert "walls: the worker of attempt 1 died, and that attempt counts." in said
+    (repository.path / "died").unlink()
+    again = repository.runpytest("-n", "1", "--reruns", "1", "-o", "cpg_allow_reruns=true")
+    assert again.ret == 0
+
+
 def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
     pytest.importorskip("pytest_rerunfailures")
     project.write("mirrored")
