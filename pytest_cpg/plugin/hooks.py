@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates import BASELINE, PREFIX
+from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
 from pytest_cpg.plugin.exits import is_refused, is_success, left_by, refuse_success
 from pytest_cpg.plugin.kinds import KINDS, GateKinds
 
@@ -251,13 +251,13 @@ class SessionHooks:
     @property
     def _is_missed(self) -> bool:
         """Whether a session of which nothing is asked may have lost the gates that it had."""
-        return bool(os.environ.get("CI")) and self._had_gates
+        # Not by the history, which jobs of unit tests alone may have of the others.
+        return bool(os.environ.get("CI")) and self._had_gates()
 
-    @property
-    def _had_gates(self) -> bool:
+    def _had_gates(self, *kept: str) -> bool:
         from pytest_cpg.plugin.memory import had_gates
 
-        return had_gates(self._config, BASELINE)
+        return had_gates(self._config, BASELINE, *kept)
 
     @property
     def _may_hide_gates(self) -> bool:
@@ -265,7 +265,7 @@ class SessionHooks:
         if self._is_over:
             return self._fails
         is_asked = self._is_typed or _is_asked(self._config)
-        return bool(self._collected.gates) or is_asked or self._had_gates
+        return bool(self._collected.gates) or is_asked or self._had_gates(HISTORY)
 
     def _guard(self, config: pytest.Config) -> None:
         """Guard the exits of this process before any conftest file or module is imported."""

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.gates import HISTORY
-
 # Verdicts of every gate when it last ran, and what it cost.
 LAST, COSTS = "cpg/last.1", "cpg/costs.1"
 
@@ -26,10 +24,9 @@ def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
     return {gate: said for gate, said in pairs if is_known(said)}
 
 
-def had_gates(config: pytest.Config, baseline: str) -> bool:
-    """Say whether an earlier session had gates, by its baseline, history or pytest's cache."""
-    kept = (config.rootpath / path for path in (baseline, HISTORY))
-    return any(path.exists() for path in kept) or bool(remembered(config, LAST))
+def had_gates(config: pytest.Config, *kept: str) -> bool:
+    """Say whether an earlier session had gates, by what it kept in files or pytest's cache."""
+    return any((config.rootpath / path).exists() for path in kept) or bool(remembered(config, LAST))
 
 
 def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:

@@ -43,15 +43,28 @@ LIGHT = """
     pytest_cpg plugin plugin.entry plugin.exits plugin.hooks plugin.hookspecs plugin.kinds gates
 """
 IN_CI = "plugin.memory"
+# Options that a conftest file may ask for.
+WITH_HISTORY = " plugin.options gates.options"
 
 
-@pytest.mark.parametrize(("ci", "light"), [("", LIGHT), ("true", LIGHT + IN_CI)])
+@pytest.mark.parametrize(
+    ("ci", "kept", "light"),
+    [
+        ("", ".", LIGHT),
+        ("true", ".", LIGHT + IN_CI),
+        # As a job with gates leaves it in the project's cache.
+        ("true", ".cpg", LIGHT + IN_CI + WITH_HISTORY),
+    ],
+    ids=["", "ci", "ci with a history"],
+)
 @pytest.mark.parametrize("arguments", ['"--co", "-q"', '"-q"'])
 def test_a_session_without_gates_imports_little_and_starts_no_process(
-    ci, light, arguments, tmp_path, monkeypatch
+    ci, kept, light, arguments, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("CI", ci)
     (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n")
+    (tmp_path / kept).mkdir(exist_ok=True)
+    (tmp_path / kept / "history").touch()
     output = watch(tmp_path, arguments)
     assert "HEAVY [] STARTED [] OURS pytest_cpg " in output
     ours = output.partition("OURS ")[2].split()
