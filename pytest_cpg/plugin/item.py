@@ -48,20 +48,22 @@ _TWICE = (
 )
 
 
-def check_unknown(node: pytest.Item, marks: Iterable[pytest.Mark]) -> None:
-    """Fail a test whose marker nobody knows, where it says what a kind of gate has to be told."""
-    from pytest_cpg.contracts.lookup import nearest
-    from pytest_cpg.gates.arguments import REQUIRED
+def check_unknown(node: pytest.Item, unknown: Iterable[tuple[pytest.Mark, list[str]]]) -> None:
+    """Fail a test whose marker nobody knows, where a kind of a near name would take what it says.
+
+    It has to say all that such a gate is told, something of it, and nothing else.
+    """
+    from pytest_cpg.gates.arguments import COMMON, REQUIRED
 
     table = node.config.stash[KINDS].table
-    for mark in marks:
-        told = [
-            marker
-            for marker, kind in table.items()
-            if mark.kwargs.keys() >= {one.name for one in kind.arguments if one.default is REQUIRED}
-        ]
-        if close := nearest(mark.name, told):
-            fail(_UNKNOWN.format(place=_place_of(node), name=mark.name, close=close))
+    for mark, near in unknown:
+        given = mark.kwargs.keys()
+        for marker in near:
+            own = {one.name: one.default for one in table[marker].arguments}
+            required = {name for name, default in own.items() if default is REQUIRED}
+            taken = own.keys() | {one.name for one in COMMON}
+            if given & own.keys() and required <= given <= taken:
+                fail(_UNKNOWN.format(place=_place_of(node), name=mark.name, close=marker))
 
 
 def gate_id(item: pytest.Item) -> str:

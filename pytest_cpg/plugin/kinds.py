@@ -101,14 +101,15 @@ class GateKinds:
         """Say whether a test is marked as a gate."""
         return any(mark.name in self.table for mark in node.iter_markers())
 
-    def unknown_of(self, node: pytest.Item) -> list[pytest.Mark]:
-        """Return what says something of a test by a name that nobody has registered."""
+    def unknown_of(self, node: pytest.Item) -> list[tuple[pytest.Mark, list[str]]]:
+        """Return what says something by a name that nobody has registered, and what is near it."""
         marks = [mark for mark in node.iter_markers() if mark.kwargs]
         if {mark.name for mark in marks} <= self._registered:
             return []
         lines: list[str] = node.config.getini("markers")
         self._registered = {re.split(r"[:(]", line)[0].strip() for line in lines}
-        return [mark for mark in marks if mark.name not in self._registered]
+        unknown = [mark for mark in marks if mark.name not in self._registered]
+        return [(mark, near) for mark in unknown if (near := _near(mark.name, self.table))]
 
     def marked(self, nodes: Iterable[pytest.Item]) -> list[pytest.Item]:
         """Return the tests that are marked as gates."""
@@ -150,6 +151,18 @@ def _contributed(plugin: Any) -> Mapping[str, Any]:
             f"of gate."
         )
     return found or {}
+
+
+def _near(name: str, markers: Iterable[str]) -> list[str]:
+    """Return the markers that a name may be meant for, the nearest first.
+
+    A short one has to be there with all its letters: others have markers as short.
+    """
+    from difflib import get_close_matches
+
+    folded = {marker.casefold(): marker for marker in markers}
+    near = get_close_matches(name.casefold(), folded)
+    return [folded[one] for one in near if len(one) > 3 or {*one} == {*name.casefold()}]
 
 
 def _shown(kind: GateKind[Any, Any], config: pytest.Config) -> str:

@@ -105,13 +105,25 @@ def test_all_mistakes_of_a_file_are_said_at_once_with_their_lines(repository):
 
         @pytest.mark.Cpg_Opcc(queries="mine.npz", level=0.9)
         def test_fourth(): ...
+
+        @pytest.mark.cgp(task="track", model="right")
+        def test_fifth(): ...
+
+        @pytest.mark.CPG(task="track", id="mine")
+        def test_sixth(): ...
         """,
-        # Markers of others, near by name: one is registered, and one says nothing of a gate.
+        # Markers of others, near by name: one is registered, and others say nothing of a gate.
         test_c="""
         import pytest
 
         @pytest.mark.cpgs(task="track")
         @pytest.mark.cpu(timeout=3)
+        @pytest.mark.cpu(task="track")
+        @pytest.mark.vpg(task="HalfCheetah")
+        @pytest.mark.cfg(task="track")
+        @pytest.mark.pg(task="track")
+        @pytest.mark.gcp(task="track", zone=3)
+        @pytest.mark.cpg_opc(timeout=3)
         def test_other(): ...
         """,
     )
@@ -127,6 +139,8 @@ def test_all_mistakes_of_a_file_are_said_at_once_with_their_lines(repository):
     for place, name, meant in (
         ("test_b.py:5: test_third", "cpg_plan_qualty", "cpg_plan_quality"),
         ("test_b.py:7: test_fourth", "Cpg_Opcc", "cpg_opcc"),
+        ("test_b.py:10: test_fifth", "cgp", "cpg"),
+        ("test_b.py:13: test_sixth", "CPG", "cpg"),
     ):
         assert f"{place}: {unknown.format(name, meant)}" in said
 

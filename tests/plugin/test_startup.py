@@ -45,6 +45,14 @@ LIGHT = """
 IN_CI = "plugin.memory"
 # Options that a conftest file may ask for.
 WITH_HISTORY = " plugin.options gates.options"
+# Its marker is one that nobody has registered.
+PLAIN = """
+import pytest
+
+@pytest.mark.foo(reruns=3)
+def test_plain():
+    pass
+"""
 
 
 @pytest.mark.parametrize(
@@ -62,7 +70,7 @@ def test_a_session_without_gates_imports_little_and_starts_no_process(
     ci, kept, light, arguments, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("CI", ci)
-    (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n")
+    (tmp_path / "test_plain.py").write_text(PLAIN)
     (tmp_path / kept).mkdir(exist_ok=True)
     (tmp_path / kept / "history").touch()
     output = watch(tmp_path, arguments)
