@@ -76,7 +76,6 @@ def judge_into(
     from pytest_cpg.render.failure import is_in_doubt, rerun_command
 
     measured, node = item.stash[ATTEMPT].judgements, node_from_here(item.config, item.nodeid)
-    typed = {**settings.deciding, **({"quick": True} if gate.is_smoke else {})}
     program = program_of(item.config)
 
     def judge(result: Any, model: Any) -> None:
@@ -100,7 +99,9 @@ def judge_into(
         if reason is None and "strict" in settings.switches:
             reason = ruling.doubt
         is_strict = is_in_doubt(reason, ruling)
-        again = rerun_command(card, ruling, node, typed, program=program, is_strict=is_strict)
+        again = rerun_command(
+            card, ruling, node, settings.deciding, program=program, is_strict=is_strict
+        )
         measured.append(
             Judgement(
                 kind=gate.kind,

@@ -43,6 +43,11 @@ class SessionRuns:
         self._tasks: dict[TaskChoice, Task] = {}
         self._executor: Executor | None = None
 
+    @property
+    def deciding(self) -> Mapping[str, Any]:
+        """What was typed and has a part in how a gate ends."""
+        return self._settings.deciding
+
     def task(self, choice: TaskChoice) -> Task:
         """Return a gate's task; simulators are built once per session."""
         if choice not in self._tasks:
@@ -183,7 +188,8 @@ class ItemMeasuring:
 
             # A replay is of an episode that is kept already.
             if self._replay is None:
-                keep_broken(self._item, self._gate, error, model=model, run=run)
+                deciding = self._runs.deciding
+                keep_broken(self._item, self._gate, error, model=model, run=run, deciding=deciding)
             raise
 
     @contextmanager

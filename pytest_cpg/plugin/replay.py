@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,16 +80,26 @@ def keep_lost(
 
 
 def keep_broken(
-    item: pytest.Item, gate: Gate, error: BrokenModelError, *, model: Any, run: Run
+    item: pytest.Item,
+    gate: Gate,
+    error: BrokenModelError,
+    *,
+    model: Any,
+    run: Run,
+    deciding: Mapping[str, Any],
 ) -> None:
-    """Write the episode in which a model broke, and keep what the test says where it fails so."""
+    """Write the episode in which a model broke, and keep what the test says where it fails so.
+
+    ``deciding`` is what was typed and has a part in how a gate ends.
+    """
     from pytest_cpg.plugin.item import gate_id
     from pytest_cpg.plugin.width import width_of
+    from pytest_cpg.render.failure import run_of
     from pytest_cpg.render.section import broken_section, text_of
 
     attempt, config, kind = item.stash[ATTEMPT], item.config, gate.kind
     program = program_of(config)
-    again, typed = "Run it again:", f"{program} {shlex.quote(node_from_here(config, item.nodeid))}"
+    again, typed = "Run it again:", run_of(program, node_from_here(config, item.nodeid), deciding)
     if has(kind, ReplaysBroken) and not gate.is_smoke:
         with suppress(CpgError):
             found = ask(kind, "lost_by_breaking", gate.spec, model, run, episode=error.episode)

@@ -64,11 +64,12 @@ class Settings:
     @property
     def deciding(self) -> Mapping[str, Any]:
         """What was typed and has a part in how a gate ends; outputs and selections have none."""
-        return {
+        found = {
             name: value
             for name, value in self.typed.items()
             if name in _OF_ALL_GATES or self._decides_one(self.options[name])
         }
+        return {**found, "quick": True} if "quick" in self.switches else found
 
     def _decides_one(self, option: Option) -> bool:
         return option.is_for_one_gate and not option.overruled.keys() & self.switches

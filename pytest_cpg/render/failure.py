@@ -140,14 +140,22 @@ def rerun_command(
     ----------
     typed : mapping
         Option name to value, of what was asked of the session and decides the gate; what its
-        marker and the ini file say need not be said again. True is an option alone.
+        marker and the ini file say need not be said again.
     """
     settle = card.settle if ruling.severity is Severity.UNSURE else {}
+    what = "Rerun this gate on new starts" if "seed" in settle else "Rerun this gate"
+    text = run_of(program, node, {**typed, **settle}) + " --cpg-strict" * is_strict
+    return Command(what=what, text=text, program=program)
+
+
+def run_of(program: str, node: str, typed: Mapping[str, Any]) -> str:
+    """Return what runs a gate with these options, by name; True is an option alone.
+
+    >>> run_of("pytest", "t.py::test_gate[a b]", {"seed": 7, "no_cache": True})
+    "pytest 't.py::test_gate[a b]' --cpg-seed=7 --cpg-no-cache"
+    """
     words = [
         f"--cpg-{name.replace('_', '-')}" + ("" if value is True else f"={shlex.quote(str(value))}")
-        for name, value in {**typed, **settle}.items()
+        for name, value in typed.items()
     ]
-    words += ["--cpg-strict"] * is_strict
-    what = "Rerun this gate on new starts" if "seed" in settle else "Rerun this gate"
-    text = " ".join([program, shlex.quote(node), *words])
-    return Command(what=what, text=text, program=program)
+    return " ".join([program, shlex.quote(node), *words])

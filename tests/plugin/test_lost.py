@@ -180,6 +180,11 @@ def test_an_episode_in_which_a_model_breaks_is_named_with_what_led_there_and_run
     again.stdout.fnmatch_lines(
         ["*cpg: replay, no verdict*", f" as before: it predicted NaN {place}"]
     )
+    # A smoke test keeps no episode.
+    quick = project.runpytest("--cpg-quick", "--cpg-seed=7", "-k", "test_gate")
+    said = r"Run it again:\n +pytest test_gates.py::test_gate (--cpg-\S+ --cpg-\S+)\n"
+    typed = re.search(said, quick.stdout.str())[1].split()
+    assert sorted(typed) == ["--cpg-quick", "--cpg-seed=7"]
 
 
 def test_a_replay_measures_nothing_for_others(project):
