@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +18,7 @@ LAST, COSTS = "cpg/last.1", "cpg/costs.1"
 def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
     """Return what pytest's cache has of each gate under a name, by gate id."""
     cache = getattr(config, "cache", None)
-    found = cache.get(name, {}) if cache else {}
+    found = cache.get(name, {}) if cache else _on_disk(config, name)
     # Another version may have written something else, or somebody's editor; of costs, kinds check
     # what they have to do with.
     is_known = {LAST: _are_verdicts, COSTS: _are_values}[name]
@@ -37,6 +39,15 @@ def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None
     # Pytest's own plugins say that it cannot, and a warning may be an error.
     with warnings.catch_warnings(action="ignore"), suppress(OSError, ValueError):
         cache.set(name, {**remembered(config, name), **found})
+
+
+def _on_disk(config: pytest.Config, name: str) -> Any:
+    """Return what is under a name where there is no cache yet: until conftest files are loaded."""
+    # A project without a cache has no folder for it, either.
+    with suppress(OSError, ValueError):
+        folder = config.rootpath / os.path.expandvars(config.getini("cache_dir"))
+        return json.loads((folder / "v" / name).read_text(encoding="utf-8"))
+    return {}
 
 
 def _are_verdicts(said: Any) -> bool:

@@ -682,6 +682,14 @@ EARLY = [
             (f"os._exit(0) {HIDES}", "conftest.py:"),
         ),
         (
+            "the conftest file of a project whose gates only pytest's cache knows",
+            "\nimport os\nos._exit(0)\n",
+            {".pytest_cache/v/cpg/last.1": '{"test_bad": []}'},
+            (),
+            4,
+            (f"os._exit(0) {HIDES}", "conftest.py:"),
+        ),
+        (
             "sys.exit() in the conftest file of a project with a baseline",
             "\nraise SystemExit\n",
             {".cpg/baseline.json": ""},
@@ -742,7 +750,7 @@ def run(repository, monkeypatch, attack):
     with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
         file.write(attack.conftest)
     for name, text in attack.files.items():
-        (repository.path / name).parent.mkdir(exist_ok=True)
+        (repository.path / name).parent.mkdir(parents=True, exist_ok=True)
         (repository.path / name).write_text(text, encoding="utf-8")
     (repository.path / "test_gates.py").write_text(HEAD + attack.tests, encoding="utf-8")
     if attack.is_apart:
