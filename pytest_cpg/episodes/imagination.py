@@ -20,7 +20,7 @@ from pytest_cpg.world_models import BoundModel
 # What is not asked of a state some steps ahead.
 _NOW = ("encode", "update", "the cost of a plan")
 _NUMBERS = {"nan": "NaN", "inf": "infinity", "-inf": "minus infinity"}
-_BROKEN = "Diverged weights or a missing normalisation."
+_BROKEN = "Often diverged weights or a missing normalisation."
 # Predictions that are so many times as large as what they began with have left what is known.
 _GROWN = 10.0
 
@@ -221,7 +221,10 @@ def _why(begun: FloatArray, before: FloatArray) -> str:
     if not len(before):
         return f"{_BROKEN} What went into that step was no prediction: numbers up to {first:.3g}."
     last = float(np.abs(before[-1]).max(initial=0.0))
-    told = f"numbers up to {last:.3g} went into that step, and the plan began with {first:.3g}"
     if last > _GROWN * max(first, 1.0):
-        return f"Predictions that grow from step to step: {told}."
+        return (
+            f"Predictions grew: the plan began with numbers up to {first:.3g}, and numbers up to "
+            f"{last:.3g} went into that step."
+        )
+    told = f"numbers up to {last:.3g} went into that step, and the plan began with {first:.3g}"
     return f"{_BROKEN} Predictions had not grown: {told}."

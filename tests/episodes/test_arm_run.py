@@ -186,10 +186,16 @@ class Growing(TrueModel):
     [
         (
             {},
-            r"Predictions that grow from step to step: numbers up to \S+ went into that step, and",
+            r"1\. Predictions grew: the plan began with numbers up to \d\S*, and numbers up to \d",
         ),
-        ({"factor": 1.0}, r"Diverged weights or .* Predictions had not grown: numbers up to"),
-        ({"breaks_at": 0}, r"Diverged weights or .* that step was no prediction: numbers up to"),
+        (
+            {"factor": 1.0},
+            r"1\. Often diverged weights or .* Predictions had not grown: numbers up to",
+        ),
+        (
+            {"breaks_at": 0},
+            r"1\. Often diverged weights or .* that step was no prediction: numbers up to",
+        ),
     ],
 )
 def test_what_went_into_the_step_that_breaks_tells_growth_from_broken_weights(fields, why):

@@ -165,9 +165,9 @@ def test_an_episode_in_which_a_model_breaks_is_named_with_what_led_there_and_run
     assert re.fullmatch(
         r"The model predicted NaN, so there is no verdict: episode \d+, step \d+, imagined\n"
         r"step \d+ of \d+\. First NaN: number 1 of 1\.\n\n"
-        r"  Why      Diverged weights or a missing normalisation\. Predictions had not\n"
-        r"           grown: numbers up to \S+ went into that step, and the plan began with\n"
-        r"           \S+\.\n"
+        r"  Why      Often diverged weights or a missing normalisation\. Predictions had\n"
+        r"           not grown: numbers up to \S+ went into that step, and the plan began\n"
+        r"           with \S+\.\n"
         r"  Do       Reproduce it alone:\n"
         rf"           pytest {re.escape(command)}",
         section,
