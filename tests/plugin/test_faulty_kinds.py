@@ -443,6 +443,17 @@ def test_a_parser_that_raises_anything_is_a_collection_error_with_its_lines(faul
     assert "marker.py" not in text
 
 
+def test_a_misspelt_marker_of_a_kind_that_needs_nothing_has_to_say_something_of_it(faulty):
+    (faulty.path / "test_near.py").write_text(
+        "import pytest\n\n@pytest.mark.your(timeout=3)\ndef test_other(): ...\n\n"
+        "@pytest.mark.yuors(seed=3)\ndef test_near(): ...\n"
+    )
+    result, text = faulty("pass", "--co", "-W", "ignore")
+    result.assert_outcomes(errors=1)
+    assert "test_near.py:6: test_near: nobody knows the marker 'yuors'" in text
+    assert "the marker 'your'" not in text
+
+
 def test_a_smoke_test_of_a_kind_that_gives_a_verdict_all_the_same_fails(faulty):
     result, text = faulty("pass", "--cpg-quick")
     result.assert_outcomes(errors=2)
