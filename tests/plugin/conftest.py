@@ -79,6 +79,12 @@ OUTSIDE = (
 
 
 @pytest.fixture(scope="session")
+def torch():
+    """Loaded before a pytester is made, which forgets what is imported after that."""
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="session")
 def torch_and_control():
     """Both loaded before a pytester run in this process, which forgets what it imports.
 

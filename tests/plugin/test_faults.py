@@ -343,9 +343,8 @@ def test_two_sessions_at_once_lose_nothing(repository):
     check(repository.runpytest("--cpg-seed=3", "--cpg-drift=fail"), 0, "2 passed")
 
 
+@pytest.mark.usefixtures("torch")
 def test_networks_are_left_as_they_were(repository):
-    # Imported by this process, as many tests do: a process of its own would import it once more.
-    pytest.importorskip("torch")
     before = "import torch\nnet = torch.nn.Linear(2, 1).train()\n"
     before += model(result="net(torch.cat([observations, actions], -1))")
     after = "\n\ndef test_after():\n    assert net.training\n"

@@ -388,8 +388,8 @@ def test_a_path_that_is_somebody_else_s_is_refused_before_anything_runs(project,
     assert (project.path / "test_gates.py").read_bytes() == before
 
 
+@pytest.mark.usefixtures("torch")
 def test_the_report_says_where_the_weights_and_on_what_it_ran(repository):
-    pytest.importorskip("torch")
     repository.makepyfile(
         """
         import pytest
