@@ -68,7 +68,7 @@ class LiveText:
 
 
 class AtWork(NamedTuple):
-    """What a worker does: ``"learned 17/50"``, and for how many seconds more, in words, too."""
+    """What a worker does, ``"learned 7/50 solved"``, and for how many seconds more, as text too."""
 
     text: str
     seconds: float = 0.0
@@ -127,9 +127,9 @@ class WorkersLine:
 def workers_text(at_work: Mapping[str, AtWork], room: int) -> str:
     """Return what all workers do, in so many columns; empty where not even one has room.
 
-    >>> told = {"gw0": AtWork("learned 17/50", 4, "4 s"), "gw1": AtWork("oracle 41/50", 9, "9 s")}
+    >>> told = {"gw0": AtWork("learned 7/50 solved", 4, "4 s"), "gw1": AtWork("planning 3/8", 9)}
     >>> workers_text(told, 48), workers_text(told, 30)
-    ('gw0 learned 17/50 (4 s), gw1 oracle 41/50 (9 s)', 'gw1 oracle 41/50 (9 s), 1 more')
+    ('gw0 learned 7/50 solved (4 s), gw1 planning 3/8', 'gw1 planning 3/8, 1 more')
     """
     names = sorted(at_work, key=lambda name: (len(name), name))
     for count in range(len(names), 0, -1):

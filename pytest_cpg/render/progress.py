@@ -39,8 +39,9 @@ def _solved(stage: Stage) -> str:
 
 
 def _brief(what: str, stage: Stage) -> str:
-    done = (stage.done, stage.total) if stage.solved is None else (stage.solved, stage.starts)
-    return f"{visible(what)} {done[0]}/{done[1]}" if done[1] else visible(what)
+    if stage.starts and stage.solved is not None:
+        return f"{visible(what)} {stage.solved}/{stage.starts} solved"
+    return f"{visible(what)} {stage.done}/{stage.total}" if stage.total else visible(what)
 
 
 def _of_starts(stage: Stage) -> str:

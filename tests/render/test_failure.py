@@ -419,8 +419,8 @@ def test_the_live_line_says_where_an_arm_is_and_stays_within_the_line(monkeypatc
     assert len(written) == 3, "at most ten times a second"
     for at["now"], at["room"], shown in (
         (3.0, 40, "  learned   step 100/200, 17 solved, 2 s"),
-        (4.0, 23, " learned 17/50"),
-        (5.0, 13, None),
+        (4.0, 23, " learned 17/50 solved"),
+        (5.0, 20, None),
     ):
         line("learned", Stage(100, 200, "step", 17, 50))
         expected = shown and f"\x1b7{shown}\x1b[K\x1b8"
@@ -449,8 +449,8 @@ def test_the_line_of_workers_keeps_out_of_what_is_printed_and_forgets_who_is_don
     written, at = [], {"now": 1.0}
     monkeypatch.setattr(live.time, "monotonic", lambda: at["now"])
     line = WorkersLine(LiveText(written.append, lambda: 80))
-    line.take("gw0", ("learned 17/50", 4.0, "4 s"))
-    assert written[-1] == "\x1b7  gw0 learned 17/50 (4 s)\x1b[K\x1b8"
+    line.take("gw0", ("learned 17/50 solved", 4.0, "4 s"))
+    assert written[-1] == "\x1b7  gw0 learned 17/50 solved (4 s)\x1b[K\x1b8"
     at["now"] = 2.0
     with line.wiped():
         assert written[-1] == "\x1b[K"
