@@ -13,6 +13,7 @@ from pkgutil import resolve_name
 
 import pytest
 from documents import session
+from kinds_page import WRITTEN_OUT
 
 from pytest_cpg.render.command import main
 from pytest_cpg.render.command.project import project_here
@@ -246,16 +247,24 @@ def test_accept_says_that_a_smoke_test_is_no_result(folder, said):
 
 
 def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, said):
-    repository.copy_example("custom_gate")
+    # Its results are dataclasses, whose annotations may be texts.
+    repository.makeconftest(f"from __future__ import annotations\n\n{WRITTEN_OUT}")
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.missed_steps(task="maze")
+        def test_steps(missed_steps): pass
+
+        @pytest.fixture
+        def learned_dynamics(): return lambda observations, actions: observations + actions
+        """
+    )
     repository.runpytest("--cpg-json=r.json", "-p", "no:cacheprovider")
     code, text = said("show", "r.json")
     assert code == 2
-    assert "kind is 'one_step_error', and nobody here contributes it. " in text
+    assert "kind is 'missed_steps', and nobody here contributes it. " in text
     assert "-p conftest.py" in text
-    conftest = repository.path / "conftest.py"
-    text = conftest.read_text(encoding="utf-8")
-    conftest.write_text(f"from __future__ import annotations\n\n{text}", encoding="utf-8")
-    assert "\n@dataclass" in text
     code, text = said("show", "r.json", "-p", "conftest.py")
     assert code == 0
     assert " cpg: " in text

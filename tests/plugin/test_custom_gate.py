@@ -4,6 +4,7 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from kinds_page import WRITTEN_OUT
 from sessions import flat
 
 GATE = """
@@ -20,6 +21,9 @@ def test_step(one_step_error):
     pass
 """
 NAME = "test_custom.py::test_step"
+OF_WRITTEN_OUT = GATE.replace("one_step_error", "missed_steps").replace(
+    "limit={limit}, transitions=100{more}", "share={share}"
+)
 
 
 @pytest.fixture
@@ -33,6 +37,19 @@ def custom(repository):
         return repository.runpytest(*arguments)
 
     run.pytester = repository
+    return run
+
+
+@pytest.fixture
+def written_out(repository):
+    """Runs one gate of the kind that stands on the page about kinds."""
+    repository.makeini("[pytest]\naddopts = -p no:hypothesispytest\n")
+
+    def run(*arguments, kind=WRITTEN_OUT, share=0.1):
+        repository.makeconftest(kind)
+        repository.makepyfile(test_custom=OF_WRITTEN_OUT.format(share=share))
+        return repository.runpytest(*arguments)
+
     return run
 
 
@@ -53,7 +70,7 @@ def test_a_mistake_in_its_marker_is_said_at_collection(custom, more, message):
 
 def test_it_stands_among_the_markers(custom):
     custom("--markers").stdout.fnmatch_lines(
-        ["@pytest.mark.one_step_error(task, limit, transitions=500, *): gate this test on *"]
+        ["@pytest.mark.one_step_error(task, limit, seed, confidence, transitions=500, *): gate *"]
     )
 
 
@@ -89,7 +106,7 @@ def test_every_report_shows_it(custom, monkeypatch):
     assert (comparison["kind"], comparison["label"]) == ("one_step_error", "INACCURATE")
     assert comparison["result"]["limit"] == 0.1
     properties = ElementTree.parse(folder / "o.xml").iter("property")  # noqa: S314  # our own
-    assert {"cpg_verdict", "cpg_error"} <= {one.get("name") for one in properties}
+    assert {"cpg_verdict", "cpg_one_step_error"} <= {one.get("name") for one in properties}
     for file in ("o.md", "o.html"):
         assert "INACCURATE" in (folder / file).read_text()
     result.stdout.fnmatch_lines(
@@ -99,7 +116,7 @@ def test_every_report_shows_it(custom, monkeypatch):
 
 def test_it_is_planned(custom):
     custom("--cpg-plan").stdout.fnmatch_lines(
-        [" gate * transitions * limit", " test_step * 100 * 0.1"]
+        [" gate * limit transitions", " test_step * 0.1 * 100"]
     )
 
 
@@ -117,13 +134,38 @@ def test_it_is_accepted_and_compared(custom):
     assert kept["kind"] == "one_step_error"
     custom("--cpg-drift=fail", limit=0.5).assert_outcomes(passed=1)
     # As if a better model had been accepted.
-    error = {**kept["values"]["error"], **dict.fromkeys(("estimate", "low", "high"), 0.01)}
-    better = {**kept, "values": {**kept["values"], "error": error}}
+    error = {**kept["values"]["found"], **dict.fromkeys(("estimate", "low", "high"), 0.01)}
+    better = {**kept, "values": {**kept["values"], "found": error}}
     file = custom.pytester.path / ".cpg" / "baseline.json"
     file.write_text(text.replace(json.dumps(kept, sort_keys=True), json.dumps(better)))
     result = custom("--cpg-drift=fail", limit=0.5)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["REGRESSED: one-step error *"])
+
+
+def test_it_is_compared_under_the_conditions_of_its_marker_and_whatever_the_limit(custom):
+    custom("--cpg-update-baseline", limit=0.5)
+    custom("--cpg-drift=fail", "--cpg-confidence=0.9", limit=0.6).assert_outcomes(passed=1)
+    result = custom("--cpg-drift=fail", "--cpg-seed=1", limit=0.5)
+    result.assert_outcomes(failed=1)
+    assert "; seed 0 -> 1" in flat(result)
+
+
+def test_a_number_that_is_none_is_no_verdict(custom):
+    custom.pytester.makepyfile(
+        test_nan=(
+            "import numpy, pytest\n"
+            '@pytest.mark.one_step_error(task="maze", limit=1)\n'
+            "def test_nan(one_step_error): pass\n"
+            "@pytest.fixture\n"
+            "def learned_dynamics(): return lambda seen, actions: numpy.nan * seen\n"
+        )
+    )
+    result = custom.pytester.runpytest("test_nan.py")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["the one-step error of the model is nan. Clip its predictions (clip_bounds), or"]
+    )
 
 
 def test_it_is_selected_as_a_gate_and_by_what_it_last_said(custom):
@@ -221,23 +263,16 @@ def test_a_class_in_place_of_a_kind_says_what_to_write(custom):
 @pytest.mark.parametrize(
     ("was", "becomes", "said"),
     [
-        (
-            "estimate=float(errors.mean())",
-            "estimate=float('nan')",
-            "*cannot be written into a report*",
-        ),
-        ("    p_value: float\n", "    p_value: list\n", "*cannot be written into*"),
-        ("Ruling(label=label,", "Ruling(label=label[:-1],", "*Did you mean 'INACCURATE'?*"),
+        ("missed=missed, **own", "missed=missed, share=float('nan'), seed=0", "*cannot be wri*"),
+        ("    share: float\n", "    share: list\n", "*cannot be written into*"),
+        ("Ruling(label=label,", "Ruling(label=label[:-1],", "you mean 'WRONG'?"),
         ("severity=self.labels[label]", "severity=Severity.GOOD", "*and BAD in its labels.*"),
     ],
     ids=["nan", "bare-list", "no-label", "contradiction"],
 )
-def test_a_mistake_in_a_kind_fails_its_test_and_not_the_session(custom, was, becomes, said):
-    conftest = custom.pytester.path / "conftest.py"
-    text = conftest.read_text(encoding="utf-8")
-    assert was in text
-    conftest.write_text(text.replace(was, becomes), encoding="utf-8")
-    result = custom("--cpg-json=o.json")
+def test_a_mistake_in_a_kind_fails_its_test_and_not_the_session(written_out, was, becomes, said):
+    assert was in WRITTEN_OUT
+    result = written_out("--cpg-json=o.json", kind=WRITTEN_OUT.replace(was, becomes))
     assert result.ret == 1
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([said])
@@ -259,47 +294,38 @@ def test_without_a_model_its_own_marker_is_shown(custom):
 
 
 @pytest.mark.parametrize(
-    ("options", "members", "why"),
+    ("options", "why"),
     [
-        (["--cpg-plan"], ["forecast"], "says nothing before it is run"),
-        (["--cpg-update-baseline"], ["entry", "compare"], "has nothing to keep in a baseline"),
-        (["--cpg-correction=holm", "--cpg-family-size=1"], ["alarm"], "has no p-value"),
-        (["--cpg-drift=fail"], ["entry", "compare"], "keeps nothing to compare with"),
+        (["--cpg-plan"], "says nothing before it is run"),
+        (["--cpg-update-baseline"], "has nothing to keep in a baseline"),
+        (["--cpg-correction=holm", "--cpg-family-size=1"], "has no p-value"),
+        (["--cpg-drift=fail"], "keeps nothing to compare with"),
     ],
 )
-def test_what_a_kind_leaves_out_is_refused_by_name(custom, options, members, why):
-    conftest = custom.pytester.path / "conftest.py"
-    conftest.write_text(
-        "\n".join([conftest.read_text(), *(f"del OneStepError.{member}" for member in members)])
-    )
-    result = custom(*options, limit=0.5)
+def test_what_a_kind_leaves_out_is_refused_by_name(written_out, options, why):
+    result = written_out(*options, share=0.9)
     assert result.ret not in (0, 5)
     said = flat(result)
-    assert f"a gate marked one_step_error {why}" in said
+    assert f"a gate marked missed_steps {why}" in said
     assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("member", "said"),
     [
-        (
-            "del OneStepError.compare",
-            "has entry and lacks compare. Give it all of pytest_cpg.gates",
-        ),
-        ("OneStepError.replay = print", "has replay and lacks lost, read_lost."),
-        ("OneStepError.cost = OneStepError.alarm; del OneStepError.forecast", "cost and lacks for"),
+        ("entry", "has entry and lacks compare. Give it all of pytest_cpg.gates"),
+        ("replay", "has replay and lacks lost, read_lost."),
+        ("cost", "cost and lacks for"),
     ],
-    ids=["entry", "replay", "cost"],
 )
-def test_half_a_part_is_refused_before_anything_is_run(custom, change, said):
-    conftest = custom.pytester.path / "conftest.py"
-    conftest.write_text(f"{conftest.read_text()}\n\n{change}\n")
-    result = custom()
+def test_half_a_part_is_refused_before_anything_is_run(written_out, member, said):
+    result = written_out(kind=f"{WRITTEN_OUT}\n\nMissedSteps.{member} = print\n")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: the kind of gate 'one_step_error' *{said}*"])
+    result.stderr.fnmatch_lines([f"ERROR: the kind of gate 'missed_steps' *{said}*"])
 
 
 _WITH_OPTION = """
+from pytest_cpg.gates.arguments import of_option
 from pytest_cpg.gates.options import Option
 
 OneStepError.options = (

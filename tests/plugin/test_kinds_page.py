@@ -2,15 +2,14 @@
 
 import inspect
 import re
-from pathlib import Path
 
 import pytest
+from kinds_page import PAGE, WRITTEN_OUT
 
 from pytest_cpg.gates import parts
 from pytest_cpg.gates.kind import GateKind
 
 pytestmark = pytest.mark.docs
-PAGE = (Path(__file__).parents[2] / "docs" / "kinds-of-gate.md").read_text(encoding="utf-8")
 TESTS = """
 import pytest
 
@@ -38,8 +37,7 @@ def learned_dynamics(request):
     [(0.0, "passed", "RIGHT", "."), (1.0, "failed", "WRONG", "F")],
 )
 def test_the_kind_on_the_page_is_whole(repository, off, outcome, line, mark):
-    (kind,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    repository.makeconftest(f"{kind}{MODEL.format(off=off)}")
+    repository.makeconftest(f"{WRITTEN_OUT}{MODEL.format(off=off)}")
     repository.makepyfile(test_missed=TESTS)
     result = repository.runpytest("--cpg-seed=3", "--cpg-json=o.json")
     result.assert_outcomes(**{outcome: 1})

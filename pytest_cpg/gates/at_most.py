@@ -1,0 +1,184 @@
+"""Gate on one number that may be at most a limit: all of a kind but how the number is measured."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cpg.contracts.errors import CURE, WorldModelError
+from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
+from pytest_cpg.gates.card import Card, Effect, Ruling, Severity, Table, numbers_of
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run, worst_of
+from pytest_cpg.stats import Interval, Sampled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A number, and all that it is judged by.
+
+    Attributes
+    ----------
+    limit : float
+        The largest number that is accepted, above 0.
+    size : str
+        How much was measured, as "500 steps".
+    conditions : mapping
+        What the marker said beside; numbers under other conditions are not compared.
+    p_value : float
+        One-sided, against the claim that the number is at most the limit.
+    """
+
+    limit: float
+    size: str
+    conditions: Mapping[str, str]
+    found: Interval
+    p_value: float
+
+
+class AtMost(ABC):
+    """A kind of gate on one number, which is smaller for better models.
+
+    A subclass says how it is measured, and names it. The kind then has a baseline, a forecast, and
+    a share in the error rate of all gates.
+
+    Attributes
+    ----------
+    arguments
+        The task, the limit, the seed and the level; a subclass adds its own.
+    labels
+        Best first: one for each of GOOD, UNSURE and BAD.
+    number : str
+        Heads its column, and begins sentences: "one-step error".
+    unit : str
+        What it is counted in or by, as "of one step".
+    meaning, advice : str
+        Why the number is above the limit, and what to do then: one sentence each.
+    """
+
+    marker: str
+    help: str
+    number: str
+    unit: str = ""
+    meaning: str = ""
+    advice: str = ""
+    arguments: Sequence[Argument] = (
+        Argument("task", name, REQUIRED, help="the name of a task"),
+        Argument("limit", between(0, float("inf")), REQUIRED, help="the largest accepted number"),
+        of_option("seed"),
+        of_option("confidence"),
+    )
+    labels: Mapping[str, Severity] = {
+        "WITHIN LIMIT": Severity.GOOD,
+        "UNCLEAR": Severity.UNSURE,
+        "ABOVE LIMIT": Severity.BAD,
+    }
+    result = Measured
+
+    @abstractmethod
+    def sample(self, asked: Asked, model: Any, run: Run) -> tuple[Sampled, str]:
+        """Measure a model: return the number as sampled, and on how much, as "500 steps"."""
+
+    @property
+    def fixture(self) -> str:
+        """Named as the marker is."""
+        return self.marker
+
+    def parse(self, asked: Asked) -> Asked:
+        """Return the arguments as they are."""
+        return asked
+
+    def measure(self, spec: Asked, model: Any, run: Run) -> Measured:
+        """Return the number with its interval."""
+        limit = spec.values["limit"]
+        run.progress(self.number, 0, 1)
+        sampled, size = self.sample(spec, model, run)
+        if not math.isfinite(sampled.estimate):
+            raise WorldModelError(f"the {self.number} of the model is {sampled.estimate}. {CURE}")
+        return Measured(
+            limit=limit,
+            size=size,
+            conditions=self._said(spec, but=("limit", "confidence")),
+            found=sampled.interval(spec.shared(spec.values["confidence"])),
+            p_value=sampled.p_above(limit),
+        )
+
+    def judge(self, result: Measured, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002
+        """Return on which side of the limit the whole interval is."""
+        severity = Severity.GOOD if result.found.high <= result.limit else Severity.UNSURE
+        severity = Severity.BAD if result.found.low > result.limit else severity
+        return Ruling(label=worst_of(severity, self.labels).label, severity=severity)
+
+    def card(
+        self,
+        result: Measured,
+        max_verdict: MaxVerdict,  # noqa: ARG002
+        *,
+        model: str = "",
+    ) -> Card:
+        """Return the number beside its limit."""
+        found, limit = result.found, result.limit
+        cells = {
+            self.number: _text(found.estimate),
+            "CI": f"[{_text(found.low)}, {_text(found.high)}]",
+            "limit": f"{limit:g}",
+        }
+        is_above = found.estimate > limit
+        return Card(
+            headline=f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}",
+            size=result.size,
+            cells=cells,
+            table=Table.of(
+                model, cells, found, axis=(min(0.0, found.low), 2 * max(found.high, limit))
+            ),
+            meaning=tuple(filter(None, [self.meaning])) * is_above,
+            advice=tuple(filter(None, [self.advice])) * is_above,
+            effect=Effect(found=found, unit=self.unit, is_share=False, margin=limit),
+            numbers=numbers_of({self.number.replace(" ", "_").replace("-", "_"): found}),
+        )
+
+    def entry(self, result: Measured) -> Measured:
+        """Return the whole result."""
+        return result
+
+    def compare(self, accepted: Mapping[str, Any] | None, result: Measured) -> Drift:
+        """Return how the number stands beside the accepted one."""
+        found, now = result.found, _text(result.found.estimate)
+        if accepted is None:
+            return Drift.new(now=now)
+        then, conditions = Interval(**accepted["found"]), accepted["conditions"]
+        differs = tuple(
+            f"{name} {conditions.get(name)} -> {value}"
+            for name, value in result.conditions.items()
+            if value != conditions.get(name)
+        )
+        label = Label.of(found.low - then.high, found.high - then.low, is_same=then == found)
+        text = f"{self.number} {_text(then.estimate)} -> {now}"
+        return Drift(
+            label=Label.INCOMPARABLE if differs else label,
+            text="; ".join([text, *differs]),
+            was=_text(then.estimate),
+            now=now,
+            differs=differs,
+        )
+
+    def forecast(self, spec: Asked, task: object, **known: object) -> ForecastLine:  # noqa: ARG002
+        """Return what the marker says."""
+        return ForecastLine(cells=self._said(spec, but=("task", "seed", "confidence")))
+
+    def alarm(self, result: Measured) -> Alarm:
+        """Return what the number brings to the family of all gates."""
+        rate = (1 - result.found.level) / 2
+        return Alarm(p_value=lambda: result.p_value, rate=rate, is_settled=result.p_value <= rate)
+
+    def _said(self, spec: Asked, *, but: tuple[str, ...]) -> dict[str, str]:
+        return {
+            one.name: str(spec.values[one.name]) for one in self.arguments if one.name not in but
+        }
+
+
+def _text(value: float) -> str:
+    return f"{value:#.3g}"

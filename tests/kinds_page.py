@@ -1,0 +1,7 @@
+"""The page about kinds of gate, and the kind that it writes out: one without optional parts."""
+
+import re
+from pathlib import Path
+
+PAGE = (Path(__file__).parents[1] / "docs" / "kinds-of-gate.md").read_text(encoding="utf-8")
+_, WRITTEN_OUT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
