@@ -1,8 +1,9 @@
-"""Does the score measure what it says: `python compare.py web`, then `plans`, then `errors`.
+"""Does the score measure what it says: `python compare.py web`, `plans`, `errors` and `new`.
 
 `web` runs all web flows in Chromium: their model is calibrated on four executions of each plan, and
 held against a fifth. `plans` compares scores of all plans with two stand-ins for human ratings.
-`errors` does so under models that are wrong in some transitions. Each writes to `results/`.
+`errors` does so under models that are wrong in some transitions. `new` asks of tasks that were
+written later what was only found in the others. Each writes to `results/`.
 """
 
 import json
@@ -34,14 +35,14 @@ ERRORS = (0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 COUNTS = (6, 12, 24, 48, 64, 128)
 
 
-def families():
-    """Return all tasks, and the rates that the model of each family has."""
+def families(table="tasks.toml"):
+    """Return all tasks of a table, and the rates that the model of each family has."""
     import office
     import web
 
     kept = json.loads((RESULTS / "web.json").read_text())
     rates = {"office": OFFICE, "web": Rates(lost=kept["lost"], changed=kept["changed"])}
-    return [*tasks("office", office.WORLDS), *tasks("web", web.WORLDS)], rates
+    return [*tasks("office", office.WORLDS, table), *tasks("web", web.WORLDS, table)], rates
 
 
 def run_web():
@@ -211,17 +212,39 @@ class Table:
         return np.array([spearman(robust[one], values[one]) for one in self.groups])
 
 
+def rows_of(known, rates, outcomes):
+    """Return all scores and both stand-ins of each plan."""
+    rng, rows = np.random.default_rng(0), []
+    for task in known:
+        golds = [one.gold for one in known if one.family == task.family and one is not task]
+        rows += rated(task, rates[task.family], golds, outcomes, rng=rng)
+    return rows
+
+
 def run_plans():
     """Compare all scores with both stand-ins."""
     known, rates = families()
     web = json.loads((RESULTS / "web.json").read_text())
-    rng, rows = np.random.default_rng(0), []
-    for task in known:
-        golds = [one.gold for one in known if one.family == task.family and one is not task]
-        rows += rated(task, rates[task.family], golds, web["outcomes"], rng=rng)
+    rows = rows_of(known, rates, web["outcomes"])
     counts = [tried(rows, known, rates, k, search) for k in COUNTS for search in SEARCHES]
     write("plans.json", json.dumps({"plans": rows, "counts": counts}, indent=1) + "\n")
     write("plans.md", tables(rows, counts, web))
+
+
+def run_new():
+    """Ask what likely edits tell of tasks that were written after that question."""
+    import web
+
+    known, rates = families("new_tasks.toml")
+    flows, outcomes = [one for one in known if one.family == "web"], {}
+    plans = [(task, name) for task in flows for name in task.plans]
+    with web.browsing() as shop:
+        for seed, (task, name) in enumerate(plans):
+            last = web.executed(shop, task.plans[name], seed=seed)[-1]
+            outcomes[f"{task.name}: {name}"] = task.world.facts(last.after) == task.goal
+    rows = rows_of(known, rates, outcomes)
+    write("new.json", json.dumps(rows, indent=1) + "\n")
+    write("new.md", "\n".join(correlations(rows)) + "\n")
 
 
 SEARCHES = ("random", "adversarial")
@@ -250,13 +273,29 @@ HEAD = "with robustness | the same, within a task | with less regret |\n|---|---
 
 def tables(rows, counts, web):
     """Return what was found, in Markdown."""
-    table, off = Table(rows), web["held_out"] - web["agreed"]
+    off = web["held_out"] - web["agreed"]
     ends = wilson_interval(off, web["held_out"])
     lines = [
         f"The model of the web flows, calibrated on {web['trained_on']} real steps, disagrees with "
         f"{off / web['held_out']:.1%} of {web['held_out']} others (95 %: {ends.low:.1%} to "
         f"{ends.high:.1%}; published: 4.1 %).",
         "",
+        *correlations(rows),
+    ]
+    lines += ["", "| neighbours | search | with robustness | beat all | seconds |"]
+    lines.append("|---|---|---|---|---|")
+    for one in counts:
+        lines.append(
+            f"| {one['neighbours']} | {one['search']} | {one['with robustness']:.2f} "
+            f"| {one['beat all']} of {len(rows)} | {one['seconds']:.1f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def correlations(rows):
+    """Return how each score goes with both stand-ins, in Markdown."""
+    table = Table(rows)
+    lines = [
         f"Spearman's correlation over {len(rows)} plans, with bootstrap intervals at 95 %, of "
         "plans drawn again within their tasks; of its mean over tasks, drawn again.",
         "",
@@ -278,14 +317,7 @@ def tables(rows, counts, web):
     for method in ("outcome of one real run", *(one for one in table.methods if "CFSim" in one)):
         between, within = table.parts(method)
         lines.append(f"| {method} | {between:.2f} | {within:.2f} | {table.of_working(method)} |")
-    lines += ["", "| neighbours | search | with robustness | beat all | seconds |"]
-    lines.append("|---|---|---|---|---|")
-    for one in counts:
-        lines.append(
-            f"| {one['neighbours']} | {one['search']} | {one['with robustness']:.2f} "
-            f"| {one['beat all']} of {len(rows)} | {one['seconds']:.1f} |"
-        )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def swept(known, rates, errors, seeds):
@@ -342,4 +374,4 @@ def write(name, words):
 
 
 if __name__ == "__main__":
-    {"web": run_web, "plans": run_plans, "errors": run_errors}[sys.argv[1]]()
+    {"web": run_web, "plans": run_plans, "errors": run_errors, "new": run_new}[sys.argv[1]]()

@@ -131,11 +131,11 @@ def edited(world: World, plan: tuple[str, ...], edit: str) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def tasks(family: str, worlds: dict[str, World]) -> list[Task]:
+def tasks(family: str, worlds: dict[str, World], table: str = "tasks.toml") -> list[Task]:
     """Return the tasks of a family; in gold plans, brackets hold parts of any order."""
-    table = loads((Path(__file__).parent / "tasks.toml").read_text())
+    rows = loads((Path(__file__).parent / table).read_text())
     found = []
-    for row in table[family]:
+    for row in rows[family]:
         steps: list[str] = []
         parts, opened = [], 0
         for piece in row["gold"].replace("[", ";[;").replace("]", ";];").split(";"):

@@ -10,6 +10,7 @@ pytest.importorskip("playwright")
 import web
 
 TASKS = tasks("web", web.WORLDS)
+NEW = tasks("web", web.WORLDS, "new_tasks.toml")
 # Those of the training executions are small.
 HELD_OUT = 10_000
 pytestmark = pytest.mark.skipif(web.BROWSER is None, reason="needs chromium")
@@ -24,9 +25,9 @@ def shop():
         yield opened
 
 
-def test_there_are_18_flows_of_four_plans_each():
-    assert len({task.name for task in TASKS}) == 18
-    assert all(len(set(task.plans.values())) == 4 for task in TASKS)
+def test_there_are_18_flows_and_36_new_ones_of_four_plans_each():
+    assert len({task.name for task in (*TASKS, *NEW)}) == 18 + 36
+    assert all(len(set(task.plans.values())) == 4 for task in (*TASKS, *NEW))
 
 
 @takes_long
