@@ -15,7 +15,8 @@ pytest.importorskip("playwright")
 import compare
 
 KEPT = {
-    name: json.loads((compare.RESULTS / f"{name}.json").read_text()) for name in ("plans", "web")
+    name: json.loads((compare.RESULTS / f"{name}.json").read_text())
+    for name in ("plans", "new", "web")
 }
 
 
@@ -51,14 +52,18 @@ def test_the_fewest_steps_may_be_fewer_than_those_of_gold():
 def test_tables_are_what_results_give():
     made = compare.tables(KEPT["plans"]["plans"], KEPT["plans"]["counts"], KEPT["web"])
     assert made == (compare.RESULTS / "plans.md").read_text()
+    new = (compare.RESULTS / "new.md").read_text()
+    assert "\n".join(compare.correlations(KEPT["new"])) == new.rstrip("\n")
 
 
 def test_the_page_shows_what_the_tables_do():
     page = (compare.RESULTS.parents[2] / "docs" / "agent-plans.md").read_text()
-    tables = (compare.RESULTS / "plans.md").read_text()
+    tables, new = ((compare.RESULTS / f"{name}.md").read_text() for name in ("plans", "new"))
     rows = re.findall(r"^\|[^|]*\| (-?\d.*) \|$", page, re.MULTILINE)
-    assert len(rows) == 7
-    assert all(row in tables for row in rows)
+    assert len(rows) == 7 + 4
+    assert all(row in tables for row in rows[:7])
+    cells = [cell.strip() for row in rows[7:] for cell in row.split("|")]
+    assert all(f"| {cell} |" in new for cell in cells if cell)
 
 
 def test_what_tasks_and_plans_differ_by_add_up_to_the_correlation_over_all_plans():
@@ -83,10 +88,14 @@ def test_plans_that_work_are_those_that_succeed_where_nothing_fails():
     assert found.startswith(f"{spearmanr(robust, scores).statistic:.2f} (")
 
 
-def test_results_are_of_these_tasks():
-    known, rates = compare.families()
-    rows = {(row["task"], row["plan"]): row for row in KEPT["plans"]["plans"]}
-    assert len(rows) == 160
+@pytest.mark.parametrize(
+    ("table", "results", "count"),
+    [("tasks.toml", KEPT["plans"]["plans"], 160), ("new_tasks.toml", KEPT["new"], 288)],
+)
+def test_results_are_of_these_tasks(table, results, count):
+    known, rates = compare.families(table)
+    rows = {(row["task"], row["plan"]): row for row in results}
+    assert len(rows) == count
     for task in known[::4]:
         for name, plan in task.plans.items():
             row = rows[task.name, name]
@@ -97,8 +106,9 @@ def test_results_are_of_these_tasks():
 
 
 @pytest.mark.parametrize("other", ["outcome of one real run", "trace likelihood per step"])
-def test_within_a_task_scores_go_with_robustness_more_than(other):
-    table = compare.Table(KEPT["plans"]["plans"])
+@pytest.mark.parametrize("results", [KEPT["plans"]["plans"], KEPT["new"]], ids=["first", "new"])
+def test_within_a_task_scores_go_with_robustness_more_than(results, other):
+    table = compare.Table(results)
     _, low, high = map(float, re.findall(r"-?\d\.\d+", table.within("CFSim K=24", other)))
     assert 0 < low < high
 
