@@ -85,6 +85,20 @@ def names_that_matter(request):
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def interrupted_soon():
+    """Where a run was interrupted is looked up in each file on the way, and then not shown."""
+    long = pytest.ExceptionInfo.getrepr
+
+    def shown(caught, **style):
+        ends_all = isinstance(caught.value, (KeyboardInterrupt, pytest.exit.Exception))
+        return long(caught, **(style | {"style": "native"} if ends_all else style))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pytest.ExceptionInfo, "getrepr", shown)
+        yield
+
+
 def pytest_configure():
     """Let processes that tests start be interrupted.
 
