@@ -20,6 +20,10 @@ from pytest_cpg.plugin.kinds import KINDS, GateKinds
 if TYPE_CHECKING:
     from pytest_cpg.plugin.gate_hooks import GateHooks
 
+if os.environ.get("CI"):
+    # Every session asks for it there, and later pytest's own finder would read it piece by piece.
+    import pytest_cpg.plugin.memory  # noqa: F401
+
 _ENDED_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
 _LEFT = "pytest.exit ended the session with exit code 0 before any gate was judged: it is 1 instead"
 
