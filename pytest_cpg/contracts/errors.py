@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parents[1]
+
 
 class CpgError(Exception):
     """A problem that the user can mend; the message says how."""
+
+    @property
+    def whole(self) -> str:
+        """What it says, with its notes, and the lines of the user's code that it comes from."""
+        cause = self.__cause__
+        lines = "" if cause is None else "".join(traceback.format_list(own_frames(cause))).rstrip()
+        return "\n\n".join(filter(None, [str(self), lines, *getattr(self, "__notes__", ())]))
+
+
+def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return where a user's code was when something was raised, the last place last.
+
+    Of code that is installed it is the last place alone.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    others = [one for one in frames if _PACKAGE not in Path(one.filename).parents]
+    own = [one for one in others if "site-packages" not in Path(one.filename).parts]
+    return own or others[-1:]
 
 
 class ComponentError(CpgError):
@@ -71,12 +94,7 @@ class ImaginationError(WorldModelError):
 
 
 class KindError(CpgError):
-    """A kind of gate that raised, or returned, what it must not; its notes are where, in lines."""
-
-    @property
-    def whole(self) -> str:
-        """What it says, with the lines of the user's code that led there."""
-        return "\n\n".join([str(self), *getattr(self, "__notes__", ())])
+    """A kind of gate that raised, or returned, what it must not."""
 
 
 class IncompleteError(CpgError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pytest_cpg.contracts import CpgError, KindError
 from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.contracts.errors import own_frames
 from pytest_cpg.gates.card import Card, Ruling
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Finding
@@ -24,7 +24,6 @@ from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
-_PACKAGE = Path(__file__).parents[1]
 # They say by a ValueError what is wrong with what they are given.
 _REFUSING = frozenset({"parse", "read_entry", "read_lost"})
 
@@ -92,17 +91,12 @@ def _answer(
 
 def fault_of(place: str, error: Exception, wanted: str = "") -> KindError:
     """Return what says that a user's code raised, by the place that called it, and where."""
-    frames = traceback.extract_tb(error.__traceback__)
-    # What was called by its wrong arguments has no frame.
-    own = [one for one in frames if _PACKAGE not in Path(one.filename).parents] or frames[1:]
+    own = own_frames(error)
     where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
-    found = KindError(
+    return KindError(
         f"{place} raised {type(error).__name__}: {error}{where}."
         f"{f' It has to return {wanted}.' * bool(wanted)}"
     )
-    if own:
-        found.add_note("".join(traceback.format_list(own)).rstrip())
-    return found
 
 
 def _of(kind: type) -> Callable[[Any], Any]:

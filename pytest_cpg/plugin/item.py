@@ -132,11 +132,8 @@ def clean_errors() -> Iterator[None]:
         contracts = sys.modules.get("pytest_cpg.contracts")
         if contracts is None or not isinstance(error, contracts.CpgError):
             raise
-        # This one came from the user's model, whose traceback is what helps.
-        if isinstance(error, contracts.WorldModelError) and error.__cause__ is not None:
-            raise
         laid_out = getattr(error, "section", "")
-        refuse(laid_out) if laid_out else fail(str(getattr(error, "whole", error)))
+        refuse(laid_out) if laid_out else fail(error.whole)
 
 
 def _place_of(node: pytest.Item) -> str:

@@ -66,9 +66,9 @@ BROKEN_MODELS = [
         "broken off: XFailed: known That is no",
     ),
     ("nan", model("if late(): return observations * np.nan"), 1, "predicted NaN (episode"),
-    ("wrong shape", model(result="observations[:, :0]"), 1, "return one row for each"),
+    ("wrong shape", model(result="observations[:, :0]"), 1, "Return one row for each"),
     ("another shape later", model("if late(): return observations[:1]"), 1, "shape"),
-    ("text", model(result="'far'"), 1, "is not usable as dynamics"),
+    ("text", model(result="'far'"), 1, "'model' is not usable: a str came back"),
     ("blind", model(result="observations + 1.0"), 1, "ignores the action"),
     (
         "random",

@@ -320,6 +320,44 @@ def test_a_model_that_raises_shows_its_own_frames_and_the_episode(repository):
     result.stdout.no_fnmatch_line("*pytest_cpg*episodes.py:*")
 
 
+def test_a_model_that_takes_no_such_arrays_shows_its_own_lines_alone(repository):
+    repository.makepyfile(
+        helper="""
+        import numpy as np
+
+        WEIGHTS = np.ones((9, 2))
+
+        def model(observations, actions):
+            return into(np.concatenate([observations, actions], -1))
+
+        def into(both):
+            return np.einsum("...i,ij->...j", both, WEIGHTS)
+        """,
+        test_width="""
+        import helper, pytest
+
+        @pytest.fixture
+        def learned_dynamics(): return helper.model
+
+        @pytest.mark.cpg(task="maze")
+        def test_width(cpg): pass
+        """,
+    )
+    result = repository.runpytest("test_width.py")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "'model' is not usable: ValueError: *",
+            "It is called as dynamics(observations, actions). Take float arrays *",
+            '  File "*helper.py", line 6, in model',
+            '  File "*helper.py", line 9, in into',
+            " E test_width 'model' is not usable: ValueError: *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*site-packages*")
+    result.stdout.no_fnmatch_line("*direct cause*")
+
+
 def test_a_model_that_ignores_actions_fails_even_when_the_verdict_would_pass(repository):
     repository.makepyfile(
         MARKED.format(marker='task="track", model="deaf", max_verdict="MODEL BOTTLENECK"')

@@ -108,10 +108,10 @@ class Wrong(Able):
 
 
 def test_a_policy_that_is_none_is_told_when_it_is_asked_and_not_before():
-    said = r"episode 0 at step 0: policy: 'Wrong.policy' is not usable as policy\(latents \[B, Z\]"
+    said = r"episode 0 at step 0: policy: 'Wrong.policy' is not usable: shape \[6, 3\]"
     with pytest.raises(WorldModelError, match=said) as caught:
         arm(Wrong())
-    assert "-> actions [B, 1]" in str(caught.value)
+    assert "It is called as policy(latents [B, Z]) -> actions [B, 1]" in str(caught.value)
     assert "shape [6, 3] came back for [6, 2], expected [6, 1]" in str(caught.value)
     arm(Wrong(), planner=CEM(horizon=2))
 

@@ -142,16 +142,20 @@ def test_model_that_squeezes_a_batch_of_one_is_still_batched():
     [
         (lambda o, a: o[:, :3], r"shape \[8, 3\] came back for \[8, 4\] and \[8, 1\], "),
         (lambda o, a: (o + a)[None], r"shape \[1, 8, 4\] came back.*expected \[8, 4\]"),
-        (lambda o, a: o > a, "dtype bool came back; return floats"),
-        (lambda o, a: o + 1j * a, "dtype complex128 came back; return floats"),
-        (lambda o, a: np.array(o + a, dtype=object), "dtype object came back; return floats"),
-        (lambda o, a: (o + a).astype(str), "dtype <U32 came back; return floats"),
+        (lambda o, a: o > a, "an array of bool came back; return floats"),
+        (lambda o, a: o + 1j * a, "an array of complex128 came back; return floats"),
+        (lambda o, a: np.array(o + a, dtype=object), "an array of object came back; return floats"),
+        (lambda o, a: (o + a).astype(str), "an array of texts came back; return floats"),
         (
             lambda o, a: (o, a[:, 0]),
             "a tuple of 2 came back, and one array is needed. Return",
         ),
+        (
+            lambda o, a: {"mean": o, "reward": a},
+            r"a dict with 'mean', 'reward' came back.*lambda o, a: net\(o, a\)\['mean'\]",
+        ),
         (lambda o, a: [o, a[:, 0]], "a list came back that is no array"),
-        (lambda o, a: None, "a NoneType of dtype object came back"),
+        (lambda o, a: None, "not usable: None came back; return floats"),
         (
             lambda o, a: np.ma.masked_greater(o, 0),
             "a masked array came back, with numbers that are",

@@ -149,7 +149,7 @@ def test_a_reward_of_another_shape_says_what_it_should_be():
         def reward(self, latents, actions):
             return latents
 
-    with pytest.raises(WorldModelError, match=r"not usable as reward\(latents \[..., Z\], actions"):
+    with pytest.raises(WorldModelError, match=r"called as reward\(latents \[..., Z\], actions"):
         bound(Wide())
 
 

@@ -43,6 +43,7 @@ from pytest_cpg.world_models.binding.conventions import (
     describe,
     refusal,
     shapes,
+    unusable,
 )
 
 # Rows compared in a verification, and calls in the measurement of a loop.
@@ -92,8 +93,7 @@ def adapt(
         failures.append(result.of(f"{convention.label} {shapes(*probe)}"))
         if result.answered:
             break
-    wrong = f"{describe(function)} is not usable as {promise}"
-    raise refusal(wrong + _other_arguments(function, len(probe)), failures)
+    raise unusable(function, promise + _other_arguments(function, len(probe)), failures)
 
 
 def _other_arguments(function: Callable[..., Any], count: int) -> str:
@@ -141,9 +141,10 @@ def adapt_dynamics(
             break
     _check_inputs(function)
     sizes = (observations.shape[1], actions.shape[1])
-    raise refusal(
-        f"{describe(function)} is not usable as dynamics(observations, actions). Take float arrays "
-        f"[B, {sizes[0]}] and [B, {sizes[1]}] and return the next observations [B, {sizes[0]}]"
+    raise unusable(
+        function,
+        f"dynamics(observations, actions). Take float arrays [B, {sizes[0]}] and [B, {sizes[1]}] "
+        f"and return the next observations [B, {sizes[0]}]"
         f"{_other_rows(function, observations, actions)}",
         failures,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_cpg.contracts import CpgError, FloatArray, WorldModelError
 from pytest_cpg.contracts.parts import has
@@ -63,7 +64,7 @@ class Convention:
                 wanted = ", ".join("any" if size is None else str(size) for size in expected)
                 raise WorldModelError(
                     f"shape {list(result.shape)} came back for {shapes(*arrays)}, "
-                    f"expected [{wanted}]: return one row for each that is given"
+                    f"expected [{wanted}]. Return one row for each that is given"
                 )
             return result
 
@@ -204,10 +205,29 @@ def refusal(what: str, failures: Sequence[Failure]) -> WorldModelError:
     calls: dict[str, list[str]] = {}
     for failure in failures:
         calls.setdefault(failure.reason, []).append(failure.call)
-    told = [f"  given {' or '.join(given)}: {reason}" for reason, given in calls.items()]
+    told = [
+        f"  given {' or '.join(given)}{f': {reason}' * bool(reason)}"
+        for reason, given in calls.items()
+    ]
     error = WorldModelError("\n".join([f"{what}.", *told]))
     error.__cause__ = distinct[0] if distinct else None
     return error
+
+
+def unusable(function: object, called: str, failures: Sequence[Failure]) -> WorldModelError:
+    """Return the error for a function that was called in every way, and why it is of no use.
+
+    Parameters
+    ----------
+    called : str
+        How it is called, and what it has to return.
+    """
+    last = failures[-1]
+    # A reason that holds for every call is said once, and to what an answer came does not matter.
+    if all(one.reason == last.reason for one in failures):
+        failures = [] if last.answered else [replace(one, reason="") for one in failures]
+    what = f"{describe(function)} is not usable: {last.reason}.\nIt is called as {called}"
+    return refusal(what, failures)
 
 
 def describe(value: object) -> str:
@@ -247,6 +267,12 @@ def floats(result: object) -> FloatArray:
                 f"lambda o, a: net(o, a)[0]. Or draw from it: an object with noise_size "
                 f"(docs/models.md). Means and variances of an ensemble go into SampledEnsemble"
             )
+        if isinstance(result, Mapping) and result:
+            keys = ", ".join(map(repr, result))
+            raise WorldModelError(
+                f"a {type(result).__name__} with {keys} came back, and one array is needed. Return "
+                f"its part: lambda o, a: net(o, a)[{next(iter(result))!r}]"
+            )
         if np.ma.is_masked(result):
             raise WorldModelError(
                 "a masked array came back, with numbers that are masked; fill them in, or return "
@@ -259,10 +285,17 @@ def floats(result: object) -> FloatArray:
                 f"a {type(result).__name__} came back that is no array ({error}); return one array"
             ) from error
     if values.dtype.kind not in "fiu":
-        raise WorldModelError(
-            f"a {type(result).__name__} of dtype {values.dtype} came back; return floats"
-        )
+        raise WorldModelError(f"{_named(result, values)} came back; return floats")
     return np.array(values, dtype=np.float64)
+
+
+def _named(result: object, values: NDArray[Any]) -> str:
+    """Return what came back in place of numbers."""
+    if result is None:
+        return "None"
+    if values.shape or hasattr(result, "dtype"):
+        return "an array of " + ("texts" if values.dtype.kind in "US" else values.dtype.name)
+    return f"a {type(result).__name__}"
 
 
 def _copied(array: FloatArray) -> FloatArray:

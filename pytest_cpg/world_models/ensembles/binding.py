@@ -20,9 +20,9 @@ from pytest_cpg.world_models.binding.conventions import (
     attempt,
     describe,
     floats,
-    refusal,
     senders,
     shapes,
+    unusable,
 )
 from pytest_cpg.world_models.binding.ensemble import Ensemble
 from pytest_cpg.world_models.binding.latent import stated_noise_size
@@ -245,7 +245,7 @@ def _first_that_works(
         failures.append(found.of(f"{sender.label} {shapes(*arrays)}"))
         if found.answered:
             break
-    raise refusal(f"{describe(model)} is not usable as {promise}", failures)
+    raise unusable(model, promise, failures)
 
 
 def _stepped(given: Any, shape: tuple[int, ...]) -> Stepped:
