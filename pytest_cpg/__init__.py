@@ -1,4 +1,8 @@
-"""pytest-cpg: fail a merge when a learned world model got worse for planning."""
+"""pytest-cpg: fail a merge when a learned world model got worse for planning.
+
+Whoever imports this before pytest hears no warning that asserts stay as they are: it has none
+(PYTEST_DONT_REWRITE).
+"""
 
 from __future__ import annotations
 

@@ -5,19 +5,30 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
-from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar
 
 from pytest_cpg.machine.processors import SHARERS
+
+if sys.platform == "linux":
+    from multiprocessing.context import ForkServerContext as _Processes
+    from multiprocessing.context import ForkServerProcess as _Process
+else:
+    # Libraries of macOS do not survive a fork, and Windows has none.
+    from multiprocessing.context import SpawnContext as _Processes
+    from multiprocessing.context import SpawnProcess as _Process
 
 T = TypeVar("T")
 
 # For a pool to end by itself, before its processes are killed.
 _LEAVE_SECONDS = 0.5
+# What workers need, where this process does.
+_ROOMS = "contracts", "stats", "machine", "tasks", "planners", "world_models", "episodes"
+_LIBRARIES = "numpy.random", "pytest", "torch"
 
 
 class WorkerPool(Executor):
@@ -26,7 +37,8 @@ class WorkerPool(Executor):
     Parameters
     ----------
     workers : int
-        How many, at least 1. They are spawned, so that no state of this process is theirs.
+        How many, at least 1. No state of this process is theirs: on Linux they are forked from one
+        that has loaded what they need, and elsewhere spawned.
 
     Attributes
     ----------
@@ -48,6 +60,7 @@ class WorkerPool(Executor):
         with self._lock:
             for _ in range(2):
                 if self._pool is None:
+                    self._context.set_forkserver_preload(_needed())
                     self._pool = ProcessPoolExecutor(
                         self.workers,
                         mp_context=self._context,
@@ -77,24 +90,30 @@ class WorkerPool(Executor):
             self._context.kill()
 
 
-class _Context(SpawnContext):
-    """Spawns processes, and knows them: a pool does not end one that hangs."""
+class _Context(_Processes):
+    """Starts processes, and knows them: a pool does not end one that hangs."""
 
     def __init__(self) -> None:
-        self._spawned: list[SpawnProcess] = []
+        self._started: list[_Process] = []
 
-    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802  # a class there
-        process = SpawnProcess(*args, **kwargs)
-        self._spawned.append(process)
+    def Process(self, *args: Any, **kwargs: Any) -> _Process:  # type: ignore[override]  # noqa: N802  # a class there
+        process = _Process(*args, **kwargs)
+        self._started.append(process)
         return process
 
     def kill(self) -> None:
         """End every process at once."""
-        for process in self._spawned:
+        for process in self._started:
             # One that was never started has nothing to kill.
             with suppress(AttributeError, ValueError):
                 process.kill()
-        self._spawned.clear()
+        self._started.clear()
+
+
+def _needed() -> list[str]:
+    """Return the modules that a process is to have loaded before workers are forked from it."""
+    ours = tuple(f"pytest_cpg.{room}" for room in _ROOMS)
+    return [name for name in list(sys.modules) if name in _LIBRARIES or name.startswith(ours)]
 
 
 def _begin_worker(workers: int) -> None:
@@ -102,6 +121,9 @@ def _begin_worker(workers: int) -> None:
     # Ctrl-C is for the process that waits, and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ[SHARERS] = str(workers)
+    # Else noise that a model takes from numpy's own stream would be the same in all forks.
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
     threading.Thread(target=_follow_parent, daemon=True).start()
 
 
