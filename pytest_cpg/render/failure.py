@@ -100,7 +100,7 @@ def reasons(found: Shown, reason: str | None) -> list[tuple[str, str]]:
         told += [("Why", text) for text in card.meaning if text != reason]
         told += [("Do", text) for text in card.advice]
     # That none is known is worth less than what the verdict means.
-    told += [] if is_known else named
+    told += [] if is_known else [("Note", text) for _, text in named]
     told += [("Note", text.removeprefix("Note: ")) for text in card.paragraphs if text != reason]
     if is_in_doubt(reason, ruling):
         told.append(("Do", _STRICT.format(doubt=reason)))

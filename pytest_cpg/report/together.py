@@ -123,7 +123,7 @@ def _family_findings(
         )
         tests = " and ".join([f"{size} gates", *besides])
         text = (
-            f"If all models were good, one of {tests} would still fail in about "
+            f"If all models were good, at least one of {tests} would still fail in about "
             f"{100 * chance:.2g} % of runs ({percent}{' for the gates alone' * bool(besides)} with "
             f"--cpg-correction=holm)."
         )
@@ -131,8 +131,8 @@ def _family_findings(
         return [*found, Finding(text, warns=chance > 0.5)]
     left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
     text = (
-        f"If all models were good, one of {size} gates would still fail in about {percent} of "
-        f"runs, by Holm's correction{left_out}."
+        f"If all models were good, at least one of {size} gates would still fail in about "
+        f"{percent} of runs, by Holm's correction{left_out}."
     )
     found.append(Finding(text))
     if len(alarms) < size:

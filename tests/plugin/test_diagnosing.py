@@ -102,7 +102,7 @@ def test_a_planner_bottleneck_says_whether_more_search_would_help(repository):
     result.stdout.fnmatch_lines(
         [
             "  cpg: wider    0 of 5 starts solved, *",
-            "  Why      no cause named: Four times the search is not shown to solve more: *",
+            "  Note     no cause named: More search is not shown to help: 4 x search *",
             "  Why the gap is there: no cause named (* s)",
         ]
     )

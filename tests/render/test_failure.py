@@ -190,7 +190,8 @@ def test_only_a_strong_oracle_beside_chance_is_told_to_run_more_episodes():
     assert "planner 8/10" in text(8, 8)
     assert "that random actions fail" in text(8, 8)
     assert "that random actions fail" in text(8, 9)
-    assert "use a stronger planner" in text(3, 0)
+    assert 'With planner="preset" and no other settings' in text(3, 0)
+    assert "Or look farther ahead" in text(3, 0)
 
 
 def test_a_long_list_of_lost_episodes_is_cut():
@@ -279,7 +280,7 @@ def test_the_summary_has_the_best_first_in_groups():
 
 def test_a_verdict_by_raw_rates_is_marked_where_a_difference_may_be_hidden():
     weak = result_of(first(20, 20), first(20, 20))
-    mark = " ~ by raw rates: a difference of twice the tolerance is not ruled out"
+    mark = " ~ by the observed rates alone: too few starts to prove it"
     lines = shown(ledger_of(a=("passed", GOOD), b=("passed", weak)))
     assert [line.endswith(" ~") for line in lines if line[:3] == " . "] == [False, True]
     assert mark in lines

@@ -225,7 +225,7 @@ def test_without_a_baseline_nothing_is_said_of_it():
     text = text_of({"a": entry("passed", OPEN), "b": entry("passed", WEAK)})
     assert "→" not in text
     assert "since" not in heads(text)[0][-1]
-    assert "\n~ by raw rates: a difference of twice the tolerance" in seen(text)
+    assert "\n~ by the observed rates alone: too few starts" in seen(text)
 
 
 def test_of_a_failing_gate_only_the_comparison_that_failed_it_is_called_failed():

@@ -15,8 +15,8 @@ _ADVICE = {
     "this planner.",
     Cause.DYNAMICS_BIAS: "Check masses, damping, gravity, time step, units, normalisation and the "
     "delay of actions. If they are right, fit single steps better: more data, longer training.",
-    Cause.LOCAL_ERROR: "Find where with --cpg-replay: where plans break their promise. Train on "
-    "transitions from there.",
+    Cause.LOCAL_ERROR: "Replay a lost start: its table names the step at which a plan breaks its "
+    "promise. Train on transitions from there.",
     Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
     "plans that were chosen.",
     Cause.COMPOUNDING_ERROR: "Train on rollouts of several steps, or plan {steps}.",
@@ -26,7 +26,7 @@ _ON_MEMORY = (
     "Check update first: what it is given (the action that led to the observation), and that it "
     "keeps what was remembered. "
 )
-_ON_DATA = " A training_data fixture tells whether it was trained there."
+_ON_DATA = " With training_data the gate would say whether plans leave what it was trained on."
 # What COVERAGE reads as where the training data is not known.
 _MAY_BE_COVERAGE = (Cause.LOCAL_ERROR, Cause.DYNAMICS_BIAS)
 _ON_DECODER = (

@@ -18,23 +18,24 @@ from pytest_cpg.gates.diagnosis.result import Cause, Diagnosis, Measure, Profile
 from pytest_cpg.stats import Interval, Verdict
 
 _MEANINGS = {
-    Cause.ACTION_BLIND: "the model hardly answers to actions: as it predicts, plans lead "
-    "{response} times as far apart as they do.",
+    Cause.ACTION_BLIND: "the model hardly answers to actions: its predictions of different plans "
+    "are {response} times as far apart as the truth.",
     Cause.NOISE: "the noise that the model draws decides: without it the model wins back {noise} "
     "of its loss.",
     Cause.SCORE_HEAD: "the score is at fault: with the true dynamics the model wins back only "
     "{dynamics} of its loss.",
     Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. "
-    "There, {window} steps are off by {outside_error} times what plans change in them; {inside}.",
-    Cause.DYNAMICS_BIAS: "{window} steps are off by {window_error} times what plans change in "
-    "them. With true steps the model wins back {places} of its loss.",
-    Cause.LOCAL_ERROR: "{bad_windows} of the places that plans lead through are wrong, and the "
-    "others are right. With the truth there the model wins back {places} of its loss.",
+    "There, predictions {window} steps ahead are off by {outside_error} times the effect of a "
+    "plan; {inside}.",
+    Cause.DYNAMICS_BIAS: "predictions {window} steps ahead are off by {window_error} times the "
+    "effect of a plan. With true steps the model wins back {places} of its loss.",
+    Cause.LOCAL_ERROR: "the model is wrong in {bad_windows} of the places that plans lead through, "
+    "and right in the others. With true steps in the wrong ones it wins back {places} of its loss.",
     Cause.EXPLOITATION: "the planner finds what only the model believes: with the truth where most "
     "is promised the model wins back {promises} of its loss.",
-    Cause.COMPOUNDING_ERROR: "small errors grow: {window} steps are off by {window_error} times "
-    "what plans change in them. Led back to the truth every {window} steps, the model wins back "
-    "{restarts} of its loss.",
+    Cause.COMPOUNDING_ERROR: "small errors grow: predictions {window} steps ahead are off by "
+    "{window_error} times the effect of a plan. Led back to the truth every {window} steps, the "
+    "model wins back {restarts} of its loss.",
     Cause.PLANNER: "with four times the search the oracle solves {solved} of {tried} starts that "
     "it had failed: the planner looks at too little.",
 }
@@ -47,7 +48,7 @@ _PARTS = {
     "noise": "won back with a noise of 0",
 }
 _NO_GAP = "The verdict is {verdict}, so there is no gap of the model to explain."
-_NO_HEADROOM = "Four times the search is not shown to solve more: {headroom}."
+_NO_HEADROOM = "More search is not shown to help: {headroom}."
 _NO_LOSS = (
     "The model's choices lose {regret} of what a random plan loses, not shown to be more than "
     "{least:g}, and its ranking is not shown to be bad: this does not explain the gap."

@@ -47,7 +47,7 @@ _GIST_WITH_MARGIN = {
 
 def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
     """Return the card of a result."""
-    raw = f"{_WEAK} by raw rates: a difference of twice the tolerance is not ruled out"
+    raw = f"{_WEAK} by the observed rates alone: too few starts to prove it"
     return Card(
         kind="planning gap",
         headline=f"gap {gap_text(result)}",
