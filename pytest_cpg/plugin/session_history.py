@@ -35,7 +35,8 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
         return
     # A baseline that was just accepted is no change of what was measured.
     state = git_state(config.rootpath, besides=config.rootpath / settings.of_session("baseline"))
-    date = datetime.now(UTC).isoformat(timespec="seconds")
+    # Two sessions of one second may find the same, and are two all the same.
+    date = datetime.now(UTC).isoformat(timespec="microseconds")
     session = found_in(ledger, commit=state.commit, date=date)
     if not session.comparisons:
         return
