@@ -65,8 +65,8 @@ class Attempt:
         What is shown of its gate where the test fails.
     broken : list of Line
         What is shown in its place where the test fails by a model that broke its contract.
-    brief : str
-        The same for one line.
+    brief, told : str
+        The same for one line, and for a report.
     """
 
     number: int = 1
@@ -83,6 +83,7 @@ class Attempt:
     section: list[Line] = field(default_factory=list)
     broken: list[Line] = field(default_factory=list)
     brief: str = ""
+    told: str = ""
 
     @property
     def has_failed(self) -> bool:

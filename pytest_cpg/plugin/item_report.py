@@ -57,6 +57,7 @@ def put_on_report(
         values["is_refused"] = attempt.is_refused
     if report.failed and attempt.section:
         values["section"] = json.dumps([line.parts for line in attempt.section])
+        values["told"] = attempt.told if attempt.section is attempt.broken else ""
     if hasattr(report, "wasxfail"):
         values["is_quarantined"] = _is_quarantined(item)
     for name, value in values.items():

@@ -118,6 +118,7 @@ def keep_broken(
     told = [("Why", error.why), ("Do", again)]
     attempt.broken = broken_section(error.sentence, told, typed, width=width_of(config))
     attempt.brief, error.section = error.brief, text_of(attempt.broken)
+    attempt.told = f"{error.brief}. {error} {again} {typed}"
 
 
 def _write_lost(

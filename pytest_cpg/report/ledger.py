@@ -249,7 +249,9 @@ def entry_of(phase: Phase, kinds: Kinds) -> Entry | None:
 
 
 def _first_line(phase: Phase) -> str:
-    """Return what went wrong, as pytest's own short summary would say it."""
+    """Return what went wrong, as pytest's own short summary would say it, or all that is told."""
+    if told := getattr(phase, "pytest_cpg_told", ""):
+        return str(told)
     crash = getattr(phase.longrepr, "reprcrash", None)
     lines = (crash.message if crash else str(phase.longrepr)).strip().splitlines()
     # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".

@@ -150,7 +150,7 @@ def test_a_gate_that_loses_nothing_keeps_nothing(project):
 
 def test_an_episode_in_which_a_model_breaks_is_named_with_what_led_there_and_run_alone(project):
     project.gate(model="diverging")
-    result = project.runpytest("--color=yes")
+    result = project.runpytest("--color=yes", "--cpg-json=o.json")
     shown = result.stdout.str()
     found = re.search(
         r"\n(\x1b\[1mThe model predicted NaN, .*? no verdict: episode (\d+), step (\d+),.*?)"
@@ -174,6 +174,10 @@ def test_an_episode_in_which_a_model_breaks_is_named_with_what_led_there_and_run
     ), section
     assert f"\x1b[36m           pytest {command}\x1b[0m" in found[1]
     assert f"it predicted NaN {place}" in re.sub(r"\x1b\[\d*m", "", shown.partition("cpg: 2")[2])
+    gates = json.loads((project.path / "o.json").read_text())["gates"]
+    (detail,) = (one["detail"] for one in gates if one["outcome"] == "error")
+    assert detail.startswith(f"error in setup: it predicted NaN {place}. The model predicted NaN, ")
+    assert detail.endswith(f" Reproduce it alone: pytest {command}")
     again = project.runpytest(command)
     assert again.ret == 1
     again.assert_outcomes(errors=1)
