@@ -60,6 +60,7 @@ def _preset(task: str) -> Preset:
     if task in PRESETS:
         return PRESETS[task]
     raise ComponentError(
-        f"planner: no preset for task {task!r}. {did_you_mean(task, PRESETS)} A task without one "
-        f'takes planner="icem", or a planner with settings of your own.'
+        f'planner="preset" is for built-in tasks, and none is named {task!r}. '
+        f'{did_you_mean(task, PRESETS)} Other tasks take planner="icem", or a planner with '
+        f"settings of your own."
     )

@@ -20,6 +20,7 @@ _CLASHES = (
     ("quick", ("plan",), "--cpg-plan runs nothing, quick or not"),
     ("quick", ("update_baseline",), "a smoke test is no result to accept"),
     ("quick", ("require",), "a smoke test judges no gate"),
+    ("only", ("skip",), "no test would be left"),
     ("skip", ("require",), "what is left out cannot be required"),
     ("resume", ("no_cache",), "what is resumed is in the cache"),
     ("resume", ("quick",), "a smoke test is never resumed"),

@@ -160,6 +160,18 @@ def _check_is_judged(gate: Gate, model: Any) -> None:
         fail(_TRUE_DYNAMICS.format(marker=marker))
 
 
+def check_case(item: pytest.Item, kind: Any) -> None:
+    """Fail a method of a unittest.TestCase that names a fixture: Python would miss an argument."""
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    if code and _is_case(item) and kind.fixture in code.co_varnames[: code.co_argcount]:
+        fail(_ran_no_gate(item, kind))
+
+
+def _is_case(item: pytest.Item) -> bool:
+    owner = getattr(item, "cls", None)
+    return owner is not None and issubclass(owner, unittest.TestCase)
+
+
 def conclude(item: pytest.Item, gate: Gate) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
@@ -188,7 +200,7 @@ def _ran_no_gate(item: pytest.Item, kind: Any) -> str:
     function = getattr(item, "function", None)
     code, owner = getattr(function, "__code__", None), getattr(item, "cls", None)
     named = {"name": item.location[2], "test": item.name.partition("[")[0]}
-    if owner is not None and issubclass(owner, unittest.TestCase):
+    if _is_case(item):
         return _NO_FIXTURES.format(**named, fixture=kind.fixture)
     first = code.co_varnames[: code.co_argcount][:1] if code and owner else ()
     if first in ((kind.fixture,), ("benchmark_runner",)):

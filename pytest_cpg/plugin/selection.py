@@ -44,7 +44,8 @@ class Selection:
     ) -> None:
         """Say why --cpg-last left nothing to run, here or on xdist workers."""
         if self._last and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-            terminalreporter.write_line(f"--cpg-last={self._last}: {_why_none(config)}")
+            why = _why_none(config, self._last)
+            terminalreporter.write_line(f"--cpg-last={self._last}: {why}")
 
     def _is_kept(self, config: pytest.Config, item: pytest.Item) -> bool:
         kind = next(config.stash[KINDS].of(item), None)
@@ -62,7 +63,7 @@ class Selection:
         )
 
 
-def _why_none(config: pytest.Config) -> str:
+def _why_none(config: pytest.Config, wanted: str) -> str:
     if getattr(config, "cache", None) is None:
         return (
             "what gates said is in pytest's cache, and there is none. Leave -p no:cacheprovider "
@@ -70,4 +71,4 @@ def _why_none(config: pytest.Config) -> str:
         )
     if not remembered(config, LAST):
         return "no gate has run here yet. Run the gates first: pytest --cpg-only"
-    return "none of the collected gates said so in its last run here"
+    return f"no gate that was collected was {wanted} in its last run here"

@@ -105,12 +105,17 @@ def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
     typed = [word.partition("=")[0] for word in unknown if word.startswith("--cpg-")]
     if not typed:
         return
-    from pytest_cpg.contracts.lookup import did_you_mean
+    from pytest_cpg.contracts.lookup import nearest
 
     known = {*map(flag, SWITCHES), *(option.flag for option in options.values())}
-    raise pytest.UsageError(
-        *(f"{one} names no option. {did_you_mean(one, known)}" for one in typed)
-    )
+    # What all begin with tells none from another.
+    meant = {one.removeprefix("--cpg-"): one for one in known}
+    faults = []
+    for one in typed:
+        close = nearest(one.removeprefix("--cpg-"), meant)
+        told = f"Did you mean {meant[close]!r}?" if close else "pytest --help lists them."
+        faults.append(f"{one} names no option. {told}")
+    raise pytest.UsageError(*faults)
 
 
 def check_names(

@@ -60,7 +60,7 @@ def test_another_planner_leaves_a_task_as_it_is():
 
 
 def test_a_task_without_preset_names_those_that_have_one():
-    with pytest.raises(ComponentError, match=r"no preset for task 'own'.*acrobot-swingup, .*maze"):
+    with pytest.raises(ComponentError, match=r"none is named 'own'.*acrobot-swingup, .*maze"):
         spec_of({"task": "own", "planner": "preset"})
 
 

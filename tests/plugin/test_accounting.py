@@ -326,7 +326,9 @@ def test_unit(): ...
         assert result.parseoutcomes().items() >= ended.items()
         assert all(gate in result.stdout.str() for gate in gates)
     nothing = repository.runpytest("--cpg-last=inconclusive", "-k", "hopeless", *workers)
-    nothing.stdout.fnmatch_lines(["--cpg-last=inconclusive: none of the collected gates said so *"])
+    nothing.stdout.fnmatch_lines(
+        ["--cpg-last=inconclusive: no gate that was collected was inconclusive *"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -373,6 +375,7 @@ def test_what_is_remembered_wrongly_is_not_known(project, name, option, wrong):
         ("--cpg-skip", "--cpg-require=all"),
         ("--cpg-quick", "--cpg-require=all"),
         ("--cpg-quick", "--cpg-require=1"),
+        ("--cpg-only", "--cpg-skip"),
         ("--cpg-quick", "--cpg-episodes=30"),
         ("--cpg-quick", "--cpg-max-episodes", "30"),
         ("--cpg-quick", "--cpg-stop=sequential"),

@@ -153,9 +153,10 @@ def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repositor
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         return result.stderr.str()
 
-    said = refused("--cpg-episods=20", "--cpg-planm")
+    said = refused("--cpg-episods=20", "--cpg-planm", "--cpg-task=maze")
     assert "ERROR: --cpg-episods names no option. Did you mean '--cpg-" in said
-    assert "ERROR: --cpg-planm names no option. Did you mean '--cpg-" in said
+    assert "ERROR: --cpg-planm names no option. Did you mean '--cpg-plan" in said
+    assert "ERROR: --cpg-task names no option. pytest --help lists them." in said
     assert "got 'sequentail'. Did you mean 'sequential'?" in refused("--cpg-stop=sequentail")
     # Whoever brings an option of that name may have it.
     with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
@@ -265,6 +266,9 @@ def test_a_gate_that_python_or_pytest_cannot_run_says_how_it_is_written(reposito
             @pytest.mark.cpg(task="track")
             def test_case(self): ...
 
+            @pytest.mark.cpg(task="track")
+            def test_argument(self, cpg): ...
+
         class TestScope:
             @pytest.fixture(scope="class")
             def learned_dynamics(self, oracle_dynamics): ...
@@ -282,7 +286,7 @@ def test_a_gate_that_python_or_pytest_cannot_run_says_how_it_is_written(reposito
         """
     )
     result = repository.runpytest()
-    result.assert_outcomes(failed=2, errors=2)
+    result.assert_outcomes(failed=3, errors=2)
     for lines in (
         ["  Return lambda o, a: net(np.concatenate([[]o, a[]], -1))"],
         ["learned_dynamics has scope 'class', and oracle_dynamics lives for one test."],
@@ -294,6 +298,7 @@ def test_a_gate_that_python_or_pytest_cannot_run_says_how_it_is_written(reposito
             "GateTest.test_case is a method of a unittest.TestCase, which takes no fixtures,*",
             "  Write a function:  def test_case(cpg): ...",
         ],
+        ["GateTest.test_argument is a method of a unittest.TestCase, which takes no*"],
     ):
         result.stdout.fnmatch_lines(lines)
 

@@ -163,7 +163,7 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(pucks):
         'task="puck", episodes=1': "a gate of 1 episode can never fail at confidence 0.95, ",
         'task="puck", episodes=3, max_exploitation=0.3': "Write episodes=50 (4 is the least that",
         'task="puck", perturbation="drop-next-5"': "the marker has no argument 'perturbation'",
-        'task="puck", planner="preset"': "no preset for task 'puck'",
+        'task="puck", planner="preset"': "built-in tasks, and none is named 'puck'",
     }
     modules = {
         f"test_{number}": HEAD + GATE.format(arguments=arguments, model="perfect", body="pass")
