@@ -5,13 +5,10 @@ Loaded in every session, with gates or without, and so as small as can be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates import GATES
-from pytest_cpg.plugin import hookspecs
 from pytest_cpg.plugin.hooks import SessionHooks, may_be_typed
 
 if TYPE_CHECKING:
@@ -30,23 +27,16 @@ __all__ = [
     "learned_dynamics",
     "oracle_dynamics",
     "pytest_addoption",
-    "pytest_cpg_gates",
     "training_data",
 ]
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the extension points, and the options if they may be typed; follow the session."""
-    pluginmanager.add_hookspecs(hookspecs)
+    """Declare the options if they may be typed; follow the session."""
     hooks = SessionHooks(parser, _measured)
     pluginmanager.register(hooks, "cpg-hooks")
     if may_be_typed(pluginmanager):
         hooks.kinds.declared()
-
-
-def pytest_cpg_gates() -> Mapping[str, GateKind[Any, Any]]:
-    """Contribute the built-in kinds of gate through the public hook."""
-    return GATES
 
 
 def _measured(request: pytest.FixtureRequest, kind: GateKind[Any, Any], **given: Any) -> Any:

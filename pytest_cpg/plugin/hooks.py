@@ -27,6 +27,11 @@ if os.environ.get("CI"):
 _ENDED_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
 _LEFT = "pytest.exit ended the session with exit code 0 before any gate was judged: it is 1 instead"
 
+# The hooks of `hookspecs`.
+_EXTENSION_POINTS = tuple(
+    f"pytest_cpg_{what}" for what in ("gates", "tasks", "planners", "world_models")
+)
+
 
 class Collected:
     """What a session has collected, before it is known whether it has gates.
@@ -67,7 +72,7 @@ class SessionHooks:
         vars(self).update({name: getattr(self, name) for name in dir(self)})
         self.kinds = GateKinds(parser, measured)
         self._collected = Collected()
-        self._has_begun = self._is_left = self._is_over = self._is_typed = False
+        self._has_begun = self._is_left = self._is_over = self._is_typed = self._is_extended = False
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
@@ -75,8 +80,12 @@ class SessionHooks:
         # pytest tries each name of a plugin several times, and most would be of `object`.
         return [name for name in vars(SessionHooks) if name.startswith("pytest_")]
 
-    def pytest_plugin_registered(self, plugin: object) -> None:
+    def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
         """Take the kinds of gate that a plugin or a conftest file contributes."""
+        # No plugin is searched until one has any of these hooks: most sessions have none.
+        if not any(hasattr(manager.hook, name) for name in _EXTENSION_POINTS):
+            return
+        self._extend(manager)
         try:
             self.kinds.take(plugin)
         except pytest.UsageError as error:
@@ -124,6 +133,7 @@ class SessionHooks:
         if self._followed is None:
             from pytest_cpg.plugin.gate_hooks import follow
 
+            self._extend(self._config.pluginmanager)
             self._followed = follow(self._config, self.kinds.declared(), self._collected)
         return self._followed
 
@@ -245,6 +255,14 @@ class SessionHooks:
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the session is left, maybe by `pytest.exit`, which may say that it passed."""
         self._is_left = True
+
+    def _extend(self, manager: pytest.PytestPluginManager) -> None:
+        """Declare the extension points, once there is a gate or somebody uses one of them."""
+        if not self._is_extended:
+            from pytest_cpg.plugin import hookspecs
+
+            self._is_extended = True
+            manager.add_hookspecs(hookspecs)
 
     @property
     def _fails(self) -> bool:

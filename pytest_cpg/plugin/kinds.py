@@ -43,7 +43,7 @@ class GateKinds:
         self._config: pytest.Config | None = None
         self._early: list[object] = []
         self._registered: set[str] = set()
-        self._brought: list[Mapping[str, Any]] = []
+        self._brought: list[Mapping[str, Any]] = [GATES]
         self.table: dict[str, GateKind[Any, Any]] = {}
 
     def declared(self) -> Mapping[str, Option]:
@@ -72,7 +72,7 @@ class GateKinds:
         if getattr(plugin, "pytest_cpg_gates", None) is None:
             return
         if self._config is not None:
-            self._add(plugin, self._config)
+            self._add(_contributed(plugin), self._config)
             return
         self._early.append(plugin)
         try:
@@ -80,18 +80,18 @@ class GateKinds:
         # What is wrong is said once the session is configured.
         except pytest.UsageError:
             return
-        self._brought.append(kinds)
         if self._options is not None:
             self._options.declare_of(kinds)
-        # Ours bring options that are declared when somebody may type one.
-        elif kinds is not GATES:
-            self.declared()
+            return
+        self._brought.append(kinds)
+        self.declared()
 
     def open(self, config: pytest.Config) -> None:
-        """Add what plugins have contributed so far, and from now on what they bring at once."""
+        """Add ours and what plugins have contributed, and from now on what they bring at once."""
         self._config = config
+        self._add(GATES, config)
         for plugin in self._early:
-            self._add(plugin, config)
+            self._add(_contributed(plugin), config)
 
     def of(self, node: pytest.Item) -> Iterator[GateKind[Any, Any]]:
         """Yield the kinds of gate that a test is marked with; more than one is refused."""
@@ -115,10 +115,10 @@ class GateKinds:
         """Return the tests that are marked as gates."""
         return [node for node in nodes if self.has_gate(node)]
 
-    def _add(self, plugin: object, config: pytest.Config) -> None:
+    def _add(self, kinds: Mapping[str, Any], config: pytest.Config) -> None:
         # One plugin for all: pytest goes through the names of each.
-        fixtures = ModuleType(f"fixtures of {plugin}")
-        for marker, kind in _contributed(plugin).items():
+        fixtures = ModuleType(f"fixtures of {[*kinds]}")
+        for marker, kind in kinds.items():
             # Ours are known to be right, and whoever asks loads them.
             if not isinstance(kind, BuiltIn):
                 from pytest_cpg.plugin.contributed import check_kind
@@ -127,7 +127,8 @@ class GateKinds:
             self.table[marker] = kind
             config.addinivalue_line("markers", f"{_shown(kind, config)}: {kind.help}")
             setattr(fixtures, kind.fixture, _fixture(kind, self._measured))
-        config.pluginmanager.register(fixtures)
+        if kinds:
+            config.pluginmanager.register(fixtures)
 
 
 KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()

@@ -6,6 +6,8 @@ import sys
 import pytest
 from sessions import flat
 
+from pytest_cpg.plugin import hookspecs
+
 WATCHED = """
 import sys
 
@@ -40,7 +42,7 @@ def watch(folder, arguments, without=("xdist", "hypothesispytest")):
 
 # What a session without gates may import of ours, and in CI: each takes a quarter of a millisecond.
 LIGHT = """
-    pytest_cpg plugin plugin.entry plugin.exits plugin.hooks plugin.hookspecs plugin.kinds gates
+    pytest_cpg plugin plugin.entry plugin.exits plugin.hooks plugin.kinds gates
 """
 IN_CI = "plugin.memory"
 # Options that a conftest file may ask for.
@@ -104,6 +106,24 @@ def test_help_shows_options_in_a_session_without_gates(pytester):
     said = flat(pytester.runpytest_inprocess("-p", "no:hypothesispytest", "-qh"))
     assert "--cpg-plan " in said
     assert "cpg_episodes (int):" in said
+
+
+EXTENSION_POINTS = [name for name in vars(hookspecs) if name.startswith("pytest_cpg_")]
+
+
+@pytest.mark.parametrize("name", EXTENSION_POINTS)
+def test_a_session_without_gates_knows_every_hook(name, pytester):
+    hook = f"def {name}(): return None\n"
+    pytester.makeconftest(hook)
+    pytester.mkpydir("folder").joinpath("conftest.py").write_text(hook)
+    pytester.makepyfile(**{"folder/test_plain": "def test_plain(): pass"})
+    pytester.runpytest_inprocess("-p", "no:hypothesispytest").assert_outcomes(passed=1)
+
+
+def test_a_hook_of_unknown_arguments_is_refused_in_a_session_without_gates(pytester):
+    pytester.makeconftest("def pytest_cpg_tasks(task): return None\n")
+    said = flat(pytester.runpytest_inprocess("-p", "no:hypothesispytest"))
+    assert "Argument(s) {'task'} are declared in the hookimpl but can not be found" in said
 
 
 WORKERS = """
