@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_cpg.render.line import Line
 
 _MOST_IN_LINE = 300
+# What pytest says of a name in an assertion that failed.
+_WHERE = re.compile(r"E? +\+ +where ")
 _HIDDEN = "this test skipped itself after its gate had failed, which hides no verdict."
 
 
@@ -131,12 +134,15 @@ def _lead_by_gate(
     crash = getattr(failure, "reprcrash", None)
     if crash is not None:
         # Whose value it was stands in the traceback.
-        crash.message = crash.message.partition("\n")[0]
+        first = crash.message.partition("\n")[0]
+        is_gates = attempt.has_failed and not attempt.is_refused
+        crash.message = f"{_crash_line(attempt)}; {first}" if is_gates else first
+    if hasattr(failure, "chain"):
+        _leave_out_results(attempt, failure.reprtraceback)
     if item.config.getoption("tbstyle", "auto") == "line":
         return
     # pytest prints exceptions that follow from each other like this, and xdist sends them.
     if hasattr(failure, "chain"):
-        _leave_out_results(attempt, failure.reprtraceback)
         try:
             refuse(text)
         except pytest.fail.Exception:
@@ -149,7 +155,13 @@ def _lead_by_gate(
 def _leave_out_results(attempt: Attempt, traceback: Any) -> None:
     """Leave out of a traceback what its section has just said of the gate's result."""
     fixtures = {one.kind.fixture for one in attempt.judgements}
+    results = tuple(f"{type(one.result).__name__}(" for one in attempt.judgements)
     for entry in traceback.reprentries:
+        entry.lines = [
+            line
+            for line in entry.lines
+            if not (_WHERE.match(line) and any(result in line for result in results))
+        ]
         shown = getattr(entry, "reprfuncargs", None)
         if shown is not None:
             shown.args = [(name, text) for name, text in shown.args if name not in fixtures]

@@ -132,7 +132,9 @@ def _ran(rows: Sequence[SummaryRow], seconds: Mapping[str, float], width: int) -
         name = fitted_names((slowest,), width).of[slowest]
         told = f"{told} (slowest: {name}, {duration(seconds[slowest])})"
     said = [f"{text[:1].upper()}{text[1:]}." for text in meanings]
-    lines = _wrapped(" ".join([*said, "The exit code counts errors only."]), " ", width)
+    lines = _wrapped(
+        " ".join([*said, "The exit code counts errors and broken models alone."]), " ", width
+    )
     first, *more = textwrap.wrap(told, width - 1, subsequent_indent="  ", break_on_hyphens=False)
     return [*lines, *(Line.of(f" {text}") for text in (first, *more))]
 

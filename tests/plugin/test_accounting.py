@@ -466,7 +466,8 @@ def test_early(cpg):
     result.stdout.fnmatch_lines(
         [
             "*- cpg: quick run, 3 of 3 gates ran -*",
-            " Two episodes of each arm, nothing judged. The exit code counts errors only.",
+            " Two episodes of each arm, nothing judged. The exit code counts errors and",
+            " broken models alone.",
             " . 3 gates ran (slowest: test_*, * s)",
         ]
     )

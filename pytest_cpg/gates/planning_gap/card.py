@@ -105,6 +105,8 @@ def _sentence(result: GateResult, accepts: Verdict) -> str:
 
 def _brief(result: GateResult, accepts: Verdict) -> str:
     """Return the numbers of the sentence, of a blind gate those of chance in place of the model."""
+    if result.is_smoke and result.faults:
+        return result.faults[0].partition(":")[0]
     is_blind = severity_of(result, accepts) is Severity.BLIND
     arms = (result.oracle, result.chance) if is_blind else (result.learned, result.oracle)
     return ", ".join(
@@ -119,6 +121,8 @@ def _gist(result: GateResult) -> str:
         return "two episodes of each arm, nothing judged"
     if result.is_aa:
         return "the true dynamics in both arms"
+    if result.faults:
+        return result.faults[0].partition(":")[0]
     if result.margin is not None and result.verdict in _GIST_WITH_MARGIN:
         return _GIST_WITH_MARGIN[result.verdict]
     return (_GIST_OF_RETURNS if result.design.metric == "return" else _GIST)[result.verdict]
