@@ -185,7 +185,7 @@ class Figure:
     """The data of a picture, and no pixels: a page, a terminal or nobody draws it.
 
     Series called oracle, learned, chance and limit look the same in all figures; a limit is a line
-    in each of them. Others are told apart by their order.
+    in each of them, and a band an area. Others are told apart by their order.
 
     Attributes
     ----------
@@ -204,8 +204,8 @@ class Figure:
     cells : tuple of Cell
         What is to know of cells, of some or all.
     series : mapping
-        Name to points (x, y) with x increasing; to the whole numbers of cells; to the texts that
-        follow the name of a list's line.
+        Name to points (x, y) with x increasing, in a band and back along its other side; to the
+        whole numbers of cells; to the texts that follow the name of a list's line.
     scale : (low, high) or None
         Ends of the upward axis; None where the points decide.
     """

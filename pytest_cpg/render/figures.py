@@ -33,6 +33,8 @@ _LEAST_RIGHT = 24
 
 # How a series of this name looks in every figure; the others take what is left.
 _LINES = {"learned": "learned", "oracle": "oracle", "chance": "chance", "limit": "limit"}
+# Series that have no name at their end.
+_UNNAMED = ("limit", "band")
 _FREE_LINES = ("learned", "oracle", "other", "chance")
 # Kinds whose series end where their names can stand.
 _NAMED_AT_THE_END = ("curves", "steps")
@@ -186,7 +188,9 @@ def _marks(figure: Figure, area: _Area) -> list[tuple[str, str]]:
     for at, (name, points) in enumerate(figure.series.items()):
         if not points:
             continue
-        if name == "limit" or figure.kind == "curves":
+        if name == "band":
+            marks.insert(0, ("band", f"{_line(points, area)}z"))
+        elif name == "limit" or figure.kind == "curves":
             marks.append((_LINES.get(name) or next(left), _line(points, area)))
         elif figure.kind == "scatter":
             marks.append(("dots", _stops((area.x(x), area.y(y)) for x, y in points)))
@@ -230,7 +234,9 @@ def _bars(points: _Points, limit: float, area: _Area) -> list[tuple[str, str]]:
 
 def _names(figure: Figure, area: _Area) -> list[Label]:
     """Return the name of each series at its end; none where there is only one."""
-    named = {name: points for name, points in figure.series.items() if points and name != "limit"}
+    named = {
+        name: points for name, points in figure.series.items() if points and name not in _UNNAMED
+    }
     if figure.kind not in _NAMED_AT_THE_END or len(named) < 2:
         return []
     heights = _spread([area.y(points[-1][1]) for points in named.values()], area.foot)
@@ -261,7 +267,9 @@ def _said(figure: Figure) -> str:
     if figure.kind not in _NAMED_AT_THE_END:
         return figure.finding or f"{figure.title}; the report in JSON has its numbers"
     ends = ", ".join(
-        f"{name} {points[-1][1]:.2f}" for name, points in figure.series.items() if points
+        f"{name} {points[-1][1]:.2f}"
+        for name, points in figure.series.items()
+        if points and name != "band"
     )
     return f"{figure.title}: in the end {ends}"
 

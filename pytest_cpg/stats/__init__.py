@@ -23,6 +23,7 @@ from pytest_cpg.stats.risk_coverage import (
     metrics_by,
     published_cr,
     risk_coverage,
+    risk_intervals,
 )
 from pytest_cpg.stats.sampled import Sampled
 from pytest_cpg.stats.selective import SelectiveRisk, aurc
@@ -49,6 +50,7 @@ __all__ = [
     "published_cr",
     "reliability",
     "risk_coverage",
+    "risk_intervals",
     "sampled_differences",
     "sampled_metrics",
     "wilson_interval",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Closer confidences differ by rounding alone.
-_SAME_CONFIDENCE = 1e-9
+SAME_CONFIDENCE = 1e-9
+"""Closer confidences differ by rounding alone."""
 # What differs by less is equal: shares of whole numbers beside decimals, sums in other orders.
 _ROUNDING = 1e-12
 
@@ -48,7 +48,7 @@ DEFAULT_POINTS = OperatingPoints()
 def levels(confidences: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return which threshold [N] lets each answer in first: 0 is the surest."""
     order = np.argsort(-confidences, kind="stable")
-    steps = -np.diff(confidences[order]) >= _SAME_CONFIDENCE
+    steps = -np.diff(confidences[order]) >= SAME_CONFIDENCE
     level = np.empty(len(order), dtype=np.intp)
     level[order] = np.concatenate([[0], steps.cumsum()])
     return level

@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, Curves, OperatingPoints, levels
+from pytest_cpg.stats.coverage_curves import (
+    DEFAULT_POINTS,
+    SAME_CONFIDENCE,
+    Curves,
+    OperatingPoints,
+    levels,
+)
 from pytest_cpg.stats.graded_answers import GradedAnswers
+from pytest_cpg.stats.intervals import Interval
+from pytest_cpg.stats.sampled import Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +129,34 @@ def risk_coverage(answers: GradedAnswers) -> RiskCoverage:
         risks=(0.0, *(lost / counted).tolist()),
         thresholds=tuple(least.tolist()),
     )
+
+
+def risk_intervals(
+    answers: GradedAnswers, least: ArrayLike, *, level: float = 0.95
+) -> list[Interval]:
+    """Return what share of the answers that are at least so sure is wrong, for each threshold.
+
+    Wilson's interval, at as many answers as vary as much when they do not come in groups; each
+    interval is for itself. Every threshold lets an answer in.
+
+    Parameters
+    ----------
+    least : array [T]
+        Confidences.
+    """
+    counts = np.zeros((2, len(np.unique(answers.groups)), np.size(least)))
+    admitted = answers.confidences[:, None] >= np.asarray(least, dtype=np.float64) - SAME_CONFIDENCE
+    np.add.at(counts[0], answers.groups, admitted)
+    np.add.at(counts[1], answers.groups, admitted & answers.wrong[:, None])
+    (held, wrong), many = counts, (counts[0] > 0).sum(axis=0)
+    total = held.sum(axis=0)
+    share = wrong.sum(axis=0) / total
+    # Of a ratio of sums over groups (Cochran 1977, section 6.3).
+    spread = ((wrong - share * held) ** 2).sum(axis=0) * many / np.maximum(many - 1, 1)
+    return [
+        Share(estimate=p, size=min(n, p * (1 - p) * n**2 / v) if v and g < n else g).interval(level)
+        for p, n, v, g in zip(*(one.tolist() for one in (share, total, spread, many)), strict=True)
+    ]
 
 
 def published_cr(answers: GradedAnswers, *, bins: int = 10) -> float:

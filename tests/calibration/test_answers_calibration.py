@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 
 from pytest_cpg.stats.bootstrap import sampled_differences, sampled_metrics
 from pytest_cpg.stats.graded_answers import GradedAnswers
-from pytest_cpg.stats.risk_coverage import ANSWER_METRICS, answer_metrics
+from pytest_cpg.stats.risk_coverage import ANSWER_METRICS, answer_metrics, risk_intervals
 
 pytestmark = pytest.mark.slow
 
@@ -284,3 +284,18 @@ def test_intervals_of_changes_hold_the_truth(statistics_page):
         f"brackets how often the truth lay below and above. {MONTE_CARLO} The deviates that make "
         "answers wrong correlate by 0.7 between the models; confidences are drawn anew.",
     )
+
+
+@pytest.mark.parametrize(("model", "n", "per"), SETTINGS)
+def test_the_band_of_risks_holds_the_true_risk_at_each_coverage(model, n, per):
+    many = graded(model, 1_000_000, np.random.default_rng(99))
+    least = np.quantile(many.confidences, [0.9, 0.75, 0.5, 0.0])
+    true = [many.wrong[many.confidences >= one].mean() for one in least]
+    rng, held = np.random.default_rng(0), np.zeros(len(true))
+    for _ in range(RUNS):
+        answers = graded(model, n, rng, per=per)
+        found = risk_intervals(answers, np.minimum(least, answers.confidences.max()))
+        held += [one.low <= risk <= one.high for one, risk in zip(found, true, strict=True)]
+    print(model, n, per, (held / RUNS).round(3))
+    # Of 20 answers of which hardly one is wrong Wilson's own interval holds as rarely.
+    assert (held / RUNS).min() > 0.87

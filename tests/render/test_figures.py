@@ -125,6 +125,16 @@ def test_a_staircase_has_one_stair_at_most_for_each_pixel():
     assert len(corners(plot.marks[0][1])) <= WIDTH
 
 
+def test_a_band_is_an_area_behind_the_lines_without_a_name():
+    sides = ((0, 0.2), (1, 0.4), (1, 0.8), (0, 0.6))
+    plot = plot_of("curves", learned=((0, 0.4), (1, 0.6)), band=sides, scale=(0, 1))
+    (behind, path), (line, _) = plot.marks
+    assert (behind, line) == ("band", "learned")
+    assert path.endswith("z")
+    assert path.count("L") == 3
+    assert "band" not in words(plot) | set(plot.said.split())
+
+
 def test_a_histogram_has_bars_that_change_beyond_its_limit_before_the_stairs_of_the_others():
     stairs, limit = ((0, 0), (0, 0.5), (1, 1), (2, 0)), ((1, 0), (1, 1))
     plot = plot_of("histogram", here=stairs, there=stairs, limit=limit)

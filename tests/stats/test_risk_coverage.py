@@ -14,7 +14,9 @@ from pytest_cpg.stats.risk_coverage import (
     metrics_by,
     published_cr,
     risk_coverage,
+    risk_intervals,
 )
+from pytest_cpg.stats.wilson import wilson_interval
 
 # Confidences closer than this are equal, by the definition.
 SAME = 1e-9
@@ -205,3 +207,37 @@ def test_an_impossible_table_is_refused_with_its_value(given, message):
 def test_an_impossible_point_is_refused_with_its_value(point, message):
     with pytest.raises(ValueError, match=message):
         OperatingPoints(**point)
+
+
+def test_risks_of_single_answers_have_wilsons_interval():
+    rng = np.random.default_rng(0)
+    sure = rng.random(300).round(2)
+    answers = GradedAnswers(wrong=rng.random(300) < 0.2, confidences=sure)
+    for least, found in zip((0.0, 0.5, 0.97), risk_intervals(answers, (0, 0.5, 0.97)), strict=True):
+        held = answers.wrong[sure >= least]
+        expected = wilson_interval(int(held.sum()), len(held))
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+        assert found.estimate == held.mean()
+
+
+def test_risks_of_answers_in_groups_vary_as_those_of_groups_drawn_again():
+    rng = np.random.default_rng(0)
+    groups = np.arange(60).repeat(10)
+    wrong = rng.random(600) < rng.beta(1, 3, 60)[groups]
+    answers = GradedAnswers(wrong=wrong, confidences=rng.random(600), groups=groups)
+    found = risk_intervals(answers, [0.0, 0.6])
+    for least, interval in zip((0.0, 0.6), found, strict=True):
+        held = np.bincount(groups, answers.confidences >= least)
+        lost = np.bincount(groups, (answers.confidences >= least) & wrong)
+        drawn = rng.integers(60, size=(20_000, 60))
+        error = (lost[drawn].sum(axis=1) / held[drawn].sum(axis=1)).std()
+        assert interval.high - interval.low == pytest.approx(2 * 1.96 * error, rel=0.06)
+
+
+def test_groups_whose_answers_are_all_alike_count_once():
+    groups = np.arange(40) // 4
+    for wrong in (np.zeros(40, dtype=bool), groups < 3):
+        answers = GradedAnswers(wrong=wrong, confidences=np.ones(40), groups=groups)
+        (found,) = risk_intervals(answers, [0.5])
+        expected = wilson_interval(int(wrong.sum()) // 4, 10)
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.02)

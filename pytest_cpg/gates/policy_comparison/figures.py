@@ -7,12 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_cpg.gates.card import Figure
+from pytest_cpg.gates.notation import percentage
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-from pytest_cpg.stats import risk_coverage
+from pytest_cpg.stats import RiskCoverage, risk_coverage, risk_intervals
 
 _MOST_MISTAKES = 20
 # More points than pixels would show nothing more.
 _MOST_POINTS = 150
+# The band's own: of fewer answers it would be wider than all the rest is high.
+_MOST_OF_BAND, _FEWEST_ANSWERS = 40, 20
 
 
 def figures(result: ComparisonResult) -> tuple[Figure, ...]:
@@ -45,16 +48,31 @@ def _risk_over_coverage(result: ComparisonResult) -> Figure:
         title="Risk over coverage",
         reading=(
             "The model answers its surest queries first. The dashed line is the accepted risk; a "
-            "confidence that says nothing follows the constant one."
+            "confidence that says nothing follows the constant one. The band is the "
+            f"{percentage(result.loss.level)} interval of each share by itself."
         ),
         axes=("share of queries answered, surest first", "wrong answers among those"),
         series={
+            "band": _band(result, curve),
             "learned": _thinned(points),
             "ideal": tuple(ideal),
             "constant": ((0.0, loss), (1.0, loss)),
             "limit": ((0.0, limit), (1.0, limit)),
         },
     )
+
+
+def _band(result: ComparisonResult, curve: RiskCoverage) -> tuple[tuple[float, float], ...]:
+    """Return the interval of the risk at several coverages: its lower ends, and back the upper."""
+    known = [*zip(curve.coverages[1:], curve.thresholds, strict=True)]
+    shown = _thinned(
+        [one for one in known if one[0] * len(result) >= _FEWEST_ANSWERS], most=_MOST_OF_BAND
+    )
+    least = [threshold for _, threshold in shown]
+    found = risk_intervals(result.graded, least, level=result.loss.level)
+    ends = [*zip([coverage for coverage, _ in shown], found, strict=True)]
+    lower = [(coverage, one.low) for coverage, one in ends]
+    return (*lower, *((coverage, one.high) for coverage, one in reversed(ends)))
 
 
 def _reliability(result: ComparisonResult) -> Figure:
@@ -100,7 +118,9 @@ def _mistakes(result: ComparisonResult) -> Figure:
     )
 
 
-def _thinned(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+def _thinned(
+    points: Sequence[tuple[float, float]], *, most: int = _MOST_POINTS
+) -> tuple[tuple[float, float], ...]:
     """Return points that are enough for a picture, both ends among them."""
-    chosen = np.linspace(0, len(points) - 1, min(len(points), _MOST_POINTS)).round().astype(int)
+    chosen = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
     return tuple(points[at] for at in dict.fromkeys(chosen.tolist()))
