@@ -165,7 +165,7 @@ def accept(
             refused.append(one.name)
     if accepted:
         update(path, lambda baseline: updated(baseline, accepted), kinds)
-        where = f" @ {state.commit}" if state.commit else f" ({state.note})"
+        where = f" at {state.commit}" if state.commit else f" ({state.note})"
         names = named([gate.id for gate in accepted])
         found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
         for marker, mine in entries.items():

@@ -67,7 +67,7 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
     project.write("right", more=", max_verdict='MODEL BOTTLENECK', id='one'")
     result = project.runpytest("--cpg-update-baseline", *workers)
     assert result.ret == 0
-    result.stdout.re_match_lines([r" baseline: one\[right\] accepted @ [0-9a-f]{7,} into "])
+    result.stdout.re_match_lines([r" baseline: one\[right\] accepted at [0-9a-f]{7,} into "])
     assert accepted(project) == ["one[right]"]
     unchanged = project.runpytest()
     unchanged.stdout.fnmatch_lines([" 20 starts, baseline *", " Since *: unchanged"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.machine.ci import is_in_ci
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState
+from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
 from pytest_cpg.report.baseline_findings import accept
@@ -70,7 +72,14 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     if is_cut_short(session["exit_code"]):
         text = f"baseline: the session ended early ({session['outcome']}), so gates may be missing"
         findings.append(Finding(text, fails=not arguments.is_forced))
-    return [found.text for found in findings], int(any(found.fails for found in findings))
+    lines = [
+        line
+        for found in findings
+        for line in textwrap.wrap(
+            found.text, width(), break_long_words=False, break_on_hyphens=False
+        )
+    ]
+    return lines, int(any(found.fails for found in findings))
 
 
 def _unmeasured(ledger: Ledger, *, is_forced: bool) -> Iterator[Finding]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.gates import HISTORY
+from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.columns import listed
-from pytest_cpg.render.command import UNUSABLE
+from pytest_cpg.render.command import UNUSABLE, width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
 from pytest_cpg.render.sparkline import has_blocks, sparkline
@@ -60,9 +61,30 @@ def _all_gates(history: History, names: list[str], read_from: str) -> Iterator[s
         own = _until(history, name)
         heights = sparkline(own.heights(name), is_ascii=not has_blocks(sys.stdout.encoding))
         last = own.points(name)[-1]
-        numbers = " ".join(part for one in last.found.trends[:1] for part in (one.name, one.text))
-        rows.append((heights, numbers, last.found.label, name))
-    yield from (f" {line}" for line in listed(rows))
+        trend, text = next(((one.name, one.text) for one in last.found.trends), ("", ""))
+        rows.append((heights, trend, text, last.found.label, name))
+    lines = listed([(heights, f"{trend} {text}", *more) for heights, trend, text, *more in rows])
+    if max(map(len, lines), default=0) >= width():
+        lines = [*_narrow(rows)]
+    yield from (f" {line}" for line in lines)
+
+
+def _narrow(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
+    """Yield rows that are too wide: what all begin with once, and a long name on its own line."""
+    *_, names = zip(*rows, strict=True)
+    trends = {trend for _, trend, *_ in rows}
+    told = listed(
+        [(heights, *[trend] * (len(trends) > 1), *more) for heights, trend, *more, _ in rows]
+    )
+    widest = max(map(len, told))
+    fitted = fitted_names(names, width() - widest - len("   "))
+    yield ", ".join(filter(None, (*(trends if len(trends) == 1 else ()), fitted.shared)))
+    for line, name in zip(told, names, strict=True):
+        short = fitted.of[name]
+        if widest + len("   ") + len(short) > width():
+            yield from (line, f"  {short}")
+        else:
+            yield f"{line:{widest}s}  {short}"
 
 
 def _one_gate(history: History, name: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from pytest_cpg.render.command.project import project_in
 _FILES = {
     "tests/world_model/conftest.py": "the model: put yours here",
     "tests/world_model/test_planning_gap.py": "the gate",
-    ".github/workflows/world-model.yml": "a job that blocks the merge; make it required",
+    ".github/workflows/world-model.yml": "the job; make it a required check",
 }
 _INI = "pytest.ini"
 _NEEDED = ("dm_control", "torch", "jinja2")
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
         source = files(__package__) / "repository" / f"{Path(name).name}.txt"
         write_text(folder / name, source.read_text(encoding="utf-8"), what="the file")
     widest = max(map(len, wanted))
-    lines = [f"written: {name:{widest}s}  {what}" for name, what in wanted.items()]
+    lines = ["written:", *(f"  {name:{widest}s}  {what}" for name, what in wanted.items())]
     if settings:
         name = '["pytest-cpg"]' if settings.endswith(".toml") else "pytest-cpg"
         lines.append(f"{settings} has pytest's settings: add required_plugins = {name} there")
