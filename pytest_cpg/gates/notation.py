@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -38,6 +39,15 @@ def number(value: float, metric: str = "success") -> str:
     """Return a gap in rates with two decimals, or one in returns with three digits."""
     # What is added makes a negative zero a zero.
     return f"{round(value, 2) + 0.0:.2f}" if metric == "success" else f"{value + 0.0:.3g}"
+
+
+def found_drop(drop: float) -> str:
+    """Return a drop that a gate finds, rounded up to hundredths: it may miss a smaller one.
+
+    >>> found_drop(0.131)
+    '0.14'
+    """
+    return f"{math.ceil(100 * drop - 1e-9) / 100:.2f}"
 
 
 def duration(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import textwrap
 from collections import Counter
@@ -11,7 +10,7 @@ from itertools import groupby
 
 from pytest_cpg.gates.card import SMOKE_TEST, Card
 from pytest_cpg.gates.drift import Label
-from pytest_cpg.gates.notation import Names, duration, fitted_names, for_log, one_line
+from pytest_cpg.gates.notation import Names, duration, fitted_names, for_log, found_drop, one_line
 from pytest_cpg.render.columns import aligned
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.failure import program_in
@@ -371,7 +370,7 @@ def _drop(card: Card | None) -> str:
     """Return the drop that surely fails, rounded up to hundredths; empty where it is not known."""
     if card is None or card.drop is None:
         return ""
-    return f"{math.ceil(100 * card.drop - 1e-9) / 100:.2f}"
+    return found_drop(card.drop)
 
 
 def _wrapped(text: str, indent: str, width: int, **markup: bool) -> list[Line]:

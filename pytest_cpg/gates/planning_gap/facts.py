@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.notation import found_drop
 from pytest_cpg.gates.planning_gap.figures import starts_by_ending
 from pytest_cpg.gates.planning_gap.notation import WEIGHT_DIGITS, arm_name, recovery_text
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -120,8 +121,8 @@ def _power(result: GateResult) -> str:
         method=result.method,
         level=level,
     )
-    text = f"smallest drop this gate could flag from {of}: {drop:.2f}"
-    return text if sure is None else f"{text}; found 4 times in 5 from {sure:.2f}"
+    text = f"smallest drop this gate could flag from {of}: {found_drop(drop)}"
+    return text if sure is None else f"{text}; found 4 times in 5 from {found_drop(sure)}"
 
 
 def _confidence(arm: Arm) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_cpg.gates import kind
-from pytest_cpg.gates.notation import duration
+from pytest_cpg.gates.notation import duration, found_drop
 from pytest_cpg.gates.planning_gap.forecast import POWER, WANTED_GAPS, Forecast
 
 
@@ -40,4 +40,4 @@ def line_of(one: Forecast) -> kind.ForecastLine:
 
 
 def _gap(gap: float | None) -> str:
-    return "-" if gap is None else f"{gap:.2f}"
+    return "-" if gap is None else found_drop(gap)
