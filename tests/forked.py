@@ -138,6 +138,7 @@ def _load():
     import_rooms(*ROOMS, "plugin")
     importlib.import_module("scipy.special")
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def _send(channel, number):
