@@ -240,3 +240,23 @@ def test_an_aa_check_is_no_result_to_accept_or_to_compare(repository):
     again = repository.runpytest("--cpg-model=oracle", "--cpg-drift=fail")
     again.assert_outcomes(passed=1)
     assert "learned was" not in flat(again)
+
+
+@pytest.mark.parametrize("option", ["--cpg-model=oracle", "--cpg-quick"])
+def test_a_gate_that_is_known_to_fail_need_not_where_no_model_is_judged(repository, option):
+    repository.makeconftest(CONFTEST)
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.xfail(strict=True, reason="known to fail")
+        @pytest.mark.parametrize("fails", [False, True])
+        @pytest.mark.cpg(task="track", model="mirrored", episodes=20)
+        def test_gate(cpg, fails):
+            assert not fails
+        """
+    )
+    repository.runpytest().assert_outcomes(xfailed=2)
+    result = repository.runpytest(option)
+    assert result.ret == 0
+    result.assert_outcomes(xpassed=1, xfailed=1)
