@@ -93,10 +93,13 @@ def fault_of(place: str, error: Exception, wanted: str = "") -> KindError:
     """Return what says that a user's code raised, by the place that called it, and where."""
     own = own_frames(error)
     where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
-    return KindError(
+    found = KindError(
         f"{place} raised {type(error).__name__}: {error}{where}."
         f"{f' It has to return {wanted}.' * bool(wanted)}"
     )
+    # Whoever shows it whole need not raise it first.
+    found.__cause__ = error
+    return found
 
 
 def _of(kind: type) -> Callable[[Any], Any]:
