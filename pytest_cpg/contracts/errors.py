@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
+_STANDARD_LIBRARY = Path(os.__file__).parent
+# Where packages are installed; Debian's own have the second.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 class CpgError(Exception):
@@ -22,12 +26,17 @@ class CpgError(Exception):
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return where a user's code was when something was raised, the last place last.
 
-    Of code that is installed it is the last place alone.
+    Of code that is installed, or Python's own, it is the last place alone.
     """
     frames = traceback.extract_tb(error.__traceback__)
     others = [one for one in frames if _PACKAGE not in Path(one.filename).parents]
-    own = [one for one in others if "site-packages" not in Path(one.filename).parts]
-    return own or others[-1:]
+    return [one for one in others if not _is_installed(one)] or others[-1:]
+
+
+def _is_installed(frame: traceback.FrameSummary) -> bool:
+    path = Path(frame.filename)
+    is_pythons = _STANDARD_LIBRARY in path.parents or frame.filename.startswith("<frozen ")
+    return is_pythons or not _INSTALLED.isdisjoint(path.parts)
 
 
 class ComponentError(CpgError):

@@ -184,6 +184,19 @@ def test_exception_of_the_function_is_the_cause_and_its_line_visible():
     assert "np.ones((7, 4))" in shown
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(AssertionError(), "AssertionError"), (ValueError("Odd."), "ValueError: Odd")],
+)
+def test_a_reason_without_a_text_or_with_a_full_stop_ends_in_one(error, said):
+    def broken(observations, actions):
+        raise error
+
+    with pytest.raises(WorldModelError) as caught:
+        adapted(broken)
+    assert f"is not usable: {said}.\n" in str(caught.value)
+
+
 def test_exception_that_says_nothing_about_arrays_goes_on_unchanged():
     def interrupted(observations, actions):
         raise FileNotFoundError("weights.pt")

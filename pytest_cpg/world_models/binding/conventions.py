@@ -184,7 +184,9 @@ def attempt(call: Callable[..., R], *arrays: Any) -> R | Failure:
         if not is_refusal(error):
             error.add_note(f"pytest-cpg: raised when it was called with {shapes(*arrays)}.")
             raise
-        return Failure(f"{type(error).__name__}: {error}", error)
+        # A bare assert says nothing more, and many a text ends with a full stop of its own.
+        reason = ": ".join(filter(None, [type(error).__name__, str(error).removesuffix(".")]))
+        return Failure(reason, error)
 
 
 def is_refusal(error: Exception) -> bool:
