@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.plugin.hooks import SessionHooks, may_be_typed
+from pytest_cpg.plugin.hooks import Listed, SessionHooks, may_be_typed
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -31,10 +31,11 @@ __all__ = [
 ]
 
 
+@pytest.hookimpl
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options if they may be typed; follow the session."""
     hooks = SessionHooks(parser, _measured)
-    pluginmanager.register(hooks, "cpg-hooks")
+    pluginmanager.register(Listed(hooks), "cpg-hooks")
     if may_be_typed(pluginmanager):
         hooks.kinds.declared()
 

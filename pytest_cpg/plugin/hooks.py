@@ -58,6 +58,17 @@ class Collected:
         self.refused: list[str] = []
 
 
+class Listed:
+    """The hooks of an object, for pytest, which searches the class of a plugin for each name."""
+
+    def __init__(self, hooks: object) -> None:
+        names = (name for name in vars(type(hooks)) if name.startswith("pytest_"))
+        vars(self).update({name: getattr(hooks, name) for name in names})
+
+    def __dir__(self) -> list[str]:
+        return [*vars(self)]
+
+
 class SessionHooks:
     """Follows one pytest session, in the controller or in one xdist worker.
 
@@ -68,18 +79,13 @@ class SessionHooks:
     """
 
     def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
-        # Hooks that lie here are found at once; those of a class are searched for four times each.
-        vars(self).update({name: getattr(self, name) for name in dir(self)})
         self.kinds = GateKinds(parser, measured)
         self._collected = Collected()
         self._has_begun = self._is_left = self._is_over = self._is_typed = self._is_extended = False
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
-    def __dir__(self) -> list[str]:
-        # pytest tries each name of a plugin several times, and most would be of `object`.
-        return [name for name in vars(SessionHooks) if name.startswith("pytest_")]
-
+    @pytest.hookimpl
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
         """Take the kinds of gate that a plugin or a conftest file contributes."""
         # No plugin is searched until one has any of these hooks: most sessions have none.
@@ -115,6 +121,7 @@ class SessionHooks:
             check_typed(unknown, self.kinds.declared())
         return loaded
 
+    @pytest.hookimpl
     def pytest_configure(self, config: pytest.Config) -> None:
         """Check the options, and follow a session of which something is asked."""
         self._guard(config)
@@ -152,6 +159,7 @@ class SessionHooks:
             place = "of -o" if is_typed else f"in {self._config.inipath}"
             check_names(unknown, "cpg_", self.kinds.declared(), place)
 
+    @pytest.hookimpl
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Note a bad marker, which its file is refused for with all others of it."""
         test = metafunc.definition
@@ -165,12 +173,14 @@ class SessionHooks:
         except pytest.fail.Exception as error:
             self._collected.refused.append(str(error))
 
+    @pytest.hookimpl
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a gate before anybody can drop it."""
         if self.kinds.has_gate(item):
             self._collected.gates.append(item)
             self.follow()
 
+    @pytest.hookimpl
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note the gates that were collected and will not run."""
         gates = self.kinds.marked(items)
@@ -204,6 +214,7 @@ class SessionHooks:
             say_once(report, call.excinfo)
         return report
 
+    @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file was skipped or could not be imported, here or on a worker."""
         if not report.passed:
@@ -252,6 +263,7 @@ class SessionHooks:
         self._show(_ENDED_AS_PASSED if self._is_over else _LEFT)
         return pytest.ExitCode.TESTS_FAILED
 
+    @pytest.hookimpl
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the session is left, maybe by `pytest.exit`, which may say that it passed."""
         self._is_left = True
