@@ -1,27 +1,119 @@
 """Plugin: the hooks, the marker and the fixtures; whatever knows pytest.
 
 Nothing heavier than pytest is imported before the first gate is collected, and nothing is computed
-here: rooms below measure, judge and render.
+here: rooms below measure, judge and render. What every session loads, with gates or without, is as
+small as can be, and this module holds what pytest finds: the first hook and the fixtures.
 """
 
 from __future__ import annotations
 
-import sys
+from typing import TYPE_CHECKING, Any
 
-# pytest's own finder is there to rewrite asserts, and none are in what every session loads. What it
-# finds is read piece by piece, which would make half of what the installed plugin costs: this
-# module, too, and so it has nothing of its own.
-_REWRITING = [(at, one) for at, one in enumerate(sys.meta_path) if hasattr(one, "mark_rewrite")]
-for _, _finder in _REWRITING:
-    sys.meta_path.remove(_finder)
-try:
-    from pytest_cpg.plugin.entry import *  # noqa: F403  # whatever pytest is to find
-    from pytest_cpg.plugin.entry import __all__
-finally:
-    for _at, _finder in _REWRITING:
-        sys.meta_path.insert(_at, _finder)
+import pytest
+
+from pytest_cpg.plugin.hooks import Listed, SessionHooks, may_be_typed
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from pytest_cpg.contracts import Planner, Task
+    from pytest_cpg.gates.kind import GateKind
+    from pytest_cpg.world_models import OracleDynamics
+
+__all__ = [
+    "benchmark_runner",
+    "conformance_model",
+    "conformance_planner",
+    "conformance_task",
+    "cpg_executor",
+    "learned_dynamics",
+    "oracle_dynamics",
+    "pytest_addoption",
+    "training_data",
+]
 
 
 def __dir__() -> list[str]:
     """Return what pytest is to find: it tries each name of a plugin several times."""
     return __all__
+
+
+@pytest.hookimpl
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the options if they may be typed; follow the session."""
+    hooks = SessionHooks(parser, _measured)
+    pluginmanager.register(Listed(hooks), "cpg-hooks")
+    if may_be_typed(pluginmanager):
+        hooks.kinds.declared()
+
+
+def _measured(request: pytest.FixtureRequest, kind: GateKind[Any, Any], **given: Any) -> Any:
+    """Return what the fixture of a kind gives."""
+    from pytest_cpg.plugin.fixtures import measured
+
+    return measured(request, kind, **given)
+
+
+@pytest.fixture
+def oracle_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
+    """Give the true dynamics of the marker's task; override it to use a surrogate."""
+    from pytest_cpg.plugin.fixtures import true_dynamics
+
+    return true_dynamics(request)
+
+
+@pytest.fixture
+def learned_dynamics(request: pytest.FixtureRequest) -> Any:
+    """Give the learned world model; override it, or name one with ``model=`` or --cpg-model."""
+    from pytest_cpg.plugin.fixtures import named_model
+
+    return named_model(request)
+
+
+@pytest.fixture(scope="session")
+def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
+    """Give the executor of blocks of episodes; override it with any of concurrent.futures."""
+    from pytest_cpg.plugin.fixtures import executor
+
+    return executor(request)  # type: ignore[no-any-return]  # a user's may be anything
+
+
+@pytest.fixture(scope="session")
+def training_data() -> Any:
+    """Give the observations that the model was trained on, or the path of their file."""
+    return None
+
+
+@pytest.fixture
+def benchmark_runner(
+    request: pytest.FixtureRequest, cpg_executor: Executor | None, training_data: Any
+) -> Any:
+    """Compare models on the marker's task; the gate is applied to each result after the body."""
+    from pytest_cpg.plugin.fixtures import runner
+
+    given = {"training_data": training_data}
+    return runner(request, cpg_executor, given)
+
+
+@pytest.fixture
+def conformance_task(request: pytest.FixtureRequest) -> Task:
+    """Give the task that `pytest_cpg.conformance` tries; override it with yours."""
+    from pytest_cpg.plugin.fixtures import untried
+
+    untried(request, "task", "MyTask()")
+
+
+@pytest.fixture
+def conformance_planner(request: pytest.FixtureRequest) -> Planner:
+    """Give the planner that `pytest_cpg.conformance` tries; override it with yours."""
+    from pytest_cpg.plugin.fixtures import untried
+
+    untried(request, "planner", "MyPlanner()")
+
+
+@pytest.fixture
+def conformance_model(request: pytest.FixtureRequest) -> Any:
+    """Give the world model that `pytest_cpg.conformance` tries; override it with yours."""
+    from pytest_cpg.plugin.fixtures import untried
+
+    untried(request, "model", "load_my_model()")

@@ -72,6 +72,8 @@ class Listed:
 class SessionHooks:
     """Follows one pytest session, in the controller or in one xdist worker.
 
+    All hooks are marked as such: pytest searches any other for marks of old.
+
     Parameters
     ----------
     measured : callable
