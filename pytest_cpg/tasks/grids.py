@@ -131,9 +131,9 @@ class GridTask:
         """
         lost = np.isnan(observations).any(axis=-1)
         corner = np.array(self._distances.shape[::-1]) - 1
-        # The map's edge is wall, so clipping keeps what is outside out.
-        x, y = np.moveaxis(np.rint(np.clip(np.nan_to_num(observations), 0, corner)), -1, 0)
-        return np.where(lost, np.nan, self._distances[y.astype(np.intp), x.astype(np.intp)])
+        # The map's edge is wall, so clipping keeps what is outside out; nan becomes 0.
+        cells = np.rint(np.fmin(np.fmax(observations, 0), corner)).astype(np.intp)
+        return np.where(lost, np.nan, self._distances[cells[..., 1], cells[..., 0]])
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Give 1 for states [..., 2] at the goal, else 0."""

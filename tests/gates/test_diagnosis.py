@@ -31,7 +31,7 @@ from pytest_cpg.episodes.probe import starts_of
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Measure, Profile, sample
 from pytest_cpg.gates.diagnosis.coverage import PERCENTILE, read_training_data
 from pytest_cpg.gates.diagnosis.evidence import Headroom
-from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes
+from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes, upper_quartile
 from pytest_cpg.gates.diagnosis.rules import has_headroom
 from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.diagnosis.wording import diagnosis_of
@@ -438,6 +438,17 @@ def test_training_data_under_another_name_or_kind_says_what_to_write(tmp_path):
     said = read_training_data(tmp_path / "data.csv", size=4)
     assert said.endswith("Write numpy.save('data.npy', observations)")
     assert "cannot be read" in read_training_data("", size=4)
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
+@pytest.mark.parametrize("odd", [1.0, np.inf, np.nan])
+def test_upper_quartiles_are_those_of_what_is_known(odd):
+    values = np.random.default_rng(0).random((20, 7, 3))
+    values[values < 0.3] = odd
+    values[3, :, 1] = odd
+    with np.errstate(invalid="ignore"):
+        expected = np.nanpercentile(values, 75, axis=1)
+    np.testing.assert_array_equal(upper_quartile(values), expected)
 
 
 def test_pickled_training_data_is_refused(tmp_path):

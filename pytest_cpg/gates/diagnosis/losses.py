@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -158,6 +159,19 @@ def median(values: FloatArray, axis: int | None = None) -> FloatArray:
 def mean(values: FloatArray, axis: int | None = None) -> FloatArray:
     """Return the mean of what is known."""
     return without_nan(np.nanmean, values, axis)
+
+
+def upper_quartile(values: FloatArray) -> FloatArray:
+    """Return the upper quartile [N, J] of what is known in values [N, K, J].
+
+    >>> upper_quartile(np.array([[[1.0], [2.0], [3.0], [np.nan]]]))
+    array([[2.5]])
+    """
+    quartiles = without_nan(partial(np.percentile, q=75), values, 1)
+    # Only what has holes: numpy takes row by row where it looks for them.
+    holes, rows = np.isnan(quartiles), values.transpose(0, 2, 1)
+    quartiles[holes] = without_nan(partial(np.nanpercentile, q=75), rows[holes], 1)
+    return quartiles
 
 
 def without_nan(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from pytest_cpg.gates.diagnosis.losses import (
     ratio,
     regrets,
     taus,
+    upper_quartile,
     without_nan,
 )
 from pytest_cpg.gates.diagnosis.repairs import WINDOW_ERROR, WonBack, window_errors, won_back
@@ -111,8 +111,7 @@ def measures_of(evidence: Evidence) -> Measures:
     responses = without_nan(np.nanmax, ratios, 1)
     bad = _marked(sizes > limit, sizes)
     # Half of the plans may be right by chance: two moves may lead equally far from the goal.
-    upper = partial(np.nanpercentile, q=75)
-    typical = without_nan(upper, sizes[:, FIRST_RANDOM:], 1)
+    typical = upper_quartile(sizes[:, FIRST_RANDOM:])
     promised, kept = _promises(evidence)
     coverage = evidence.coverage
     return Measures(
