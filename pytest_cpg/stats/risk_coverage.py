@@ -137,7 +137,7 @@ def risk_intervals(
     """Return what share of the answers that are at least so sure is wrong, for each threshold.
 
     Wilson's interval, at as many answers as vary as much when they do not come in groups; each
-    interval is for itself. Every threshold lets an answer in.
+    interval is for itself. Raises ValueError for a threshold that lets no answer in.
 
     Parameters
     ----------
@@ -146,16 +146,23 @@ def risk_intervals(
     """
     counts = np.zeros((2, len(np.unique(answers.groups)), np.size(least)))
     admitted = answers.confidences[:, None] >= np.asarray(least, dtype=np.float64) - SAME_CONFIDENCE
+    if not admitted.any(axis=0).all():
+        raise ValueError(f"need thresholds up to {answers.confidences.max()}, got {least!r}")
     np.add.at(counts[0], answers.groups, admitted)
     np.add.at(counts[1], answers.groups, admitted & answers.wrong[:, None])
     (held, wrong), many = counts, (counts[0] > 0).sum(axis=0)
-    total = held.sum(axis=0)
-    share = wrong.sum(axis=0) / total
-    # Of a ratio of sums over groups (Cochran 1977, section 6.3).
-    spread = ((wrong - share * held) ** 2).sum(axis=0) * many / np.maximum(many - 1, 1)
+    total, lost = held.sum(axis=0), wrong.sum(axis=0)
+    # Variance of a ratio of sums over groups (Cochran 1977, section 6.3), times the fourth power of
+    # the total: of whole numbers, so that groups that are all alike have none.
+    spread = ((wrong * total - lost * held) ** 2).sum(axis=0) * many / np.maximum(many - 1, 1)
+    size = many.astype(np.float64)
+    varies = (spread > 0) & (many < total)
+    np.divide(lost * (total - lost) * total**2, spread, out=size, where=varies)
     return [
-        Share(estimate=p, size=min(n, p * (1 - p) * n**2 / v) if v and g < n else g).interval(level)
-        for p, n, v, g in zip(*(one.tolist() for one in (share, total, spread, many)), strict=True)
+        Share(estimate=estimate, size=most).interval(level)
+        for estimate, most in zip(
+            (lost / total).tolist(), np.minimum(size, total).tolist(), strict=True
+        )
     ]
 
 

@@ -38,5 +38,6 @@ def test_an_error_is_whole_with_the_lines_of_its_cause_and_its_notes():
     error = CpgError("No model.")
     error.__cause__ = raised_in("model.py")
     error.add_note("Note.")
-    assert error.whole == 'No model.\n\n  File "model.py", line 12, in own\n\nNote.'
+    line = own.__code__.co_firstlineno + 1
+    assert error.whole == f'No model.\n\n  File "model.py", line {line}, in own\n\nNote.'
     assert CpgError("Alone.").whole == "Alone."

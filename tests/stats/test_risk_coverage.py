@@ -234,10 +234,30 @@ def test_risks_of_answers_in_groups_vary_as_those_of_groups_drawn_again():
         assert interval.high - interval.low == pytest.approx(2 * 1.96 * error, rel=0.06)
 
 
-def test_groups_whose_answers_are_all_alike_count_once():
+@pytest.mark.parametrize(("per", "wrong"), [(4, 0), (7, 3), (49, 1), (60, 7)])
+@pytest.mark.parametrize("groups", [1, 10])
+def test_groups_that_are_all_alike_count_as_one_answer_each(groups, per, wrong):
+    answers = GradedAnswers(
+        wrong=np.tile(np.arange(per) < wrong, groups),
+        confidences=np.ones(groups * per),
+        groups=np.arange(groups).repeat(per),
+    )
+    (found,) = risk_intervals(answers, [0.5])
+    # Where the score test of Wilson's interval is on the edge.
+    for end in (found.low, found.high):
+        distance = 1.959964 * np.sqrt(end * (1 - end) / groups)
+        assert abs(wrong / per - end) == pytest.approx(distance, abs=1e-6)
+
+
+def test_groups_of_answers_that_are_all_right_or_all_wrong_count_once():
     groups = np.arange(40) // 4
-    for wrong in (np.zeros(40, dtype=bool), groups < 3):
-        answers = GradedAnswers(wrong=wrong, confidences=np.ones(40), groups=groups)
-        (found,) = risk_intervals(answers, [0.5])
-        expected = wilson_interval(int(wrong.sum()) // 4, 10)
-        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.02)
+    answers = GradedAnswers(wrong=groups < 3, confidences=np.ones(40), groups=groups)
+    (found,) = risk_intervals(answers, [0.5])
+    expected = wilson_interval(3, 10)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.02)
+
+
+def test_a_threshold_that_lets_no_answer_in_is_refused():
+    answers = GradedAnswers(wrong=[True, False], confidences=[0.2, 0.6])
+    with pytest.raises(ValueError, match=r"need thresholds up to 0\.6, got \[0\.2, 0\.7\]"):
+        risk_intervals(answers, [0.2, 0.7])

@@ -42,18 +42,21 @@ def _risk_over_coverage(result: ComparisonResult) -> Figure:
     ideal = [(0.0, 0.0), (right, 0.0)]
     # Beyond the right answers nothing but wrong ones is left.
     ideal += [(share, (share - right) / share) for share in np.linspace(right, 1, 20)[1:].tolist()]
-    limit = result.criteria.max_risk
+    limit, band = result.criteria.max_risk, _band(result, curve)
+    reading = (
+        "The model answers its surest queries first. The dashed line is the accepted risk; a "
+        "confidence that says nothing follows the constant one."
+    )
+    if band:
+        level = percentage(result.loss.level)
+        reading += f" The band is the {level} interval of each share by itself."
     return Figure(
         kind="curves",
         title="Risk over coverage",
-        reading=(
-            "The model answers its surest queries first. The dashed line is the accepted risk; a "
-            "confidence that says nothing follows the constant one. The band is the "
-            f"{percentage(result.loss.level)} interval of each share by itself."
-        ),
+        reading=reading,
         axes=("share of queries answered, surest first", "wrong answers among those"),
         series={
-            "band": _band(result, curve),
+            "band": band,
             "learned": _thinned(points),
             "ideal": tuple(ideal),
             "constant": ((0.0, loss), (1.0, loss)),
@@ -63,11 +66,17 @@ def _risk_over_coverage(result: ComparisonResult) -> Figure:
 
 
 def _band(result: ComparisonResult, curve: RiskCoverage) -> tuple[tuple[float, float], ...]:
-    """Return the interval of the risk at several coverages: its lower ends, and back the upper."""
+    """Return the interval of the risk at several coverages: its lower ends, and back the upper.
+
+    Empty where fewer than two coverages rest on enough answers.
+    """
     known = [*zip(curve.coverages[1:], curve.thresholds, strict=True)]
     shown = _thinned(
-        [one for one in known if one[0] * len(result) >= _FEWEST_ANSWERS], most=_MOST_OF_BAND
+        [one for one in known if round(one[0] * len(result)) >= _FEWEST_ANSWERS],
+        most=_MOST_OF_BAND,
     )
+    if len(shown) < 2:
+        return ()
     least = [threshold for _, threshold in shown]
     found = risk_intervals(result.graded, least, level=result.loss.level)
     ends = [*zip([coverage for coverage, _ in shown], found, strict=True)]
