@@ -38,7 +38,8 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
     # Two sessions of one second may find the same, and are two all the same.
     date = datetime.now(UTC).isoformat(timespec="microseconds")
     session = found_in(ledger, commit=state.commit, date=date)
-    if not session.comparisons:
+    # Of the true dynamics nothing is followed, nor that they could not be run.
+    if not session.comparisons or settings.typed.get("model") == "oracle":
         return
     # A file's own name may have brackets.
     paths = [str(pattern)] if os.path.exists(pattern) else sorted(glob(str(pattern)))

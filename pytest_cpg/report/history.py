@@ -37,6 +37,16 @@ class Found:
     trends: tuple[Trend, ...] = ()
 
     @classmethod
+    def nothing(cls, outcome: str) -> Found:
+        """Return what is kept of a gate that failed without a verdict, by how its test ended."""
+        return cls(label=outcome.upper(), severity="broken")
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there was no verdict."""
+        return self == Found.nothing(self.label)
+
+    @classmethod
     def of(cls, ruling: Ruling, card: Card) -> Found:
         """Return what is kept of a ruling and its card."""
         return cls(
@@ -94,19 +104,27 @@ class History:
 
         Empty where the last session did not make that comparison.
         """
-        now = self.sessions[-1].comparisons.get(name) if self.sessions else None
-        if now is None:
+        if not self.sessions or name not in self.sessions[-1].comparisons:
             return ()
+        return tuple(point for point in self.attempts(name) if not point.found.is_nothing)
+
+    def attempts(self, name: str) -> tuple[Point, ...]:
+        """Return a comparison over all sessions that tried it, with those that got no verdict.
+
+        The others followed the same numbers as the last one of them.
+        """
+        known = [one.comparisons[name] for one in self.sessions if name in one.comparisons]
+        now = next((one for one in reversed(known) if not one.is_nothing), Found.nothing(""))
         return tuple(
             Point(
                 commit=session.commit,
                 date=session.date,
                 found=found,
-                is_other_design=found.design != now.design,
+                is_other_design=found.design != now.design and not found.is_nothing,
             )
             for session in self.sessions
             for found in [session.comparisons.get(name)]
-            if found is not None and _followed(found) == _followed(now)
+            if found is not None and (found.is_nothing or _followed(found) == _followed(now))
         )
 
     def heights(self, name: str, *, count: int = _MOST_HEIGHTS) -> tuple[float, ...]:

@@ -29,16 +29,21 @@ _FILE = FileKind(name="the history", schema=SCHEMA, cure="Move it away: a sessio
 
 
 def found_in(ledger: Ledger, *, commit: str, date: str) -> Session:
-    """Return what a session adds to the history: every comparison that judged a model."""
-    return Session(
-        commit=commit,
-        date=date,
-        comparisons={
-            one.name: Found.of(one.judgement.ruling, one.judgement.card)
-            for one in ledger.reported
-            if not one.judgement.ruling.check
-        },
-    )
+    """Return what a session adds to the history.
+
+    That is every comparison that judged a model, and every gate that failed before it could.
+    """
+    judged = {
+        one.name: Found.of(one.judgement.ruling, one.judgement.card)
+        for one in ledger.reported
+        if not one.judgement.ruling.check
+    }
+    failed = {
+        gate: Found.nothing(entry.outcome)
+        for gate, entry in ledger.entries.items()
+        if entry.fails and not (entry.judgements or entry.measurements)
+    }
+    return Session(commit=commit, date=date, comparisons=judged | failed)
 
 
 def append(path: Path, session: Session) -> list[str]:
@@ -89,15 +94,16 @@ def read(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
 def session_of(document: Mapping[str, Any], shown_of: ShownOf) -> Session:
     """Return a report as a session of a history; no report has a date."""
     shown = {one["name"]: shown_of(one) for one in comparisons_in(document)}
-    return Session(
-        commit=commit_of(document),
-        date="",
-        comparisons={
-            name: Found.of(one.ruling, one.card)
-            for name, one in shown.items()
-            if not one.ruling.check
-        },
-    )
+    judged = {
+        name: Found.of(one.ruling, one.card) for name, one in shown.items() if not one.ruling.check
+    }
+    failed = {
+        gate["id"]: Found.nothing(gate["outcome"])
+        for gate in document["gates"]
+        if gate["outcome"] in ("failed", "error")
+        and not (gate["comparisons"] or gate["measurements"])
+    }
+    return Session(commit=commit_of(document), date="", comparisons=judged | failed)
 
 
 def _text_in(path: Path) -> str:

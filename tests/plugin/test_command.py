@@ -156,6 +156,25 @@ def test_history_is_the_trend_of_each_gate(folder, said, monkeypatch):
     assert "Did you mean 'test_gates.py::test_gate'?" in text
 
 
+def test_history_has_the_sessions_in_which_a_gate_got_no_verdict(folder, said):
+    for model in ("right", "mirrored", "diverging", "right", "diverging"):
+        folder.runpytest(f"--cpg-model={model}", "-k", "not broken", "--cpg-html=p.html")
+    code, text = said("history")
+    assert code == 0
+    assert text.splitlines() == [
+        "cpg: 5 sessions, 1 gate in .cpg/history",
+        " ▇▁▇    ERROR  test_gates.py::test_gate",
+    ]
+    lines = said("history", "-g", "test_gates.py::test_gate")[1].splitlines()
+    assert [re.split(r"(?:  +|, )", line)[-1] for line in lines[1:]] == [
+        *("MODEL AS GOOD AS ORACLE", "MODEL BOTTLENECK", "ERROR"),
+        *("MODEL AS GOOD AS ORACLE", "ERROR"),
+    ]
+    # One that was never measured has no trend to follow.
+    folder.runpytest("--cpg-model=diverging", "-k", "broken")
+    assert said("history")[1].splitlines()[2].split() == ["ERROR", "test_gates.py::test_broken"]
+
+
 def test_a_page_is_the_one_that_the_session_would_have_written(folder, said):
     pytest.importorskip("jinja2")
     folder.runpytest("--cpg-model=right", "--cpg-json=old.json")

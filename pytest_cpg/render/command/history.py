@@ -60,10 +60,11 @@ def _all_gates(history: History, names: list[str], read_from: str) -> Iterator[s
     for name in names:
         own = _until(history, name)
         heights = sparkline(own.heights(name), is_ascii=not has_blocks(sys.stdout.encoding))
-        last = own.points(name)[-1]
+        last = own.attempts(name)[-1]
         trend, text = next(((one.name, one.text) for one in last.found.trends), ("", ""))
         rows.append((heights, trend, text, last.found.label, name))
-    lines = listed([(heights, f"{trend} {text}", *more) for heights, trend, text, *more in rows])
+    told = ((heights, f"{trend} {text}".strip(), *more) for heights, trend, text, *more in rows)
+    lines = listed([*told])
     if max(map(len, lines), default=0) >= width():
         lines = [*_narrow(rows)]
     yield from (f" {line}" for line in lines)
@@ -90,7 +91,7 @@ def _narrow(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
 def _one_gate(history: History, name: str) -> Iterator[str]:
     """Yield a line for each session of a gate, the last one at the end."""
     yield name
-    rows = [_told(point) for point in _until(history, name).points(name)]
+    rows = [_told(point) for point in history.attempts(name)]
     yield from (f" {line}" for line in listed(rows))
 
 
