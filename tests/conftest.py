@@ -103,6 +103,14 @@ def interrupted_soon():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_blackout():
+    """Nothing is waited for that only matters to a file when the power fails."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
 def pytest_configure():
     """Let processes that tests start be interrupted.
 

@@ -14,6 +14,7 @@ from pytest_cpg.contracts import ComponentError
 T = TypeVar("T")
 
 _CLUSTER_RETRIES = 3
+_SECONDS_TO_CONNECT = 5.0
 # A cluster that is restarted, or grows by need, may have nobody for a while.
 _SECONDS_BETWEEN_CHECKS, _LONGEST_ABSENCE = 2.0, 20.0
 
@@ -73,7 +74,7 @@ def connect(address: str) -> Cluster:
             '--cpg-cluster needs the extra cluster: pip install "pytest-cpg[cluster]"'
         ) from None
     try:
-        client: Any = distributed.Client(address, timeout="5s", set_as_default=False)
+        client: Any = distributed.Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise ComponentError(
             f"no dask scheduler answers at {address!r} ({type(error).__name__}: {error}). Start "

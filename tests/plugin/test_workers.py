@@ -291,8 +291,17 @@ def test_any_executor_may_run_the_episodes(repository):
     assert "takes no more calls" in flat(refused)
 
 
+def hurry(repository, **seconds):
+    """Have a session wait less for a cluster."""
+    conftest = repository.path / "conftest.py"
+    lines = [f"cluster.{name} = {value}\n" for name, value in seconds.items()]
+    text = conftest.read_text(encoding="utf-8") + "\n\nfrom pytest_cpg.machine import cluster\n\n"
+    conftest.write_text(text + "".join(lines), encoding="utf-8")
+
+
 @needs_dask
 def test_a_cluster_that_is_not_there_is_named(repository):
+    hurry(repository, _SECONDS_TO_CONNECT=0.5)
     write(repository)
     result = repository.runpytest_subprocess("--cpg-cluster=tcp://127.0.0.1:9")
     assert result.ret == 1
@@ -391,9 +400,7 @@ def test_what_is_no_executor_is_refused(repository):
 
 @needs_dask
 def test_a_cluster_that_nobody_is_left_of_is_named(repository, cluster):
-    conftest = repository.path / "conftest.py"
-    soon = "\n\nfrom pytest_cpg.machine import cluster\n\ncluster._LONGEST_ABSENCE = 1.0\n"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + soon, encoding="utf-8")
+    hurry(repository, _LONGEST_ABSENCE=1.0, _SECONDS_BETWEEN_CHECKS=0.2)
     begun = repository.path / "begun"
     write(
         repository,
