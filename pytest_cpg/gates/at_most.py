@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cpg.contracts.errors import CURE, WorldModelError
+from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
 from pytest_cpg.gates.card import Card, Effect, Ruling, Severity, Table, numbers_of
 from pytest_cpg.gates.drift import Drift, Label
@@ -51,8 +51,6 @@ class AtMost(ABC):
         The task, the limit, the seed and the level; a subclass adds its own.
     labels
         Best first: one for each of GOOD, UNSURE and BAD.
-    number : str
-        Heads its column, and begins sentences: "one-step error".
     unit : str
         What it is counted in or by, as "of one step".
     meaning, advice : str
@@ -61,7 +59,6 @@ class AtMost(ABC):
 
     marker: str
     help: str
-    number: str
     unit: str = ""
     meaning: str = ""
     advice: str = ""
@@ -77,6 +74,11 @@ class AtMost(ABC):
         "ABOVE LIMIT": Severity.BAD,
     }
     result = Measured
+
+    @property
+    @abstractmethod
+    def number(self) -> str:
+        """Heads its column, and begins sentences: "one-step error"."""
 
     @abstractmethod
     def sample(self, asked: Asked, model: Any, run: Run) -> tuple[Sampled, str]:
@@ -95,7 +97,7 @@ class AtMost(ABC):
         """Return the number with its interval."""
         limit = spec.values["limit"]
         run.progress(self.number, 0, 1)
-        sampled, size = self.sample(spec, model, run)
+        sampled, size = self._checked(self.sample(spec, model, run))
         if not math.isfinite(sampled.estimate):
             raise WorldModelError(f"the {self.number} of the model is {sampled.estimate}. {CURE}")
         return Measured(
@@ -126,7 +128,8 @@ class AtMost(ABC):
             "CI": f"[{_text(found.low)}, {_text(found.high)}]",
             "limit": f"{limit:g}",
         }
-        is_above = found.estimate > limit
+        # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
+        is_above = bool(found.estimate > limit)
         return Card(
             headline=f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}",
             size=result.size,
@@ -174,6 +177,15 @@ class AtMost(ABC):
         rate = (1 - result.found.level) / 2
         return Alarm(p_value=lambda: result.p_value, rate=rate, is_settled=result.p_value <= rate)
 
+    def _checked(self, answer: Any) -> tuple[Sampled, str]:
+        match answer:
+            case (sampled, str(size)) if callable(getattr(sampled, "p_above", None)):
+                return sampled, size
+        raise KindError(
+            f"the kind of gate {self.marker!r}: sample() returned {answer!r:.80}, and has to "
+            f'return the number as sampled, and on how much: Percentile(...), "500 steps".'
+        )
+
     def _said(self, spec: Asked, *, but: tuple[str, ...]) -> dict[str, str]:
         return {
             one.name: str(spec.values[one.name]) for one in self.arguments if one.name not in but
@@ -181,4 +193,9 @@ class AtMost(ABC):
 
 
 def _text(value: float) -> str:
-    return f"{value:#.3g}"
+    """Return three digits of a number.
+
+    >>> [_text(value) for value in (0.5, 12, 123.4, 12345)]
+    ['0.500', '12.0', '123', '1.23e+04']
+    """
+    return f"{value:#.3g}".removesuffix(".")

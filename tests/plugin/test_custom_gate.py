@@ -168,6 +168,50 @@ def test_a_number_that_is_none_is_no_verdict(custom):
     )
 
 
+def changed(custom, was, becomes):
+    conftest = custom.pytester.path / "conftest.py"
+    text = conftest.read_text(encoding="utf-8")
+    assert was in text
+    conftest.write_text(text.replace(was, becomes), encoding="utf-8")
+
+
+@pytest.mark.parametrize("limit", [0.1, 0.5])
+def test_a_number_may_be_one_of_numpy(custom, limit):
+    changed(custom, "float(errors.mean())", "errors.mean()")
+    custom(limit=limit).assert_outcomes(passed=limit == 0.5, failed=limit == 0.1)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        (', f"{count} steps"', "", "sample() returned Percentile(estimate="),
+        ('f"{count} steps"', "count", "has to return the number as sampled, and on how much: Perc"),
+        (
+            "Percentile(estimate=float(errors.mean()), resamples=means)",
+            "0.2",
+            "returned (0.2, '100",
+        ),
+    ],
+    ids=["no-size", "size-is-a-number", "number-is-not-sampled"],
+)
+def test_a_sample_that_is_none_is_told_what_to_return(custom, was, becomes, said):
+    changed(custom, was, becomes)
+    result = custom()
+    result.assert_outcomes(errors=1)
+    assert said in flat(result)
+
+
+@pytest.mark.parametrize(("member", "code"), [("number", "number, unit"), ("sample", "sample(")])
+def test_a_kind_without_a_member_of_its_own_names_it_and_the_line(custom, member, code):
+    changed(custom, code, f"my_{code}")
+    result = custom()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = result.stderr.str()
+    assert "Can't instantiate abstract class OneStepError" in said
+    assert member in said.partition("abstract class")[2].splitlines()[0]
+    assert 'return {"one_step_error": OneStepError()}' in said
+
+
 def test_it_is_selected_as_a_gate_and_by_what_it_last_said(custom):
     custom.pytester.makepyfile(test_plain="def test_plain(): pass")
     custom("--cpg-only").assert_outcomes(failed=1, deselected=1)
