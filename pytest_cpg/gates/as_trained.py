@@ -25,7 +25,7 @@ planner="as-trained": this {kind} does not say how it is planned with. Write
     planner = {{ name = "icem", horizon = 20 }}
 into the .toml file beside a checkpoint, or give the model an attribute
     trained_planner = {{"name": "icem", "horizon": 20}}
-or name a planner in the marker: planner="icem"."""
+or name a planner: planner="icem"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class AsTrained:
         """Raise ComponentError: several models may have been trained with as many planners."""
         raise ComponentError(
             'planner="as-trained" is the planner of one model, and here several are planned with '
-            'the same. Name it in the marker: planner="tdmpc2".'
+            'the same. Name it: planner="tdmpc2".'
         )
 
 

@@ -116,8 +116,10 @@ def _acceptance(found: Shown, reason: str | None) -> str:
         return update
     if reason != accepts.exceeded or ruling.severity is not Severity.BAD:
         return ""
-    marker = f'set max_verdict="{ruling.label}"'
-    return f"{marker} in the marker" if found.drift is None else f"{marker}; then {update}"
+    written = f'set max_verdict="{ruling.label}"'
+    # What nothing runs again is no test, and has no marker.
+    where = " in the marker" * bool(found.commands)
+    return f"{written}{where}" if found.drift is None else f"{written}; then {update}"
 
 
 def program_in(commands: Iterable[Command]) -> str:

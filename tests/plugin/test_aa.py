@@ -107,9 +107,9 @@ def gate(task="track", more='model="right"'):
 
 
 REFUSED = (
-    "the learned arm was given the true dynamics, so that no model would be judged. Return your "
-    "model from learned_dynamics; for the A/A check, which runs the true dynamics in both arms, "
-    'write model="oracle" in the marker or --cpg-model=oracle.'
+    "the learned arm was given the true dynamics, so that no model would be judged. Give your "
+    "model; for the A/A check, which runs the true dynamics in both arms, write "
+    'model="oracle" or --cpg-model=oracle.'
 )
 
 

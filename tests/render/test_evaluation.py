@@ -143,6 +143,7 @@ def test_it_is_printed_as_a_failing_test_prints_it():
     assert any(line.split()[:2] == ["learned", "0/20"] for line in lines)
     assert max(map(len, lines)) <= 80
     assert "pytest" not in str(found), "there is no test to run again"
+    assert lines[-1] == '  Accept   set max_verdict="MODEL BOTTLENECK"', "there is no marker"
     assert repr(found).startswith("Evaluation(MODEL BOTTLENECK: gap 1.00 [")
 
 
@@ -251,8 +252,9 @@ def test_a_mistyped_task_and_model_are_named():
         evaluate("maz", right)
     with pytest.raises(ComponentError, match="Did you mean 'maze'"):
         evaluate("mase", right, planner="preset")
-    with pytest.raises(ComponentError, match=r"there is no model file 'run/final\.pt'"):
+    with pytest.raises(ComponentError, match=r"there is no model file 'run/final\.pt'") as caught:
         evaluate("maze", "run/final.pt")
+    assert "pytest was started" not in str(caught.value), "a script was"
     with pytest.raises(WorldModelError, match="shape"):
         evaluate("maze", lambda observations, actions: observations[:, :1], **ASKED)
 

@@ -129,10 +129,11 @@ def test_a_result_is_accepted_as_its_label_and_its_drift_ask_for():
         return dict(reasons(found, reason or found.ruling.reason)).get("Accept", "")
 
     marker = 'set max_verdict="MODEL BOTTLENECK"'
-    assert accept(LOSES) == f"{marker} in the marker"
+    assert accept(LOSES) == marker
     assert accept(LOSES, drift=WORSE) == f"{marker}; then on main: pytest --cpg-update-baseline"
     assert accept(LOSES, WORSE.text, WORSE) == "on main: pytest --cpg-update-baseline"
     again = Command(what="Rerun this gate", text="pytest -p mine t.py", program="pytest -p mine")
+    assert accept(LOSES, commands=(again,)) == f"{marker} in the marker"
     typed = accept(LOSES, WORSE.text, WORSE, (again,))
     assert typed == "on main: pytest -p mine --cpg-update-baseline"
     assert accept(result_of(first(4, 50), first(0, 50), first(1, 50))) == ""

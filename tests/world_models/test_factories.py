@@ -59,7 +59,7 @@ def factories(tmp_path, monkeypatch):
         ("own/factories.py", r"Write module:factory, here 'own\.factories:factory'"),
         ("ok.PT", "Did you mean 'ok.pt'"),
         ("ok", "no world model named 'ok'. Did you mean 'ok.pt'. Give module:factory"),
-        ("oks.pt", "no model file 'oks.pt'. Did you mean 'ok.pt'. A path is from"),
+        ("oks.pt", "no model file 'oks.pt'. Did you mean 'ok.pt'. It was looked for"),
     ],
 )
 def test_what_makes_no_model_is_told_what_to_name(factories, text, message):

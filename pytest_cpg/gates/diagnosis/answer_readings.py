@@ -109,7 +109,7 @@ def of_time(steps: TrueSteps, asked: Asked) -> Iterator[Reading]:
             name="STEP LENGTH",
             claim=f"`model(o, a)` {{fits}} as {held} steps with one action than as one",
             meaning=f"a step of the model is {held} of the task's",
-            advice=f"Set `action_repeat={held}` in the marker where the task takes it, or train "
+            advice=f"Set `action_repeat={held}` where the task takes it, or train "
             f"on steps of {steps.period:g} s.",
         )
     repeated = asked.answers(rows, np.repeat(first, count, axis=1))

@@ -55,7 +55,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
             raise CpgError(
                 "a model that plans itself (plan) chooses by more than its rating of plans, and "
                 "cpg_plan_quality scores by that rating. Leave plan out of the model, and name a "
-                "planner in the marker."
+                'planner: planner="cem".'
             )
         answer = imagined(learned, probe)
         decided = decide(
@@ -184,6 +184,6 @@ def _worst(
 def _check_role(model: Any, *, is_aa: bool) -> None:
     if isinstance(model, OracleDynamics) and not is_aa:
         raise WorldModelError(
-            "learned_dynamics returned the true dynamics, so that no model would be judged. Return "
-            'your model; for the A/A check write model="oracle" in the marker.'
+            "the model given is the true dynamics, so that no model would be judged. Give your "
+            'model; for the A/A check write model="oracle".'
         )

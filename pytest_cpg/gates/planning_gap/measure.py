@@ -253,8 +253,8 @@ def _check_roles(oracle: Any, learned: Any, *, is_aa: bool) -> None:
         if isinstance(learned, OracleDynamics) and not is_aa:
             raise WorldModelError(
                 "the learned arm was given the true dynamics, so that no model would be judged. "
-                "Return your model from learned_dynamics; for the A/A check, which runs the true "
-                'dynamics in both arms, write model="oracle" in the marker or --cpg-model=oracle.'
+                "Give your model; for the A/A check, which runs the true dynamics in both arms, "
+                'write model="oracle" or --cpg-model=oracle.'
             )
         return
     if isinstance(learned, OracleDynamics):

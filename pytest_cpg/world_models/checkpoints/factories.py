@@ -42,8 +42,8 @@ def named(text: str, *, what: str = "factory") -> Any:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise ComponentError(
-            f"{text!r}: there is no module {error.name!r}. It is looked for where pytest was "
-            f"started ({here}) and among what is installed."
+            f"{text!r}: there is no module {error.name!r}. It was looked for in {here} and "
+            f"among what is installed."
         ) from None
     for attribute in name.split("."):
         if not hasattr(found, attribute):

@@ -31,8 +31,8 @@ def factory_of(
     if path.suffix in kinds.SUFFIXES or os.sep in text or path.is_file():
         if not path.is_file():
             raise ComponentError(
-                f"there is no model file {text!r}. {_near(path)}A path is from where pytest was "
-                f"started ({Path.cwd()})."
+                f"there is no model file {text!r}. {_near(path)}It was looked for from "
+                f"{Path.cwd()}."
             )
         return partial(kinds.load, path.absolute(), trusted=trusted)
     if ":" in text:
