@@ -10,17 +10,18 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import BaseProcess
+from tempfile import gettempdir
 from typing import Any, TypeVar
 
 from pytest_cpg.machine.processors import SHARERS
 
 if sys.platform == "linux":
-    from multiprocessing.context import ForkServerContext as _Processes
-    from multiprocessing.context import ForkServerProcess as _Process
+    from multiprocessing.context import ForkServerProcess as _Forked
 else:
     # Libraries of macOS do not survive a fork, and Windows has none.
-    from multiprocessing.context import SpawnContext as _Processes
-    from multiprocessing.context import SpawnProcess as _Process
+    _Forked = SpawnProcess
 
 T = TypeVar("T")
 
@@ -29,6 +30,8 @@ _LEAVE_SECONDS = 0.5
 # What workers need, where this process does.
 _ROOMS = "contracts", "stats", "machine", "tasks", "planners", "world_models", "episodes"
 _LIBRARIES = "numpy.random", "pytest", "torch"
+# Of a folder for temporary files: what forks workers listens at a path in it, which may have 107.
+_MOST_BYTES = 75
 
 
 class WorkerPool(Executor):
@@ -38,7 +41,7 @@ class WorkerPool(Executor):
     ----------
     workers : int
         How many, at least 1. No state of this process is theirs: on Linux they are forked from one
-        that has loaded what they need, and elsewhere spawned.
+        that has loaded what they need, and elsewhere, or where it has no room to listen, spawned.
 
     Attributes
     ----------
@@ -90,14 +93,15 @@ class WorkerPool(Executor):
             self._context.kill()
 
 
-class _Context(_Processes):
+class _Context(SpawnContext):
     """Starts processes, and knows them: a pool does not end one that hangs."""
 
     def __init__(self) -> None:
-        self._started: list[_Process] = []
+        self._started: list[BaseProcess] = []
 
-    def Process(self, *args: Any, **kwargs: Any) -> _Process:  # type: ignore[override]  # noqa: N802  # a class there
-        process = _Process(*args, **kwargs)
+    def Process(self, *args: Any, **kwargs: Any) -> BaseProcess:  # type: ignore[override]  # noqa: N802  # a class there
+        has_room = len(os.fsencode(gettempdir())) <= _MOST_BYTES
+        process = (_Forked if has_room else SpawnProcess)(*args, **kwargs)
         self._started.append(process)
         return process
 
@@ -113,7 +117,8 @@ class _Context(_Processes):
 def _needed() -> list[str]:
     """Return the modules that a process is to have loaded before workers are forked from it."""
     ours = tuple(f"pytest_cpg.{room}" for room in _ROOMS)
-    return [name for name in list(sys.modules) if name in _LIBRARIES or name.startswith(ours)]
+    loaded = [name for name in list(sys.modules) if name in _LIBRARIES or name.startswith(ours)]
+    return ["pytest_cpg.machine.ancestor", *loaded]
 
 
 def _begin_worker(workers: int) -> None:
@@ -121,9 +126,6 @@ def _begin_worker(workers: int) -> None:
     # Ctrl-C is for the process that waits, and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ[SHARERS] = str(workers)
-    # Else noise that a model takes from numpy's own stream would be the same in all forks.
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
     threading.Thread(target=_follow_parent, daemon=True).start()
 
 

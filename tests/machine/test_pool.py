@@ -1,9 +1,13 @@
+import os
 import subprocess
 import sys
+from tempfile import gettempdir
 
 import pytest
 
 from pytest_cpg.machine.pool import WorkerPool
+
+_ON_LINUX = sys.platform == "linux"
 
 
 def test_a_pool_is_new_after_it_was_shut_down():
@@ -16,18 +20,44 @@ def test_a_pool_is_new_after_it_was_shut_down():
         pool.shutdown(wait=False)
 
 
-def test_workers_draw_numbers_of_their_own():
-    pool, drawn = WorkerPool(1), set()
-    try:
-        for _ in range(2):
-            drawn.add(pool.submit(eval, "__import__('numpy').random.random()").result(30))
-            pool.shutdown(wait=False)
-    finally:
-        pool.shutdown(wait=False)
-    assert len(drawn) == 2
+@pytest.mark.skipif(not _ON_LINUX, reason="workers are not forked")
+def test_workers_draw_numbers_of_their_own_and_so_do_a_users():
+    code = (
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\n"
+        "from pytest_cpg.machine.pool import WorkerPool\n"
+        "draw = '__import__(\\'numpy\\').random.random()'; eval(draw)\n"
+        "def users(workers): return ProcessPoolExecutor(workers, get_context('forkserver'))\n"
+        "if __name__ == '__main__':\n"
+        "    for start in (WorkerPool, WorkerPool, users, users):\n"
+        "        print((pool := start(1)).submit(eval, draw).result()); pool.shutdown()\n"
+    )
+    drawn = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60).split()
+    assert len(drawn) == len(set(drawn)) == 4
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are not forked")
+@pytest.mark.parametrize("folder", [gettempdir(), "x" * 90])
+def test_workers_start_beside_a_users_modules_and_in_any_folder(tmp_path, folder):
+    (tmp_path / "secrets.py").write_text("raise RuntimeError('no module of Python')")
+    (tmp_path / folder).mkdir(exist_ok=True)
+    code = (
+        "import sys; sys.path.remove('')\n"
+        "from numpy import random; from pytest_cpg.machine.pool import WorkerPool\n"
+        "if __name__ == '__main__': print(WorkerPool(1).submit(abs, -7).result())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.stdout, ended.stderr) == ("7\n", "")
+
+
+@pytest.mark.skipif(not _ON_LINUX, reason="workers are not forked")
 def test_what_is_loaded_here_is_loaded_in_workers():
     pool = WorkerPool(1)
     try:
