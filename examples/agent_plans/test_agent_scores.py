@@ -59,11 +59,19 @@ def test_tables_are_what_results_give():
 def test_the_page_shows_what_the_tables_do():
     page = (compare.RESULTS.parents[2] / "docs" / "agent-plans.md").read_text()
     tables, new = ((compare.RESULTS / f"{name}.md").read_text() for name in ("plans", "new"))
-    rows = re.findall(r"^\|[^|]*\| (-?\d.*) \|$", page, re.MULTILINE)
-    assert len(rows) == 7 + 4
-    assert all(row in tables for row in rows[:7])
-    cells = [cell.strip() for row in rows[7:] for cell in row.split("|")]
-    assert all(f"| {cell} |" in new for cell in cells if cell)
+    first, later = page.split("## Tried on new tasks")
+    rows = re.findall(r"^\|[^|]*\| (-?\d.*) \|$", first, re.MULTILINE)
+    assert len(rows) == 7
+    assert all(row in tables for row in rows)
+    rows = re.findall(
+        r"^\| ([^|]*) \| (-?\d[^|]*) \| (.*)\| ([^|]*) \| (.*)\|$", later, re.MULTILINE
+    )
+    assert len(rows) == 5
+    for name, over_all, above, within, above_within in rows:
+        score = name.replace("CFSim, ", "CFSim ")
+        assert f"| {score} | {over_all} | {within} |" in new
+        if above:
+            assert f"| {score} minus outcome of one real run | {above}| {above_within}|" in new
 
 
 def test_what_tasks_and_plans_differ_by_add_up_to_the_correlation_over_all_plans():
