@@ -87,7 +87,8 @@ def test_only_the_gate_is_run_and_only_the_episodes_asked_for(project):
     result = project.runpytest(f"--cpg-replay={file}::7,2")
     result.assert_outcomes(skipped=1, deselected=2)
     result.stdout.fnmatch_lines([" replay of 2 episodes, no verdict*"])
-    traces = np.load(project.path / file.replace(".json", ".npz"), allow_pickle=False)
+    with np.load(project.path / file.replace(".json", ".npz"), allow_pickle=False) as arrays:
+        traces = dict(arrays)
     assert traces["episodes"].tolist() == [2, 7]
     learned = {name: traces[f"episode_0002/learned/{name}"] for name in ("predicted", "actual")}
     assert (learned["predicted"] != learned["actual"]).any()
