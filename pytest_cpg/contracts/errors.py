@@ -18,9 +18,14 @@ class CpgError(Exception):
     @property
     def whole(self) -> str:
         """What it says, with its notes, and the lines of the user's code that it comes from."""
-        cause = self.__cause__
-        lines = "" if cause is None else "".join(traceback.format_list(own_frames(cause))).rstrip()
-        return "\n\n".join(filter(None, [str(self), lines, *getattr(self, "__notes__", ())]))
+        notes = getattr(self, "__notes__", ())
+        return "\n\n".join(filter(None, [str(self), self.lines, *notes]))
+
+    @property
+    def lines(self) -> str:
+        """Where the user's code was when its cause was raised; empty without a cause."""
+        frames = own_frames(self.__cause__) if self.__cause__ else []
+        return "".join(traceback.format_list(frames)).rstrip()
 
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:

@@ -124,9 +124,8 @@ def _result_of(future: Future[Any], name: str, lost: Counter[int], place: int) -
             raise _killer(name) from None
         return None
     except CpgError as error:
-        # Where in the worker it was raised says nothing more.
-        if not hasattr(error, "__notes__"):
-            error.__cause__ = None
+        # Where in the worker it was raised says no more than its notes.
+        error.__cause__ = None
         raise
     except Exception as error:
         # Dask has made the call again and again itself.

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import ref
 
-from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts import CpgError, WorldModelError
 from pytest_cpg.machine.executors import Call, sharers_of
 from pytest_cpg.machine.parcels import Parcel, dump, load
 from pytest_cpg.machine.pool import WorkerPool
@@ -166,6 +166,9 @@ def run_block(
             return _LOADED[keys[-1]].run(block)
     # What a model raises may be of any kind, and of one that cannot be sent.
     except Exception as error:
+        # A cause is sent without its frames.
+        if isinstance(error, CpgError) and error.lines:
+            error.add_note(error.lines)
         if _can_be_sent(error):
             raise
         lost = WorldModelError(f"{type(error).__name__}: {error}")
