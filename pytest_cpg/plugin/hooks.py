@@ -90,8 +90,10 @@ class SessionHooks:
     @pytest.hookimpl
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
         """Take the kinds of gate that a plugin or a conftest file contributes."""
-        # No plugin is searched until one has any of these hooks: most sessions have none.
-        if not any(hasattr(manager.hook, name) for name in _EXTENSION_POINTS):
+        # No plugin is searched until one has any of these hooks: most sessions have none. What is
+        # no function is none to pytest, and to be refused.
+        own = getattr(plugin, "__dict__", ())
+        if not any(hasattr(manager.hook, name) or name in own for name in _EXTENSION_POINTS):
             return
         self._extend(manager)
         try:

@@ -137,8 +137,13 @@ KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
 def _contributed(plugin: Any) -> Mapping[str, Any]:
     """Return the kinds of gate that a plugin contributes, by their markers.
 
-    Raises pytest.UsageError when it raises, or returns something else.
+    Raises pytest.UsageError when it is no function, raises, or returns something else.
     """
+    if not callable(plugin.pytest_cpg_gates):
+        raise pytest.UsageError(
+            f"pytest_cpg_gates is {plugin.pytest_cpg_gates!r}. Write a function that returns a "
+            f"dict from markers to kinds of gate."
+        )
     try:
         found = plugin.pytest_cpg_gates()
     # A user's code may raise anything.

@@ -422,6 +422,15 @@ def test_a_hook_that_contributes_no_kinds_says_so(repository, body, said, shown)
     assert "Traceback" not in result.stderr.str()
 
 
+def test_a_dict_in_place_of_the_hook_is_refused_though_pytest_sees_no_hook(repository):
+    repository.makeconftest("pytest_cpg_gates = {'sharp': None}\n")
+    repository.makepyfile("import pytest\n@pytest.mark.sharp\ndef test_sharp(): pass\n")
+    result = repository.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = "pytest_cpg_gates is {'sharp': None}. Write a function that returns a dict"
+    assert said in result.stderr.str()
+
+
 def test_a_hook_of_a_folder_that_raises_is_a_collection_error(repository):
     folder = repository.mkdir("checks") / "deep"
     folder.mkdir()
