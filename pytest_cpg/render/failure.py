@@ -41,7 +41,12 @@ def label_of(found: Shown, reason: str | None) -> str:
     """Return what a failure is called: by its drift, its blindness or its verdict."""
     if is_drifted(found.drift, reason):
         return found.drift.label.value
-    return Severity.BLIND.name if is_blind(found.ruling) else found.ruling.label
+    return verdict_of(found.ruling)
+
+
+def verdict_of(ruling: Ruling) -> str:
+    """Return what a ruling is called wherever it is shown: of a blind gate that it is one."""
+    return Severity.BLIND.name if is_blind(ruling) else ruling.label
 
 
 def is_blind(ruling: Ruling) -> bool:

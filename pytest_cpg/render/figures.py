@@ -290,7 +290,7 @@ class Course:
     Attributes
     ----------
     revisions : tuple of str
-        What each of them measured.
+        What each of them measured; empty where that is not known.
     accepted : int or None
         Which of them was accepted.
     is_hollow : tuple of bool
@@ -333,10 +333,11 @@ def course_plot(course: Course) -> Plot:
     first = course.trends[0]
     levels = {one.level for one in bounds}
     said = f"{percentage(levels.pop())} " if len(levels) == 1 else ""
+    by_commit = ", by commit" * any(course.revisions)
     return _plot(
         area,
         title=first.name,
-        reading=f"{len(course.trends)} sessions, by commit. Bars are {said}intervals.",
+        reading=f"{len(course.trends)} sessions{by_commit}. Bars are {said}intervals.",
         said=course.said,
         axes=("", ""),
         ticks=ticks,

@@ -174,7 +174,7 @@ def _of_comparison(one: ComparisonView) -> Iterator[Answer]:
     """Yield what a reader asks of the worst comparison."""
     card, drift = one.card, one.drift
     if card.effect is not None:
-        sure = f"At {percentage(card.effect.found.level)}."
+        sure = f"In brackets, its {percentage(card.effect.found.level)} interval."
         # What the headline does not say of a gate that was compared.
         told = f"{card.sentence[:1].upper()}{card.sentence[1:]}. " * (_went(drift) != "")
         yield Answer("How much", f"A loss of {one.effect} {card.effect.unit}.", f"{told}{sure}")
@@ -197,7 +197,8 @@ def _before(one: ComparisonView) -> str:
     if before is None:
         return ""
     trend = before.found.trends[0]
-    return f"The session before, {revision(before.commit)}: {trend.name} {trend.text}."
+    commit = f", {revision(before.commit)}" * bool(before.commit)
+    return f"The session before{commit}: {trend.name} {trend.text}."
 
 
 def _power(least: float, most: float) -> str:

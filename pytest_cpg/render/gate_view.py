@@ -11,7 +11,7 @@ from pytest_cpg.gates.card import Card, Command, Figure, Severity
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.render.axis import Axis
-from pytest_cpg.render.failure import is_drifted, reasons
+from pytest_cpg.render.failure import judged, reasons, verdict_of
 from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, ranges, spark
 from pytest_cpg.render.film_strip import FilmStrip, film_strip
 from pytest_cpg.render.forest import Bar, bar, bound_bar, effect_text
@@ -84,8 +84,10 @@ class ComparisonView:
         Its whole id.
     state : str
         One of `WORDS`; its test may have failed for another comparison.
-    reason : str or None
-        Why the test fails, where the comparison with the baseline does not say so already.
+    label, short : str
+        What its ruling is called, and the same in a table.
+    judged : str
+        By which number it is judged, and what its test accepts.
     why, advice : tuple of str
         Paragraphs: why it is as it is, and what to do.
     effect : str
@@ -102,8 +104,8 @@ class ComparisonView:
     state: str
     tone: Tone
     label: str
-    reason: str | None
-    max_verdict: str
+    short: str
+    judged: str
     card: Card
     effect: str
     bar: Bar | None
@@ -232,7 +234,7 @@ def _comparison_view(
 ) -> ComparisonView:
     one, state, found = comparison
     ruling, card, drift, reason = found.ruling, found.card, found.drift, one["reason"]
-    is_quiet = state in ("passed", "skipped")
+    is_quiet, label = state in ("passed", "skipped"), verdict_of(ruling)
     commands = () if is_quiet else found.commands
     # The name of a cause is a heading, and what is not known is none.
     named = f"{card.cause.name}: " if card.cause is not None else None
@@ -253,9 +255,9 @@ def _comparison_view(
         path=one["name"],
         state=state,
         tone=tone_of(state, [ruling.severity]),
-        label=ruling.label,
-        reason=None if is_drifted(drift, reason) else reason,
-        max_verdict=one["max_verdict"],
+        label=label,
+        short=(card.verdict or label) if label == ruling.label else label,
+        judged=judged(found, reason),
         card=card,
         effect="" if card.effect is None else effect_text(card.effect),
         bar=None if card.effect is None else bar(card.effect, axis),
@@ -264,7 +266,11 @@ def _comparison_view(
             for row in card.table.rows
         ),
         drift=drift,
-        why=tuple(text for name, text in told if name in ("Why", "Note")),
+        why=tuple(
+            f"Note: {text}" if name == "Note" else text
+            for name, text in told
+            if name in ("Why", "Note")
+        ),
         advice=tuple(
             f"Accept: {text}" if name == "Accept" else text
             for name, text in told
@@ -346,6 +352,6 @@ def _history_view(points: Sequence[Point], drift: Drift | None) -> HistoryView |
 
 
 def revision(commit: str) -> str:
-    """Return a commit as a table has room for it."""
+    """Return a commit as a table has room for it; empty where it is not known."""
     name, dash, dirty = commit.partition("-")
-    return f"{name[:7]}{dash}{dirty}" or "not known"
+    return f"{name[:7]}{dash}{dirty}"

@@ -61,7 +61,10 @@ def html_page(
         The way from the page's folder to the root directory, for links to films: empty or with a
         slash at its end.
     """
-    text = _template().render(_shown(page_view(document, shown_of, history), document, root))
+    page = page_view(document, shown_of, history)
+    # A report tells no time; the history does.
+    date = history.sessions[-1].date if history.sessions else ""
+    text = _template().render(_shown(page, document, root=root, date=date))
     return visible(text.lstrip())
 
 
@@ -71,7 +74,7 @@ def comparison_page(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
     Without commands, as there is no test to run again.
     """
     page = page_view(document, shown_of)
-    macros: Any = _template().make_module(_shown(page, document, ""))
+    macros: Any = _template().make_module(_shown(page, document))
     (gate,) = page.gates
     (found,) = gate.comparisons
     part = macros.comparison(replace(found, commands=()), gate.is_quiet, 1)
@@ -89,12 +92,15 @@ def _template() -> jinja2.Template:
     return environment.from_string(_source("html_page.html.jinja"))
 
 
-def _shown(page: PageView, document: Mapping[str, Any], root: str) -> dict[str, Any]:
+def _shown(
+    page: PageView, document: Mapping[str, Any], *, root: str = "", date: str = ""
+) -> dict[str, Any]:
     """Return what the template is given."""
     style, script, has = _source("html_page.css"), _source("html_page.js"), _Has.of(page)
     return {
         "document": document,
         "root": root,
+        "date": date[:16].replace("T", " "),
         "provenance": document["provenance"],
         "revision": revision(commit_of(document)),
         "revision_of": revision,

@@ -22,8 +22,11 @@ from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
+from pytest_cpg.render import html_page as renderer
 from pytest_cpg.render.comment_rows import rows_by_gate
 from pytest_cpg.render.page_view import MANY
+from pytest_cpg.report.history import History
+from pytest_cpg.report.history_file import session_of
 from pytest_cpg.report.shown import Shown
 
 GATE = "tests/test_wm.py::test_gate[walker]"
@@ -145,7 +148,7 @@ def test_a_gate_of_a_kind_that_the_page_never_heard_of_is_shown_like_any_other()
     documents = [session(earlier), session(mine, gate(GATE, BAD))]
     page = Page(html_page(documents, shown_of=read))
     for part in (
-        "Error 0.32. Fails: the error is above its limit. Accepted up to ACCURATE.",
+        "Error 0.32. Failed, as the error is above its limit.",
         "The model is wrong by more than its limit.",
         "positions0.11",
         "sum0.32 of both",
@@ -172,7 +175,7 @@ def test_a_gate_of_a_kind_that_the_page_never_heard_of_is_shown_like_any_other()
 def test_a_page_without_any_share_has_no_axis_of_shares():
     mine, read = other_gate(0.32)
     page = Page(html_page([session(mine)], shown_of=read))
-    assert "A loss of +0.32 [+0.22, +0.42] of error. At 90%." in page.text
+    assert "A loss of +0.32 [+0.22, +0.42] of error. In brackets, its 90% interval." in page.text
     assert "right of zero" not in page.text
     assert classes_of(page, "forest") == ["forest bad own"]
 
@@ -191,12 +194,37 @@ def test_a_card_that_shows_nothing_but_its_table_makes_a_row_and_a_section():
         ruling=ruling, card=bare, max_verdict=MaxVerdict(label="FINE", severity=Severity.GOOD)
     )
     page = Page(html_page([session(mine)], shown_of=lambda one: shown))
-    assert "Done. Fails: the error is above its limit. Accepted up to ACCURATE." in page.text
+    assert "Done. Failed, as the error is above its limit." in page.text
     assert "right of zero" not in page.text
     assert "Facts" not in page.text
 
 
 HOSTILE = "</style></script><script>alert(1)</script><b x=\"&amp;' onload=alert(2)>"
+
+
+def test_a_blind_gate_is_called_so_as_on_the_terminal_and_its_notes_are_told_as_notes():
+    blind = replace(result_of(first(2, 50), first(2, 50)), notes=("plans look far",))
+    page = html_page([session(gate(GATE, blind, outcome="failed", reason=WORSE))])
+    chips = re.findall(r'class="chip (\w+)">.*?</svg><span>([^<]+)', page)
+    assert set(chips) == {("blind", "BLIND")}
+    assert "Label PLANNER BOTTLENECK, gap 0.00 [-0.09, 0.09]." in page
+    assert "Note: plans look far." in page
+
+
+def test_a_page_says_when_and_of_which_commit_where_that_is_known():
+    bare = session(gate(GATE, OPEN), revision=None, dirty=None)
+    page = Page(html_page([bare, bare]))
+    assert "The session before: Learned success rate" in page.text
+    assert "2 sessions. Bars are 95% intervals." in page.text
+    assert "commit" not in page.text[: page.text.index("Worst first.")]
+    history = History((session_of(bare, shown_of),))
+    dated = replace(history.sessions[0], date="2026-11-23T07:51:02.123456+00:00")
+    text = renderer.html_page(bare, shown_of=shown_of, history=History((dated,)))
+    assert "pytest-cpg 2026-11-23 07:51 UTC 1 gate" in " ".join(
+        re.sub("<[^>]+>", " ", text[text.index('class="run"') + 12 :]).split()
+    )
+    known = Page(html_page([session(gate(GATE, OPEN))]))
+    assert "pytest-cpgcommit 3f2c1e91 gate" in known.text
 
 
 def test_nothing_that_users_name_becomes_markup():
@@ -394,7 +422,8 @@ def test_a_comparison_that_is_not_to_blame_is_not_marked_as_failed():
 
 def test_a_section_says_what_the_verdict_means_and_what_it_rests_on():
     text = shown(gate(GATE, BAD, outcome="failed", reason=WORSE)).text
-    assert f"Fails: {WORSE}" in text
+    assert f"Gap {BAD.gap:.2f} [" in text
+    assert "]. Accepted here: INCONCLUSIVE or better." in text
     assert f"the model fails {BAD.pairs.oracle_only} starts" in text
     assert "(Agresti-Caffo 95%: " in text
     assert "; paired " in text
@@ -478,7 +507,7 @@ def test_the_baseline_is_compared_and_its_text_is_said_once():
     drift = compare(BAD, BaselineGate.of(measured(0.96, 0.95, seed=1), commit="ab"), level=0.95)
     assert drift.label == "REGRESSED"
     text = shown(gate(GATE, BAD, outcome="failed", reason=drift.text, drift=drift)).text
-    assert "Fails:" not in text
+    assert "Failed" not in text
     assert "does worse than the accepted one" in text
     assert "MODEL BOTTLENECK ▼ REGRESSED" in text
 
