@@ -26,7 +26,7 @@ _ON_MEMORY = (
     "Check update first: what it is given (the action that led to the observation), and that it "
     "keeps what was remembered. "
 )
-_ON_DATA = " With training_data the gate would say whether plans leave what it was trained on."
+_ON_DATA = " Give training_data, and the gate says whether plans leave that data."
 # What COVERAGE reads as where the training data is not known.
 _MAY_BE_COVERAGE = (Cause.LOCAL_ERROR, Cause.DYNAMICS_BIAS)
 _ON_DECODER = (
