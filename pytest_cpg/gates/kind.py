@@ -1,8 +1,8 @@
 """Kind of gate: one question about a world model, from its marker to its card.
 
 `plugin` turns markers and options into `Asked` and calls the kind; `report` and `render` know what
-it returns, and no kind by name. A kind is contributed by the hook ``pytest_cpg_gates``, the
-built-in ones too.
+it returns, and no kind by name. A user's kind is contributed by the hook ``pytest_cpg_gates``; ours
+are in `pytest_cpg.gates.GATES`.
 """
 
 from __future__ import annotations
