@@ -97,15 +97,14 @@ class AtMost(ABC):
         """Return the number with its interval."""
         limit = spec.values["limit"]
         run.progress(self.number, 0, 1)
-        sampled, size = self._checked(self.sample(spec, model, run))
-        if not math.isfinite(sampled.estimate):
-            raise WorldModelError(f"the {self.number} of the model is {sampled.estimate}. {CURE}")
+        level = spec.shared(spec.values["confidence"])
+        found, p_value, size = self._read(self.sample(spec, model, run), limit, level)
         return Measured(
             limit=limit,
             size=size,
             conditions=self._said(spec, but=("limit", "confidence")),
-            found=sampled.interval(spec.shared(spec.values["confidence"])),
-            p_value=sampled.p_above(limit),
+            found=found,
+            p_value=p_value,
         )
 
     def judge(self, result: Measured, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002
@@ -177,13 +176,32 @@ class AtMost(ABC):
         rate = (1 - result.found.level) / 2
         return Alarm(p_value=lambda: result.p_value, rate=rate, is_settled=result.p_value <= rate)
 
-    def _checked(self, answer: Any) -> tuple[Sampled, str]:
+    def _read(self, answer: Any, limit: float, level: float) -> tuple[Interval, float, str]:
+        """Return the number's interval and p-value, and on how much it was measured."""
+        fault = f"the kind of gate {self.marker!r}: sample() returned {answer!r:.80}"
+        wanted = 'to return the number as sampled, and on how much: Percentile(...), "500 steps".'
         match answer:
-            case (sampled, str(size)) if callable(getattr(sampled, "p_above", None)):
-                return sampled, size
+            case (sampled, str(size)):
+                pass
+            case _:
+                raise KindError(f"{fault}, and has {wanted}")
+        # Its class may be a user's.
+        try:
+            if not math.isfinite(number := sampled.estimate):
+                raise WorldModelError(f"the {self.number} of the model is {number}. {CURE}")
+            found, p_value = sampled.interval(level), sampled.p_above(limit)
+            is_right = -math.inf < found.low <= found.high < math.inf
+            is_right = is_right and found.level == level and 0 <= p_value <= 1
+        except WorldModelError:
+            raise
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            raise KindError(f"{fault}, which cannot be read ({told}). It has {wanted}") from error
+        if is_right:
+            return found, p_value, size
         raise KindError(
-            f"the kind of gate {self.marker!r}: sample() returned {answer!r:.80}, and has to "
-            f'return the number as sampled, and on how much: Percentile(...), "500 steps".'
+            f"{fault}: its interval({level:g}) is {found}, its p_above({limit:g}) {p_value}. Give "
+            f"finite bounds in order, of that level, and a p-value in [0, 1]."
         )
 
     def _said(self, spec: Asked, *, but: tuple[str, ...]) -> dict[str, str]:

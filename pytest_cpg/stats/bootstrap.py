@@ -11,11 +11,10 @@ from pytest_cpg.stats.counts import check_count
 from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, OperatingPoints
 from pytest_cpg.stats.graded_answers import GradedAnswers
 from pytest_cpg.stats.risk_coverage import measured
-from pytest_cpg.stats.sampled import Adjusted, Percentile, Sampled, Scaled, Share
+from pytest_cpg.stats.sampled import FEWEST_RESAMPLES, Adjusted, Percentile, Sampled, Scaled, Share
 
 # Resamples that are measured together: their counts fit into a cache.
 _AT_ONCE = 64
-_FEWEST_RESAMPLES = 100
 # Metrics that jump, and have no standard error to speak of.
 _JUMPING = ("cr", "coverage_at_risk")
 
@@ -126,7 +125,7 @@ def _resampled(
     points: OperatingPoints,
 ) -> list[dict[str, NDArray[np.float64]]]:
     """Return each metric [R] of each table, in the same resamples of groups."""
-    wanted = check_count("resamples", resamples, least=_FEWEST_RESAMPLES)
+    wanted = check_count("resamples", resamples, least=FEWEST_RESAMPLES)
     groups = tables[0].groups
     many = int(groups.max()) + 1
     if many < 2:

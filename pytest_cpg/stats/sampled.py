@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from pytest_cpg.stats.counts import check_fraction
 from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
 
+FEWEST_RESAMPLES = 100
+"""Percentiles of fewer say too little of an interval's ends."""
+
 
 class Sampled(Protocol):
     """A quantity that was estimated from a sample."""
@@ -194,11 +197,18 @@ class Percentile:
     Attributes
     ----------
     resamples : array [R]
-        Its value in each.
+        Its value in each, of 100 or more.
     """
 
     estimate: float
     resamples: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.resamples)
+        if len(shape) != 1 or shape[0] < FEWEST_RESAMPLES:
+            raise ValueError(
+                f"need an array of at least {FEWEST_RESAMPLES} resamples, got the shape {shape}"
+            )
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return the percentile interval."""

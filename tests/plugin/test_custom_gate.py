@@ -191,8 +191,10 @@ def test_a_number_may_be_one_of_numpy(custom, limit):
             "0.2",
             "returned (0.2, '100",
         ),
+        ("means)", "means * np.nan)", "Give finite bounds in order, of that level, and a p-value"),
+        ("float(errors.mean())", '"small"', "which cannot be read (TypeError: must be real number"),
     ],
-    ids=["no-size", "size-is-a-number", "number-is-not-sampled"],
+    ids=["no-size", "size-is-a-number", "number-is-not-sampled", "no-bounds", "text"],
 )
 def test_a_sample_that_is_none_is_told_what_to_return(custom, was, becomes, said):
     changed(custom, was, becomes)
