@@ -7,13 +7,15 @@ which are read in one way.
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NoReturn, Protocol
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.refusals import all_answers
 from pytest_cpg.gates.answer import ask, fault_of
 from pytest_cpg.gates.arguments import REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
@@ -58,7 +60,7 @@ def asked_of(
 ) -> Asked:
     """Return what is asked of a gate that takes these arguments, each parsed.
 
-    Raises ValueError or ComponentError, naming the value and what to type instead.
+    Raises ValueError or ComponentError, naming every value that is wrong and what to type instead.
 
     Parameters
     ----------
@@ -68,10 +70,14 @@ def asked_of(
         Where they are written, and how, for messages.
     """
     known = {argument.name: argument for argument in arguments}
-    merged = _merged(said, known, place)
-    read = {}
-    for name, argument in known.items():
-        read[name] = value, _ = _read(argument, merged, given)
+    merged = _merged(said)
+    unknown = [name for name in merged if name not in known]
+    *_, found = all_answers(
+        *(partial(refuse_name, name, known, place) for name in unknown),
+        lambda: all_answers(*(partial(_read, one, merged, given) for one in arguments)),
+    )
+    read = dict(zip(known, found, strict=True))
+    for name, (value, _) in read.items():
         if value is REQUIRED:
             raise ValueError(f"{place} names no {name}. Write {usage}.")
     values = {**given.project, **given.typed}
@@ -89,15 +95,28 @@ def asked_of(
     )
 
 
-def accepted_by(kind: GateKind[Any, Any], asked: Asked, spec: Any) -> MaxVerdict:
-    """Return the worst ruling that is accepted of a gate."""
+def refuse_name(name: str, known: Iterable[str], place: str) -> NoReturn:
+    """Raise ValueError for an argument that nothing takes, naming the one that was meant."""
+    raise ValueError(f"{place} has no argument {name!r}. {did_you_mean(name, known)}")
+
+
+def checked_by(
+    kind: GateKind[Any, Any], asked: Asked, model: Callable[[], Any]
+) -> tuple[Any, MaxVerdict, Any]:
+    """Return what a gate measures by, the worst ruling that is accepted of it, and its model.
+
+    Raises ValueError or ComponentError, naming every value that is wrong and what to type instead.
+    """
     given = asked.values["max_verdict"]
-    if given is not None:
-        return max_verdict_of(given, kind.labels)
-    if has(kind, Accepts):
-        found: MaxVerdict = ask(kind, "accepts", spec)
-        return found
-    return worst_of(Severity.UNSURE, kind.labels)
+    spec, accepted, made = all_answers(
+        partial(ask, kind, "parse", asked),
+        lambda: None if given is None else max_verdict_of(given, kind.labels),
+        model,
+    )
+    if accepted is None:
+        worst = partial(worst_of, Severity.UNSURE, kind.labels)
+        accepted = ask(kind, "accepts", spec) if has(kind, Accepts) else worst()
+    return spec, accepted, made
 
 
 def example(kind: GateKind[Any, Any]) -> str:
@@ -107,24 +126,13 @@ def example(kind: GateKind[Any, Any]) -> str:
     return f"@pytest.mark.{kind.marker}({kind.example if has(kind, Example) else usual})"
 
 
-def _merged(
-    said: Iterable[Mapping[str, Any]], arguments: Mapping[str, Argument], place: str
-) -> dict[str, Any]:
+def _merged(said: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return all arguments; the closest one of a name wins."""
     merged: dict[str, Any] = {}
     for one in said:
         for name, value in one.items():
-            if name not in arguments:
-                raise ValueError(
-                    f"{place} has no argument {name!r}. {did_you_mean(name, arguments)}"
-                )
             merged.setdefault(name, value)
-    # Whoever leaves an argument open may say so.
-    return {
-        name: value
-        for name, value in merged.items()
-        if value is not None or not _is_open(arguments[name])
-    }
+    return merged
 
 
 def _is_open(argument: Argument) -> bool:
@@ -139,7 +147,8 @@ def _read(argument: Argument, merged: Mapping[str, Any], given: Given) -> tuple[
         value = given.typed[option.name]
         # Parsed as the option's, which may take more than this argument.
         return (_checked(option.flag, argument.parse, value), "session")
-    if name in merged:
+    # Whoever leaves an argument open may say so.
+    if name in merged and not (merged[name] is None and _is_open(argument)):
         value = _checked(name, parse, merged[name])
         # What is typed or set elsewhere is text; here nobody has to guess.
         if isinstance(merged[name], str) and isinstance(value, int | float):

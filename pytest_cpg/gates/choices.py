@@ -16,9 +16,10 @@ from pytest_cpg.contracts import (
     TaskFactory,
 )
 from pytest_cpg.contracts.lookup import check_complete, lookup
+from pytest_cpg.contracts.refusals import all_answers
 from pytest_cpg.episodes.design import replaced
 from pytest_cpg.gates.as_trained import AS_TRAINED, AsTrained
-from pytest_cpg.gates.kind import TaskChoice
+from pytest_cpg.gates.kind import Components, TaskChoice
 from pytest_cpg.gates.presets import PRESET, preset_planner
 from pytest_cpg.tasks.options import OPTIONS
 from pytest_cpg.tasks.prefixes import named_task
@@ -27,7 +28,25 @@ from pytest_cpg.tasks.prefixes import named_task
 _POLICY_GUIDED = "policy-guided"
 
 
-def task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskChoice:
+def task_and_planner(
+    values: Mapping[str, Any], components: Components
+) -> tuple[TaskChoice, Planner]:
+    """Return the task and the planner of a marker, each checked; of both is told what is wrong.
+
+    Raises ValueError or ComponentError, naming the value and what to type instead.
+    """
+    name = values["task"] if isinstance(values["task"], str) else ""
+    task = partial(_task_of, values, components.tasks)
+    planner = partial(_planner_of, values, contributed=components.planners)
+    # Presets are those of tasks that are known.
+    if values["planner"] == PRESET or not name:
+        chosen = task()
+        return chosen, planner(chosen.name)
+    chosen, searching = all_answers(task, partial(planner, name))
+    return chosen, searching
+
+
+def _task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskChoice:
     """Return a task with what a marker says of it, checked as far as can be without building it."""
     given, make = values["task"], None
     if isinstance(given, str):
@@ -60,13 +79,10 @@ def _changed(task: Task, **options: Any) -> Task:
     return task
 
 
-def planner_of(
+def _planner_of(
     values: Mapping[str, Any], task: str, contributed: Mapping[str, PlannerFactory]
 ) -> Planner:
-    """Return the planner that a marker names or gives, with its horizon.
-
-    Raises ValueError or ComponentError, naming the value and what to type instead.
-    """
+    """Return the planner that a marker names or gives, with its horizon."""
     planners: dict[str, PlannerFactory] = {
         **contributed,
         PRESET: partial(preset_planner, task),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.arguments import COMMON
-from pytest_cpg.gates.asking import accepted_by, asked_of, example
+from pytest_cpg.gates.asking import asked_of, checked_by, example
 from pytest_cpg.gates.kind import Components, GateKind, MaxVerdict, OfTask, TaskChoice
 from pytest_cpg.plugin.settings import Settings
 
@@ -66,7 +65,7 @@ def gate_of(
 ) -> Gate:
     """Merge a test's markers, closest first, with the settings, and have the kind check all of it.
 
-    Raises ValueError or ComponentError, naming the value and what to type instead.
+    Raises ValueError or ComponentError, naming every value that is wrong and what to type instead.
     """
     from pytest_cpg.world_models.checkpoints.source import factory_of
 
@@ -80,23 +79,24 @@ def gate_of(
         usage=example(kind),
         family_size=family_size,
     )
-    values, spec = asked.values, ask(kind, "parse", asked)
+    values, trusted = asked.values, asked.options["trust"]
     model = values["model"]
+    spec, max_verdict, make_model = checked_by(
+        kind,
+        asked,
+        lambda: factory_of(model, components.world_models, trusted=trusted) if model else None,
+    )
     return Gate(
         kind=kind,
         spec=spec,
         task=spec.task if has(spec, OfTask) else None,
         id=values["id"] or nodeid,
-        max_verdict=accepted_by(kind, asked, spec),
+        max_verdict=max_verdict,
         drift=values["drift"],
         timeout=values["timeout"],
         model=model,
         is_model_typed=bool(model) and asked.sources["model"] == "session",
-        make_model=(
-            factory_of(model, components.world_models, trusted=asked.options["trust"])
-            if model
-            else None
-        ),
+        make_model=make_model,
         is_smoke=asked.is_smoke,
     )
 

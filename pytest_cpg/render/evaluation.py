@@ -21,13 +21,14 @@ from typing import Any
 from pytest_cpg.contracts import ComponentError, Task
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.refusals import all_answers
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.arguments import COMMON, REQUIRED, Argument
-from pytest_cpg.gates.asking import accepted_by, asked_of
+from pytest_cpg.gates.asking import asked_of, checked_by, refuse_name
 from pytest_cpg.gates.card import Card, Ruling
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import (
@@ -241,12 +242,18 @@ def evaluate(
     if is_named:
         asked["model"] = os.fspath(model)
     read = _read(found, subject, asked, fixtures)
-    spec = ask(found, "parse", read)
+    spec, max_verdict, make = checked_by(
+        found,
+        read,
+        lambda: (
+            factory_of(asked["model"], WORLD_MODELS, trusted=read.options["trust"])
+            if is_named
+            else None
+        ),
+    )
     task = _built(spec.task) if has(spec, OfTask) else None
     if is_named:
-        make = factory_of(asked["model"], WORLD_MODELS, trusted=read.options["trust"])
         model = made_without_task(asked["model"], make) if task is None else make(task)
-    max_verdict = accepted_by(found, read, spec)
     with _followed(is_shown=progress, seconds=read.values["timeout"]) as tell:
         run = GateRun(
             given={**_usual_fixtures(found, fixtures, given, task), **given},
@@ -301,8 +308,8 @@ def _read(
         raise ValueError(f"evaluate() takes {first} as its first argument. Leave {first}= out.")
     own_arguments = (one.name for one in arguments[1:] if not one.is_of_session)
     known = {*own_arguments, *beside, *fixtures} - {"model"}
-    for name in asked.keys() - {"model"} - known:
-        raise ValueError(f"evaluate() has no argument {name!r}. {did_you_mean(name, known)}")
+    unknown = [name for name in asked if name not in {*known, "model"}]
+    all_answers(*(partial(refuse_name, name, known, "evaluate()") for name in unknown))
     project = {name: option.default for name, option in options.items()}
     project |= {name: _parsed(options[name], asked[name]) for name in beside if name in asked}
     said = {name: value for name, value in asked.items() if name not in beside}

@@ -145,6 +145,35 @@ def test_all_mistakes_of_a_file_are_said_at_once_with_their_lines(repository):
         assert f"{place}: {unknown.format(name, meant)}" in said
 
 
+def test_all_that_is_wrong_in_one_marker_is_named(repository):
+    repository.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cpg(task="trak", planner="CEM", max_verdict="INCONCLUSIV", model="mirored")
+        def test_components(cpg): ...
+
+        @pytest.mark.cpg(task="track", planer="cem", epsiodes=5, seed=-1, horizon="5")
+        def test_arguments(cpg): ...
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1)
+    said = flat(result)
+    assert (
+        "test_components: no task named 'trak'. Did you mean 'track'? "
+        "no planner named 'CEM'. Did you mean 'cem'? "
+        "no verdict named 'INCONCLUSIV'. Did you mean 'INCONCLUSIVE'? "
+        "no world model named 'mirored'. Did you mean 'mirrored'?"
+    ) in said
+    assert (
+        "test_arguments: the marker has no argument 'planer'. Did you mean 'planner'? "
+        "the marker has no argument 'epsiodes'. Did you mean 'episodes'? "
+    ) in said
+    assert "seed: need a whole number of at least 0, got -1" in said
+    assert "horizon: need a number, got '5'. Write horizon=5." in said
+
+
 def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repository, monkeypatch):
     repository.makepyfile(MARKED.format(marker='task="track", model="right"'))
 

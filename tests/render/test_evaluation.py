@@ -247,6 +247,14 @@ def test_what_cannot_be_asked_is_refused_as_in_a_marker(asked, said):
     assert said in str(caught.value)
 
 
+def test_all_that_is_wrong_in_one_call_is_named():
+    with pytest.raises(ComponentError) as caught:
+        evaluate("maze", right, planner="CEM", max_verdict="good-as-orcle")
+    assert "no planner named 'CEM'. Did you mean 'cem'?\nno verdict" in str(caught.value)
+    with pytest.raises(ComponentError, match=r"'planer'.*\n.*'epsiodes'"):
+        evaluate("maze", right, planer="cem", epsiodes=5)
+
+
 def test_a_mistyped_task_and_model_are_named():
     with pytest.raises(ComponentError, match="Did you mean 'maze'"):
         evaluate("maz", right)

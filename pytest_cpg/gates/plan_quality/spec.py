@@ -11,7 +11,7 @@ from typing import Any
 from pytest_cpg.contracts import Task
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.as_trained import as_trained
-from pytest_cpg.gates.choices import planner_of, task_of
+from pytest_cpg.gates.choices import task_and_planner
 from pytest_cpg.gates.kind import Asked, TaskChoice
 from pytest_cpg.gates.plan_quality.search import Search
 from pytest_cpg.gates.presets import completed
@@ -82,7 +82,7 @@ def spec_of(asked: Asked) -> Spec:
     Raises ValueError or ComponentError, naming the value and what to type instead.
     """
     values = completed(dict(asked.values))
-    task = task_of(values, asked.components.tasks)
+    task, planner = task_and_planner(values, asked.components)
     episodes = FEWEST_EPISODES if asked.is_smoke else values["episodes"]
     criteria = Criteria(
         k=values["k"],
@@ -98,7 +98,7 @@ def spec_of(asked: Asked) -> Spec:
         _check_can_fail(asked, criteria)
     shared = partial(
         Design,
-        planner=planner_of(values, task.name, asked.components.planners),
+        planner=planner,
         episodes=episodes,
         seed=values["seed"],
         starts=values["starts"],

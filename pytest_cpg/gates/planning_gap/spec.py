@@ -13,7 +13,7 @@ from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.arguments import between
 from pytest_cpg.gates.as_trained import as_trained
-from pytest_cpg.gates.choices import planner_of, task_of
+from pytest_cpg.gates.choices import task_and_planner
 from pytest_cpg.gates.kind import Asked, TaskChoice
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -62,7 +62,7 @@ def spec_of(asked: Asked) -> Spec:
     Raises ValueError or ComponentError, naming the value and what to type instead.
     """
     values = completed(dict(asked.values))
-    task = task_of(values, asked.components.tasks)
+    task, planner = task_and_planner(values, asked.components)
     metric: Metric = values["metric"]
     if metric == "return":
         _check_returns(asked)
@@ -93,7 +93,7 @@ def spec_of(asked: Asked) -> Spec:
         stop, sizes = "fixed", Sizes(_SMOKE_EPISODES)
     shared = partial(
         Design,
-        planner=planner_of(values, task.name, asked.components.planners),
+        planner=planner,
         episodes=sizes.episodes,
         seed=values["seed"],
         starts=values["starts"],
