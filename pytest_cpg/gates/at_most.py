@@ -95,6 +95,7 @@ class AtMost(ABC):
 
     def measure(self, spec: Asked, model: Any, run: Run) -> Measured:
         """Return the number with its interval."""
+        self._check(spec)
         limit = spec.values["limit"]
         run.progress(self.number, 0, 1)
         level = spec.shared(spec.values["confidence"])
@@ -175,6 +176,23 @@ class AtMost(ABC):
         """Return what the number brings to the family of all gates."""
         rate = (1 - result.found.level) / 2
         return Alarm(p_value=lambda: result.p_value, rate=rate, is_settled=result.p_value <= rate)
+
+    def _check(self, spec: Asked) -> None:
+        """Raise KindError for what a subclass has left out of the members that it may change."""
+        arguments = [one for one in ("limit", "confidence") if one not in spec.values]
+        severities = (Severity.GOOD, Severity.UNSURE, Severity.BAD)
+        labels = [one.name for one in severities if one not in self.labels.values()]
+        for member, lacking, cure in (
+            ("arguments", arguments, "Write arguments = (*AtMost.arguments, ...)."),
+            ("labels", labels, "Write a label for each of GOOD, UNSURE and BAD."),
+        ):
+            if lacking:
+                told = f"{member} lacks {' and '.join(lacking)}. {cure}"
+                raise KindError(f"the kind of gate {self.marker!r}: {told}")
+        if not isinstance(self.number, str):
+            raise KindError(
+                f"the kind of gate {self.marker!r}: number is {self.number!r}. Write its name."
+            )
 
     def _read(self, answer: Any, limit: float, level: float) -> tuple[Interval, float, str]:
         """Return the number's interval and p-value, and on how much it was measured."""

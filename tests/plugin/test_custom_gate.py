@@ -203,6 +203,22 @@ def test_a_sample_that_is_none_is_told_what_to_return(custom, was, becomes, said
     assert said in flat(result)
 
 
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("*AtMost.arguments", "*AtMost.arguments[:3]", "arguments lacks confidence. Write argu"),
+        ("Severity.BAD", "Severity.BLIND", "labels lacks BAD. Write a label for each of GOOD, UN"),
+        ('"one-step error", "of', '7, "of', "number is 7. Write its name."),
+    ],
+    ids=["arguments", "labels", "number"],
+)
+def test_what_a_kind_leaves_out_is_named_before_it_measures(custom, was, becomes, said):
+    changed(custom, was, becomes)
+    result = custom()
+    result.assert_outcomes(errors=1)
+    assert said in flat(result)
+
+
 @pytest.mark.parametrize(("member", "code"), [("number", "number, unit"), ("sample", "sample(")])
 def test_a_kind_without_a_member_of_its_own_names_it_and_the_line(custom, member, code):
     changed(custom, code, f"my_{code}")
