@@ -21,11 +21,14 @@ class Finding:
         Of any length; wrapped where it is printed.
     warns : bool
         Whether a reader has to know it before a verdict is believed.
+    answers : bool
+        Whether it says that what was asked for has been done, which quiet sessions say, too.
     """
 
     text: str
     fails: bool = False
     warns: bool = False
+    answers: bool = False
 
 
 class Compared(NamedTuple):

@@ -110,7 +110,7 @@ def summary_lines(
     if verbosity >= 0:
         lines += _settle(rows, width)
     for found in ledger.findings:
-        if found.fails or verbosity >= 0:
+        if found.fails or found.answers or verbosity >= 0:
             lines += _wrapped(found.text, " ", width, red=found.fails)
     if ledger.missing:
         reported = len(ledger.gates) - len(ledger.missing)

@@ -17,6 +17,9 @@ from pytest_cpg.machine.git import GitState, git_state
 from pytest_cpg.report.baseline import Baseline, load, missing, pruned, update, updated
 from pytest_cpg.report.ledger import Kinds, Ledger
 
+# More results that were accepted are counted: who accepts all of them reads no names.
+_MOST_NAMED = 2
+
 
 def baseline_findings(
     ledger: Ledger,
@@ -166,8 +169,10 @@ def accept(
     if accepted:
         update(path, lambda baseline: updated(baseline, accepted), kinds)
         where = f" at {state.commit}" if state.commit else f" ({state.note})"
-        names = named([gate.id for gate in accepted])
-        found.append(Finding(f"baseline: {names} accepted{where} into {_shown(path, root)}"))
+        names = [one.id for one in accepted]
+        many = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} results"
+        text = f"baseline: {many} accepted{where} into {_shown(path, root)}"
+        found.append(Finding(text, answers=True))
         for marker, mine in entries.items():
             if has(kinds[marker], Unprovable):
                 found += ask_at_end(found, kinds[marker], "unprovable", mine) or ()
@@ -193,9 +198,9 @@ def _prune(
     if in_ci and not is_forced:
         return [_IN_CI]
     if not gone:
-        return [Finding("baseline: nothing to prune")]
+        return [Finding("baseline: nothing to prune", answers=True)]
     update(path, lambda baseline: pruned(baseline, set(baseline.gates) - set(gone)), kinds)
-    return [Finding(f"baseline: {named(gone)} dropped from {path.name}")]
+    return [Finding(f"baseline: {named(gone)} dropped from {path.name}", answers=True)]
 
 
 _IN_CI = Finding(

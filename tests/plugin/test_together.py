@@ -69,6 +69,9 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
     assert result.ret == 0
     result.stdout.re_match_lines([r" baseline: one\[right\] accepted at [0-9a-f]{7,} into "])
     assert accepted(project) == ["one[right]"]
+    quiet = project.runpytest("-q", "--cpg-update-baseline", "--cpg-force", *workers)
+    said = [line for line in quiet.stdout.lines if line.startswith(" baseline: ")]
+    assert len(said) == 1, "that and what was accepted is told in quiet sessions, too"
     unchanged = project.runpytest()
     unchanged.stdout.fnmatch_lines([" 20 starts, baseline *", " Since *: unchanged"])
     text = (project.path / "test_gates.py").read_text(encoding="utf-8")

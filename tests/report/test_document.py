@@ -126,6 +126,7 @@ def test_a_gate_s_comparisons_attempts_and_measurements_are_there(full):
         "text": "baseline: MISSING",
         "fails": True,
         "warns": False,
+        "answers": False,
     }
     assert full["generator"] == {"name": "pytest-cpg", "version": "0.1.0"}
 
