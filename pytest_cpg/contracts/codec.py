@@ -123,6 +123,10 @@ def loads(text: str) -> Any:
 
 def _reader(kind: Any) -> _Reader:
     origin, inner = get_origin(kind) or kind, get_args(kind)
+    # What ``type`` declares (Python 3.12), as numpy does NDArray from 2.5.
+    meant = getattr(origin, "__value__", None)
+    if meant is not None:
+        return _reader(meant[inner] if inner else meant)
     if origin is Any:
         return lambda value, _: value
     if origin is Literal:

@@ -1,7 +1,9 @@
 import json
+import sys
+import typing
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 import pytest
@@ -185,6 +187,18 @@ def test_every_wrong_value_names_its_place(place, wrong, said):
     with pytest.raises(CodecError) as caught:
         decode(Whole, value, at="here")
     assert said in str(caught.value)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no such aliases")
+def test_an_alias_stands_for_what_it_was_declared_as():
+    scalar = TypeVar("scalar")
+    array = np.ndarray[tuple[Any, ...], np.dtype[scalar]]
+    rows = typing.TypeAliasType("rows", array, type_params=(scalar,))
+    flag = typing.TypeAliasType("flag", bool)
+    assert decode(rows[np.float64], [1, 2.5]).tolist() == [1.0, 2.5]
+    assert decode(tuple[flag, ...], [True]) == (True,)
+    with pytest.raises(CodecError, match="has to be"):
+        decode(rows[np.float64], ["text"])
 
 
 def test_what_json_cannot_hold_is_refused_and_not_guessed():
