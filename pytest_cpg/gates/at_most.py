@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
@@ -39,17 +38,31 @@ class Measured:
     p_value: float
 
 
-class AtMost(ABC):
+_LABELS = {
+    "WITHIN LIMIT": Severity.GOOD,
+    "UNCLEAR": Severity.UNSURE,
+    "ABOVE LIMIT": Severity.BAD,
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AtMost:
     """A kind of gate on one number, which is smaller for better models.
 
-    A subclass says how it is measured, and names it. The kind then has a baseline, a forecast, and
-    a share in the error rate of all gates.
+    It has a baseline, a forecast, and a share in the error rate of all gates.
 
     Attributes
     ----------
-    arguments
-        The task, the limit, the seed and the level; a subclass adds its own.
-    labels
+    marker, help : str
+        As of any kind; the fixture has the marker's name.
+    number : str
+        Heads its column, and begins sentences: "one-step error".
+    sample : callable
+        Measures a model, given what is asked, the model and the run: returns the number as sampled,
+        and on how much, as "500 steps".
+    own : tuple of Argument
+        What the marker takes beside the task, the limit, the seed and the level.
+    labels : mapping
         Best first: one for each of GOOD, UNSURE and BAD.
     unit : str
         What it is counted in or by, as "of one step".
@@ -59,35 +72,43 @@ class AtMost(ABC):
 
     marker: str
     help: str
+    number: str
+    sample: Callable[[Asked, Any, Run], tuple[Sampled, str]]
+    own: tuple[Argument, ...] = ()
+    labels: Mapping[str, Severity] = field(default_factory=lambda: _LABELS)
     unit: str = ""
     meaning: str = ""
     advice: str = ""
-    arguments: Sequence[Argument] = (
-        Argument("task", name, REQUIRED, help="the name of a task"),
-        Argument("limit", between(0, float("inf")), REQUIRED, help="the largest accepted number"),
-        of_option("seed"),
-        of_option("confidence"),
-    )
-    labels: Mapping[str, Severity] = {
-        "WITHIN LIMIT": Severity.GOOD,
-        "UNCLEAR": Severity.UNSURE,
-        "ABOVE LIMIT": Severity.BAD,
-    }
-    result = Measured
+    result: ClassVar = Measured
 
-    @property
-    @abstractmethod
-    def number(self) -> str:
-        """Heads its column, and begins sentences: "one-step error"."""
-
-    @abstractmethod
-    def sample(self, asked: Asked, model: Any, run: Run) -> tuple[Sampled, str]:
-        """Measure a model: return the number as sampled, and on how much, as "500 steps"."""
+    def __post_init__(self) -> None:
+        """Refuse labels that do not say all, and a number that is no name."""
+        severities = (Severity.GOOD, Severity.UNSURE, Severity.BAD)
+        lacking = [one.name for one in severities if one not in self.labels.values()]
+        if lacking:
+            raise ValueError(
+                f"AtMost: labels lacks {' and '.join(lacking)}. Write a label for each of GOOD, "
+                f"UNSURE and BAD."
+            )
+        if not isinstance(self.number, str):
+            raise ValueError(f"AtMost: number is {self.number!r}. Write its name.")
 
     @property
     def fixture(self) -> str:
         """Named as the marker is."""
         return self.marker
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the marker takes."""
+        limit = between(0, float("inf"))
+        return (
+            Argument("task", name, REQUIRED, help="the name of a task"),
+            Argument("limit", limit, REQUIRED, help=f"the largest accepted {self.number}"),
+            of_option("seed"),
+            of_option("confidence"),
+            *self.own,
+        )
 
     def parse(self, asked: Asked) -> Asked:
         """Return the arguments as they are."""
@@ -95,7 +116,6 @@ class AtMost(ABC):
 
     def measure(self, spec: Asked, model: Any, run: Run) -> Measured:
         """Return the number with its interval."""
-        self._check(spec)
         limit = spec.values["limit"]
         run.progress(self.number, 0, 1)
         level = spec.shared(spec.values["confidence"])
@@ -176,23 +196,6 @@ class AtMost(ABC):
         """Return what the number brings to the family of all gates."""
         rate = (1 - result.found.level) / 2
         return Alarm(p_value=lambda: result.p_value, rate=rate, is_settled=result.p_value <= rate)
-
-    def _check(self, spec: Asked) -> None:
-        """Raise KindError for what a subclass has left out of the members that it may change."""
-        arguments = [one for one in ("limit", "confidence") if one not in spec.values]
-        severities = (Severity.GOOD, Severity.UNSURE, Severity.BAD)
-        labels = [one.name for one in severities if one not in self.labels.values()]
-        for member, lacking, cure in (
-            ("arguments", arguments, "Write arguments = (*AtMost.arguments, ...)."),
-            ("labels", labels, "Write a label for each of GOOD, UNSURE and BAD."),
-        ):
-            if lacking:
-                told = f"{member} lacks {' and '.join(lacking)}. {cure}"
-                raise KindError(f"the kind of gate {self.marker!r}: {told}")
-        if not isinstance(self.number, str):
-            raise KindError(
-                f"the kind of gate {self.marker!r}: number is {self.number!r}. Write its name."
-            )
 
     def _read(self, answer: Any, limit: float, level: float) -> tuple[Interval, float, str]:
         """Return the number's interval and p-value, and on how much it was measured."""

@@ -7,7 +7,7 @@ the verdicts, and can only add a failure.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_cpg.contracts import CpgError
@@ -36,9 +36,9 @@ def together(
     # An A/A check is no chance of a false alarm, and its model no checkpoint.
     measured = [one for one in ledger.reported if not one.judgement.ruling.check]
     found: list[Finding] = []
-    for kind in dict.fromkeys(one.judgement.kind for one in measured):
-        members = [one.compared for one in measured if one.judgement.kind is kind]
+    for kind, own in _by_kind(measured):
         if has(kind, Together) and not is_cut:
+            members = [one.compared for one in own]
             found += ask_at_end(found, kind, "together", members, ledger.groups) or ()
     # A test that makes two comparisons has two chances of a false alarm.
     known = len({*ledger.known, *(one.name for one in measured)})
@@ -67,18 +67,27 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
     asked : collection of str
         Names of options that some kinds of gate heed, and others may not.
     """
-    results: dict[Any, list[Any]] = {}
-    for one in ledger.reported:
-        results.setdefault(one.judgement.kind, []).append(one.judgement.result)
     # An option that decided something for one kind was not given in vain.
     found: list[Finding] = []
-    in_vain = [_in_vain(found, kind, of_kind, asked) for kind, of_kind in results.items()]
+    in_vain = [
+        _in_vain(found, kind, [one.judgement.result for one in own], asked)
+        for kind, own in _by_kind(ledger.reported)
+    ]
     found += [
         Finding(f"--cpg-{name.replace('_', '-')} was given, and {why}")
         for name, why in (in_vain[0] if in_vain else {}).items()
         if all(name in other for other in in_vain)
     ]
     return found
+
+
+def _by_kind(reported: Iterable[Reported]) -> list[tuple[Any, list[Reported]]]:
+    """Return every kind with what was reported of it; a user's kind may have no hash."""
+    found: dict[str, tuple[Any, list[Reported]]] = {}
+    for one in reported:
+        kind = one.judgement.kind
+        found.setdefault(kind.marker, (kind, []))[1].append(one)
+    return list(found.values())
 
 
 def _in_vain(
