@@ -367,17 +367,17 @@ def test_a_model_that_takes_no_such_arrays_shows_its_own_lines_alone(repository)
         def into(both):
             return np.einsum("...i,ij->...j", both, WEIGHTS)
         """,
-        test_width="""
+        test_narrow_weights="""
         import helper, pytest
 
         @pytest.fixture
         def learned_dynamics(): return helper.model
 
         @pytest.mark.cpg(task="maze")
-        def test_width(cpg): pass
+        def test_weights(cpg): pass
         """,
     )
-    result = repository.runpytest("test_width.py")
+    result = repository.runpytest("test_narrow_weights.py")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
@@ -385,7 +385,7 @@ def test_a_model_that_takes_no_such_arrays_shows_its_own_lines_alone(repository)
             "It is called as dynamics(observations, actions). Take float arrays *",
             '  File "*helper.py", line 6, in model',
             '  File "*helper.py", line 9, in into',
-            " E test_width 'model' is not usable: ValueError: *",
+            " E test_weights 'model' is not usable: ValueError: *",
         ]
     )
     result.stdout.no_fnmatch_line("*site-packages*")
