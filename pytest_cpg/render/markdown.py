@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pytest_cpg.gates.card import NOW, Cause, Severity
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
-from pytest_cpg.render.failure import facts, judged
+from pytest_cpg.render.failure import crash_line, facts, judged
 from pytest_cpg.render.markup import cell, code, is_whole, number, plain_html, prose
 from pytest_cpg.report.outcomes import FAILING, WORDS, besides_gates
 from pytest_cpg.report.shown import Shown, ShownOf
@@ -99,7 +100,8 @@ def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]
     bad = sum(outcomes[outcome] for outcome in FAILING)
     if failing:
         many = "gate fails" if count == 1 else f"of {count} gates fail{'s'[: bad == 1]}"
-        named = "; ".join(f"{code(row.name)} {_became(row)}" for row in failing[:_MOST_NAMED])
+        became = partial(_became, is_alone=len(failing) == 1)
+        named = "; ".join(f"{code(row.name)} {became(row)}" for row in failing[:_MOST_NAMED])
         more = f"; and {bad - _MOST_NAMED} more" * (bad > _MOST_NAMED)
         return f"{_FAILS} {bad} {many}: {named}{more}"
     checks = {row.shown.ruling.check for gate in gates for row in gate if row.shown}
@@ -115,11 +117,13 @@ def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]
     return f"{_SIGNS['passed']} {outcomes['passed']} of {many} passed"
 
 
-def _became(row: CommentRow) -> str:
-    """Return what the heading says of one of the worst gates."""
+def _became(row: CommentRow, *, is_alone: bool) -> str:
+    """Return what the heading says of one of the worst gates, in brief if it names several."""
     drift = row.shown.drift if row.shown else None
     if drift is not None and drift.label is Label.REGRESSED:
         return prose(f"{drift.text} since {drift.since}")
+    if row.shown is not None and not is_alone:
+        return prose(crash_line(row.shown, row.reason))
     return prose(row.brief.sentence.rstrip("."))
 
 

@@ -116,8 +116,10 @@ def test_the_heading_says_how_the_gates_ended_and_the_next_line_counts_them():
     assert text_of(gates).splitlines()[1] == "### ❔ 1 of 3 gates inconclusive, none fails"
     gates |= {"e": None, "f": entry("error"), "g": entry("failed", BAD), "h": entry("xfailed", BAD)}
     lines = text_of(gates).splitlines()
-    assert lines[1].startswith("### ❌ 3 of 7 gates fail: `g` MODEL BOTTLENECK: the model solves ")
-    assert lines[1].endswith("; `e` NOT REPORTED: did not report; and 1 more")
+    assert lines[1] == (
+        "### ❌ 3 of 7 gates fail: `g` MODEL BOTTLENECK: model 10/50, oracle 50/50; "
+        "`e` NOT REPORTED: did not report; and 1 more"
+    )
     assert lines[3] == (
         "pytest-cpg: failed (7 gates, 1 failed, 1 in error, 1 not reported, "
         "1 failed as expected, 1 inconclusive, 1 skipped, 1 passed)"
