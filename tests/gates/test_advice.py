@@ -66,11 +66,11 @@ def test_what_rates_is_named_by_what_is_swapped(swapped, said):
     assert advice.startswith(said)
 
 
-def test_damping_and_gravity_are_on_the_list_and_no_memory_without_one():
+def test_obstacles_and_constants_are_on_the_list_and_no_memory_without_one():
     advice = advice_on(
         Cause.DYNAMICS_BIAS, swapped=("dynamics",), has_memory=False, knows_data=False
     )
-    assert "damping, gravity" in advice
+    assert "obstacles and contacts, constants such as masses" in advice
     assert "update" not in advice
 
 

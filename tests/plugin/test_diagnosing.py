@@ -32,7 +32,7 @@ def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
         [
             "  cpg: diagnosis * decisions, * s (DYNAMICS BIAS)",
             "  Why      DYNAMICS BIAS: *",
-            "  Do       Check masses, *",
+            "  Do       Check obstacles and contacts, *",
             "  Why the gap is there: DYNAMICS BIAS (* decisions of 5 episodes, * s)",
             "    regret *",
         ]

@@ -13,8 +13,9 @@ _ADVICE = {
     Cause.NOISE: "Plan with the mean (leave noise_size out), or fit the variance better.",
     Cause.COVERAGE: "Train on transitions where the oracle's plans lead as well, or on those of "
     "this planner.",
-    Cause.DYNAMICS_BIAS: "Check masses, damping, gravity, time step, units, normalisation and the "
-    "delay of actions. If they are right, fit single steps better: more data, longer training.",
+    Cause.DYNAMICS_BIAS: "Check obstacles and contacts, constants such as masses and the time "
+    "step, units, normalisation and the delay of actions. If they are right, fit single steps "
+    "better: more data, longer training.",
     Cause.LOCAL_ERROR: "Replay a lost start: its table names the step at which a plan breaks its "
     "promise. Train on transitions from there.",
     Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
