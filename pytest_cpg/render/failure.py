@@ -81,7 +81,7 @@ def judged(found: Shown, reason: str | None) -> str:
         better = " or better" * (accepts.severity > Severity.GOOD)
         return f"{said}Accepted here: {accepts.label}{better}."
     end = "" if reason.endswith((".", "?")) else "."
-    return f"{said}Failed, as {reason}{end}"
+    return f"{said}Failed: {reason}{end}"
 
 
 def reasons(found: Shown, reason: str | None) -> list[tuple[str, str]]:

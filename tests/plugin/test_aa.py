@@ -167,7 +167,7 @@ def test_an_aa_check_tells_that_a_gate_is_blind(repository):
     result = repository.runpytest("--cpg-model=oracle")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["A/A: the true dynamics solves *", "Gap *. Failed, as blind gate: *", "*A/A check: *"]
+        ["A/A: the true dynamics solves *", "Gap *. Failed: blind gate: *", "*A/A check: *"]
     )
     assert "random actions would have passed this gate" in flat(result)
 
@@ -193,7 +193,7 @@ def pytest_cpg_tasks():
     result = repository.runpytest("--cpg-model=oracle")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["A/A: the true dynamics solves *", "Gap *. Failed, as the true dynamics ended *"]
+        ["A/A: the true dynamics solves *", "Gap *. Failed: the true dynamics ended *"]
     )
     assert "episodes otherwise when they were run again" in flat(result)
 

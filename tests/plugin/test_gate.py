@@ -60,7 +60,7 @@ def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
             "  Rerun    pytest test_gates.py::test_gate",
             '  Accept   set max_verdict="MODEL BOTTLENECK" in the marker',
             "  Facts",
-            "  gap *+1.00 *(Agresti-Caffo 95%: *paired *",
+            "  gap *1.00 [[]*, 1.00[]]  (Agresti-Caffo 95%; paired [[]*",
             "  same starts *both solve 0, lost by the model 20, only the model solves 0,",
             "  lost *starts 0 1 2 *",
             "  planner *RandomShooting(candidates=50, horizon=15, ties='earliest')",

@@ -36,7 +36,7 @@ def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, w
         [
             "MODEL BOTTLENECK: the model solves 0 of 10 starts, *",
             "  Rerun * *::test_bad --cpg-*",
-            "  gap *+1.00  (Bonett-Price, sequential 95%: +0.* .. +1.00;",
+            "  gap *1.00 [[]0.*, 1.00[]]  (Bonett-Price, sequential 95%;",
             "  * Agresti-Caffo *, blind to the looks)",
             "  looks *at 10: z 5.22, boundary 3.17; 80 % of 50 saved",
             " MODEL AS GOOD AS ORACLE (1): *",
@@ -55,7 +55,7 @@ def test_a_bet_stops_at_the_first_size_that_can_win_it(repository):
     result.stdout.fnmatch_lines(
         [
             "MODEL BOTTLENECK: the model solves 0 of 8 starts, *",
-            "  gap *+1.00  (betting, any time 95%: +0.* .. +1.00;",
+            "  gap *1.00 [[]0.*, 1.00[]]  (betting, any time 95%;",
             "  looks *at 8: won 56.78, boundary 40.00; 95 % of 150 saved",
         ]
     )
@@ -114,7 +114,7 @@ def test_a_gate_can_be_judged_by_returns(repository):
     result.stdout.fnmatch_lines(
         [
             "MODEL BOTTLENECK: the model earns 0 a start, the true dynamics *",
-            "  * +*  in mean return (Student, paired 95%: +* .. +*)",
+            "  * [[]*, *[]]  in mean return (Student, paired 95%)",
             "  returns  *mean: oracle *, learned 0, chance *",
             " MODEL AS GOOD AS ORACLE (1): the model loses less than the margin",
             " . test_good *",
@@ -128,8 +128,8 @@ def test_the_interval_that_judges_is_named_and_repeated_by_the_command(repositor
     result.stdout.fnmatch_lines(
         [
             "  Rerun    pytest *--cpg-interval=bonett-price",
-            "  gap *+1.00  (Bonett-Price 95%: * .. *;",
-            "  * Agresti-Caffo * .. *)",
+            "  gap *1.00 [[]*, *[]]  (Bonett-Price 95%;",
+            "  * Agresti-Caffo [[]*, *[]])",
         ]
     )
 
@@ -146,7 +146,7 @@ def test_a_margin_is_judged_by_an_interval_that_holds_it(repository):
     result.stdout.fnmatch_lines(
         [
             "  Rerun    pytest *::test_open --cpg-episodes=* --cpg-seed=1",
-            "  gap *+0.00  (Tango, exact 95%: -0.18 .. +0.18;",
+            "  gap *0.00 [[]-0.18, 0.18[]]  (Tango, exact 95%;",
             "  power *smallest drop this gate could flag from 19/19: 0.*",
             " . test_chosen *[[]-0.13, 0.13[]]",
         ]

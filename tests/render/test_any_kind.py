@@ -109,7 +109,7 @@ def written():
 
 
 def test_a_reason_that_ends_in_a_question_gets_no_full_stop():
-    assert judged(FOUND, "why?") == "Failed, as why?"
+    assert judged(FOUND, "why?") == "Failed: why?"
 
 
 def test_a_failing_section_is_a_card_laid_out():
@@ -122,7 +122,7 @@ def test_a_failing_section_is_a_card_laid_out():
 
     shown = [
         "INACCURATE: error 0.31 [0.25,0.38], T=200.",
-        "Failed, as 0.25 is above 0.10.",
+        "Failed: 0.25 is above 0.10.",
         "",
         f"  learned      0.31  {'█' * 20}{' ' * 20}  [0.25, 0.38]",
         "  persistence  0.90",

@@ -148,7 +148,7 @@ def test_a_gate_of_a_kind_that_the_page_never_heard_of_is_shown_like_any_other()
     documents = [session(earlier), session(mine, gate(GATE, BAD))]
     page = Page(html_page(documents, shown_of=read))
     for part in (
-        "Error 0.32. Failed, as the error is above its limit.",
+        "Error 0.32. Failed: the error is above its limit.",
         "The model is wrong by more than its limit.",
         "positions0.11",
         "sum0.32 of both",
@@ -194,7 +194,7 @@ def test_a_card_that_shows_nothing_but_its_table_makes_a_row_and_a_section():
         ruling=ruling, card=bare, max_verdict=MaxVerdict(label="FINE", severity=Severity.GOOD)
     )
     page = Page(html_page([session(mine)], shown_of=lambda one: shown))
-    assert "Done. Failed, as the error is above its limit." in page.text
+    assert "Done. Failed: the error is above its limit." in page.text
     assert "right of zero" not in page.text
     assert "Facts" not in page.text
 
@@ -425,8 +425,7 @@ def test_a_section_says_what_the_verdict_means_and_what_it_rests_on():
     assert f"Gap {BAD.gap:.2f} [" in text
     assert "]. Accepted here: INCONCLUSIVE or better." in text
     assert f"the model fails {BAD.pairs.oracle_only} starts" in text
-    assert "(Agresti-Caffo 95%: " in text
-    assert "; paired " in text
+    assert "(Agresti-Caffo 95%; paired [" in text
     assert f"{BAD.oracle.success_count}/50" in text
     assert "RandomShooting(candidates=" in text
     assert "sampled, seed 4; 2 solved already, replaced" in text

@@ -15,6 +15,7 @@ from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.notation import (
     arm_name,
     bracket,
+    ends,
     gap_text,
     label,
     reached,
@@ -164,23 +165,19 @@ def _gap_facts(result: GateResult) -> list[tuple[str, str]]:
     agresti_caffo = gap_interval("agresti-caffo", result.oracle, result.learned, level=beside.level)
     percent = percentage(judged.level)
     if result.design.metric == "return":
+        of_success = f"{number(result.gap, 'success')} {ends(beside, 'success')}"
         return [
-            ("gap", f"{result.gap:+.2f}  in success (paired {percent}: {_ends(beside)})"),
-            (
-                "",
-                f"{judged.estimate:+.4g}  in mean return ({_method(judged)} {percent}: "
-                f"{judged.low:+.4g} .. {judged.high:+.4g})",
-            ),
+            ("gap", f"{of_success}  in success (paired {percent})"),
+            ("", f"{gap_text(result)}  in mean return ({_method(judged)} {percent})"),
         ]
-    lead = f"{result.gap:+.2f}  ({_method(judged)} {percent}: {_ends(judged)}"
+    lead = f"{gap_text(result)}  ({_method(judged)} {percent}"
     if judged.method == agresti_caffo.method:
-        return [("gap", f"{lead}; paired {_ends(beside)})")]
-    other = f"Agresti-Caffo {_ends(agresti_caffo)}{', blind to the looks' * bool(result.looks)})"
-    return [("gap", f"{lead};"), ("", f"      {other}")]
-
-
-def _ends(interval: Interval) -> str:
-    return f"{interval.low:+.2f} .. {interval.high:+.2f}"
+        return [("gap", f"{lead}; paired {ends(beside, 'success')})")]
+    other = f"Agresti-Caffo {ends(agresti_caffo, 'success')}"
+    return [
+        ("gap", f"{lead};"),
+        ("", f"      {other}{', blind to the looks' * bool(result.looks)})"),
+    ]
 
 
 def _method(interval: Interval) -> str:

@@ -81,22 +81,20 @@ def _returns(result: GateResult) -> str:
     if interval is None:
         return ""
     means = ", ".join(f"{arm_name(arm)} {arm.returns.mean():.4g}" for arm in result.arms)
-    text = (
-        f"mean: {means}; gap {interval.estimate:+.4g} [{interval.low:+.4g}, {interval.high:+.4g}]"
-    )
+    text = f"mean: {means}; gap {interval.estimate:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
     normalised = result.normalised_return_interval if result.design.metric == "return" else None
     if normalised is None:
         return text
     return (
-        f"{text}; / (oracle - chance) = {normalised.estimate:+.2f} "
-        f"[{normalised.low:+.2f}, {normalised.high:+.2f}]"
+        f"{text}; / (oracle - chance) = {normalised.estimate:.2f} "
+        f"[{normalised.low:.2f}, {normalised.high:.2f}]"
     )
 
 
 def _normalised(result: GateResult) -> str:
     if result.normalised_gap is None or result.design.metric == "return":
         return ""
-    return f"gap / (oracle - chance) = {result.normalised_gap:+.2f}"
+    return f"gap / (oracle - chance) = {result.normalised_gap:.2f}"
 
 
 def _power(result: GateResult) -> str:

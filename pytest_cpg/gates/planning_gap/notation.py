@@ -7,7 +7,7 @@ from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.notation import number
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.stats import Verdict
+from pytest_cpg.stats import Interval, Verdict
 
 # Of a hash, enough to tell any two checkpoints apart.
 WEIGHT_DIGITS = 16
@@ -29,7 +29,11 @@ def gap_text(result: GateResult) -> str:
 
 def bracket(result: GateResult) -> str:
     """Return the interval of the judged gap."""
-    interval, metric = result.interval, result.design.metric
+    return ends(result.interval, result.design.metric)
+
+
+def ends(interval: Interval, metric: str) -> str:
+    """Return an interval of a gap, of success or of returns."""
     return f"[{_bound(interval.low, metric)}, {_bound(interval.high, metric)}]"
 
 
