@@ -83,8 +83,7 @@ class Drift:
     @property
     def since(self) -> str:
         """Where the old result was accepted, to stand behind "since"."""
-        name, dash, dirty = self.commit.partition("-")
-        return f"{name[:7]}{dash}{dirty}" if self.commit else "it was accepted"
+        return revision(self.commit) or "it was accepted"
 
     @property
     def sentence(self) -> str:
@@ -108,3 +107,9 @@ class Drift:
     def is_news(self) -> bool:
         """Whether a reader has to know: an outcome or a condition is not as it was."""
         return self.label is not Label.UNCHANGED or bool(self.differs)
+
+
+def revision(commit: str) -> str:
+    """Return a commit as a table has room for it; empty where it is not known."""
+    name, dash, dirty = commit.partition("-")
+    return f"{name[:7]}{dash}{dirty}"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pytest_cpg.gates.card import Command
-from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.figures import Plot
-from pytest_cpg.render.gate_view import ComparisonView, GateView, Tone, revision
+from pytest_cpg.render.gate_view import ComparisonView, GateView, Tone
 from pytest_cpg.render.page_view import PageView
 from pytest_cpg.report.outcomes import FAILING, besides_gates, gist
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from pytest_cpg.contracts.codec import decode
 from pytest_cpg.gates.card import Card, Command, Figure, Severity
-from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.failure import judged, reasons, verdict_of
@@ -349,9 +349,3 @@ def _history_view(points: Sequence[Point], drift: Drift | None) -> HistoryView |
         accepted=accepted if accepted >= 0 else None,
     )
     return HistoryView(points=tuple(points), course=course, spark=spark(course))
-
-
-def revision(commit: str) -> str:
-    """Return a commit as a table has room for it; empty where it is not known."""
-    name, dash, dirty = commit.partition("-")
-    return f"{name[:7]}{dash}{dirty}"

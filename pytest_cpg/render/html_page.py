@@ -15,12 +15,12 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.gates.drift import revision
 from pytest_cpg.gates.notation import visible
 from pytest_cpg.render.figures import LEFT, SPARK_HEIGHT, SPARK_WIDTH
 from pytest_cpg.render.film_strip import FRAME_HEIGHT, FRAME_WIDTH
 from pytest_cpg.render.first_screen import first_screen
 from pytest_cpg.render.forest import FOREST_WIDTH, SPAN_WIDTH
-from pytest_cpg.render.gate_view import revision
 from pytest_cpg.render.page_view import PageView, page_view
 from pytest_cpg.report.document import commit_of
 from pytest_cpg.report.history import NO_HISTORY, History

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
-from pytest_cpg.gates.drift import Label
+from pytest_cpg.gates.drift import Label, revision
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.parts import Unprovable
@@ -168,7 +168,7 @@ def accept(
             refused.append(one.name)
     if accepted:
         update(path, lambda baseline: updated(baseline, accepted), kinds)
-        where = f" at {state.commit}" if state.commit else f" ({state.note})"
+        where = f" at {revision(state.commit)}" if state.commit else f" ({state.note})"
         names = [one.id for one in accepted]
         many = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} results"
         text = f"baseline: {many} accepted{where} into {_shown(path, root)}"
