@@ -218,6 +218,9 @@ class _Layout:
             most = max(map(len, trends))
             texts = [f"{text} {trend:>{most}s}" for text, trend in zip(texts, trends, strict=True)]
             self._headings = {key: f"{text} trend" for key, text in self._headings.items()}
+        # Numbers stand right in their columns; what is said in their place begins below them.
+        starts = [len(text) - len(text.lstrip()) for text in texts if text.strip()]
+        self._lead = " " * min(starts, default=0)
         self._texts = {row.name: text for row, text in zip(rows, texts, strict=True)}
         self._columns = {row.name: tuple(one) for row, one in zip(rows, shown, strict=True)}
         least = _LEAST_TEXT * any(row.text for row in rows if not row.cells)
@@ -253,9 +256,10 @@ class _Layout:
 
     def _said(self, row: SummaryRow) -> list[str]:
         """Return what is said in place of numbers, in at most three lines."""
-        room = max(self._width - self.names.width - _MARK_AND_BLANKS, _LEAST_TEXT)
-        said = one_line(gist(row.text))
-        return textwrap.wrap(said, room, max_lines=3, placeholder=" ...") or [""]
+        taken = self.names.width + _MARK_AND_BLANKS + len(self._lead)
+        room = max(self._width - taken, _LEAST_TEXT)
+        said = textwrap.wrap(one_line(gist(row.text)), room, max_lines=3, placeholder=" ...")
+        return [f"{self._lead}{text}" for text in said] or [""]
 
 
 class _Remarks:

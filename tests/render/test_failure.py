@@ -302,7 +302,7 @@ def test_a_gate_that_did_not_report_is_named_and_counted():
     ledger = ledger_of(a=("passed", GOOD), b=("",))
     assert shown(ledger)[4:] == [
         " NOT REPORTED (1): there is no verdict",
-        " ! b    did not report",
+        " ! b      did not report",
         " A drop below 0.14 may pass; larger ones fail 4 times in 5.",
         " 1 of 2 gates reported",
     ]
@@ -500,6 +500,16 @@ def test_a_plan_fits_the_terminal_whatever_the_names_are():
         ["167", "h"],
     ]
     assert forecast_table({}, width=80) == ["no gate was collected"]
+
+
+@pytest.mark.parametrize("verbosity", [-1, 0])
+def test_what_is_said_in_place_of_numbers_begins_where_numbers_do(verbosity):
+    ledger = ledger_of(bad=("failed", BAD), broken=(None,))
+    ledger.note("broken", Entry(outcome="error", detail="it predicted NaN"))
+    lines = shown(ledger, verbosity=verbosity)
+    (numbers,) = (line for line in lines if line.startswith(" F bad"))
+    (said,) = (line for line in lines if line.startswith(" E broken"))
+    assert numbers.index("1.00") == said.index("it predicted")
 
 
 def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
