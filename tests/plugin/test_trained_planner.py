@@ -153,7 +153,7 @@ def test_a_planner_that_wants_a_policy_says_where_there_is_none(repository):
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("return np.zeros((len(latents), 2))", "expected [8, 1]: return one row for each"),
+        ("return np.zeros((len(latents), 2))", "expected [8, 1]. Return one row for each"),
         (
             "return np.full((len(latents), 1), np.nan)",
             "The model gave NaN for policy, so there is no verdict: episode 0",
