@@ -59,7 +59,8 @@ class Axis:
     @classmethod
     def across(cls, low: float, high: float, *, length: int) -> Axis:
         """Return a scale from one number to another, labelled in round steps."""
-        high = high if high > low else low + 1
+        # Nearer to each other than that, they have hardly a number between them.
+        high = high if high - low > 1e-9 * abs(low) else low + max(1.0, abs(low))
         step = _round_step(high / _MOST_TICKS - low / _MOST_TICKS)
         first, last = math.ceil(low / step), math.floor(high / step)
         ticks = tuple(number * step for number in range(first, last + 1))

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_cpg.gates.card import Effect, Figure, Trend
@@ -75,6 +75,8 @@ def test_an_effect_is_written_as_finely_as_its_unit_asks():
 
 
 @given(st.floats(-1e3, 1e3), st.floats(0, 1e3))
+@example(-45.30669715254464, 1e-13)
+@example(309.9309265194306, 4e-14)
 def test_round_steps_lie_between_the_ends_of_an_axis(low, width):
     axis = Axis.across(low, low + width, length=400)
     assert 1 <= len(axis.ticks) <= 7
