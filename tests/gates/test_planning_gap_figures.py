@@ -133,6 +133,12 @@ def test_a_cause_is_shown_by_its_own_figure_first(cause, title):
     assert len(set(drawn)) == 4
 
 
+def test_a_model_that_is_right_where_the_oracle_goes_is_shown_where_its_own_plans_lead():
+    right = replace(PROFILE, open_loop=(0.0, 0.2))
+    assert profile_figures(right, Cause.DYNAMICS_BIAS)[0].title.startswith("Promised and true")
+    assert profile_figures(PROFILE, Cause.DYNAMICS_BIAS)[0].title.startswith("Error of the score")
+
+
 def test_nothing_is_drawn_of_a_profile_that_holds_nothing():
     assert not list(profile_figures(Profile(), Cause.NONE))
     assert not list(profile_figures(Profile(ranking=(0.5,), open_loop=(0.1,)), Cause.NONE))

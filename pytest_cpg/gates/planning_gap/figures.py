@@ -132,9 +132,16 @@ _SHOWN_BY = {
 }
 
 
+# Along the oracle's plans, in spreads of plans: a smaller error shows no cause.
+_LEAST_ERROR = 0.25
+
+
 def profile_figures(profile: Profile, cause: Cause) -> tuple[Figure, ...]:
     """Return what there is to draw of a diagnosis, first what shows its cause."""
     first = _SHOWN_BY.get(cause, "ranking")
+    # A model may be right where the oracle goes, and wrong where its own plans lead.
+    if first == "open loop" and max(profile.open_loop, default=0.0) < _LEAST_ERROR:
+        first = "promises"
     drawn = dict(_drawn(profile))
     return tuple(drawn[name] for name in sorted(drawn, key=lambda name: name != first))
 
