@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from pytest_cpg.contracts.codec import decode
 from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
 from pytest_cpg.gates.card import Card, Effect, Ruling, Severity, Table, numbers_of
@@ -167,12 +168,16 @@ class AtMost:
         """Return the whole result."""
         return result
 
-    def compare(self, accepted: Mapping[str, Any] | None, result: Measured) -> Drift:
+    def read_entry(self, values: Mapping[str, Any], *, commit: str) -> Measured:  # noqa: ARG002
+        """Return an accepted result; raise ValueError where it is none."""
+        return decode(Measured, values)
+
+    def compare(self, accepted: Measured | None, result: Measured) -> Drift:
         """Return how the number stands beside the accepted one."""
         found, now = result.found, _text(result.found.estimate)
         if accepted is None:
             return Drift.new(now=now)
-        then, conditions = Interval(**accepted["found"]), accepted["conditions"]
+        then, conditions = accepted.found, accepted.conditions
         differs = tuple(
             f"{name} {conditions.get(name)} -> {value}"
             for name, value in result.conditions.items()

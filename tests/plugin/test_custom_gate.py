@@ -151,6 +151,15 @@ def test_it_is_compared_under_the_conditions_of_its_marker_and_whatever_the_limi
     assert "; seed 0 -> 1" in flat(result)
 
 
+def test_an_accepted_number_that_was_written_by_hand_is_named_with_its_file(custom):
+    custom("--cpg-update-baseline", limit=0.5)
+    file = custom.pytester.path / ".cpg" / "baseline.json"
+    file.write_text(file.read_text().replace('"found": {', '"fund": {'))
+    result = custom("--cpg-drift=fail", limit=0.5)
+    assert result.ret not in (0, 5)
+    assert "gate 'test_custom.py::test_step': it has no 'found'. It was left as" in flat(result)
+
+
 def test_a_number_that_is_none_is_no_verdict(custom):
     custom.pytester.makepyfile(
         test_nan=(
