@@ -8,7 +8,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 _NARROWEST_NAME = 13
@@ -61,6 +61,21 @@ def duration(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.{int(seconds < 36000)}f} h"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return increasing whole numbers with runs drawn together.
+
+    >>> ranges([0, 1, 2, 5, 7, 8])
+    '0-2, 5, 7-8'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
 
 
 def one_line(text: str, most: int = sys.maxsize) -> str:

@@ -242,15 +242,8 @@ def evaluate(
     if is_named:
         asked["model"] = os.fspath(model)
     read = _read(found, subject, asked, fixtures)
-    spec, max_verdict, make = checked_by(
-        found,
-        read,
-        lambda: (
-            factory_of(asked["model"], WORLD_MODELS, trusted=read.options["trust"])
-            if is_named
-            else None
-        ),
-    )
+    named = partial(factory_of, asked.get("model", ""), WORLD_MODELS, trusted=read.options["trust"])
+    spec, max_verdict, make = checked_by(found, read, named if is_named else lambda: None)
     task = _built(spec.task) if has(spec, OfTask) else None
     if is_named:
         model = made_without_task(asked["model"], make) if task is None else make(task)

@@ -391,18 +391,3 @@ def _course_marks(course: Course, points: Sequence[tuple[float, float]]) -> list
         "core": _stops(rings),
     }
     return [(style, path) for style, path in marks.items() if path]
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Return increasing whole numbers with runs drawn together.
-
-    >>> ranges([0, 1, 2, 5, 7, 8])
-    '0-2, 5, 7-8'
-    """
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ", ".join("-".join(map(str, run)) for run in runs)

@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 from pytest_cpg.contracts.codec import decode
 from pytest_cpg.gates.card import Card, Command, Figure, Severity
 from pytest_cpg.gates.drift import Drift, Label, revision
+from pytest_cpg.gates.notation import ranges
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.failure import judged, reasons, verdict_of
-from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, ranges, spark
+from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, spark
 from pytest_cpg.render.film_strip import FilmStrip, film_strip
 from pytest_cpg.render.forest import Bar, bar, bound_bar, effect_text
 from pytest_cpg.report.history import History, Point

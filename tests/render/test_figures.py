@@ -8,8 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_cpg.gates.card import Effect, Figure, Trend
+from pytest_cpg.gates.notation import ranges
 from pytest_cpg.render.axis import Axis
-from pytest_cpg.render.figures import LEFT, TOP, Course, course_plot, draw, ranges, spark
+from pytest_cpg.render.figures import LEFT, TOP, Course, course_plot, draw, spark
 from pytest_cpg.render.forest import SPAN_WIDTH, bar, bound_bar, effect_axis, effect_text
 from pytest_cpg.stats import Interval
 
