@@ -65,7 +65,8 @@ def gate_of(
 ) -> Gate:
     """Merge a test's markers, closest first, with the settings, and have the kind check all of it.
 
-    Raises ValueError or ComponentError, naming every value that is wrong and what to type instead.
+    Raises ValueError or ComponentError with what to type instead, naming all names and values that
+    are wrong, or else all that they name and there is not.
     """
     from pytest_cpg.world_models.checkpoints.source import factory_of
 
