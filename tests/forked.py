@@ -139,6 +139,8 @@ def _load():
     importlib.import_module("scipy.special")
     gc.freeze()
     gc.set_threshold(20_000)
+    # What is left here every fork would write, to where a worker is expected to answer.
+    sys.stdout.flush()
 
 
 def _send(channel, number):

@@ -98,6 +98,8 @@ def torch_and_control():
 @pytest.fixture(scope="session")
 def loaded():
     names = {name for name in os.environ if name.startswith("PYTEST_")}.union(OUTSIDE)
+    # Most users do not set it, and what a process holds back is another thing then.
+    names.add("PYTHONUNBUFFERED")
     environment = {name: os.environ[name] for name in os.environ.keys() - names}
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         process = Loaded(environment, said)
