@@ -103,3 +103,8 @@ GATES = cast(
     "Mapping[str, GateKind[Any, Any]]", MappingProxyType({kind.marker: kind for kind in _BUILT_IN})
 )
 """The built-in kinds by their markers."""
+
+
+def pytest_cpg_gates() -> Mapping[str, GateKind[Any, Any]]:
+    """Contribute the built-in kinds, by the hook that brings in any other."""
+    return GATES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates import GATES, BuiltIn
+from pytest_cpg import gates
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.kind import GateKind
@@ -41,9 +41,9 @@ class GateKinds:
         self._parser, self._measured = parser, measured
         self._options: DeclaredOptions | None = None
         self._config: pytest.Config | None = None
-        self._early: list[object] = []
+        # Taken before pluggy knows of the hook: it would search every plugin of every session.
+        self._early: list[object] = [gates]
         self._registered: set[str] = set()
-        self._brought: list[Mapping[str, Any]] = [GATES]
         self.table: dict[str, GateKind[Any, Any]] = {}
 
     def declared(self) -> Mapping[str, Option]:
@@ -55,8 +55,8 @@ class GateKinds:
             from pytest_cpg.plugin.options import DeclaredOptions
 
             self._options = DeclaredOptions(self._parser)
-            for kinds in self._brought:
-                self._options.declare_of(kinds)
+            for plugin in self._early:
+                _declare_of(plugin, self._options)
         return self._options.table
 
     def unknown_in_ini(self, config: pytest.Config) -> list[str]:
@@ -75,21 +75,14 @@ class GateKinds:
             self._add(_contributed(plugin), self._config)
             return
         self._early.append(plugin)
-        try:
-            kinds = _contributed(plugin)
-        # What is wrong is said once the session is configured.
-        except pytest.UsageError:
-            return
-        if self._options is not None:
-            self._options.declare_of(kinds)
-            return
-        self._brought.append(kinds)
-        self.declared()
+        if self._options is None:
+            self.declared()
+        else:
+            _declare_of(plugin, self._options)
 
     def open(self, config: pytest.Config) -> None:
-        """Add ours and what plugins have contributed, and from now on what they bring at once."""
+        """Add what plugins, ours first, have contributed, and from now on what they bring."""
         self._config = config
-        self._add(GATES, config)
         for plugin in self._early:
             self._add(_contributed(plugin), config)
 
@@ -120,7 +113,7 @@ class GateKinds:
         fixtures = ModuleType(f"fixtures of {[*kinds]}")
         for marker, kind in kinds.items():
             # Ours are known to be right, and whoever asks loads them.
-            if not isinstance(kind, BuiltIn):
+            if not isinstance(kind, gates.BuiltIn):
                 from pytest_cpg.plugin.contributed import check_kind
 
                 check_kind(marker, kind, self.table, self.declared())
@@ -157,6 +150,16 @@ def _contributed(plugin: Any) -> Mapping[str, Any]:
             f"of gate."
         )
     return found or {}
+
+
+def _declare_of(plugin: object, options: DeclaredOptions) -> None:
+    """Declare the options of the kinds that a plugin contributes."""
+    try:
+        kinds = _contributed(plugin)
+    # What is wrong is said once the session is configured.
+    except pytest.UsageError:
+        return
+    options.declare_of(kinds)
 
 
 def _near(name: str, markers: Iterable[str]) -> list[str]:
