@@ -96,4 +96,5 @@ def share_below(
         span = np.where(is_inside, last - first, 1.0)
         mixed = ((last - mean) * shares[..., 1:] + (mean - first) * shares[..., :-1]) / span
         shares = np.where(is_inside, mixed, shares[..., :-1])
-    return np.asarray(shares[..., 0])
+    # Rounded, a mean of ones may lie above 1.
+    return np.minimum(shares[..., 0], 1.0)

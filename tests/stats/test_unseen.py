@@ -5,7 +5,7 @@ from math import nan, prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_cpg.stats.returns import paired_mean_interval
@@ -62,6 +62,7 @@ def test_it_is_mirrored_with_its_scores(scores, unseen, level):
 
 
 @given(SCORES, st.sampled_from([0.0, 1.0]), LEVELS, st.floats(-1, 1))
+@example([0.0] * 15 + [0.99999, -1.0], 0.0, 0.5, 0.8845188284518829)
 def test_the_p_value_is_below_alpha_where_the_interval_lies_above_the_limit(
     scores, unseen, level, limit
 ):
