@@ -132,7 +132,7 @@ def test_a_model_that_ignores_actions_is_never_accepted():
     [
         ({"starts": "fixed"}, 'starts="fixed"'),
         ({"chance": first(11, 20)}, "random actions succeed in 11/20 episodes"),
-        ({"swapped": ("dynamics", "score")}, "also swaps score"),
+        ({"swapped": ("dynamics", "score")}, "the model also gives score"),
     ],
 )
 def test_what_weakens_a_verdict_is_noted(more, note):

@@ -62,9 +62,10 @@ def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
             "  Facts",
             "  gap *1.00 [[]*, 1.00[]]  (Agresti-Caffo 95%; paired [[]*",
             "  same starts *both solve 0, lost by the model 20, only the model solves 0,",
+            "  share lost *1.25 of what oracle solves beyond chance",
             "  lost *starts 0 1 2 *",
             "  planner *RandomShooting(candidates=50, horizon=15, ties='earliest')",
-            "  swapped *dynamics (mirrored)",
+            "  model gives *dynamics (mirrored)",
             " MODEL BOTTLENECK (1): *",
             " F test_gate *",
         ]

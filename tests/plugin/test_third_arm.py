@@ -38,7 +38,7 @@ def test_every_report_says_how_much_of_the_gap_a_score_of_its_own_loses(reposito
             "  learned * 0/20  * 0.00 [[]*",
             "  Note * oracle+score *",
             "*Of the gap, 1.00*",
-            "  swapped *dynamics, score",
+            "  model gives *dynamics, score",
             " F test_gate *",
             "     oracle+score 0/20 0.00: with the true dynamics*",
         ]
@@ -56,5 +56,5 @@ def test_a_strict_session_fails_what_a_score_of_its_own_passed(repository):
     assert result.ret == 1
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["MODEL AS GOOD AS ORACLE: the model solves *"])
-    said = "the learned arm also swaps score: the gap is not about dynamics alone"
+    said = "the model also gives score: the gap is not about dynamics alone"
     assert said in flat(result)

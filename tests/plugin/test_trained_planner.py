@@ -87,7 +87,7 @@ def test_as_trained_takes_what_the_side_file_says_of_the_planner(gate):
     assert "MPPI(iterations=1, samples=16, horizon=3," in said
     assert "elites=4, raw_temperature=True, minimum_deviation=0.05, policy_plans=2," in said
     assert "the model's policy proposes plans in the learned arm; the oracle arm knows no" in said
-    assert "the learned arm also swaps reward, value, policy: the gap is not about" in said
+    assert "the model also gives reward, value, policy: the gap is not about" in said
     other = gate("as-trained", SETTINGS + 'planner = { name = "cem", horizon = 2 }\n')
     assert "CEM(iterations=3, samples=24, elites=6, horizon=2," in words(other)
 

@@ -29,13 +29,13 @@ def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]
         ("looks", _looks(result)),
         ("steps", _steps(result)),
         ("returns", _returns(result)),
-        ("normalised", _normalised(result)),
+        ("share lost", _share_lost(result)),
         ("power", _power(result)),
         ("confidence", _confidence(result.learned)),
         ("lost", _lost(result.lost_episodes)),
         ("task", _task(result)),
         ("planner", result.design.planner),
-        ("swapped", (", ".join(result.swapped) or "nothing") + (f" ({model})" if model else "")),
+        ("model gives", (", ".join(result.swapped) or "nothing") + f" ({model})" * bool(model)),
         ("weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"),
         ("device", result.device),
         ("recipe", result.group),
@@ -86,15 +86,15 @@ def _returns(result: GateResult) -> str:
     if normalised is None:
         return text
     return (
-        f"{text}; / (oracle - chance) = {normalised.estimate:.2f} "
-        f"[{normalised.low:.2f}, {normalised.high:.2f}]"
+        f"{text}, {normalised.estimate:.2f} [{normalised.low:.2f}, {normalised.high:.2f}] of what "
+        f"oracle has beyond chance"
     )
 
 
-def _normalised(result: GateResult) -> str:
+def _share_lost(result: GateResult) -> str:
     if result.normalised_gap is None or result.design.metric == "return":
         return ""
-    return f"gap / (oracle - chance) = {result.normalised_gap:.2f}"
+    return f"{result.normalised_gap:.2f} of what oracle solves beyond chance"
 
 
 def _power(result: GateResult) -> str:

@@ -51,7 +51,7 @@ def notes_on(
     extra = [part for part in models["learned"].swapped if part != "dynamics"]
     if extra:
         notes.append(
-            f"the learned arm also swaps {', '.join(extra)}: the gap is not about dynamics alone"
+            f"the model also gives {', '.join(extra)}: the gap is not about dynamics alone"
         )
     if models["learned"].rates_plans_alone:
         notes.append(
