@@ -68,7 +68,7 @@ class WorkerPool(Executor):
                         self.workers,
                         mp_context=self._context,
                         initializer=_begin_worker,
-                        initargs=(self.workers,),
+                        initargs=({**os.environ, SHARERS: str(self.workers)},),
                     )
                 try:
                     return self._pool.submit(fn, *args, **kwargs)
@@ -121,11 +121,13 @@ def _needed() -> list[str]:
     return ["pytest_cpg.machine.ancestor", *loaded]
 
 
-def _begin_worker(workers: int) -> None:
+def _begin_worker(environment: dict[str, str]) -> None:
     """Prepare a process of a pool."""
+    # It was forked from one that may be older than what has been set here since.
+    os.environ.clear()
+    os.environ.update(environment)
     # Ctrl-C is for the process that waits, and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ[SHARERS] = str(workers)
     threading.Thread(target=_follow_parent, daemon=True).start()
 
 

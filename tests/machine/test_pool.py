@@ -36,6 +36,15 @@ def test_workers_draw_numbers_of_their_own_and_so_do_a_users():
     assert len(drawn) == len(set(drawn)) == 4
 
 
+def test_workers_have_the_environment_in_which_their_pool_began(monkeypatch):
+    found = []
+    for value in ("one", "two"):
+        monkeypatch.setenv("OF_A_USER", value)
+        with WorkerPool(1) as pool:
+            found.append(pool.submit(os.getenv, "OF_A_USER").result())
+    assert found == ["one", "two"]
+
+
 @pytest.mark.parametrize("folder", [gettempdir(), "x" * 90])
 def test_workers_start_beside_a_users_modules_and_in_any_folder(tmp_path, folder):
     (tmp_path / "secrets.py").write_text("raise RuntimeError('no module of Python')")
