@@ -184,8 +184,8 @@ _EXAMPLES = {
     "gravity": "gravity-0.9",
 }
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-_CALL = re.compile(r"(DropActions|DelayActions|ActionNoise|ObservationNoise|Physics)\(")
-_NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})(?:-([a-z]+)-({_NUMBER}))?")
+_NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})")
+_DROPPED = re.compile(rf"drop-next-({_NUMBER})(?:-({'|'.join(_MOMENTS)})-({_NUMBER}))?")
 
 
 def parse_perturbation(given: Any) -> Perturbation | None:
@@ -200,69 +200,31 @@ def parse_perturbation(given: Any) -> Perturbation | None:
     """
     if given is None or isinstance(given, Perturbation):
         return given
-    if isinstance(given, type):
-        raise ValueError(f"write {given.__name__}(...) for a perturbation of {given!r}")
-    if not isinstance(given, str):
-        raise ValueError(f"need a perturbation or its name, got {given!r}. {_known()}")
     if given == "none":
         return None
-    if _CALL.match(given):
-        raise ValueError(
-            f"{given!r} is a text. Write {given} without the quotes, from "
-            f"pytest_cpg.episodes.perturbations, or a name such as 'drop-next-5'."
-        )
-    if "," in given:
-        _check_parts(given)
-    if given.partition("-")[0] in _SCALES:
-        return Physics(**_scales(given))
-    match = _NAMED.fullmatch(given)
-    if match is None:
-        raise ValueError(_unknown(given))
-    kind, number, moment, when = match.groups()
-    if kind not in _EXAMPLES or (moment and kind != "drop-next"):
-        raise ValueError(_unknown(given))
-    if moment and moment not in _MOMENTS:
-        raise ValueError(
-            f"{given!r} says when by {moment!r}. Write -at-STEPS, -every-STEPS or "
-            f"-probability-SHARE."
-        )
-    if kind == "drop-next":
+    if not isinstance(given, str):
+        raise ValueError(f"need a perturbation or its name, got {given!r}. {_known()}")
+    dropped = _DROPPED.fullmatch(given)
+    if dropped:
+        number, moment, when = dropped.groups()
         return DropActions(_figure(number), **({moment: _figure(when)} if moment else {}))
+    parts: list[tuple[str, str]] = []
+    for part in given.split(","):
+        match = _NAMED.fullmatch(part)
+        if match is None or match[1] not in _EXAMPLES:
+            raise ValueError(_unknown(part))
+        parts.append((match[1], match[2]))
+    kind, number = parts[0]
+    if kind in _SCALES or len(parts) > 1:
+        if len({*_SCALES}.intersection(name for name, _ in parts)) < len(parts):
+            raise ValueError(
+                f"{given!r}: only mass, friction and gravity can be joined, each once, as in "
+                f"'mass-1.2,gravity-0.9'. Write one gate for each."
+            )
+        return Physics(**{name: float(scale) for name, scale in parts})
     if kind == "delay":
         return DelayActions(_figure(number))
     return (ActionNoise if kind == "action-noise" else ObservationNoise)(float(number))
-
-
-def _check_parts(given: str) -> None:
-    """Raise ValueError unless all that commas join is physics, which alone can be joined."""
-    parts = given.split(",")
-    if not all(parts):
-        left = ",".join(filter(None, parts)) or "mass-1.2,gravity-0.9"
-        raise ValueError(f"{given!r} has a comma too many. Write {left!r}.")
-    others = [part for part in parts if _kind(part) not in ("", *_SCALES)]
-    if others:
-        raise ValueError(
-            f"{given!r} combines {others[0]!r} with another: only mass, friction and gravity can "
-            f"be joined, as in 'mass-1.2,gravity-0.9'. Write one gate for each."
-        )
-
-
-def _kind(given: str) -> str:
-    """Return the kind of perturbation that a name begins with, empty if it is none."""
-    return next((kind for kind in _EXAMPLES if given.startswith(f"{kind}-")), "")
-
-
-def _scales(given: str) -> dict[str, float]:
-    """Return the factors of ``"mass-1.2,gravity-0.9"``."""
-    scales: dict[str, float] = {}
-    for part in given.split(","):
-        match = _NAMED.fullmatch(part)
-        if match is None or match[1] not in _SCALES or match[3] is not None:
-            raise ValueError(_unknown(part))
-        if match[1] in scales:
-            raise ValueError(f"{given!r} has two factors of {match[1]}")
-        scales[match[1]] = float(match[2])
-    return scales
 
 
 def _figure(text: str) -> Any:
@@ -273,7 +235,8 @@ def _figure(text: str) -> Any:
 def _unknown(given: str) -> str:
     """Say what to type instead of a name that is none."""
     stem = re.sub(rf"-?{_NUMBER}.*", "", given)
-    close = get_close_matches(stem, _EXAMPLES, n=1)
+    # "DropActions(" is 0.6 near to "friction".
+    close = get_close_matches(stem, _EXAMPLES, n=1, cutoff=0.61)
     if not close:
         return f"no perturbation is named {given!r}. {_known()}"
     rest = given[len(stem) :]
