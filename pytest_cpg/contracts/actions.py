@@ -36,6 +36,16 @@ class FiniteActions:
         return int(self.values.shape[1])
 
     @property
+    def low(self) -> FloatArray:
+        """The least of each number, [A]."""
+        return np.asarray(self.values.min(axis=0))
+
+    @property
+    def high(self) -> FloatArray:
+        """The largest of each number, [A]."""
+        return np.asarray(self.values.max(axis=0))
+
+    @property
     def idle(self) -> FloatArray:
         """The action nearest to zero, [A]."""
         nearest = int(np.argmin((self.values**2).sum(axis=1)))

@@ -170,10 +170,9 @@ class Disturbance:
 
 def _blurred(actions: ActionSpace, planned: FloatArray, noise: FloatArray) -> FloatArray:
     """Return actions [B, A] that differ from the planned ones by noise in units of their ranges."""
+    span = actions.high - actions.low
     if isinstance(actions, BoxActions):
-        span = actions.high - actions.low
-        return np.clip(planned + noise * span, actions.low, actions.high)
-    span = np.ptp(actions.values, axis=0)
+        return actions.nearest(planned + noise * span)
     unit = np.where(span > 0, span, 1.0)
     wanted = planned / unit + noise * (span > 0)
     distances = ((wanted[:, None] - actions.values / unit) ** 2).sum(axis=-1)

@@ -11,7 +11,6 @@ import numpy as np
 
 from pytest_cpg.contracts import (
     ActionSpace,
-    BoxActions,
     CpgError,
     Dynamics,
     FiniteActions,
@@ -178,7 +177,7 @@ class NoiseMixture:
         noise = 4 * np.abs(turns - np.floor(turns) - 0.5) - 1
         wanted = np.asarray(self.policy.act(observations), dtype=np.float64)
         mixed = (1 - self.share) * wanted + self.share * _unsnapped(noise, self.actions)
-        return np.asarray(nearest(mixed, self.actions), dtype=np.float32)
+        return np.asarray(self.actions.nearest(mixed), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -248,19 +247,11 @@ class _SeenWorld:
         return latents
 
 
-def nearest(actions: FloatArray, space: ActionSpace) -> FloatArray:
-    """Return the possible actions nearest to these [..., A]."""
-    if isinstance(space, BoxActions):
-        return np.clip(actions, space.low, space.high)
-    distances = ((actions[..., None, :] - space.values) ** 2).sum(axis=-1)
-    return np.asarray(space.values[distances.argmin(axis=-1)])
-
-
 def stretched(unit: FloatArray, space: ActionSpace | None) -> FloatArray:
     """Return what numbers in [-1, 1] [..., A] mean in an action space; None takes them as said."""
     if space is None:
         return unit
-    return nearest(_unsnapped(unit, space), space)
+    return space.nearest(_unsnapped(unit, space))
 
 
 def checked_actions(
@@ -268,14 +259,32 @@ def checked_actions(
 ) -> FloatArray:
     """Return what a policy does on observations [B, O]: possible actions [B, A] of float64.
 
+    As `answered`; raises CpgError for actions that are not possible, too.
+
+    Parameters
+    ----------
+    space : ActionSpace or None
+        None where nobody knows what is possible.
+    """
+    given = answered(policy, name, observations, None if space is None else space.size)
+    if space is None:
+        return given
+    check_possible(given, space, name)
+    # float32 rounds what is exactly possible.
+    return space.nearest(given)
+
+
+def answered(policy: Policy, name: str, observations: FloatArray, size: int | None) -> FloatArray:
+    """Return what a policy says to observations [B, O]: finite numbers [B, A] of float64.
+
     Raises CpgError when it gives anything else, with the first observation that it does so for.
 
     Parameters
     ----------
     name : str
         What the policy is called, for the message.
-    space : ActionSpace or None
-        None where nobody knows what is possible.
+    size : int or None
+        Of an action; None where nobody knows.
     """
     answer: Any = policy.act(np.array(observations))
     try:
@@ -285,11 +294,11 @@ def checked_actions(
             f"{name} gave {answer!r:.60}, which is no array of numbers ({error}): return actions "
             f"[B, A]"
         ) from None
-    size = space.size if space is not None else given.shape[-1] if given.ndim == 2 else "A"
-    if given.shape != (len(observations), size):
+    known = size or (given.shape[-1] if given.ndim == 2 else "A")
+    if given.shape != (len(observations), known):
         raise CpgError(
             f"{name} gave actions of shape {given.shape} for {len(observations)} observations: "
-            f"return shape ({len(observations)}, {size})"
+            f"return shape ({len(observations)}, {known})"
         )
     broken = ~np.isfinite(given).all(axis=1)
     if broken.any():
@@ -298,16 +307,12 @@ def checked_actions(
             f"{name} gave the action {given[row]} for observation {row}, {observations[row]}: "
             f"return finite numbers"
         )
-    if space is None:
-        return given
-    check_possible(given, space, name)
-    # float32 rounds what is exactly possible.
-    return nearest(given, space)
+    return given
 
 
 def check_possible(actions: FloatArray, space: ActionSpace, name: str) -> None:
     """Raise CpgError unless all actions [B, A] are possible, but for what float32 rounds."""
-    off = np.abs(nearest(actions, space) - actions)
+    off = np.abs(space.nearest(actions) - actions)
     outside = (off > np.finfo(np.float32).eps * np.maximum(1, np.abs(actions))).any(axis=1)
     if outside.any():
         row = int(outside.argmax())
@@ -333,7 +338,7 @@ def check_repeats(policy: Policy, name: str, observations: FloatArray, acted: Fl
     if again.shape != acted.shape or not np.allclose(again, acted, rtol=_ROUNDING, atol=_ROUNDING):
         raise CpgError(
             f"{name} gave {acted[0]} and then {again[0]} for one and the same observation, so no "
-            f"return could be repeated. Let it return its mean instead of a sample, put dropout "
+            f"result could be repeated. Let it return its mean instead of a sample, put dropout "
             f"into eval mode, and keep no state between calls."
         )
 
@@ -359,11 +364,7 @@ def _check_layers(weights: Sequence[FloatArray], biases: Sequence[FloatArray]) -
 
 def _unsnapped(unit: FloatArray, space: ActionSpace) -> FloatArray:
     """Return numbers in [-1, 1] [..., A] stretched to the box of, or around, an action space."""
-    if isinstance(space, BoxActions):
-        low, high = space.low, space.high
-    else:
-        low, high = space.values.min(axis=0), space.values.max(axis=0)
-    return (low + high) / 2 + (high - low) / 2 * unit
+    return (space.low + space.high) / 2 + (space.high - space.low) / 2 * unit
 
 
 def _described(space: ActionSpace) -> str:

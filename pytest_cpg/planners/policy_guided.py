@@ -11,7 +11,6 @@ import numpy as np
 from pytest_cpg.contracts import (
     ActionSpace,
     ComponentError,
-    CpgError,
     FiniteActions,
     FloatArray,
     IntArray,
@@ -24,9 +23,9 @@ from pytest_cpg.planners.candidates import check_counts
 from pytest_cpg.planners.distributions import check_spread
 from pytest_cpg.planners.noise import check_noise, draw_noise
 from pytest_cpg.planners.objective import Choice, Objective
+from pytest_cpg.planners.policies import FunctionPolicy, answered, check_repeats
 
-# Relative, and of actions near 0: what the order of a sum may change.
-_ROUNDING = 1e-5
+_POLICY = "the policy of PolicyGuided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +102,11 @@ class PolicyGuided:
             )
         actions = world_model.actions
         plans = np.empty((len(latents), self.horizon, actions.size))
-        self._check_repeats(observe(latents[:1, None])[:, 0], actions.size)
+        first = observe(latents[:1, None])[:, 0]
+        if np.isfinite(first).all():
+            plain = FunctionPolicy(self.policy)
+            acted = answered(plain, _POLICY, first, actions.size)
+            check_repeats(plain, _POLICY, first, acted)
         for step in range(self.horizon):
             reached = latents[:, None]
             if step:
@@ -114,36 +117,15 @@ class PolicyGuided:
 
     def _acted(self, actions: ActionSpace, observations: FloatArray) -> FloatArray:
         """Return what the policy does on observations [N, O], made possible: [N, A]."""
-        rows: list[FloatArray] = []
-        for row in range(len(observations)):
-            if not np.isfinite(observations[row]).all():
-                # The true dynamics diverged: the plan rates as infinity, whatever it goes on with.
-                rows.append(actions.idle)
-                continue
-            rows.append(self._answer(observations[row : row + 1], actions.size))
+        plain = FunctionPolicy(self.policy)
+        rows = [
+            # The true dynamics diverged: the plan rates as infinity, whatever it goes on with.
+            actions.idle
+            if not np.isfinite(one).all()
+            else answered(plain, _POLICY, one[None], actions.size)[0]
+            for one in observations
+        ]
         return actions.nearest(np.stack(rows))
-
-    def _answer(self, observation: FloatArray, size: int) -> FloatArray:
-        """Return the policy's action [A] for one observation [1, O]."""
-        given = np.array(self.policy(observation.copy()), dtype=np.float64)
-        if given.shape != (1, size) or not np.isfinite(given).all():
-            raise CpgError(
-                f"the policy of PolicyGuided gave {given!r} for one observation; return a "
-                f"finite array of shape {(1, size)}."
-            )
-        return np.asarray(given[0])
-
-    def _check_repeats(self, observation: FloatArray, size: int) -> None:
-        """Raise CpgError where the policy acts otherwise when it is asked again [1, O]."""
-        if not np.isfinite(observation).all():
-            return
-        first, second = (self._answer(observation, size) for _ in range(2))
-        if not np.allclose(first, second, rtol=_ROUNDING, atol=_ROUNDING):
-            raise CpgError(
-                f"the policy of PolicyGuided gave {first!r} and then {second!r} for one and the "
-                f"same observation, so no verdict could be repeated. Let it return its mean "
-                f"instead of a sample, put dropout into eval mode, and keep no state between calls."
-            )
 
     def _varied(
         self, actions: ActionSpace, own: FloatArray, rngs: Sequence[np.random.Generator]

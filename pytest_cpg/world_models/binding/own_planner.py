@@ -10,7 +10,6 @@ import numpy as np
 
 from pytest_cpg.contracts import (
     ActionSpace,
-    FiniteActions,
     FloatArray,
     IntArray,
     PlanningModel,
@@ -167,11 +166,6 @@ class OwnPlanner:
 
 def _settled(actions: FloatArray, space: ActionSpace) -> FloatArray:
     """Return actions [N, H, A] with those that float32 moved off the space put back on it."""
-    if isinstance(space, FiniteActions):
-        values, width = space.values, np.ptp(space.values, axis=0)
-        nearest = np.abs(actions[..., None, :] - values).sum(axis=-1).argmin(axis=-1)
-        allowed = values[nearest]
-    else:
-        allowed, width = np.clip(actions, space.low, space.high), space.high - space.low
+    allowed, width = space.nearest(actions), space.high - space.low
     is_near = (np.abs(allowed - actions) <= _ROUNDING * width).all(axis=-1, keepdims=True)
     return np.where(is_near, allowed, actions)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_cpg.contracts import BoxActions, Task, WorldModelError
+from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys
 
@@ -81,12 +81,7 @@ class Conditions:
         return self._columns(offered, task, model) if offered else tuple(range(own[0]))
 
     def _check_actions(self, task: Task, model: str) -> None:
-        space = task.actions
-        low, high = (
-            (space.low, space.high)
-            if isinstance(space, BoxActions)
-            else (space.values.min(axis=0), space.values.max(axis=0))
-        )
+        low, high = task.actions.low, task.actions.high
         if (low < self.action_low).any() or (high > self.action_high).any():
             raise WorldModelError(
                 f"this {model} was trained on actions from {self.action_low:g} to "
