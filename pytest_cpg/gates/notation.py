@@ -9,7 +9,10 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pytest_cpg.stats import Interval
 
 _NARROWEST_NAME = 13
 # The longest beginning that ends where a word or a parameter begins.
@@ -39,6 +42,16 @@ def number(value: float, metric: str = "success") -> str:
     """Return a gap in rates with two decimals, or one in returns with three digits."""
     # What is added makes a negative zero a zero.
     return f"{round(value, 2) + 0.0:.2f}" if metric == "success" else f"{value + 0.0:.3g}"
+
+
+def ends(found: Interval, form: str = ".2f") -> str:
+    """Return an interval as text."""
+    return f"[{found.low:{form}}, {found.high:{form}}]"
+
+
+def with_ends(found: Interval, form: str = ".2f") -> str:
+    """Return an estimate with its interval as text."""
+    return f"{found.estimate:{form}} {ends(found, form)}"
 
 
 def found_drop(drop: float) -> str:

@@ -7,12 +7,13 @@ import pytest
 from comparisons import USUAL
 
 from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.gates.criterion import Standing
 from pytest_cpg.gates.policy_comparison.explanation import advice
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.point_maze import MAZES, PointMaze
 from pytest_cpg.gates.policy_comparison.published import queries_at
 from pytest_cpg.gates.policy_comparison.result import LabelCheck
-from pytest_cpg.gates.policy_comparison.ruling import Standing, criteria_of, label_of
+from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
 from pytest_cpg.gates.policy_comparison.spec import Spec
 from pytest_cpg.gates.policy_comparison.true_world import label_check, label_fault
 
@@ -52,7 +53,7 @@ def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(coun
         spec, Slope(), training_data=None, progress=lambda *_: None, execution=Execution()
     )
     assert label_of(result) == label
-    asked = {one.name: one for one in criteria_of(result)}
+    asked = {one.title: one for one in criteria_of(result)}
     is_open = asked["loss"].standing is Standing.OPEN
     assert is_open == (result.loss.low < result.trivial_loss <= result.loss.high)
     assert is_open == (label == "INCONCLUSIVE")

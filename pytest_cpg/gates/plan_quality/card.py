@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pytest_cpg.gates.card import Card, Effect, Figure, Row, Table, Trend, numbers_of
-from pytest_cpg.gates.notation import percentage
+from pytest_cpg.gates.card import Card, Effect, Figure, Table, Trend, numbers_of
+from pytest_cpg.gates.notation import percentage, with_ends
 from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
 from pytest_cpg.gates.plan_quality.ruling import criteria_of, episodes_known, is_flat, label_of
-from pytest_cpg.stats import Interval
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 _MEANING = {
@@ -65,7 +64,7 @@ def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
     found, above, worlds = result.exploitation, result.above_chance, result.worlds
     return Card(
         kind="plan quality",
-        headline=f"exploitation {_short(found)}" if found else "no decision to score",
+        headline=f"exploitation {with_ends(found)}" if found else "no decision to score",
         sentence=_sentence(result),
         gist=_GIST[label_of(result)],
         size=f"{result.episodes} episodes",
@@ -108,20 +107,11 @@ def _sentence(result: PlanQualityResult) -> str:
 
 
 def _table(result: PlanQualityResult) -> Table:
-    counts = result.counts
-    rows = tuple(
-        Row(
-            name=one.title,
-            cells=(f"{one.found.estimate:.2f}", _ends(one.found), one.needed, one.met),
-            bound=one.found,
-        )
-        for one in criteria_of(result)
-    )
-    level = percentage(result.criteria.level)
+    counts, level = result.counts, percentage(result.criteria.level)
     return Table(
         name="plans",
         columns=("mean", f"{level} CI", "needed", "met"),
-        rows=rows,
+        rows=tuple(one.row(".2f") for one in criteria_of(result)),
         axis=(-1.0, 1.0),
         below=(
             ("beats all", _beats(result)),
@@ -226,11 +216,3 @@ def _numbers(result: PlanQualityResult) -> dict[str, str | float]:
         "episodes": result.episodes,
         "seed": result.seed,
     }
-
-
-def _short(found: Interval) -> str:
-    return f"{found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]"
-
-
-def _ends(found: Interval) -> str:
-    return f"[{found.low:.2f}, {found.high:.2f}]"

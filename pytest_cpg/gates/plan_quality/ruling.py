@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from pytest_cpg.gates import criterion
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
+from pytest_cpg.gates.criterion import Criterion, Standing
 from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, PlanQualityResult
-from pytest_cpg.stats import Interval
 from pytest_cpg.stats.unseen import mean_p_value
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
@@ -21,40 +21,6 @@ LABELS = {
     "BROKEN": Severity.BROKEN,
 }
 """The gate's words, best first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Criterion:
-    """One thing that is asked of plans.
-
-    Attributes
-    ----------
-    title : str
-        In at most 14 columns.
-    needed : str
-        Of its values, in at most 7 columns.
-    found : Interval
-    is_met, is_missed : bool
-        Neither where its interval leaves that open. Few episodes that are alike meet nothing, as
-        others may differ from all of them.
-    label : str
-        Of a result that misses it.
-    p_value : float
-        One-sided, of a model that only just meets it.
-    """
-
-    title: str
-    needed: str
-    found: Interval
-    is_met: bool
-    is_missed: bool
-    label: str
-    p_value: float
-
-    @property
-    def met(self) -> str:
-        """Whether it is met, in the words of a table."""
-        return "yes" if self.is_met else "no" if self.is_missed else "open"
 
 
 def criteria_of(result: PlanQualityResult) -> tuple[Criterion, ...]:
@@ -72,29 +38,33 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
     are_enough = episodes_known(result) >= FEWEST_EPISODES_TO_CALL_ALIKE
     yield Criterion(
         title="exploitation",
+        bound=most,
         needed=f"<={most:.2f}",
         found=exploitation,
-        is_met=are_enough and exploitation.high <= most,
-        is_missed=exploitation.low > most,
+        standing=Standing.of(
+            is_met=are_enough and exploitation.high <= most, is_missed=exploitation.low > most
+        ),
         label="EXPLOITED",
         p_value=mean_p_value(worlds, limit=most, unseen=AGREEING),
     )
     if least is not None:
         yield Criterion(
             title="score in truth",
+            bound=least,
             needed=f">={least:.2f}",
             found=score,
-            is_met=are_enough and score.low >= least,
-            is_missed=score.high < least,
+            standing=Standing.of(
+                is_met=are_enough and score.low >= least, is_missed=score.high < least
+            ),
             label="POOR PLANS",
             p_value=mean_p_value(-truth, limit=-least, unseen=-PERFECT),
         )
     yield Criterion(
         title="above chance",
+        bound=0.0,
         needed="> 0",
         found=above,
-        is_met=are_enough and above.low > 0,
-        is_missed=above.high <= 0,
+        standing=Standing.of(is_met=are_enough and above.low > 0, is_missed=above.high <= 0),
         label="POOR PLANS",
         p_value=mean_p_value(-chance, limit=0.0, unseen=-PERFECT),
     )
@@ -107,11 +77,11 @@ def label_of(result: PlanQualityResult) -> str:
     if is_flat(result):
         return "FLAT"
     criteria = criteria_of(result)
-    missed = [one.label for one in criteria if one.is_missed]
+    missed = [one.label for one in criteria if one.standing is Standing.MISSED]
     if missed:
         # It comes first, and tells why plans are poor.
         return missed[0]
-    is_open = any(not one.is_met for one in criteria)
+    is_open = any(one.standing is Standing.OPEN for one in criteria)
     return "UNCLEAR" if is_open or result.criteria.is_aa else "GOOD PLANS"
 
 
@@ -154,13 +124,9 @@ def _reason(result: PlanQualityResult, label: str) -> str | None:
 
 
 def alarm_of(result: PlanQualityResult) -> Alarm:
-    """Return what a result brings to the family of all gates.
-
-    The rate is of a model that only just meets one criterion, and the others with room to spare.
-    """
-    p_values = [one.p_value for one in criteria_of(result)] or [1.0]
-    return Alarm(
-        p_value=lambda: min(1.0, len(p_values) * min(p_values)),
-        rate=(1 - result.criteria.level) / 2,
+    """Return what a result brings to the family of all gates."""
+    return criterion.alarm_of(
+        criteria_of(result),
+        level=result.criteria.level,
         is_settled=label_of(result) != "UNCLEAR",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates import notation
 from pytest_cpg.gates.card import NOW, Card, Remark, Row, Severity, Table
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.cause import cause_of
@@ -147,15 +148,11 @@ def _table(result: GateResult) -> Table:
 
 
 def _row(arm: Arm) -> Row:
-    interval = arm.interval
+    count = f"{arm.success_count}/{arm.episodes}"
     return Row(
         name=arm_name(arm),
-        cells=(
-            f"{arm.success_count}/{arm.episodes}",
-            f"{arm.success_rate:.2f}",
-            f"[{interval.low:.2f}, {interval.high:.2f}]",
-        ),
-        bound=interval,
+        cells=(count, f"{arm.success_rate:.2f}", notation.ends(arm.interval)),
+        bound=arm.interval,
     )
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding, named
+from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Interval, agresti_caffo_interval
@@ -172,10 +173,7 @@ def _by_starts(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence
 
 def _by_rates(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
     drop = agresti_caffo_interval(*then.learned_arm, *now.learned_arm, level=level)
-    text = (
-        f"{_from_to(then, now)} other starts, a drop of {drop.estimate:.2f} "
-        f"[{drop.low:.2f}, {drop.high:.2f}]"
-    )
+    text = f"{_from_to(then, now)} other starts, a drop of {with_ends(drop)}"
     return _Evidence(Label.of(drop.low, drop.high, is_same=drop.estimate == 0), text, interval=drop)
 
 
@@ -190,6 +188,6 @@ def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> _Evidenc
     drop = paired_mean_interval(old, new, level=level)
     text = (
         f"mean return {_cell(then)} -> {_cell(now)}, on common starts a drop of "
-        f"{drop.estimate:.3g} [{drop.low:.3g}, {drop.high:.3g}]"
+        f"{with_ends(drop, '.3g')}"
     )
     return _Evidence(Label.of(drop.low, drop.high, is_same=old == new), text, interval=drop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.gates.notation import found_drop
+from pytest_cpg.gates.notation import found_drop, with_ends
 from pytest_cpg.gates.planning_gap.figures import starts_by_ending
 from pytest_cpg.gates.planning_gap.notation import WEIGHT_DIGITS, arm_name, recovery_text
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -81,14 +81,11 @@ def _returns(result: GateResult) -> str:
     if interval is None:
         return ""
     means = ", ".join(f"{arm_name(arm)} {arm.returns.mean():.4g}" for arm in result.arms)
-    text = f"mean: {means}; gap {interval.estimate:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
+    text = f"mean: {means}; gap {with_ends(interval, '.4g')}"
     normalised = result.normalised_return_interval if result.design.metric == "return" else None
     if normalised is None:
         return text
-    return (
-        f"{text}, {normalised.estimate:.2f} [{normalised.low:.2f}, {normalised.high:.2f}] of what "
-        f"oracle has beyond chance"
-    )
+    return f"{text}, {with_ends(normalised)} of what oracle has beyond chance"
 
 
 def _share_lost(result: GateResult) -> str:

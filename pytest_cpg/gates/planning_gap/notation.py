@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.stage import ArmProgress
+from pytest_cpg.gates import notation
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.notation import number
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -77,6 +78,4 @@ def _recovered(arm: Arm) -> str:
     if arm.perturbed is None or interval is None:
         return f"{arm_name(arm)} 0/0"
     count = int((arm.successes & arm.perturbed).sum())
-    return (
-        f"{arm_name(arm)} {count}/{arm.perturbed.sum()} [{interval.low:.2f}, {interval.high:.2f}]"
-    )
+    return f"{arm_name(arm)} {count}/{arm.perturbed.sum()} {notation.ends(interval)}"

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from numbers import Real
 
 from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.gates.notation import ends, with_ends
 from pytest_cpg.stats import Interval
 
 _WIDTH = 80
@@ -135,7 +136,7 @@ class Sweep:
             for name, arm in row.arms.items():
                 lead = f"  {name:8s}{_success(row.success[name], arm.episodes)}"
                 yield lead if is_one_run else f"{lead}{_recovered(arm):>9s}{_cost(arm)}"
-            yield f"  {'gap':17s}{row.gap.estimate:+.2f} [{row.gap.low:+.2f}, {row.gap.high:+.2f}]"
+            yield f"  {'gap':17s}{with_ends(row.gap, '+.2f')}"
         if is_one_run:
             yield f"{'':10s}{_COSTS}"
             yield from (f"  {name:8s}{_cost(arm)}" for name, arm in self.rows[0].arms.items())
@@ -150,7 +151,7 @@ def name_of(setting: object) -> str:
 
 def _success(rate: Interval, episodes: int) -> str:
     count = f"{round(rate.estimate * episodes)}/{episodes}"
-    return f"{count:>9s} {rate.estimate:5.2f} [{rate.low:.2f}, {rate.high:.2f}]"
+    return f"{count:>9s} {rate.estimate:5.2f} {ends(rate)}"
 
 
 def _recovered(arm: Arm) -> str:

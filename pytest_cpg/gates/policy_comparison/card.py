@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend, numbers_of
-from pytest_cpg.gates.notation import percentage
+from pytest_cpg.gates.notation import ends, percentage, with_ends
 from pytest_cpg.gates.policy_comparison.explanation import advice, meaning
 from pytest_cpg.gates.policy_comparison.figures import figures, mistake_text
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
 from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
-from pytest_cpg.stats import Interval
 
 _GIST = {
     "KNOWS ITS LIMITS": "right more often than without a model, and knows where",
@@ -61,24 +60,12 @@ def card_of(result: ComparisonResult, *, model: str = "") -> Card:
 
 def _headline(result: ComparisonResult) -> str:
     if result.auroc is None:
-        return f"{result.wrong_count} wrong, loss {result.loss.estimate:.3f} {_ends(result.loss)}"
-    return f"{result.wrong_count} wrong, AUROC {result.auroc.estimate:.2f} {_ends(result.auroc)}"
+        return f"{result.wrong_count} wrong, loss {result.loss.estimate:.3f} {ends(result.loss)}"
+    return f"{result.wrong_count} wrong, AUROC {with_ends(result.auroc)}"
 
 
 def _table(result: ComparisonResult) -> Table:
-    rows = [
-        Row(
-            name=one.title,
-            cells=(
-                f"{one.found.estimate:.3f}",
-                f"[{one.found.low:.3f}, {one.found.high:.3f}]",
-                one.needed,
-                one.standing.value,
-            ),
-            bound=one.found,
-        )
-        for one in criteria_of(result)
-    ]
+    rows = [one.row(".3f") for one in criteria_of(result)]
     if result.auroc is None:
         # As wide as an interval: the table has to fit into 80 columns.
         wrong, right = result.wrong_count, len(result) - result.wrong_count
@@ -176,10 +163,6 @@ def _numbers(result: ComparisonResult) -> dict[str, str | float]:
         "confidence": result.criteria.confidence,
         "seed": result.criteria.seed,
     }
-
-
-def _ends(found: Interval) -> str:
-    return f"[{found.low:.2f}, {found.high:.2f}]"
 
 
 def _percent(share: float) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult
 from pytest_cpg.stats import GradedAnswers, Interval, sampled_differences
 from pytest_cpg.stats.coverage_curves import levels
@@ -142,16 +143,12 @@ def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> 
     changes = {name: one.interval(level) for name, one in sampled.items()}
     few = min(then.wrong.count("1"), result.wrong_count) < FEWEST_ERRORS
     loss, auroc = changes["loss"], None if few else changes.get("auroc")
-    text = f"loss {_change(loss)}"
+    text = f"loss {with_ends(loss, '+.3f')}"
     low, high = loss.low, loss.high
     if auroc is not None:
-        text += f", AUROC {_change(auroc)}"
+        text += f", AUROC {with_ends(auroc, '+.3f')}"
         low, high = max(low, -auroc.high), min(high, -auroc.low)
     return _Evidence(Label.of(low, high, is_same=False), text, loss)
-
-
-def _change(found: Interval) -> str:
-    return f"{found.estimate:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
 def _differences(then: KeptAnswers, now: KeptAnswers) -> Iterator[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
+from pytest_cpg.gates.criterion import Standing
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-from pytest_cpg.gates.policy_comparison.ruling import Standing, criteria_of, label_of
+from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
 
 # Nobody collects more.
 _MOST_QUERIES = 100_000

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
 
+from pytest_cpg.gates import criterion
 from pytest_cpg.gates.card import Ruling, Severity
+from pytest_cpg.gates.criterion import Criterion, Standing
 from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
 from pytest_cpg.stats import Interval
@@ -24,100 +24,53 @@ LABELS = {
 _FEWEST_GROUPS = 30
 
 
-class Standing(Enum):
-    """Whether a criterion is met, in the words of a table."""
-
-    MET = "yes"
-    OPEN = "open"
-    MISSED = "no"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Criterion:
-    """One thing that is asked of the answers.
-
-    Attributes
-    ----------
-    name : str
-        As in ``ComparisonResult.p_values``.
-    title : str
-        In at most 14 columns.
-    bound : float
-        Where it is only just met.
-    needed : str
-        The same in at most 7 columns.
-    found : Interval
-    standing : Standing
-    label : str
-        Of a result that misses it.
-    """
-
-    name: str
-    title: str
-    bound: float
-    needed: str
-    found: Interval
-    standing: Standing
-    label: str
-
-
 def criteria_of(result: ComparisonResult) -> tuple[Criterion, ...]:
     """Return what is asked of a result, and how it stands to each."""
     return tuple(_criteria(result))
 
 
 def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
-    asked, loss = result.criteria, result.loss
-    trivial = result.trivial_loss
-    standing = Standing.MET if loss.high < trivial else Standing.OPEN
+    asked, loss, p_values = result.criteria, result.loss, result.grades.p_values
+    trivial, most = result.trivial_loss, result.criteria.max_loss
     # What is never right where a trivial answer is wrong, is no better for sure.
-    if result.grades.behind.low >= 0 or result.grades.beyond == 0:
-        standing = Standing.MISSED
+    is_missed = result.grades.behind.low >= 0 or result.grades.beyond == 0
     yield Criterion(
-        name="loss",
         title="loss",
         bound=trivial,
         needed=f"< {trivial:.3f}",
         found=loss,
-        standing=standing,
+        standing=Standing.of(is_met=loss.high < trivial and not is_missed, is_missed=is_missed),
         label="UNINFORMED",
+        p_value=p_values["loss"],
     )
-    if asked.max_loss is not None:
+    if most is not None:
         yield Criterion(
-            name="max_loss",
             title="loss, max_loss",
-            bound=asked.max_loss,
-            needed=f"<={asked.max_loss:.3f}",
+            bound=most,
+            needed=f"<={most:.3f}",
             found=loss,
-            standing=_standing(-loss.high, -loss.low, -asked.max_loss),
+            standing=Standing.of(is_met=loss.high <= most, is_missed=loss.low > most),
             label="UNINFORMED",
+            p_value=p_values["max_loss"],
         )
     if result.auroc is not None:
-        yield Criterion(
-            name="auroc",
-            title="AUROC",
-            bound=asked.min_auroc,
-            needed=f">= {asked.min_auroc:.2f}",
-            found=result.auroc,
-            standing=_standing(result.auroc.low, result.auroc.high, asked.min_auroc),
-            label="OVERCONFIDENT",
-        )
-    coverage = result.coverage_at_risk
-    yield Criterion(
-        name="coverage_at_risk",
-        title=f"sure at {100 * asked.max_risk:.3g} %",
-        bound=asked.min_coverage,
-        needed=f">= {asked.min_coverage:.2f}",
-        found=coverage,
-        standing=_standing(coverage.low, coverage.high, asked.min_coverage),
+        yield _at_least("AUROC", result.auroc, asked.min_auroc, p_values["auroc"])
+    title = f"sure at {100 * asked.max_risk:.3g} %"
+    p_value = p_values["coverage_at_risk"]
+    yield _at_least(title, result.coverage_at_risk, asked.min_coverage, p_value)
+
+
+def _at_least(title: str, found: Interval, least: float, p_value: float) -> Criterion:
+    """Return a criterion on what confidences are worth."""
+    return Criterion(
+        title=title,
+        bound=least,
+        needed=f">= {least:.2f}",
+        found=found,
+        standing=Standing.of(is_met=found.low >= least, is_missed=found.high < least),
         label="OVERCONFIDENT",
+        p_value=p_value,
     )
-
-
-def _standing(low: float, high: float, least: float) -> Standing:
-    if low >= least:
-        return Standing.MET
-    return Standing.MISSED if high < least else Standing.OPEN
 
 
 def label_of(result: ComparisonResult) -> str:
@@ -157,13 +110,9 @@ def _doubt(result: ComparisonResult) -> str | None:
 
 
 def alarm_of(result: ComparisonResult) -> Alarm:
-    """Return what a result brings to the family of all gates.
-
-    The rate is of a model that only just meets one criterion, and the others with room to spare.
-    """
-    p_values = [result.grades.p_values[one.name] for one in criteria_of(result)]
-    return Alarm(
-        p_value=lambda: min(1.0, len(p_values) * min(p_values)),
-        rate=(1 - result.criteria.level) / 2,
+    """Return what a result brings to the family of all gates."""
+    return criterion.alarm_of(
+        criteria_of(result),
+        level=result.criteria.level,
         is_settled=label_of(result) != "INCONCLUSIVE",
     )
