@@ -63,12 +63,14 @@ def found_drop(drop: float) -> str:
     return f"{math.ceil(100 * drop - 1e-9) / 100:.2f}"
 
 
-def duration(seconds: float) -> str:
-    """Return a time in words.
+def duration(seconds: float | None) -> str:
+    """Return a time in words; a question mark where it is not known.
 
-    >>> [duration(seconds) for seconds in (3, 600, 20000)]
-    ['3 s', '10 min', '5.6 h']
+    >>> [duration(seconds) for seconds in (3, 600, 20000, None)]
+    ['3 s', '10 min', '5.6 h', '?']
     """
+    if seconds is None:
+        return "?"
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

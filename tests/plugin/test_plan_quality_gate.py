@@ -187,7 +187,7 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     pucks("--cpg-update-baseline").assert_outcomes(passed=1)
     pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 12 *0.000 * s"])
     kept = pucks.path / ".pytest_cache/v/cpg/costs.1"
-    for cost in ({"seconds": 1.0}, {"seconds_per_episode": -1.0}, {"seconds_per_episode": "1"}, 3):
+    for cost in ({"seconds_per_episode": 1.0}, {"seconds": -1.0}, {"seconds": "1"}, 3):
         kept.write_text(json.dumps(dict.fromkeys(json.loads(kept.read_text()), cost)))
         pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 12 *0.000 *[?]"])
     for options in ((), ("--cpg-episodes=10",), ("--cpg-episodes=15",)):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pytest_cpg.gates.card import Card, Effect, Figure, Table, Trend, numbers_of
+from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.gates.notation import percentage, with_ends
 from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
 from pytest_cpg.gates.plan_quality.ruling import criteria_of, episodes_known, is_flat, label_of
@@ -53,14 +54,13 @@ _GIST = {
 }
 
 
-def card_of(result: PlanQualityResult, *, model: str = "") -> Card:
-    """Return the card of a result.
-
-    Parameters
-    ----------
-    model : str
-        What was judged; may be empty.
-    """
+def card_of(
+    result: PlanQualityResult,
+    max_verdict: MaxVerdict | None = None,  # noqa: ARG001
+    *,
+    model: str = "",
+) -> Card:
+    """Return the card of a result; ``model`` is its name, and may be empty."""
     found, above, worlds = result.exploitation, result.above_chance, result.worlds
     return Card(
         kind="plan quality",

@@ -15,8 +15,6 @@ from pytest_cpg.gates.arguments import (
     one_of,
     whole,
 )
-from pytest_cpg.gates.card import Card, Ruling
-from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.gates.plan_quality.card import card_of
 from pytest_cpg.gates.plan_quality.compare import KeptPlans, compare
 from pytest_cpg.gates.plan_quality.forecast import cost_of, forecast_of
@@ -54,23 +52,11 @@ class PlanQuality:
     result = PlanQualityResult
     parse = staticmethod(spec_of)
     measure = staticmethod(measure_plans)
+    judge = staticmethod(ruling_of)
+    card = staticmethod(card_of)
     alarm = staticmethod(alarm_of)
     cost = staticmethod(cost_of)
     forecast = staticmethod(forecast_of)
     entry = staticmethod(KeptPlans.of)
     read_entry = staticmethod(KeptPlans.read)
     compare = staticmethod(compare)
-
-    def judge(self, result: PlanQualityResult, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002
-        """Return what a result says."""
-        return ruling_of(result)
-
-    def card(
-        self,
-        result: PlanQualityResult,
-        max_verdict: MaxVerdict,  # noqa: ARG002
-        *,
-        model: str = "",
-    ) -> Card:
-        """Return what a result looks like."""
-        return card_of(result, model=model)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pytest_cpg.gates import criterion
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.criterion import Criterion, Standing
-from pytest_cpg.gates.kind import Alarm
+from pytest_cpg.gates.kind import Alarm, MaxVerdict
 from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, PlanQualityResult
 from pytest_cpg.stats.unseen import mean_p_value
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
@@ -98,7 +98,10 @@ def episodes_known(result: PlanQualityResult) -> int:
     return min(len(result.worlds), len(result.chance))
 
 
-def ruling_of(result: PlanQualityResult) -> Ruling:
+def ruling_of(
+    result: PlanQualityResult,
+    max_verdict: MaxVerdict | None = None,  # noqa: ARG001
+) -> Ruling:
     """Return what a result says; the same whatever a test accepts."""
     asked, label = result.criteria, label_of(result)
     check = SMOKE_TEST if asked.is_smoke else AA_CHECK if asked.is_aa else ""

@@ -11,6 +11,8 @@ from typing import Any
 
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.kept import read_cost
+from pytest_cpg.gates.kind import ForecastLine
+from pytest_cpg.gates.notation import duration, found_drop
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -23,7 +25,7 @@ from pytest_cpg.stats.sequential import operating_characteristics, wang_tsiatis_
 
 # The usual convention for a planned study (Cohen, Statistical Power Analysis, 1988, section 2.4).
 POWER = 0.8
-WANTED_GAPS = (0.1, 0.2, 0.3)
+_WANTED_GAPS = (0.1, 0.2, 0.3)
 # Where nothing is known of the oracle: rates near 0.5 vary most, so that gaps are hardest to find.
 _UNKNOWN_RATE = 0.5
 # Half of the starts decide for both arms at once: equal arms then correlate by one half.
@@ -33,60 +35,48 @@ _GAP_STEPS, _FINE_STEPS = 100, 1000
 _MOST_BETS = 150
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """What one gate could find.
-
-    Attributes
-    ----------
-    episodes : int
-        Per arm, at most.
-    oracle_rate : float
-        What the oracle arm is taken to solve, in [0, 1].
-    source : str
-        Where that is from: ``"last run"``, ``"baseline"`` or ``"assumed"``.
-    detectable, paired : float or None
-        The smallest gap that is found with a chance of 80 %, if the arms were independent, and if
-        half of the starts decide for both at once and a paired interval judges. None when no gap
-        is, or when returns are judged.
-    needed : tuple of (int or None)
-        Episodes per arm that find each of `WANTED_GAPS` with that chance, if the arms were
-        independent; None where the oracle's rate leaves no room for such a gap, and for gates that
-        may stop early, whose limit is not their size.
-    seconds : float or None
-        At the last run's speed, at most; None when the gate was never run here.
-    """
-
-    episodes: int
-    may_stop: bool
-    oracle_rate: float
-    source: str
-    detectable: float | None
-    paired: float | None
-    needed: tuple[int | None, ...]
-    seconds: float | None
-
-
 def forecast(
     design: Design,
     criteria: Criteria,
     *,
     cost: Mapping[str, Any] | None,
     accepted: BaselineGate | None,
-) -> Forecast:
-    """Return what a gate of this design could find, judged by these criteria."""
+) -> ForecastLine:
+    """Return what a gate of this design could find, judged by these criteria, and what it takes.
+
+    Gaps are found with a chance of 80 %. Episodes that find one are told of gates of one size, as
+    far as the oracle's rate leaves room for it.
+    """
     known = read_cost(Cost, cost)
     rate, source = _oracle_rate(known, accepted)
     detectable, paired = _detectable(design, criteria, rate)
-    return Forecast(
-        episodes=design.episodes,
-        may_stop=criteria.stop != "fixed",
-        oracle_rate=rate,
-        source=source,
-        detectable=detectable,
-        paired=paired,
-        needed=tuple(_needed(design, criteria, rate, gap) for gap in WANTED_GAPS),
-        seconds=_seconds(design, known),
+    seconds, may_stop = _seconds(design, known), criteria.stop != "fixed"
+    needed = {f"n@{gap:g}": _needed(design, criteria, rate, gap) for gap in _WANTED_GAPS}
+    notes = [
+        f"finds: the smallest drop that fails the gate {POWER * 5:.0f} times in 5; paired: if half "
+        f"of the starts decide for both arms and a paired interval judges",
+        "n@0.2: the starts that find a drop of 0.2 as often",
+    ]
+    if source == "assumed":
+        notes.append(
+            f"?: not run here yet; assumed to be {rate:.2f}, where drops are hardest to find"
+        )
+    if may_stop:
+        notes.append(
+            "<= at most: the gate stops as soon as its verdict is settled, and n@, which is for "
+            "gates of one size, says nothing of it"
+        )
+    return ForecastLine(
+        cells={
+            "starts": f"{'<=' * may_stop}{design.episodes}",
+            "oracle": f"{rate:.2f}{'?' * (source == 'assumed')}",
+            "finds": "-" if detectable is None else found_drop(detectable),
+            "paired": "-" if paired is None else found_drop(paired),
+            **{name: "-" if n is None else str(n) for name, n in needed.items()},
+            "time": duration(seconds),
+        },
+        notes=tuple(notes),
+        seconds=seconds,
     )
 
 

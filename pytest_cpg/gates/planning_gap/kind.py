@@ -173,10 +173,8 @@ class PlanningGap:
     ) -> ForecastLine:
         """Return what a gate could find, from its last run and the last accepted result."""
         from pytest_cpg.gates.planning_gap.forecast import forecast
-        from pytest_cpg.gates.planning_gap.forecast_line import line_of
 
-        found = forecast(spec.design(task), spec.criteria, cost=cost, accepted=accepted)
-        return line_of(found)
+        return forecast(spec.design(task), spec.criteria, cost=cost, accepted=accepted)
 
     def compare(self, accepted: BaselineGate | None, result: GateResult) -> Drift:
         """Compare a result with the one that was accepted."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend, numbers_of
+from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.gates.notation import ends, percentage, with_ends
 from pytest_cpg.gates.policy_comparison.explanation import advice, meaning
 from pytest_cpg.gates.policy_comparison.figures import figures, mistake_text
@@ -21,14 +22,13 @@ _GIST = {
 }
 
 
-def card_of(result: ComparisonResult, *, model: str = "") -> Card:
-    """Return the card of a result.
-
-    Parameters
-    ----------
-    model : str
-        What was asked; may be empty.
-    """
+def card_of(
+    result: ComparisonResult,
+    max_verdict: MaxVerdict | None = None,  # noqa: ARG001
+    *,
+    model: str = "",
+) -> Card:
+    """Return the card of a result; ``model`` is its name, and may be empty."""
     auroc = result.auroc
     return Card(
         kind="policy comparison",

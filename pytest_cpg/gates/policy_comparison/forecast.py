@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from pytest_cpg.gates.kept import read_cost
+from pytest_cpg.gates.kept import Cost, read_cost
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.gates.notation import duration
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
@@ -17,24 +16,17 @@ from pytest_cpg.stats import wilson_interval
 _ASSUMED_LOSS = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What the last run took."""
-
-    seconds: float
-
-    def __post_init__(self) -> None:
-        if self.seconds < 0:
-            raise ValueError(f"no such cost: {self}")
-
-
 def cost_of(result: ComparisonResult) -> Cost:
     """Return what a forecast needs to know of the last run."""
     return Cost(seconds=result.seconds)
 
 
 def forecast_of(
-    spec: Spec, *, cost: Mapping[str, Any] | None, accepted: KeptAnswers | None
+    spec: Spec,
+    task: None,  # noqa: ARG001
+    *,
+    cost: Mapping[str, Any] | None,
+    accepted: KeptAnswers | None,
 ) -> ForecastLine:
     """Return the number of queries and steps, how sure the loss will be, and the last cost."""
     known = read_cost(Cost, cost)
@@ -48,7 +40,7 @@ def forecast_of(
             "steps": str(steps),
             "loss": f"{loss:.2f}{assumed}",
             "+-": f"{(interval.high - interval.low) / 2:.3f}",
-            "time": "?" if known is None else duration(known.seconds),
+            "time": duration(None if known is None else known.seconds),
         },
         notes=(
             "steps: imagined by each member of the ensemble; +-: half of the interval of the loss, "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -16,8 +15,7 @@ from pytest_cpg.gates.arguments import (
     one_of,
     whole,
 )
-from pytest_cpg.gates.card import Card, Ruling
-from pytest_cpg.gates.kind import ForecastLine, MaxVerdict, Run
+from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.policy_comparison.card import card_of
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers, compare
 from pytest_cpg.gates.policy_comparison.forecast import cost_of, forecast_of
@@ -53,8 +51,11 @@ class PolicyComparison:
     labels = MappingProxyType(LABELS)
     result = ComparisonResult
     parse = staticmethod(spec_of)
+    judge = staticmethod(ruling_of)
+    card = staticmethod(card_of)
     alarm = staticmethod(alarm_of)
     cost = staticmethod(cost_of)
+    forecast = staticmethod(forecast_of)
     entry = staticmethod(KeptAnswers.of)
     read_entry = staticmethod(KeptAnswers.read)
     compare = staticmethod(compare)
@@ -68,28 +69,3 @@ class PolicyComparison:
             progress=run.progress,
             execution=run.execution,
         )
-
-    def judge(self, result: ComparisonResult, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002
-        """Return what a result says."""
-        return ruling_of(result)
-
-    def card(
-        self,
-        result: ComparisonResult,
-        max_verdict: MaxVerdict,  # noqa: ARG002
-        *,
-        model: str = "",
-    ) -> Card:
-        """Return what a result looks like."""
-        return card_of(result, model=model)
-
-    def forecast(
-        self,
-        spec: Spec,
-        task: None,  # noqa: ARG002
-        *,
-        cost: Mapping[str, Any] | None,
-        accepted: KeptAnswers | None,
-    ) -> ForecastLine:
-        """Return what a gate asks, and what its last run cost."""
-        return forecast_of(spec, cost=cost, accepted=accepted)

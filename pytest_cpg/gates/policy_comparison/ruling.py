@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pytest_cpg.gates import criterion
 from pytest_cpg.gates.card import Ruling, Severity
 from pytest_cpg.gates.criterion import Criterion, Standing
-from pytest_cpg.gates.kind import Alarm
+from pytest_cpg.gates.kind import Alarm, MaxVerdict
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
 from pytest_cpg.stats import Interval
 
@@ -88,7 +88,10 @@ def label_of(result: ComparisonResult) -> str:
     return "INCONCLUSIVE" if is_open else "KNOWS ITS LIMITS"
 
 
-def ruling_of(result: ComparisonResult) -> Ruling:
+def ruling_of(
+    result: ComparisonResult,
+    max_verdict: MaxVerdict | None = None,  # noqa: ARG001
+) -> Ruling:
     """Return what a result says; the same whatever a test accepts."""
     label = label_of(result)
     is_broken = label == "BROKEN"
