@@ -31,12 +31,8 @@ _REFUSING = frozenset({"parse", "read_entry", "read_lost"})
 def ask(kind: Any, member: str, *given: Any, **named: Any) -> Any:
     """Return what a member of a kind of gate returns; what is shown of it in plain values.
 
-    Raises
-    ------
-    KindError
-        Naming the kind, the member, what it raised or returned, and what it has to return.
-    CpgError, ValueError
-        From the member, where that may refuse what it is given.
+    Raises KindError, naming the kind, the member, what it raised or returned, and what it has to
+    return; and what the member raises itself where that may refuse what it is given.
     """
     place = f"the kind of gate {kind.marker!r}: {member}()"
     passes = (CpgError, ValueError) if member in _REFUSING else (CpgError,)

@@ -93,10 +93,7 @@ class Cost:
 def read_cost(known: type[T], cost: Any) -> T | None:
     """Return what a kind's ``cost`` gave; None for what another version has written, or an editor.
 
-    Parameters
-    ----------
-    known : type
-        A dataclass that raises ValueError for what is impossible.
+    The dataclass ``known`` raises ValueError for what is impossible.
     """
     try:
         return decode(known, cost)

@@ -24,7 +24,6 @@ class RandomPlans:
     ----------
     rows : array [B], int
         Which decision each plan is of.
-    plans : array [B, H, A]
     """
 
     def __init__(self, design: Design, decisions: Decisions) -> None:

@@ -113,8 +113,6 @@ class Diagnosis:
         NONE where nothing is shown beyond doubt; two where both have to be mended.
     summary, recommendation : str
         What was found, with its numbers, and what to do about it.
-    decisions : int
-        Taken from those, with both worlds at hand.
     misreading : Misreading or None
         How the model is misread; all numbers are those of the model as it is read.
     """

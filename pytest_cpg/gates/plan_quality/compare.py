@@ -22,20 +22,7 @@ from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptPlans:
-    """The scores that were accepted last.
-
-    Attributes
-    ----------
-    design : DesignRecord
-    seed, k : int
-    neighbours : str
-        How they are found.
-    worlds : Pairs
-    truth : Scores
-        As of the result.
-    commit : str
-        Where they were accepted; empty when not known.
-    """
+    """The scores that were accepted last, each as the result has it, and at which commit."""
 
     design: DesignRecord
     seed: int

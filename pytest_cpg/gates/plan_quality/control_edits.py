@@ -17,11 +17,7 @@ class ControlEdits:
     have one action substituted, at a place that is drawn uniformly: by a draw from a box, or by
     another action of a finite set. Steps past the budget are left as they are.
 
-    Parameters
-    ----------
-    remaining : array [N], int
-        Steps until the budget.
-    rngs : N generators
+    ``remaining`` are steps [N] until the budget.
     """
 
     def __init__(

@@ -21,7 +21,6 @@ class Decided(NamedTuple):
 
     Attributes
     ----------
-    decisions : Decisions
     plans : array [N, H, A]
         What was chosen.
     arm : Arm

@@ -118,9 +118,6 @@ class PlanQualityResult:
 
     Attributes
     ----------
-    design : DesignRecord
-    seed, episodes : int
-    criteria : Criteria
     worlds : Pairs
         Scores in the model and in truth, of decisions where edits matter in both.
     truth : Scores
@@ -128,7 +125,6 @@ class PlanQualityResult:
     chance : Pairs
         Scores in truth of what was chosen and of random plans at the same decisions, every fifth
         of an episode, where edits of both matter.
-    counts : Counts
     regret : float
         The mean in truth, in the units that plans are rated in.
     worst : tuple of Place

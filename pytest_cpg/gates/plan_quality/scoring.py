@@ -38,7 +38,6 @@ class Standing:
         In [0, 1]; see `bounded`.
     regrets : array [N]
         What the best neighbour is worth more, at least 0, in the units that plans are rated in.
-    beats_all : array [N], bool
     flat : array [N], bool
         No edit matters.
     """
@@ -136,12 +135,7 @@ def standing_of(
 ) -> Standing:
     """Return where plans [N, H, A] stand in one world, as many at once as memory allows.
 
-    Parameters
-    ----------
-    arm : "learned" or "oracle"
-        Whose model it is.
-    tell : callable, optional
-        Told how many plans have been scored since it was told last.
+    ``arm`` says whose model it is; ``tell`` is told how many more plans have been scored.
     """
     found: list[Standing] = []
     for rows in _parts(plans, k=k, size=_size(model, decisions)):

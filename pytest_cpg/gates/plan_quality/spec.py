@@ -23,22 +23,12 @@ FEWEST_EPISODES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
-    """What plans are judged by.
+    """What plans are judged by: the marker's arguments.
 
     Attributes
     ----------
-    k : int
-        Neighbours of each plan.
-    neighbours : "random" or "adversarial"
-        How they are found.
-    max_exploitation : float
-        The largest score in the model beyond that in truth, in (0, 1).
-    min_score : float or None
-        The smallest score in truth, in (0, 1); None where random plans' is the only limit.
     level : float
         Coverage of the intervals, in (0, 1), corrected for the family.
-    family_size : int
-        Gates that share one error rate.
     is_aa : bool
         Whether the true dynamics stand for the model, so that none is judged.
     is_smoke : bool
@@ -61,10 +51,8 @@ class Spec:
 
     Attributes
     ----------
-    task : TaskChoice
     design : callable
         Returns the episodes that are run, of the task once it is built.
-    criteria : Criteria
     """
 
     task: TaskChoice

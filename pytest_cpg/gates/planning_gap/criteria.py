@@ -12,27 +12,12 @@ from pytest_cpg.gates.planning_gap.stopping import StopMode, StoppingRule, stopp
 class Criteria:
     """What the gap of a design is judged by; `Design` says what is run.
 
+    `GateResult` has the same, and says what each is.
+
     Attributes
     ----------
-    tolerance : float
-        How near to 0 or 1 a rate counts as such, in [0, 0.5].
-    min_oracle : float or None
-        Oracle success rate below which the planner is the bottleneck, whatever the interval of the
-        gap says; the oracle's own interval has to end below it.
     interval : str
         What bounds the gap of a fixed number of episodes: "agresti-caffo" or a paired method.
-    margin : float or None
-        The largest gap that is no loss: in (0, 1), or above 0 in units of return.
-    stop : "fixed", "sequential" or "anytime"
-        Run all episodes, or stop at the first look that settles the verdict.
-    family_size : int
-        Gates that share one error rate: the level of the gap's interval is the stricter for it.
-    group : str
-        The recipe that this model is one checkpoint of; empty for none.
-    is_aa : bool
-        Whether this is the A/A check: the oracle in both arms, so that no model is judged.
-    is_smoke : bool
-        Whether this is to show that everything runs, and nothing else.
     """
 
     tolerance: float = 0.05

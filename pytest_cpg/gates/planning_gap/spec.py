@@ -36,8 +36,8 @@ class Spec:
     ----------
     design : callable
         Returns what all arms share, of the task once it is built.
-    diagnosed : "auto", "always" or "never"
-        Which results are asked why: those of MODEL or PLANNER BOTTLENECK, all, or none.
+    diagnosed : str
+        As --cpg-diagnose.
     """
 
     task: TaskChoice

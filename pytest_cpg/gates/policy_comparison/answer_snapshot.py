@@ -25,15 +25,6 @@ class AnswerSnapshot:
     """Imagined returns of one model to one set of queries, in pytest's cache.
 
     Nothing is kept without a cache, nor of a model whose content cannot be read.
-
-    Parameters
-    ----------
-    execution : Execution
-        Its cache, and whether to take up what is there.
-    model : object
-        As it was given.
-    seed : int
-        Of the noise of a model that draws.
     """
 
     def __init__(
@@ -59,12 +50,7 @@ class AnswerSnapshot:
     ) -> None:
         """Write what is kept into returns [E, R], if a part of it is imagined alike again.
 
-        Parameters
-        ----------
-        parts : sequence of arrays [B]
-            Rows that are imagined together.
-        imagine : callable
-            Returns what a part earns [E, B].
+        ``parts`` are rows that are imagined together; ``imagine`` returns what one earns [E, B].
         """
         self._begun = time.monotonic()
         self._next_file = self._begun + SECONDS_BETWEEN_FILES

@@ -76,16 +76,8 @@ def imagined_returns(
 ) -> SideReturns:
     """Return what every member imagines of both sides of every query.
 
-    Parameters
-    ----------
-    progress : callable
-        Told how many sides are done, and of how many.
-    spread : callable, optional
-        Who imagines the blocks; None for this process.
-    snapshot : AnswerSnapshot, optional
-        Where returns are kept, and taken from.
-
-    Raises WorldModelError when a prediction is no finite number, naming member, query and step.
+    Blocks are imagined by ``spread``, or else in this process. Raises WorldModelError when a
+    prediction is no finite number, naming member, query and step.
     """
     blocks = [*_blocks(queries, members=ensemble.members)]
     count = 2 * len(queries)
@@ -149,10 +141,8 @@ class Block:
 
     Attributes
     ----------
-    queries : PolicyQueries
-        ``N`` of them.
     rows : array [R], int
-        Below N a query's side a, and from N on side b.
+        Below the number of queries a query's side a, and from there on side b.
     size : int
         Rows of every block, ``B``.
     """

@@ -80,12 +80,7 @@ def draw_candidates(
 ) -> Candidates:
     """Return the candidates of these indices [B]; each depends on its index, seed and horizon.
 
-    Parameters
-    ----------
-    starts, policies : int
-        How many there are to draw from.
-    same_start : float
-        Share of candidates whose two sides start alike.
+    ``starts`` and ``policies`` are how many there are to draw from.
     """
     pairs = np.array(list(combinations(range(policies), 2)))
     rngs = [Stream.QUERIES.of(seed, Drawn.CANDIDATES, horizon, index) for index in indices]
@@ -103,18 +98,13 @@ def reached_states(
 ) -> FloatArray:
     """Return the states [P, S] of episodes, from which queries may start.
 
+    Raises TaskError when the simulator diverges.
+
     Parameters
     ----------
-    act : callable
-        Maps the index of a policy and observations to actions.
     behaviour : "random", "learned" or "mixed"
         Uniform actions; those of the policies in turn, with one in ten drawn anew; or both, every
         other episode.
-
-    Raises
-    ------
-    TaskError
-        When the simulator diverges.
     """
     streams = [Stream.QUERIES.of(seed, Drawn.EPISODES, row) for row in range(_EPISODES)]
     states = task.reset(np.array([rng.integers(2**32) for rng in streams]))

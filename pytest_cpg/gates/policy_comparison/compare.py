@@ -25,10 +25,8 @@ class KeptAnswers:
 
     Attributes
     ----------
-    queries : str
-        What they are called.
-    digest : str
-        Of the queries and their true returns.
+    queries, digest : str
+        What they are called; of the queries and their true returns.
     method : str
         Of the confidences.
     wrong : str
@@ -36,8 +34,6 @@ class KeptAnswers:
     levels : tuple of int
         Rank of each confidence, 0 for the surest; equal ones share theirs. Digits enough to tell
         those near 1 apart would fill the file.
-    commit : str
-        Where they were accepted; empty when not known.
     """
 
     queries: str

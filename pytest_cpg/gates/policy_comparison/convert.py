@@ -53,12 +53,8 @@ def convert(clone: str | os.PathLike[str], name: str) -> PolicyQueries:
     name : str
         One of `ENVIRONMENTS`.
 
-    Raises
-    ------
-    ComponentError
-        When the name is unknown.
-    FileError
-        When a file is missing, laid out otherwise, or names what no array is made of.
+    Raises ComponentError when the name is unknown, and FileError when a file is missing, laid out
+    otherwise, or names what no array is made of.
     """
     world = environment(name)
     folder = Path(clone) / "opcc" / "assets" / _FOLDERS[name]
@@ -86,12 +82,8 @@ def convert(clone: str | os.PathLike[str], name: str) -> PolicyQueries:
 def read_arrays(path: Path) -> Any:
     """Return what a pickle holds, if that is plain containers and arrays of numbers.
 
-    The arrays are such that `numpy.asarray` takes them.
-
-    Raises
-    ------
-    FileError
-        When the file is missing, no pickle, or names anything else, which is not made.
+    The arrays are such that `numpy.asarray` takes them. Raises FileError when the file is missing,
+    no pickle, or names anything else, which is not made.
     """
     try:
         with path.open("rb") as file:

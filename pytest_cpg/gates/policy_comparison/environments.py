@@ -25,10 +25,8 @@ class Environment:
 
     Attributes
     ----------
-    name : str
     state_size, observation_size : int
         Numbers in a state, which is positions and velocities, and in an observation.
-    actions : BoxActions
     observe : callable
         Maps states [..., S] to observations [..., O].
     terminated : callable

@@ -25,13 +25,7 @@ from pytest_cpg.stats import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HorizonGrades:
-    """The answers to the queries of one horizon.
-
-    Attributes
-    ----------
-    horizon, queries : int
-    metrics : AnswerMetrics
-    """
+    """The answers to the queries of one horizon."""
 
     horizon: int
     queries: int
@@ -44,7 +38,6 @@ class Grades:
 
     Attributes
     ----------
-    metrics : AnswerMetrics
     intervals : mapping
         Interval of each metric by its name; of one that these answers say nothing about none.
     behind : Interval
@@ -53,8 +46,6 @@ class Grades:
         Right answers to queries that a trivial answer has wrong, of the one that leaves fewest.
     p_values : mapping
         Criterion to the one-sided p-value of a model that only just meets it.
-    by_horizon : tuple of HorizonGrades
-    reliability : Reliability
     """
 
     metrics: AnswerMetrics
@@ -73,14 +64,7 @@ def grade(
     trivial: Sequence[BoolArray],
     horizons: IntArray,
 ) -> Grades:
-    """Return what answers are worth.
-
-    Parameters
-    ----------
-    trivial : sequence of array [N]
-        Wrong answers of those that need no model.
-    horizons : array [N]
-    """
+    """Return what answers are worth; ``trivial`` are wrong ones [N] of what needs no model."""
     points, level = OperatingPoints(risk=criteria.max_risk), criteria.level
     best = GradedAnswers(
         wrong=min(trivial, key=np.count_nonzero),

@@ -23,7 +23,6 @@ class KeptReturns:
 
     Parameters
     ----------
-    path : Path or None
     settings : str
         Of the generation, as JSON.
     answers : array [P, K, A]
@@ -43,13 +42,7 @@ class KeptReturns:
         settings: Mapping[str, object],
         answers: FloatArray,
     ) -> KeptReturns:
-        """Return what a file keeps, or nothing yet where there is none.
-
-        Raises
-        ------
-        FileError
-            When the file is of another generation.
-        """
+        """Return what a file keeps, or nothing yet; raise FileError for another generation's."""
         target, text = None if path is None else Path(path), json.dumps(settings, sort_keys=True)
         blocks: list[FloatArray] = []
         if target is not None and target.exists():
@@ -73,13 +66,7 @@ class KeptReturns:
         return np.concatenate(self._blocks, axis=1)
 
     def add(self, returns: FloatArray) -> None:
-        """Keep the returns [2, B] of one more block.
-
-        Raises
-        ------
-        FileError
-            When the file cannot be written.
-        """
+        """Keep the returns [2, B] of one more block."""
         self._blocks.append(returns)
         if self._path is None:
             return

@@ -86,12 +86,7 @@ def verify_labels(
     count : int, optional
         So many queries, evenly spaced; None for all.
 
-    Raises
-    ------
-    ComponentError
-        When there is no simulator, or it is not installed.
-    ValueError
-        When the queries have no states.
+    Raises ComponentError where no simulator is known or installed, ValueError without states.
     """
     if count is not None and not 1 <= count <= len(queries):
         raise ValueError(f"count must be from 1 to {len(queries)}, got {count!r}")

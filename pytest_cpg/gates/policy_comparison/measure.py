@@ -43,18 +43,8 @@ def measure_comparison(
 ) -> ComparisonResult:
     """Return what a model answers to the queries, and what that is worth.
 
-    Parameters
-    ----------
-    model : object
-        As of `bind_ensemble`.
-    training_data : Transitions or anything
-        Of anything else no true steps are taken.
-    progress : callable
-        Told what is done, how much of it, and of how much.
-    execution : Execution
-        Where answers are imagined, and where they are kept.
-
-    Raises CpgError when the model cannot be asked, or predicts what is no finite number.
+    Of training data that are no `Transitions` no true steps are taken. Raises CpgError when the
+    model cannot be asked, or predicts what is no finite number.
     """
     queries, method = spec.queries, spec.criteria.confidence
     seed = spec.criteria.seed

@@ -17,12 +17,8 @@ def planned_cost(
 ) -> str:
     """Return a sentence on what the planners among policies cost; empty where there are none.
 
-    Parameters
-    ----------
-    rows : int
-        How many actions are asked of all policies together, of each as many.
-    observations : array [K, O]
-        What a plan of each is timed on.
+    ``rows`` actions are asked of all policies together, of each as many; a plan of each is timed on
+    the observations [K, O].
     """
     each, steps, seconds, count = rows // len(policies), 0, 0.0, 0
     for policy in policies:

@@ -36,13 +36,7 @@ _UNREADABLE = (
 
 
 class StoredArrays:
-    """The arrays of an .npz by name, which say what is missing or no plain array.
-
-    Parameters
-    ----------
-    path : Path
-    archive : NpzFile
-    """
+    """The arrays of an .npz by name, which say what is missing or no plain array."""
 
     def __init__(self, path: Path, archive: Any) -> None:
         self.path, self._archive = path, archive

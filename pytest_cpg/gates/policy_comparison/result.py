@@ -25,13 +25,10 @@ class Design:
         What the queries are called, and their world.
     digest : str
         Of the queries and their true returns.
-    discount : float
     groups : int
         Starts, whose queries are resampled together.
     steps : int
         Imagined by every member.
-    members : int
-        Of the ensemble.
     """
 
     name: str
@@ -51,7 +48,6 @@ class OneStep:
     ----------
     learned, frozen : float
         Root of the mean squared error, in units of how far each observation spreads.
-    steps : int
     source : str
         Where the true steps are from.
     """
@@ -64,12 +60,7 @@ class OneStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelCheck:
-    """How many labels of some queries the queries' simulator confirms.
-
-    Attributes
-    ----------
-    agreeing, simulated : int
-    """
+    """How many labels of some queries the queries' simulator confirms."""
 
     agreeing: int
     simulated: int
@@ -83,8 +74,6 @@ class ComparisonResult:
 
     Attributes
     ----------
-    design : Design
-    criteria : Criteria
     answers, labels : array [N], bool
         Whether side b is better: as the model has it, and as it is.
     confidences : array [N]
@@ -93,8 +82,6 @@ class ComparisonResult:
         Mean of the members' returns, to six digits.
     returns_a, returns_b : array [N]
         True ones, to six digits.
-    horizons, groups : array [N], int
-    grades : Grades
     constant_loss, frozen_loss : float
         Of the better constant answer, and of a world that stays where it starts.
     constant_answer : bool

@@ -68,11 +68,7 @@ class MazeSimulator:
 class BodySimulator:
     """A body of gymnasium's, rewarded as by gym's version 2 environments; see `Simulator`.
 
-    Attributes
-    ----------
-    world : Environment
-    bodies : Bodies
-        Of `pytest_cpg.tasks.gymnasium.bodies`.
+    ``bodies`` are `pytest_cpg.tasks.gymnasium.bodies.Bodies`.
     """
 
     world: Environment
@@ -124,10 +120,7 @@ class TaskSimulator:
 def simulator_of(name: str) -> Simulator:
     """Return the simulator of a published environment.
 
-    Raises
-    ------
-    ComponentError
-        When there is none by that name, or its simulator is not installed.
+    Raises ComponentError when there is none by that name, or its simulator is not installed.
     """
     world = ENVIRONMENTS.get(name)
     if world is None:
@@ -144,16 +137,7 @@ def simulator_of(name: str) -> Simulator:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Side:
-    """Rows that are simulated at once: starts, what is done first, and who acts from then on.
-
-    Attributes
-    ----------
-    states : array [B, S]
-    policies : array [B], int
-    horizons : array [B], int
-    actions : array [B, A], optional
-        What is done first.
-    """
+    """Rows [B] that are simulated at once: starts [B, S], who acts, and first actions [B, A]."""
 
     states: FloatArray
     policies: IntArray
@@ -162,13 +146,7 @@ class Side:
 
 
 def side_of(queries: PolicyQueries, side: str, rows: IntArray) -> Side:
-    """Return side a or b of some queries [K].
-
-    Raises
-    ------
-    ValueError
-        When the queries have no states.
-    """
+    """Return side a or b of some queries [K], or raise ValueError where they have no states."""
     states, first = (getattr(queries, f"{name}_{side}") for name in ("states", "actions"))
     if states is None:
         raise ValueError(
@@ -184,18 +162,7 @@ def side_of(queries: PolicyQueries, side: str, rows: IntArray) -> Side:
 
 
 def true_returns(simulator: Simulator, side: Side, act: Acting, discount: float) -> FloatArray:
-    """Return what rows earn in the true world, [B].
-
-    Parameters
-    ----------
-    act : callable
-        Maps the index of a policy and observations [K, O] to actions [K, A].
-
-    Raises
-    ------
-    TaskError
-        When the simulator diverges.
-    """
+    """Return what rows earn in the true world, [B]; raise TaskError where it diverges."""
     inner = simulator.begin(side.states)
     totals, going = np.zeros(len(inner)), np.arange(len(inner))
     for step in range(int(side.horizons.max())):

@@ -20,22 +20,12 @@ _BEYOND_AN_END = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
-    """What the answers are judged by.
+    """What the answers are judged by: the marker's arguments.
 
     Attributes
     ----------
-    confidence : str
-        One of `confidences.CONFIDENCES`.
-    min_auroc, max_risk, min_coverage : float
-        In (0, 1); docs/policy-comparison.md says what each means.
-    max_loss : float or None
-        In (0, 1); None where a trivial answer's loss is the only limit.
-    resamples : int
-        Of the queries, for every interval.
     level : float
         Coverage of the intervals, in (0, 1), corrected for the family.
-    family_size : int
-        Gates that share one error rate.
     seed : int
         Of the resamples.
     """
@@ -53,15 +43,7 @@ class Criteria:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What a test asks for.
-
-    Attributes
-    ----------
-    name : str
-        What the queries are called.
-    queries : PolicyQueries
-    criteria : Criteria
-    """
+    """What a test asks for; ``name`` is what the queries are called."""
 
     name: str
     queries: PolicyQueries

@@ -21,12 +21,7 @@ from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
 class SpreadAnswers:
     """Imagines blocks on an executor, to the same bits as this process does.
 
-    Parameters
-    ----------
-    model : object
-        As it was given, which workers bind anew.
-    ensemble : BoundEnsemble
-        The same, bound here.
+    Workers bind the model anew, as it was given; ``ensemble`` is the same, bound here.
     """
 
     def __init__(
