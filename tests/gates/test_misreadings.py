@@ -12,7 +12,7 @@ from misreadings import conventions, misreading_in
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
-from pytest_cpg.gates.diagnosis.random_plans import RandomPlans
+from pytest_cpg.gates.diagnosis.rereading import RandomPlans
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.render.section import cause_lines
 from pytest_cpg.tasks import TASKS

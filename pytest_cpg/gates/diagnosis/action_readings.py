@@ -44,11 +44,9 @@ def of_actions(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[
     instead = found.of
     plans = instead(steps.actions).reshape(-1, 1, size)
     read = asked.answers(np.repeat(np.arange(count), tried), plans).reshape(answers.shape)
-    begun = np.broadcast_to(steps.begun, read.shape)
-    three = [values[steps.checked] for values in (answers, read, begun)]
-    true, better = steps.after[steps.checked], f"`model(o, {found.code})`"
+    better, rows = f"`model(o, {found.code})`", steps.checked
     advice = f"Call {better}, or mend how it gets the action."
-    errors = [error(values, true, steps.change) for values in three]
+    errors = steps.errors(answers, read, steps.begun)
     claim = f"{better} {{fits}} than `model(o, a)`"
 
     def mended(model: Step) -> Step:
@@ -58,7 +56,9 @@ def of_actions(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[
     # With answers as far off as that the actions may be right, and all else wrong.
     if errors[1] > errors[2]:
         return
-    errors = [error(centred(values), centred(true), steps.effect) for values in three]
+    begun, true = np.broadcast_to(steps.begun, read.shape), centred(steps.after)[rows]
+    three = (centred(values)[rows] for values in (answers, read, begun))
+    errors = [error(values, true, steps.effect) for values in three]
     claim = f"In {better} the effect of actions {{fits}} than in `model(o, a)`"
     yield Reading(found.name, claim, found.meaning, advice, mended, *errors)
 

@@ -165,11 +165,6 @@ def _answered(
     advice: str,
 ) -> Reading:
     """Return the reading of answers [N, J, O] by what they are and the observation before."""
-    rows, begun = steps.checked, np.broadcast_to(steps.begun, answers.shape)
-    as_is, is_read, nothing = (
-        error(values[rows], steps.after[rows], steps.change)
-        for values in (answers, read(answers, steps.begun), begun)
-    )
     return Reading(
         name,
         f"`{code}` {{fits}} than `model(o, a)`",
@@ -178,9 +173,7 @@ def _answered(
         lambda model: (
             lambda observations, actions: read(model(observations, actions), observations)
         ),
-        as_is,
-        is_read,
-        nothing,
+        *steps.errors(answers, read(answers, steps.begun), steps.begun),
     )
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.gates.diagnosis import action_readings, answer_readings, question_readings
 from pytest_cpg.gates.diagnosis.result import Misreading
@@ -49,10 +47,8 @@ def reading_of(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Reading |
 
 def _is_off(answers: FloatArray, steps: TrueSteps) -> bool:
     """Say whether answers [N, J, O] are far enough off for another reading to be shown."""
-    rows, true = steps.checked, steps.after[steps.checked]
-    begun = np.broadcast_to(steps.begun, answers.shape)
-    off, still = (error(values[rows], true, steps.change) for values in (answers, begun))
-    of_actions = error(centred(answers)[rows], centred(true), steps.effect)
+    rows, (off, still) = steps.checked, steps.errors(answers, steps.begun)
+    of_actions = error(centred(answers)[rows], centred(steps.after)[rows], steps.effect)
     return off >= _LEAST_ERROR * still or of_actions >= _LEAST_ERROR
 
 

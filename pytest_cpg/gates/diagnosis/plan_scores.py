@@ -216,19 +216,13 @@ class PlanScores:
         return imagined.reshape(len(latents), -1, *imagined.shape[1:])
 
     def _scored(self, latents: FloatArray) -> FloatArray:
-        """Rate latents [N, C, H, Z] as the model is planned with; what is unknown is infinite."""
-        is_known = _are_numbers(latents)
-        known = np.where(is_known[..., None], latents, 0.0)
-        scores = self._imagination.score(known.reshape(-1, *known.shape[2:]))
-        return np.where(is_known, scores.reshape(is_known.shape), np.inf)
+        """Rate latents [N, C, H, Z] as the model is planned with."""
+        return _rated(latents, self._imagination.score)
 
     def _seen(self, latents: FloatArray) -> FloatArray:
         """Rate what is decoded of latents [N, C, H, Z] as the task does."""
-        is_known = _are_numbers(latents)
-        known = np.where(is_known[..., None], latents, 0.0)
         observe: Any = self._imagination.observe
-        scores = self._task.score(observe(known.reshape(-1, *known.shape[2:])))
-        return np.where(is_known, scores.reshape(is_known.shape), np.inf)
+        return _rated(latents, lambda known: self._task.score(observe(known)))
 
     def _within(self, scores: FloatArray, *, horizon: int | None = None) -> FloatArray:
         """Leave steps past the budget out, and fill up to the horizon before the first ones."""
@@ -240,3 +234,11 @@ class PlanScores:
 
 def _are_numbers(rows: FloatArray) -> BoolArray:
     return np.asarray(np.isfinite(rows).all(axis=-1))
+
+
+def _rated(latents: FloatArray, score: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Rate latents [N, C, H, Z] by what rates [B, H, Z]; what is unknown is infinite."""
+    is_known = _are_numbers(latents)
+    known = np.where(is_known[..., None], latents, 0.0)
+    scores = score(known.reshape(-1, *known.shape[2:]))
+    return np.where(is_known, scores.reshape(is_known.shape), np.inf)

@@ -75,7 +75,7 @@ def of_normalised(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterat
     """Yield readings of a model that is asked with normalised observations."""
     deviation = np.where(steps.deviation > 0, steps.deviation, 1.0)
     given = (steps.observations - steps.mean) / deviation
-    found = _one_step(steps, asked, given)
+    found, (off,) = _one_step(steps, asked, given), steps.errors(answers)
     for read in (*of_scale(steps, found), of_scaled_change(steps, found)):
         fits, _, as_is = read.claim.rpartition(" than ")
         fits = fits.replace("model(o, a)", "model((o - mean) / std, a)")
@@ -86,7 +86,7 @@ def of_normalised(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterat
             advice="Normalise what it is given, and undo it of what it returns, with the means "
             "and deviations of its training.",
             mended=_normalising(read, steps.mean, deviation),
-            as_is=_error(steps, answers),
+            as_is=off,
         )
 
 
@@ -116,15 +116,8 @@ def _asked_so(
         meaning,
         f"Return `{code}`.",
         lambda model: lambda o, a: way.answered(model(way.asked(o), a)),
-        _error(steps, answers),
-        _error(steps, read),
-        _error(steps, np.broadcast_to(steps.begun, read.shape)),
+        *steps.errors(answers, read, steps.begun),
     )
-
-
-def _error(steps: TrueSteps, answers: FloatArray) -> float:
-    rows = steps.checked
-    return error(answers[rows], steps.after[rows], steps.change)
 
 
 def _one_step(steps: TrueSteps, asked: Asked, observations: FloatArray) -> FloatArray:

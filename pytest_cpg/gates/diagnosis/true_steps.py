@@ -95,6 +95,14 @@ class TrueSteps:
         effect = _size(centred(self.after))
         return np.where(effect > _STILL * self.change, effect, np.inf)
 
+    def errors(self, *answers: FloatArray) -> list[float]:
+        """Return how far each of some answers [N, J, O] is off, in states to check on."""
+        rows = self.checked
+        return [
+            error(np.broadcast_to(one, self.after.shape)[rows], self.after[rows], self.change)
+            for one in answers
+        ]
+
 
 class Asked(NamedTuple):
     """A model as it is asked about true steps.
