@@ -19,10 +19,10 @@ _MOST_OF_BAND, _FEWEST_ANSWERS = 40, 20
 
 
 def figures(result: ComparisonResult) -> tuple[Figure, ...]:
-    """Return the curve of risk over coverage, reliability, horizons, and the surest mistakes."""
-    drawn = (_risk_over_coverage(result), _reliability(result), _by_horizon(result))
+    """Return the curve of risk over coverage, reliability, and the surest mistakes."""
     mistakes = _mistakes(result)
-    return (*drawn, *([mistakes] if mistakes.series else []))
+    drawn = (_risk_over_coverage(result), _reliability(result))
+    return (*drawn, mistakes) if mistakes.series else drawn
 
 
 def mistake_text(result: ComparisonResult, at: int) -> str:
@@ -96,22 +96,6 @@ def _reliability(result: ComparisonResult) -> Figure:
             "limit": ((0.0, 0.0), (1.0, 1.0)),
         },
         scale=(0.0, 1.0),
-    )
-
-
-def _by_horizon(result: ComparisonResult) -> Figure:
-    return Figure(
-        kind="list",
-        title="By horizon",
-        series={
-            f"{one.horizon} steps": (
-                f"{one.metrics.loss * one.queries:.0f} of {one.queries} wrong",
-                f"loss {one.metrics.loss:.3f}",
-                f"AURCC {one.metrics.aurcc:.3f}",
-                "no AUROC" if one.metrics.auroc is None else f"AUROC {one.metrics.auroc:.2f}",
-            )
-            for one in result.grades.by_horizon
-        },
     )
 
 
