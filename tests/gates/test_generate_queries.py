@@ -243,11 +243,11 @@ def test_without_planners_nothing_is_announced(capsys):
         ({"policies": [HOME]}, "need at least two policies to compare, got 1"),
         ({"policies": [HOME, len]}, "give FunctionPolicy(policies[1])"),
         ({"candidates": 150}, "candidates must be a multiple of 100, which are simulated at once"),
-        ({"candidates": 0}, "candidates must be a multiple of 100"),
+        ({"candidates": 0}, "need candidates to be a whole number of at least 1, got 0"),
         ({"horizons": (10, 5)}, "horizons must increase, got (10, 5): write (5, 10)"),
         ({"horizons": (5, 5)}, "horizons must increase, got (5, 5): write (5,)"),
-        ({"horizons": (5.0,)}, "horizons must be whole numbers of at least 1, got (5.0,)"),
-        ({"horizons": ()}, "horizons must be whole numbers of at least 1, got ()"),
+        ({"horizons": (5.0,)}, "need horizons to be a whole number of at least 1, got 5.0"),
+        ({"horizons": ()}, "horizons must be at least one, got none"),
         ({"gap": -1}, "gap must be a number at least 0, got -1"),
         ({"gap": float("nan")}, "gap must be a number at least 0, got nan"),
         ({"discount": 2}, "discount must be a number from 0 to 1, got 2"),
@@ -256,7 +256,7 @@ def test_without_planners_nothing_is_announced(capsys):
             {"starts": "expert"},
             "('random', 'learned', 'mixed'), got 'expert'",
         ),
-        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": -1}, "need seed to be a whole number of at least 0, got -1"),
     ],
 )
 def test_an_impossible_setting_is_refused(changed, said):

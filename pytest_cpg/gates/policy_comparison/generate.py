@@ -28,6 +28,7 @@ from pytest_cpg.gates.policy_comparison.planned_cost import planned_cost
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries, policies_of
 from pytest_cpg.gates.policy_comparison.simulators import TaskSimulator, true_returns
 from pytest_cpg.planners.policies import check_repeats, checked_actions
+from pytest_cpg.stats.counts import check_count
 
 HORIZONS = (10, 20, 30, 40, 50)
 """Those of the published queries."""
@@ -263,16 +264,17 @@ def _check(plan: _Plan, gap: float) -> None:
     """Raise ValueError for an impossible setting."""
     if len(plan.policies) < 2:
         raise ValueError(f"need at least two policies to compare, got {len(plan.policies)}")
-    if not _is_whole(plan.seed, 0):
-        raise ValueError(f"seed must be a whole number of at least 0, got {plan.seed!r}")
-    if not _is_whole(plan.candidates, 1) or plan.candidates % _BLOCK:
+    check_count("seed", plan.seed)
+    if check_count("candidates", plan.candidates, least=1) % _BLOCK:
         raise ValueError(
             f"candidates must be a multiple of {_BLOCK}, which are simulated at once, got "
             f"{plan.candidates!r}"
         )
     horizons = plan.horizons
-    if not horizons or not all(_is_whole(horizon, 1) for horizon in horizons):
-        raise ValueError(f"horizons must be whole numbers of at least 1, got {horizons!r}")
+    if not horizons:
+        raise ValueError("horizons must be at least one, got none")
+    for horizon in horizons:
+        check_count("horizons", horizon, least=1)
     if list(horizons) != sorted(set(horizons)):
         raise ValueError(
             f"horizons must increase, got {horizons!r}: write {tuple(sorted(set(horizons)))!r}"
@@ -287,7 +289,3 @@ def _check(plan: _Plan, gap: float) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
             span = "at least 0" if name == "gap" else "from 0 to 1"
             raise ValueError(f"{name} must be a number {span}, got {value!r}")
-
-
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least

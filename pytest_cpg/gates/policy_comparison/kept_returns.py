@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections.abc import Mapping
@@ -11,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.policy_comparison.query_files import opened
-from pytest_cpg.machine.files import FileError, replace_file
+from pytest_cpg.gates.policy_comparison.query_files import opened, write_arrays
+from pytest_cpg.machine.files import FileError
 
 # How near the actions of a policy must be to count as its own.
 _NEAR = 1e-4
@@ -70,20 +69,8 @@ class KeptReturns:
         self._blocks.append(returns)
         if self._path is None:
             return
-        packed = io.BytesIO()
-        np.savez(
-            packed,
-            settings=np.asarray(self._settings),
-            answers=self._answers,
-            returns=np.stack(self._blocks),
-        )
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self._path, packed.getvalue())
-        except OSError as error:
-            raise FileError(
-                f"cannot write {self._path}: {error.strerror or error}. Name another path."
-            ) from None
+        arrays = {"answers": self._answers, "returns": np.stack(self._blocks)}
+        write_arrays(self._path, {"settings": self._settings, **arrays})
 
 
 def _check_settings(path: Path, text: str, settings: Mapping[str, object]) -> None:

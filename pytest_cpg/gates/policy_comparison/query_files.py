@@ -90,10 +90,10 @@ def refuse(path: Path, wrong: str) -> NoReturn:
 def save_queries(
     queries: PolicyQueries, arrays: Iterable[str], path: str | os.PathLike[str]
 ) -> None:
-    """Write queries as a compressed .npz, as a whole or not at all.
+    """Write queries, or raise FileError where the file cannot be written.
 
     A `TanhNetwork` is written with them. Of any other policy only a few actions are, by which it is
-    known when it is given again. Raises FileError when the file cannot be written.
+    known when it is given again.
     """
     content: dict[str, npt.ArrayLike] = {
         "format": _FORMAT,
@@ -111,16 +111,20 @@ def save_queries(
         else:
             probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
             content[f"policy{number}_answers"] = queries.act(number, probes)
+    write_arrays(Path(path), content)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
+    """Write a compressed .npz, as a whole or not at all; raise FileError where that fails."""
     packed = io.BytesIO()
-    plain: Any = {name: np.asarray(array) for name, array in content.items()}
+    plain: Any = {name: np.asarray(array) for name, array in arrays.items()}
     np.savez_compressed(packed, **plain)
-    target = Path(path)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, packed.getvalue())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, packed.getvalue())
     except OSError as error:
         raise FileError(
-            f"cannot write the queries {target}: {error.strerror or error}. Name another path."
+            f"cannot write {path}: {error.strerror or error}. Name another path."
         ) from None
 
 

@@ -43,28 +43,6 @@ class Simulator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class MazeSimulator:
-    """A point maze, which is its own simulator; see `Simulator`."""
-
-    maze: PointMaze
-
-    def begin(self, states: FloatArray) -> FloatArray:
-        """Copy states [B, 4]."""
-        return np.array(states, dtype=np.float64)
-
-    def observe(self, inner: FloatArray) -> FloatArray:
-        """Copy states [B, 4]."""
-        return np.array(inner)
-
-    def step(
-        self, inner: FloatArray, actions: FloatArray
-    ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Push the ball; see `Simulator.step`."""
-        after = self.maze.step(inner, actions)
-        return after, self.maze.reward(after), np.zeros(len(after), dtype=np.bool_)
-
-
-@dataclass(frozen=True, slots=True)
 class BodySimulator:
     """A body of gymnasium's, rewarded as by gym's version 2 environments; see `Simulator`.
 
@@ -97,9 +75,9 @@ class BodySimulator:
 
 @dataclass(frozen=True, slots=True)
 class TaskSimulator:
-    """One of our tasks, whose episodes end by nothing but their horizon; see `Simulator`."""
+    """A world whose episodes end by nothing but their horizon; see `Simulator`."""
 
-    task: Task
+    task: Task | PointMaze
 
     def begin(self, states: FloatArray) -> FloatArray:
         """Copy states [B, S]."""
@@ -129,7 +107,7 @@ def simulator_of(name: str) -> Simulator:
             f"give TaskSimulator(task)."
         )
     if world.maze is not None:
-        return MazeSimulator(world.maze)
+        return TaskSimulator(world.maze)
     from pytest_cpg.tasks.gymnasium.bodies import Bodies
 
     return BodySimulator(world, Bodies(world.body))
