@@ -401,9 +401,9 @@ def test_headroom_has_to_exceed_the_oracles_rate(solved, is_proven):
 
 def test_one_training_state_in_a_hundred_lies_outside_and_far_ones_do():
     trained = read_training_data(everywhere(), size=4)
-    assert (trained.own_distances > 1).mean() == pytest.approx(1 - PERCENTILE / 100, abs=1e-3)
-    new = trained.distances(everywhere(500, seed=5))
-    assert (new > 1).mean() < 0.05
+    new = trained.coverage(everywhere(500, seed=5), np.zeros(500, dtype=int))
+    assert (new.trained > 1).mean() == pytest.approx(1 - PERCENTILE / 100, abs=1e-3)
+    assert new.is_outside.mean() < 0.05
     assert (trained.distances(np.array([[20.0, 0, 0, 0]])) > 1).all()
 
 

@@ -33,8 +33,6 @@ class Coverage:
 
     Attributes
     ----------
-    threshold : float
-        In deviations of the training data.
     trained : array [T]
         Of training states to the rest of the data.
     planned : array [P]
@@ -43,7 +41,6 @@ class Coverage:
         Which episode each of these is from.
     """
 
-    threshold: float
     trained: FloatArray
     planned: FloatArray
     episodes: IntArray
@@ -103,26 +100,19 @@ class TrainingStates:
         found = self._tree.query(flat, k=[NEIGHBOURS])[0][:, 0]
         return self._relative(found).reshape(observations.shape[:-1])
 
-    @property
-    def own_distances(self) -> FloatArray:
-        """Distances of training states [T] to the rest of the data, in the same unit."""
-        return self._relative(self._distances)
+    def coverage(self, planned: FloatArray, episodes: IntArray) -> Coverage:
+        """Return how planned observations [P, O] of these episodes [P] lie to the training data."""
+        return Coverage(
+            trained=self._relative(self._distances),
+            planned=self.distances(planned),
+            episodes=episodes,
+        )
 
     def _relative(self, distances: FloatArray) -> FloatArray:
         # Cells of a grid may all have been seen: whatever has not is far.
         if self.threshold == 0:
             return np.where(distances > 0, 2.0, 0.0)
         return distances / self.threshold
-
-
-def coverage_of(states: TrainingStates, planned: FloatArray, episodes: IntArray) -> Coverage:
-    """Return how planned observations [P, O] of these episodes [P] lie to the training data."""
-    return Coverage(
-        threshold=states.threshold,
-        trained=states.own_distances,
-        planned=states.distances(planned),
-        episodes=episodes,
-    )
 
 
 def read_training_data(given: Any, *, size: int) -> TrainingStates | str:

@@ -14,7 +14,7 @@ from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.gates.diagnosis.coverage import Coverage, TrainingStates, coverage_of
+from pytest_cpg.gates.diagnosis.coverage import Coverage, TrainingStates
 from pytest_cpg.gates.diagnosis.evidence import (
     CHOSEN,
     FIRST_RANDOM,
@@ -93,7 +93,7 @@ def _coverage(
         is_within = np.arange(imagined.shape[1]) < (task.budget - decisions.at)[:, None]
         planned.append(imagined[is_within])
         episodes.append(np.repeat(decisions.episodes, is_within.sum(axis=1)))
-    return coverage_of(trained, np.concatenate(planned), np.concatenate(episodes))
+    return trained.coverage(np.concatenate(planned), np.concatenate(episodes))
 
 
 class _Answers(NamedTuple):

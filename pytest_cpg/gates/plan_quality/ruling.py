@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pytest_cpg.gates import criterion
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.criterion import Criterion, Standing
@@ -23,20 +21,17 @@ LABELS = {
 """The gate's words, best first."""
 
 
-def criteria_of(result: PlanQualityResult) -> tuple[Criterion, ...]:
+def criteria_of(result: PlanQualityResult) -> list[Criterion]:
     """Return what is asked of a result, and how it stands to each; none where nothing is known."""
-    return tuple(_criteria(result))
-
-
-def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
     asked, truth = result.criteria, result.truth.values
     worlds, chance = result.worlds.differences.values, result.chance.differences.values
     exploitation, score, above = result.exploitation, result.score, result.above_chance
     if exploitation is None or score is None or above is None:
-        return
+        return []
     most, least = asked.max_exploitation, asked.min_score
+    # Few episodes that are alike meet nothing, as others may differ from all of them.
     are_enough = episodes_known(result) >= FEWEST_EPISODES_TO_CALL_ALIKE
-    yield Criterion(
+    of_model = Criterion(
         title="exploitation",
         bound=most,
         needed=f"<={most:.2f}",
@@ -47,19 +42,7 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
         label="EXPLOITED",
         p_value=mean_p_value(worlds, limit=most, unseen=AGREEING),
     )
-    if least is not None:
-        yield Criterion(
-            title="score in truth",
-            bound=least,
-            needed=f">={least:.2f}",
-            found=score,
-            standing=Standing.of(
-                is_met=are_enough and score.low >= least, is_missed=score.high < least
-            ),
-            label="POOR PLANS",
-            p_value=mean_p_value(-truth, limit=-least, unseen=-PERFECT),
-        )
-    yield Criterion(
+    of_chance = Criterion(
         title="above chance",
         bound=0.0,
         needed="> 0",
@@ -68,6 +51,20 @@ def _criteria(result: PlanQualityResult) -> Iterator[Criterion]:
         label="POOR PLANS",
         p_value=mean_p_value(-chance, limit=0.0, unseen=-PERFECT),
     )
+    if least is None:
+        return [of_model, of_chance]
+    of_truth = Criterion(
+        title="score in truth",
+        bound=least,
+        needed=f">={least:.2f}",
+        found=score,
+        standing=Standing.of(
+            is_met=are_enough and score.low >= least, is_missed=score.high < least
+        ),
+        label="POOR PLANS",
+        p_value=mean_p_value(-truth, limit=-least, unseen=-PERFECT),
+    )
+    return [of_model, of_truth, of_chance]
 
 
 def label_of(result: PlanQualityResult) -> str:

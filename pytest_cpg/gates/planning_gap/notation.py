@@ -44,14 +44,9 @@ def _bound(value: float, metric: str) -> str:
     return f"{value:.1g}" if value and not float(text) else text
 
 
-def short_name(verdict: Verdict) -> str:
-    """Return a verdict in at most 19 columns, for tables."""
-    return _SHORT.get(verdict, verdict.value)
-
-
 def label(result: GateResult) -> str:
     """Return a result's verdict in at most 19 columns, or that there is none to have."""
-    return short_name(result.verdict) if result.label == result.verdict else result.label
+    return _SHORT.get(result.verdict, result.label)
 
 
 def arm_name(arm: Arm) -> str:

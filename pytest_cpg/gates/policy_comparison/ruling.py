@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pytest_cpg.gates import criterion
 from pytest_cpg.gates.card import Ruling, Severity
 from pytest_cpg.gates.criterion import Criterion, Standing
@@ -24,40 +22,40 @@ LABELS = {
 _FEWEST_GROUPS = 30
 
 
-def criteria_of(result: ComparisonResult) -> tuple[Criterion, ...]:
+def criteria_of(result: ComparisonResult) -> list[Criterion]:
     """Return what is asked of a result, and how it stands to each."""
-    return tuple(_criteria(result))
-
-
-def _criteria(result: ComparisonResult) -> Iterator[Criterion]:
     asked, loss, p_values = result.criteria, result.loss, result.grades.p_values
     trivial, most = result.trivial_loss, result.criteria.max_loss
     # What is never right where a trivial answer is wrong, is no better for sure.
     is_missed = result.grades.behind.low >= 0 or result.grades.beyond == 0
-    yield Criterion(
-        title="loss",
-        bound=trivial,
-        needed=f"< {trivial:.3f}",
-        found=loss,
-        standing=Standing.of(is_met=loss.high < trivial and not is_missed, is_missed=is_missed),
-        label="UNINFORMED",
-        p_value=p_values["loss"],
-    )
-    if most is not None:
-        yield Criterion(
-            title="loss, max_loss",
-            bound=most,
-            needed=f"<={most:.3f}",
+    criteria = [
+        Criterion(
+            title="loss",
+            bound=trivial,
+            needed=f"< {trivial:.3f}",
             found=loss,
-            standing=Standing.of(is_met=loss.high <= most, is_missed=loss.low > most),
+            standing=Standing.of(is_met=loss.high < trivial and not is_missed, is_missed=is_missed),
             label="UNINFORMED",
-            p_value=p_values["max_loss"],
+            p_value=p_values["loss"],
+        )
+    ]
+    if most is not None:
+        criteria.append(
+            Criterion(
+                title="loss, max_loss",
+                bound=most,
+                needed=f"<={most:.3f}",
+                found=loss,
+                standing=Standing.of(is_met=loss.high <= most, is_missed=loss.low > most),
+                label="UNINFORMED",
+                p_value=p_values["max_loss"],
+            )
         )
     if result.auroc is not None:
-        yield _at_least("AUROC", result.auroc, asked.min_auroc, p_values["auroc"])
+        criteria.append(_at_least("AUROC", result.auroc, asked.min_auroc, p_values["auroc"]))
     title = f"sure at {100 * asked.max_risk:.3g} %"
     p_value = p_values["coverage_at_risk"]
-    yield _at_least(title, result.coverage_at_risk, asked.min_coverage, p_value)
+    return [*criteria, _at_least(title, result.coverage_at_risk, asked.min_coverage, p_value)]
 
 
 def _at_least(title: str, found: Interval, least: float, p_value: float) -> Criterion:
