@@ -87,15 +87,10 @@ class ModelRanking:
 def rank_on_starts(
     design: Design, models: Mapping[str, Any], *, progress: ArmProgress | None = None
 ) -> ModelRanking:
-    """Run every model's arm on the same starts and rank them.
+    """Run the arm of every model on the same starts, each as of `measure_gap`, and rank them.
 
     Raises CpgError when there are fewer than two models. Raises WorldModelError when a model breaks
     its contract; what a model raises itself goes on unchanged.
-
-    Parameters
-    ----------
-    models : mapping
-        What `measure_gap` takes as the learned model, by name; at least two.
     """
     if len(models) < 2:
         raise CpgError(

@@ -52,10 +52,7 @@ class Option:
 def parser(name: str, *arguments: Any) -> Callable[[Any], Any]:
     """Return a parser of `gates.arguments`, which is imported once there is a value to parse.
 
-    Parameters
-    ----------
-    name : str
-        Of a parser, or of the function that makes one of the arguments.
+    With arguments, ``name`` is of the function that makes one of them.
     """
 
     def parse(value: Any) -> Any:

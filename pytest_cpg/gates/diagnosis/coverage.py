@@ -65,12 +65,7 @@ class Coverage:
 
 
 class TrainingStates:
-    """The observations that a model was trained on, ready to be asked for the nearest ones.
-
-    Parameters
-    ----------
-    observations : array [T, O]
-        At least ten times `NEIGHBOURS` rows, finite.
+    """The observations [T, O] that a model was trained on, ready to be asked for the nearest ones.
 
     Attributes
     ----------
@@ -118,10 +113,8 @@ class TrainingStates:
 def read_training_data(given: Any, *, size: int) -> TrainingStates | str:
     """Return training data that a fixture gave, or why coverage cannot be checked by it.
 
-    Parameters
-    ----------
-    given : array [T, O], path or None
-        A path is of a ``.npy`` file, or of an ``.npz`` file with the key ``observations``.
+    It gives an array [T, O], or the path of a ``.npy`` file, or of an ``.npz`` with the key
+    ``observations``.
     """
     if given is None:
         return "return the observations it was trained on from a training_data fixture"

@@ -59,14 +59,7 @@ def diagnose(
 
     Whatever goes wrong here, the gate's verdict stands: a model or planner that raises where only
     a diagnosis asks it, one that breaks its contract, and time that ran out are told by the
-    diagnosis.
-
-    Parameters
-    ----------
-    oracle, learned, progress
-        As of `measure_gap`.
-    training_data : array [T, O], path or None
-        Observations that the model was trained on.
+    diagnosis. ``training_data`` are as of `read_training_data`, the others as of `measure_gap`.
     """
     begun = time.perf_counter()
     episodes = _sample(result)

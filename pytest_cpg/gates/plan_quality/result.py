@@ -59,13 +59,7 @@ class Scores:
         return len(self.episodes)
 
     def mean(self, level: float, *, unseen: float, least: float) -> Interval | None:
-        """Bound the mean, in [least, 1]; None of fewer than two episodes.
-
-        Parameters
-        ----------
-        unseen : float
-            As of `mean_interval`.
-        """
+        """Bound the mean by `mean_interval`, in [least, 1]; None of fewer than two episodes."""
         if len(self) < FEWEST_EPISODES:
             return None
         found = mean_interval(self.values, unseen=unseen, level=level)

@@ -49,6 +49,7 @@ _GIST_WITH_MARGIN = {
 
 def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
     """Return the card of a result."""
+    is_open = result.label == Verdict.INCONCLUSIVE and blindness(result, accepts) is None
     raw = f"{_WEAK} by the observed rates alone: too few starts to prove it"
     return Card(
         kind="planning gap",
@@ -79,7 +80,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         remarks=tuple(_remarks(result, accepts)),
         footnotes=(raw,) * result.is_weak,
         drop=surely_failed_drop(result, accepts),
-        settle=_settle(result, accepts),
+        settle=settling(result) if is_open else {},
         numbers=_measured(result),
     )
 
@@ -128,11 +129,6 @@ def _gist(result: GateResult) -> str:
     if result.margin is not None and result.verdict in _GIST_WITH_MARGIN:
         return _GIST_WITH_MARGIN[result.verdict]
     return (_GIST_OF_RETURNS if result.design.metric == "return" else _GIST)[result.verdict]
-
-
-def _settle(result: GateResult, accepts: Verdict) -> dict[str, int]:
-    is_open = result.label == Verdict.INCONCLUSIVE and blindness(result, accepts) is None
-    return settling(result) if is_open else {}
 
 
 def _cell(arm: Arm, metric: str) -> str:

@@ -37,12 +37,7 @@ def sweep_settings(
 
     Raises CpgError when there is nothing to sweep over, or a setting is impossible. Raises
     WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
-
-    Parameters
-    ----------
-    settings : mapping
-        The settings of ``"perturbation"``, ``"horizon"`` and ``"budget"``: only one of them has
-        any.
+    ``settings`` are those of ``"perturbation"``, ``"horizon"`` and ``"budget"``, for one of them.
     """
     over, asked = _asked(settings)
     if design.metric == "return":

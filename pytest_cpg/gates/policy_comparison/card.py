@@ -41,7 +41,7 @@ def card_of(
             "wrong": str(result.wrong_count),
             "trivial": f"{result.trivial_loss * len(result):.0f}",
             "AUROC": "-" if auroc is None else f"{auroc.estimate:.2f}",
-            "sure": _percent(result.coverage_at_risk.estimate),
+            "sure": f"{100 * result.coverage_at_risk.estimate:.0f} %",
             "n": str(len(result)),
         },
         table=_table(result),
@@ -163,7 +163,3 @@ def _numbers(result: ComparisonResult) -> dict[str, str | float]:
         "confidence": result.criteria.confidence,
         "seed": result.criteria.seed,
     }
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -53,8 +53,6 @@ def compared(values_a: ArrayLike, values_b: ArrayLike, method: str = "pci") -> C
     ----------
     values_a, values_b : array [E, N]
         Return of each side, as each member imagines it.
-    method : str
-        One of `CONFIDENCES`.
     """
     if method not in _METHODS:
         raise ValueError(f"no confidence named {method!r}. Known: {', '.join(CONFIDENCES)}.")

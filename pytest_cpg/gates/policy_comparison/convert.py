@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from pytest_cpg.contracts import FloatArray
 from pytest_cpg.gates.policy_comparison.environments import environment
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.machine.files import FileError
@@ -160,17 +159,13 @@ def _number(kind: object, data: object = b"") -> Any:
     return np.frombuffer(data, dtype=kind.numpy, count=1)[0]
 
 
-def _begun(*_: object) -> _Array:
-    return _Array()
-
-
 _NUMBER = re.compile(r"[biuf][0-9]{1,2}")
 _ORDERS = ("<", ">", "|", "=")
 _NAMES: Mapping[tuple[str, str], Any] = MappingProxyType(
     {
         ("numpy", "ndarray"): _Array,
         ("numpy", "dtype"): _Type,
-        ("numpy._core.multiarray", "_reconstruct"): _begun,
+        ("numpy._core.multiarray", "_reconstruct"): _Array,
         ("numpy._core.multiarray", "scalar"): _number,
     }
 )
@@ -194,7 +189,7 @@ def _columns(path: Path, content: Any) -> dict[str, Any]:
                 parts[-1] |= {
                     f"observations_{side}": pair[f"obs_{side}"],
                     # The simulator's time is first.
-                    f"states_{side}": _numbers(info[f"state_{side}"])[:, 1:],
+                    f"states_{side}": np.asarray(info[f"state_{side}"], dtype=np.float64)[:, 1:],
                     f"actions_{side}": pair[f"action_{side}"],
                     f"returns_{side}": info[f"return_{side}"],
                 }
@@ -204,10 +199,6 @@ def _columns(path: Path, content: Any) -> dict[str, Any]:
     # What another layout, or none, is refused by.
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         _refuse(path, f"it is laid out otherwise than the benchmark's ({error!r:.80})")
-
-
-def _numbers(given: Any) -> FloatArray:
-    return np.asarray(given, dtype=np.float64)
 
 
 def _actor(path: Path) -> TanhNetwork:

@@ -69,10 +69,6 @@ def _without_place(fastest: float, states: FloatArray) -> FloatArray:
     return np.concatenate([states[..., 1:size], velocities], axis=-1)
 
 
-def _as_it_is(states: FloatArray) -> FloatArray:
-    return np.array(states, dtype=np.float64)
-
-
 def _never(observations: FloatArray) -> BoolArray:
     return np.zeros(observations.shape[:-1], dtype=np.bool_)
 
@@ -101,7 +97,7 @@ def _maze(name: str) -> Environment:
         state_size=4,
         observation_size=4,
         actions=_unit(2),
-        observe=_as_it_is,
+        observe=partial(np.array, dtype=np.float64),
         terminated=_never,
         maze=PointMaze(layout=MAZES[name]),
     )

@@ -158,7 +158,8 @@ def generate_queries(
     states = reached_states(
         task, plan.act, policies=len(plan.policies), seed=seed, behaviour=plan.starts
     )
-    kept = KeptReturns.opened(keep, _settings(plan), _answers(plan, probes))
+    answers = np.stack([plan.act(number, probes) for number in range(len(plan.policies))])
+    kept = KeptReturns.opened(keep, _settings(plan), answers)
     returns = _returns(plan, states, kept, progress)
     return _queries(plan, states, returns, gap, is_balanced=balanced)
 
@@ -239,10 +240,6 @@ def _probes(plan: _Plan) -> FloatArray:
     for number, policy in enumerate(plan.policies):
         check_repeats(policy, f"policy {number}", observed, plan.act(number, observed))
     return observed
-
-
-def _answers(plan: _Plan, probes: FloatArray) -> FloatArray:
-    return np.stack([plan.act(number, probes) for number in range(len(plan.policies))])
 
 
 def _settings(plan: _Plan) -> dict[str, object]:
