@@ -82,7 +82,7 @@ def measuring(
 
 def named_model(request: pytest.FixtureRequest) -> Any:
     """Return the model that this test's marker or the session names."""
-    from pytest_cpg.world_models.checkpoints.factories import made_without_task
+    from pytest_cpg.world_models.checkpoints.factories import made
 
     gate = _gate_of(request)
     if gate.make_model is None:
@@ -92,7 +92,7 @@ def named_model(request: pytest.FixtureRequest) -> Any:
     request.node.stash[NAMED_MODEL] = True
     with clean_errors():
         if gate.task is None:
-            return made_without_task(gate.model, gate.make_model)
+            return made(gate.model, gate.make_model)
         return gate.make_model(_gates(request).runs.task(gate.task))
 
 

@@ -57,7 +57,7 @@ from pytest_cpg.report.provenance import collect
 from pytest_cpg.report.shown import Shown
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import WORLD_MODELS, OracleDynamics
-from pytest_cpg.world_models.checkpoints.factories import made_without_task
+from pytest_cpg.world_models.checkpoints.factories import made
 from pytest_cpg.world_models.checkpoints.source import factory_of
 
 # Where pytest keeps them that is started in the same folder.
@@ -246,7 +246,7 @@ def evaluate(
     spec, max_verdict, make = checked_by(found, read, named if is_named else lambda: None)
     task = _built(spec.task) if has(spec, OfTask) else None
     if is_named:
-        model = made_without_task(asked["model"], make) if task is None else make(task)
+        model = made(asked["model"], make) if task is None else make(task)
     with _followed(is_shown=progress, seconds=read.values["timeout"]) as tell:
         run = GateRun(
             given={**_usual_fixtures(found, fixtures, given, task), **given},

@@ -18,10 +18,11 @@ def test_a_name_in_a_module_is_found_and_mistakes_are_named():
 
 
 def test_a_factory_is_given_the_task_if_it_has_a_place_for_it():
-    assert made(lambda: "alone", "task") == "alone"
-    assert made(lambda given: given, "task") == "task"
-    assert made(lambda size=3, *, task=None: (size, task), "task") == (3, "task")
-    assert made(dict, []) == {}
+    assert made("own:alone", lambda: "alone", "task") == "alone"
+    assert made("own:given", lambda given: given, "task") == "task"
+    assert made("own:sized", lambda size=3, *, task=None: (size, task), "task") == (3, "task")
+    assert made("own:rest", lambda *rest, **more: (rest, more), "task") == ((), {})
+    assert made("own:dict", dict, []) == {}
 
 
 FACTORIES = """

@@ -62,23 +62,18 @@ def check_factory(text: str, factory: Any) -> None:
         raise ComponentError(f"{text!r} is a model itself. Name a function that returns it.")
     if not callable(factory):
         raise ComponentError(f"{text!r} is {factory!r}, which cannot be called. {fix}")
-    try:
-        taken = inspect.signature(factory)
-    # Something that cannot be asked what it takes.
-    except (TypeError, ValueError):
-        return
-    needed = [p for p in taken.parameters.values() if p.default is p.empty]
-    places = [p for p in needed if p.kind in _PLACES]
-    named_only = [p.name for p in needed if p.kind is p.KEYWORD_ONLY and p.name != "task"]
-    if len(places) > 1 or named_only:
+    needed = _needed(factory) or []
+    places = [one for one in needed if one.kind in _PLACES]
+    if len(places) > 1 or any(one.name != "task" for one in needed if one not in places):
         raise ComponentError(
-            f"{text!r} takes {taken}, and is called with the task or with nothing. {fix}"
+            f"{text!r} takes {inspect.signature(factory)}, and is called with the task or with "
+            f"nothing. {fix}"
         )
 
 
 def returned(text: str, factory: Callable[..., Any], task: Any = None) -> Any:
     """Return the model that a named factory makes, or raise ComponentError if it makes none."""
-    model = made_without_task(text, factory) if task is None else made(factory, task)
+    model = made(text, factory, task)
     if model is None:
         raise ComponentError(f"{text!r} returned None. End it in a return of the model.")
     if inspect.isgenerator(model):
@@ -91,32 +86,28 @@ def returned(text: str, factory: Callable[..., Any], task: Any = None) -> Any:
     return model
 
 
-def made(factory: Callable[..., Any], task: Any) -> Any:
-    """Return what a factory makes: it is given the task if it has a place for it."""
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except (TypeError, ValueError):
-        return factory(task)
-    needed = [p for p in parameters if p.kind in _PLACES and p.default is p.empty]
-    if needed:
-        return factory(task)
-    if any(p.name == "task" for p in parameters):
-        return factory(task=task)
-    return factory()
+def made(text: str, factory: Callable[..., Any], task: Any = None) -> Any:
+    """Return what a factory makes: it is given the task if it has a place for it.
 
-
-def made_without_task(text: str, factory: Callable[..., Any]) -> Any:
-    """Return what a factory makes for a gate without a task.
-
-    Raises ComponentError when it cannot be made without one.
+    Raises ComponentError when there is no task, and it cannot do without one.
     """
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except (TypeError, ValueError):
-        return factory()
-    if any(p.default is p.empty and p.kind not in _REST for p in parameters):
+    needed = _needed(factory)
+    if task is None and needed:
         raise ComponentError(
             f"{text!r} makes a model for a task, and this gate has none. Name the path of a "
             f"checkpoint, or module:factory of a function that takes nothing."
         )
-    return factory()
+    if task is None:
+        return factory()
+    if needed is None or any(one.kind in _PLACES for one in needed):
+        return factory(task)
+    return factory(task=task) if "task" in inspect.signature(factory).parameters else factory()
+
+
+def _needed(factory: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Return what a factory has to be given; None for one that cannot be asked."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return [one for one in parameters if one.default is one.empty and one.kind not in _REST]
