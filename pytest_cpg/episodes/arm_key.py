@@ -30,40 +30,28 @@ _ROOMS = ("contracts", "episodes", "machine", "planners", "tasks", "world_models
 _ENGINES = ("torch", "onnxruntime")
 
 
-class _UnkeyedError(Exception):
+class UnkeyedError(Exception):
     """Something whose definition is not known; the message says what, in one clause."""
 
 
-def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) -> str | None:
+def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) -> str:
     """Return 64 hexadecimal digits that tell apart arms whose episodes may differ.
 
     What defines the package's own tasks and planners is their source and their fields. Those of
     users have an attribute ``cache_key``: a text that is changed with whatever the component does,
-    and that a subclass or a wrapper has to bring anew. None where something has no key:
-    `why_not_kept` says what. The number of episodes is not in the key, and where they start is
-    not: stored arms know that.
+    and that a subclass or a wrapper has to bring anew. Raises UnkeyedError where something
+    has no key. The number of episodes is not in the key, and where they start is not: stored arms
+    know that.
 
     Parameters are those of `ArmRun`; ``model`` is not yet bound. `Chance` asks none, and its key
     does not depend on it. With ``by_content`` a model without a key is told from others by its
     `fingerprint`.
     """
-    try:
-        values = _components(design.task, design.planner, model, by_content=by_content)
-    except _UnkeyedError:
-        return None
+    values = _components(design.task, design.planner, model, by_content=by_content)
     perturbation = "none" if design.perturbation is None else design.perturbation.name
     values.update(arm=name, seed=int(design.seed), starts=design.starts, metric=design.metric)
     values.update(perturbation=perturbation)
     return digest_of({**values, "environment": _environment()})
-
-
-def why_not_kept(design: Design, model: Any, *, by_content: bool = False) -> str | None:
-    """Say in one clause why such an arm has no key; None when it has one."""
-    try:
-        _components(design.task, design.planner, model, by_content=by_content)
-    except _UnkeyedError as error:
-        return str(error)
-    return None
 
 
 def model_key(model: Any, **asked: str | int) -> str | None:
@@ -73,7 +61,7 @@ def model_key(model: Any, **asked: str | int) -> str | None:
     """
     try:
         values = {**asked, "model": _computing(model, by_content=True)}
-    except _UnkeyedError:
+    except UnkeyedError:
         return None
     return digest_of({**values, "environment": _environment()})
 
@@ -84,7 +72,7 @@ def digest_of(values: dict[str, Any]) -> str:
 
 
 def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -> dict[str, Any]:
-    """Return what is known of the components, or raise _UnkeyedError."""
+    """Return what is known of the components, or raise UnkeyedError."""
     named = f"task {str(task.name)!r}"
     goal = float(task.least_return) if has(task, LeastReturn) else None
     values = {
@@ -101,7 +89,7 @@ def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -
 
 
 def _computing(model: Any, *, by_content: bool) -> list[Any]:
-    """Return what a model is and computes with, or raise _UnkeyedError."""
+    """Return what a model is and computes with, or raise UnkeyedError."""
     # What is not loaded has no part in it.
     engines = [str(getattr(sys.modules.get(name), "__version__", "")) for name in _ENGINES]
     chosen = kernels().get("torch", "")
@@ -109,7 +97,7 @@ def _computing(model: Any, *, by_content: bool) -> list[Any]:
 
 
 def _definition(what: str, value: Any) -> Any:
-    """Return JSON values that are others for whatever differs, or raise _UnkeyedError."""
+    """Return JSON values that are others for whatever differs, or raise UnkeyedError."""
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value
@@ -119,10 +107,10 @@ def _definition(what: str, value: Any) -> Any:
         return ["array", value.dtype.str, list(value.shape), value.tobytes().hex()]
     key, known = _explicit_key(value), {}
     if isinstance(value, type) or (key is None and not (_is_own(kind) and is_dataclass(value))):
-        raise _UnkeyedError(f"{what} has no cache_key")
+        raise UnkeyedError(f"{what} has no cache_key")
     for field in fields(value) if is_dataclass(value) else ():
         # Settings are told apart even if the key forgets them; what cannot be, it stands for.
-        with suppress(*[_UnkeyedError] if key else []):
+        with suppress(*[UnkeyedError] if key else []):
             known[field.name] = _definition(what, getattr(value, field.name)) if field.init else 0
     return [f"{kind.__module__}.{kind.__qualname__}", key, known]
 
@@ -131,13 +119,13 @@ def _model_definition(model: Any, *, by_content: bool) -> Any:
     what = f"model {describe(model)}"
     try:
         return _definition(what, model)
-    except _UnkeyedError:
+    except UnkeyedError:
         if not by_content:
             raise
     try:
         return ["content", fingerprint(model)]
     except ValueError as error:
-        raise _UnkeyedError(f"{what} has no cache_key, and {error}") from None
+        raise UnkeyedError(f"{what} has no cache_key, and {error}") from None
 
 
 def _explicit_key(value: Any) -> str | None:

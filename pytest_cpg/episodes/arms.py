@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pytest_cpg.episodes.arm_cache import ArmCache
-from pytest_cpg.episodes.arm_key import arm_key, why_not_kept
+from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.blocks import arm_workload
 from pytest_cpg.episodes.design import Design
@@ -172,11 +172,13 @@ class ArmRuns:
             return None
         design, model = self._design_of(name), self._given[_role(name)]
         is_learned = name in _OF_THE_MODEL
-        key = arm_key(name, design, model, by_content=is_learned)
-        # Only whoever wants to resume has to know that a learned arm cannot be.
-        if key is None and name != "rescored" and (not is_learned or self._execution.resumes):
-            self._not_kept.append(str(why_not_kept(design, model, by_content=is_learned)))
-        return key
+        try:
+            return arm_key(name, design, model, by_content=is_learned)
+        except UnkeyedError as error:
+            # Only whoever wants to resume has to know that a learned arm cannot be.
+            if name != "rescored" and (not is_learned or self._execution.resumes):
+                self._not_kept.append(str(error))
+            return None
 
     def _design_of(self, name: str) -> Design:
         return replace(self._design, planner=Chance()) if name == "chance" else self._design

@@ -1,5 +1,6 @@
 import os
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field, fields, replace
@@ -15,7 +16,7 @@ from runs import Sure
 import pytest_cpg
 from pytest_cpg.contracts import BoxActions, FiniteActions
 from pytest_cpg.episodes import arm_key as arm_keys
-from pytest_cpg.episodes.arm_key import arm_key, why_not_kept
+from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.planners import CEM, Chance, RandomShooting
@@ -344,22 +345,16 @@ def test_a_change_in_a_room_that_an_episode_runs_through_changes_the_source_dige
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_has_no_key_is_named_and_not_kept(components, clause):
-    assert key(**components) is None
-    model = components.get("model", OracleDynamics(components.get("task", MAZE)))
-    of_run = {name: value for name, value in components.items() if name != "model"}
-    assert why_not_kept(designed(**of_run), model).startswith(clause)
-
-
-def test_nothing_is_wrong_with_what_has_a_key():
-    assert why_not_kept(designed(planner=CEM()), OracleDynamics(MAZE)) is None
-    assert why_not_kept(designed(Field(), Sure()), Surrogate("net")) is None
+    with pytest.raises(UnkeyedError, match=f"^{re.escape(clause)}"):
+        key(**components)
 
 
 def test_a_subclass_of_our_keyed_class_needs_a_key_of_its_own(monkeypatch):
     monkeypatch.setattr(GridTask, "cache_key", property(lambda self: "ours"), raising=False)
     near = NearlyMaze(name="maze", layout=MAZE.layout, budget=9)
     assert key() is not None
-    assert key(task=near) is None
+    with pytest.raises(UnkeyedError, match="task 'maze' has no cache_key"):
+        key(task=near)
     monkeypatch.setattr(NearlyMaze, "cache_key", "near 1", raising=False)
     assert key(task=near) is not None
 
@@ -388,4 +383,5 @@ class Steeper(Keyed):
 def test_a_key_that_is_passed_on_or_inherited_is_not_this_ones(task):
     assert key(task=Keyed(Field())) is not None
     assert task.cache_key
-    assert key(task=task) is None
+    with pytest.raises(UnkeyedError):
+        key(task=task)

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("dm_control")
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.episodes.arm_key import why_not_kept
+from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS
@@ -101,9 +101,10 @@ def test_a_model_must_bring_a_score_and_the_oracle_need_not(task):
 
 def test_arms_are_kept_unless_the_score_is_the_users(task):
     design = Design(task=task, planner=Chance(), episodes=1, seed=0)
-    assert why_not_kept(design, None) is None
+    assert arm_key("oracle", design, None)
     own = replace(task, score_of=lambda observations: observations[..., 0])
-    assert "cache_key" in why_not_kept(replace(design, task=own), None)
+    with pytest.raises(UnkeyedError, match="cache_key"):
+        arm_key("oracle", replace(design, task=own), None)
 
 
 @pytest.mark.parametrize(
