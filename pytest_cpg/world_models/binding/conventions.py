@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pytest_cpg.contracts import CpgError, FloatArray, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import BatchMultiple
+from pytest_cpg.world_models.binding.torch_state import place_of
 
 R = TypeVar("R")
 
@@ -132,10 +133,7 @@ def senders(function: Callable[..., Any]) -> list[Sender]:
         return [ARRAYS]
     for owner in (function, getattr(function, "__self__", None)):
         if isinstance(owner, torch.nn.Module):
-            own = [*owner.parameters(), *owner.buffers()]
-            own = [tensor for tensor in own if tensor.is_floating_point()]
-            dtype, device = (own[0].dtype, own[0].device) if own else (torch.float32, "cpu")
-            return [tensors_of(dtype, device)]
+            return [tensors_of(**place_of(owner))]
     return [ARRAYS, tensors_of(torch.float32, "cpu")]
 
 

@@ -12,7 +12,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Memory
 from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
 from pytest_cpg.world_models.binding.tiling import is_thread_safe
-from pytest_cpg.world_models.binding.torch_state import one_torch_thread
+from pytest_cpg.world_models.binding.torch_state import one_torch_thread, place_of
 
 _ROWS, _RATE = 256, 2e-3
 
@@ -90,9 +90,7 @@ def fit_decoder(
         last.weight.mul_(scale[:, None])
         last.bias.mul_(scale).add_(mean)
     # Latents are of the model's precision.
-    own = model.parameters() if isinstance(model, torch.nn.Module) else ()
-    kinds = (value.dtype for value in own if value.is_floating_point())
-    return network.to(next(kinds, torch.float32)).eval().requires_grad_(requires_grad=False)
+    return network.to(place_of(model)["dtype"]).eval().requires_grad_(requires_grad=False)
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator) -> torch.nn.Linear:

@@ -16,7 +16,7 @@ from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, Failure, attempt
 from pytest_cpg.world_models.binding.rating import behind, discount_of, reads_both_ends
 from pytest_cpg.world_models.binding.tiling import tiled
-from pytest_cpg.world_models.binding.torch_state import inference
+from pytest_cpg.world_models.binding.torch_state import inference, place_of
 
 # Steps imagined to find out whether a model can be differentiated.
 _HORIZON = 3
@@ -118,7 +118,7 @@ class _Path:
         """Return the plans as a tensor and, from them, scores [B, H] or observations [B, H, O]."""
         torch, learned = self._torch, self._learned
         with torch.inference_mode(mode=False), torch.enable_grad():
-            place = _place_of(torch, learned)
+            place = place_of(learned)
             plans = torch.tensor(actions, **place, requires_grad=True)
             begun = torch.tensor(latents, **place)
             if "reward" in self._swapped:
@@ -177,12 +177,3 @@ def _ways(torch: Any, learned: Any) -> list[Callable[..., Any]]:
     if has(learned, Rollout):
         ways.append(learned.rollout)
     return [*ways, step_by_step] if callable(learned) else ways
-
-
-def _place_of(torch: Any, learned: Any) -> dict[str, Any]:
-    """Return dtype and device of the tensors that a model takes."""
-    if isinstance(learned, torch.nn.Module):
-        for tensor in (*learned.parameters(), *learned.buffers()):
-            if tensor.is_floating_point():
-                return {"dtype": tensor.dtype, "device": tensor.device}
-    return {"dtype": torch.float32, "device": "cpu"}

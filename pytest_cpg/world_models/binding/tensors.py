@@ -14,6 +14,7 @@ from pytest_cpg.contracts.world_model import TerminalValue
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.rating import reads_both_ends
 from pytest_cpg.world_models.binding.tiling import tile_of
+from pytest_cpg.world_models.binding.torch_state import place_of
 
 try:
     import torch as torch  # exported: other modules take torch from here, and this message
@@ -36,12 +37,10 @@ def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
     def call(module: torch.nn.Module, *values: Any) -> Any:
         if all(isinstance(value, Tensor) for value in values):
             return method(module, *values)
-        own = next(value for value in module.parameters() if value.is_floating_point())
+        place = place_of(module)
         with torch.inference_mode():
             # Copied: torch's own memory is aligned, and kernels round by alignment.
-            there = [
-                torch.tensor(np.asarray(v), dtype=own.dtype, device=own.device) for v in values
-            ]
+            there = [torch.tensor(np.asarray(value), **place) for value in values]
             rows = tile_of(module)
             result = _in_tiles(lambda *tile: method(module, *tile), there, rows=rows)
             # numpy has no bfloat16; double holds each of its numbers exactly.

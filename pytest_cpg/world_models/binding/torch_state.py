@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -98,6 +99,16 @@ def _weights(model: object, torch: Any) -> Iterator[Any]:
         for value in network.state_dict().values():
             if isinstance(value, torch.Tensor):
                 yield value
+
+
+def place_of(model: object) -> dict[str, Any]:
+    """Return dtype and device of the tensors that a network, or what else is tried, is given."""
+    torch = sys.modules["torch"]
+    if isinstance(model, torch.nn.Module):
+        for value in chain(model.parameters(), model.buffers()):
+            if value.is_floating_point():
+                return {"dtype": value.dtype, "device": value.device}
+    return {"dtype": torch.float32, "device": "cpu"}
 
 
 def is_compiled(model: object) -> bool:

@@ -249,8 +249,7 @@ def _check_tensors(
     size = {"low": (a.observation_size,), "high": (a.observation_size,), "rewards": (2,)}
     layout: dict[str, tuple[int, ...]] = {}
     for name in ("trained", "prior") if a.prior_scale else ("trained",):
-        means_only = name == "prior" and a.output == "gaussian"
-        sizes = (*a.sizes[:-1], a.sizes[-1] // (2 if means_only else 1))
+        sizes = a.sizes if name == "trained" else (*a.sizes[:-1], a.means)
         for n, (rows, columns) in enumerate(pairwise(sizes)):
             layout[f"{name}.weights.{n}"] = (a.members, rows, columns)
             layout[f"{name}.biases.{n}"] = (a.members, 1, columns)

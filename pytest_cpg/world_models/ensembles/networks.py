@@ -77,8 +77,13 @@ class Architecture:
         """
         one_by_one = self.kind == "autoregressive"
         read = self.inputs + 2 * self.targets * one_by_one
-        given = (1 if one_by_one else self.targets) * (2 if self.output == "gaussian" else 1)
+        given = self.means * (2 if self.output == "gaussian" else 1)
         return (read, *[self.hidden] * self.layers, given)
+
+    @property
+    def means(self) -> int:
+        """The means among what a network gives, which is all that a prior does."""
+        return 1 if self.kind == "autoregressive" else self.targets
 
 
 class Layers(NamedTuple):

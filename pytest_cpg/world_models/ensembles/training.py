@@ -28,7 +28,6 @@ from pytest_cpg.world_models.ensembles.networks import (
     drawn_layers,
     fitted,
 )
-from pytest_cpg.world_models.ensembles.priors import drawn_prior
 from pytest_cpg.world_models.ensembles.rollout import ClipBounds
 from pytest_cpg.world_models.mlp import Scaling, float32
 from pytest_cpg.world_models.training import scaled
@@ -276,7 +275,13 @@ class _Training:
 
 def _drawn_heads(architecture: Architecture, generator: torch.Generator) -> Heads:
     trained = drawn_layers(architecture.sizes, architecture.members, generator)
-    prior = drawn_prior(architecture, generator)
+    # Drawn once and never trained, it keeps members apart where there are no data to bring them
+    # together (Osband et al. 2018, "Randomized Prior Functions for Deep Reinforcement Learning",
+    # algorithm 1).
+    prior = None
+    if architecture.prior_scale:
+        sizes = (*architecture.sizes[:-1], architecture.means)
+        prior = drawn_layers(sizes, architecture.members, generator)
     if architecture.output == "deterministic":
         return Heads(trained, prior)
     bounds = torch.tensor([LOWEST_LOG_VARIANCE, HIGHEST_LOG_VARIANCE])[:, None, None, None]
