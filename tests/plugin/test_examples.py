@@ -124,6 +124,14 @@ def test_the_ladder_has_three_checkpoints_on_every_rung(example):
 
 
 @needs_torch
+@pytest.mark.trains
+def test_the_ladder_has_a_smoke_test_which_judges_no_rung(example):
+    result = example("improving_model", "--cpg-quick", "-k", "cartpole and 11")
+    result.assert_outcomes(passed=1, xpassed=1)
+    result.stdout.fnmatch_lines(["*cpg: quick run, 2 of 2 gates ran*"])
+
+
+@needs_torch
 def test_the_experiments_have_a_gate_for_every_published_cell(example):
     # Some of its modules are called like tests of ours, which this process has imported.
     result = example("experiments", "--co", "-q", apart=True)
@@ -136,8 +144,8 @@ def test_the_experiments_have_a_gate_for_every_published_cell(example):
 @pytest.mark.slow
 def test_the_ladder_climbs_from_model_bottleneck_to_as_good_as_the_oracle(example):
     result = example("improving_model")
-    result.assert_outcomes(passed=12)
+    result.assert_outcomes(passed=6, xfailed=6)
     for seed in (11, 12, 13):
         for low, high in (("100", "100000"), ("60", "2000")):
-            result.stdout.fnmatch_lines([" MODEL BOTTLENECK (*", f" . {low}-{seed} *"])
+            result.stdout.fnmatch_lines([" MODEL BOTTLENECK (*", f" x {low}-{seed} *"])
             result.stdout.fnmatch_lines([" MODEL AS GOOD AS ORACLE (*", f" . {high}-{seed} *"])
