@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.plugin.hooks import Listed, SessionHooks, may_be_typed
+from pytest_cpg.plugin.hooks import (
+    Listed,
+    SessionHooks,
+    declare_extension_points,
+    may_be_typed,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -41,6 +46,7 @@ def __dir__() -> list[str]:
 @pytest.hookimpl
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options if they may be typed; follow the session."""
+    declare_extension_points(pluginmanager)
     hooks = SessionHooks(parser, _measured)
     pluginmanager.register(Listed(hooks), "cpg-hooks")
     if may_be_typed(pluginmanager):

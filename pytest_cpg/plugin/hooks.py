@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
 from pytest_cpg.plugin.exits import is_refused, is_success, left_by, refuse_success
-from pytest_cpg.plugin.kinds import KINDS, GateKinds
+from pytest_cpg.plugin.kinds import EXTENSION_POINTS, KINDS, GateKinds
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.gate_hooks import GateHooks
@@ -26,11 +27,6 @@ if os.environ.get("CI"):
 
 _ENDED_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
 _LEFT = "pytest.exit ended the session with exit code 0 before any gate was judged: it is 1 instead"
-
-# The hooks of `hookspecs`.
-_EXTENSION_POINTS = tuple(
-    f"pytest_cpg_{what}" for what in ("gates", "tasks", "planners", "world_models")
-)
 
 
 class Collected:
@@ -69,6 +65,16 @@ class Listed:
         return [*vars(self)]
 
 
+def declare_extension_points(manager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks of `hookspecs`, without loading what says what they are for."""
+
+    def hook() -> None: ...
+
+    points = ModuleType("extension points")
+    vars(points).update(dict.fromkeys(EXTENSION_POINTS, hook))
+    manager.add_hookspecs(points)
+
+
 class SessionHooks:
     """Follows one pytest session, in the controller or in one xdist worker.
 
@@ -83,7 +89,7 @@ class SessionHooks:
     def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
         self.kinds = GateKinds(parser, measured)
         self._collected = Collected()
-        self._has_begun = self._is_left = self._is_over = self._is_typed = self._is_extended = False
+        self._has_begun = self._is_left = self._is_over = self._is_typed = False
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
@@ -93,9 +99,9 @@ class SessionHooks:
         # No plugin is searched until one has any of these hooks: most sessions have none. What is
         # no function is none to pytest, and to be refused.
         own = getattr(plugin, "__dict__", ())
-        if not any(hasattr(manager.hook, name) or name in own for name in _EXTENSION_POINTS):
+        hooks = ((name, getattr(manager.hook, name)) for name in EXTENSION_POINTS)
+        if not any(name in own or hook.get_hookimpls() for name, hook in hooks):
             return
-        self._extend(manager)
         try:
             self.kinds.take(plugin)
         except pytest.UsageError as error:
@@ -144,7 +150,6 @@ class SessionHooks:
         if self._followed is None:
             from pytest_cpg.plugin.gate_hooks import follow
 
-            self._extend(self._config.pluginmanager)
             self._followed = follow(self._config, self.kinds.declared(), self._collected)
         return self._followed
 
@@ -271,14 +276,6 @@ class SessionHooks:
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the session is left, maybe by `pytest.exit`, which may say that it passed."""
         self._is_left = True
-
-    def _extend(self, manager: pytest.PytestPluginManager) -> None:
-        """Declare the extension points, once there is a gate or somebody uses one of them."""
-        if not self._is_extended:
-            from pytest_cpg.plugin import hookspecs
-
-            self._is_extended = True
-            manager.add_hookspecs(hookspecs)
 
     @property
     def _fails(self) -> bool:

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.options import Option
     from pytest_cpg.plugin.options import DeclaredOptions
 
+_COMPONENTS = ("tasks", "planners", "world_models")
+# What the hook of each name returns a dict of.
+EXTENSION_POINTS = {
+    "pytest_cpg_gates": "from markers to kinds of gate",
+    **{f"pytest_cpg_{what}": "from names to factories" for what in _COMPONENTS},
+}
+
 
 class GateKinds:
     """The kinds of gate that plugins and conftest files have contributed.
@@ -67,14 +74,15 @@ class GateKinds:
     def take(self, plugin: object) -> None:
         """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything.
 
-        Raises pytest.UsageError when it is no kind, or there is one of that marker.
+        Raises pytest.UsageError when it is no kind, there is one of that marker, or any of our
+        hooks is no function.
         """
-        if getattr(plugin, "pytest_cpg_gates", None) is None:
-            return
         if self._config is not None:
             self._add(_contributed(plugin), self._config)
             return
         self._early.append(plugin)
+        if getattr(plugin, "pytest_cpg_gates", None) is None:
+            return
         if self._options is None:
             self.declared()
         else:
@@ -130,15 +138,19 @@ KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
 def _contributed(plugin: Any) -> Mapping[str, Any]:
     """Return the kinds of gate that a plugin contributes, by their markers.
 
-    Raises pytest.UsageError when it is no function, raises, or returns something else.
+    Raises pytest.UsageError when any of our hooks is no function, or this one raises or returns
+    something else.
     """
-    if not callable(plugin.pytest_cpg_gates):
-        raise pytest.UsageError(
-            f"pytest_cpg_gates is {plugin.pytest_cpg_gates!r}. Write a function that returns a "
-            f"dict from markers to kinds of gate."
-        )
+    hooks = {name: getattr(plugin, name, None) for name in EXTENSION_POINTS}
+    for name, hook in hooks.items():
+        if not (hook is None or callable(hook)):
+            raise pytest.UsageError(
+                f"{name} is {hook!r}. Write a function that returns a dict "
+                f"{EXTENSION_POINTS[name]}."
+            )
+    contribute = hooks["pytest_cpg_gates"]
     try:
-        found = plugin.pytest_cpg_gates()
+        found = contribute() if contribute else None
     # A user's code may raise anything.
     except Exception as error:
         from pytest_cpg.gates.answer import fault_of

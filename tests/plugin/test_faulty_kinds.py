@@ -422,13 +422,22 @@ def test_a_hook_that_contributes_no_kinds_says_so(repository, body, said, shown)
     assert "Traceback" not in result.stderr.str()
 
 
-def test_a_dict_in_place_of_the_hook_is_refused_though_pytest_sees_no_hook(repository):
-    repository.makeconftest("pytest_cpg_gates = {'sharp': None}\n")
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("gates", "markers to kinds of gate"),
+        ("tasks", "names to factories"),
+        ("planners", "names to factories"),
+        ("world_models", "names to factories"),
+    ],
+)
+def test_a_dict_in_place_of_a_hook_is_refused_though_pytest_sees_no_hook(name, what, repository):
+    repository.makeconftest(f"pytest_cpg_{name} = {{'sharp': None}}\n")
     repository.makepyfile("import pytest\n@pytest.mark.sharp\ndef test_sharp(): pass\n")
     result = repository.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = "pytest_cpg_gates is {'sharp': None}. Write a function that returns a dict"
-    assert said in result.stderr.str()
+    said = f"pytest_cpg_{name} is {{'sharp': None}}. Write a function that returns a dict from"
+    assert f"{said} {what}." in result.stderr.str()
 
 
 def test_a_hook_of_a_folder_that_raises_is_a_collection_error(repository):

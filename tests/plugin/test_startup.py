@@ -120,6 +120,16 @@ def test_a_session_without_gates_knows_every_hook(name, pytester):
     pytester.runpytest_inprocess("-p", "no:hypothesispytest").assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("name", EXTENSION_POINTS)
+def test_a_session_without_gates_lets_a_plugin_call_every_hook(name, pytester):
+    asks = f"def pytest_collection_finish(session):\n    print(session.config.hook.{name}())\n"
+    pytester.makeconftest(asks)
+    pytester.makepyfile("def test_plain(): pass")
+    result = pytester.runpytest_inprocess("-p", "no:hypothesispytest", "-s")
+    result.assert_outcomes(passed=1)
+    assert "[]" in flat(result)
+
+
 def test_a_hook_of_unknown_arguments_is_refused_in_a_session_without_gates(pytester):
     pytester.makeconftest("def pytest_cpg_tasks(task): return None\n")
     said = flat(pytester.runpytest_inprocess("-p", "no:hypothesispytest"))
