@@ -70,7 +70,6 @@ def _task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> Tas
 
 
 def _changed(task: Task, **options: Any) -> Task:
-    """Return a task of the user's with some of its fields changed."""
     for name, value in options.items():
         changed = replaced("task", task, name, value)
         if not isinstance(changed.actions, (FiniteActions, BoxActions)):

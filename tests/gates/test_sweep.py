@@ -210,7 +210,7 @@ def test_a_perturbation_of_the_marker_is_not_silently_replaced():
 @pytest.mark.parametrize(
     ("arm", "tolerance", "message"),
     [
-        ("lerned", 0.05, "no arm is named 'lerned'; the sweep has .* Did you mean 'learned'?"),
+        ("lerned", 0.05, "no arm is named 'lerned'. Did you mean 'learned'?"),
         ("learned", "x", "tolerance: need a number from 0 to 1, got 'x'"),
     ],
 )

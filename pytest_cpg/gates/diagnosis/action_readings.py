@@ -158,5 +158,4 @@ def _ordered(code: str, of: Callable[[FloatArray], FloatArray]) -> _Instead:
 
 
 def _rounded(value: float) -> float:
-    """Return a factor as a sentence gives it."""
     return math.copysign(1.0, value) if abs(abs(value) - 1) < _SAME else float(f"{value:.3g}")

@@ -195,7 +195,6 @@ class _Steps(NamedTuple):
 
 
 def _steps_of(number: int, arm: Arm, task: Task, starts: Starts) -> list[_Steps]:
-    """Return what an arm did from these starts."""
     actions = [arm.actions[int(episode)] for episode in starts.episodes]
     states = _states(task, starts.states, actions)
     return [

@@ -137,7 +137,6 @@ def _told(
 
 
 def _unexplained(found: Measures, words: dict[str, str], count: int) -> str:
-    """Say why no cause is named."""
     if found.won is not None:
         return _UNEXPLAINED.format(**words)
     if found.regret is not None:
@@ -148,7 +147,6 @@ def _unexplained(found: Measures, words: dict[str, str], count: int) -> str:
 
 
 def _words(found: Measures) -> dict[str, str]:
-    """Return the numbers that texts are made of."""
     intervals = {
         name: interval
         for name in Measures.__dataclass_fields__

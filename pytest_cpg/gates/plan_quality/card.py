@@ -93,7 +93,6 @@ def card_of(
 
 
 def _sentence(result: PlanQualityResult) -> str:
-    """Return what was found; of a broken model what is wrong with it."""
     if result.faults:
         return result.faults[0].rstrip(".")
     if is_flat(result):

@@ -119,7 +119,6 @@ def _brief(result: GateResult, accepts: Verdict) -> str:
 
 
 def _gist(result: GateResult) -> str:
-    """Return what the verdict means, for a heading."""
     if result.is_smoke:
         return "two episodes of each arm, nothing judged"
     if result.is_aa:
@@ -174,12 +173,10 @@ def _gap_facts(result: GateResult) -> list[tuple[str, str]]:
 
 
 def _method(interval: Interval) -> str:
-    """Return a method's name without its year."""
     return re.sub(r" \d{4}", "", interval.method)
 
 
 def _remarks(result: GateResult, accepts: Verdict) -> list[Remark]:
-    """Return what is said below a gate's line."""
     said = [f"perturbation {recovery_text(result)}"] * bool(result.design.perturbation)
     said += [f"note: {note}" for note in result.notes]
     said += ["A/A check: the oracle in both arms, and no model judged"] * result.is_aa

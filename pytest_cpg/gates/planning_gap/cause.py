@@ -58,7 +58,6 @@ def _sentences(diagnosis: Diagnosis) -> tuple[str, str]:
 
 
 def _source(diagnosis: Diagnosis) -> str:
-    """Return what the diagnosis rests on."""
     seconds = f"{diagnosis.seconds:.1f} s"
     if not diagnosis.decisions:
         return seconds

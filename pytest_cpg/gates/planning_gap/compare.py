@@ -85,7 +85,6 @@ def unprovable(accepted: Mapping[str, BaselineGate]) -> list[Finding]:
 
 
 def _cell(gate: BaselineGate) -> str:
-    """Return what the learned arm came to, as a table has it."""
     solved, episodes = gate.learned_arm
     if gate.design.metric == "return":
         return f"{gate.learned_mean_return:.4g}"

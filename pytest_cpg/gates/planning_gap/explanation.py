@@ -79,7 +79,6 @@ def loss_split(result: GateResult) -> str:
 
 
 def _mend_blindness(result: GateResult) -> str:
-    """Say what would make a gate that random actions fail."""
     mend = _MEND_TASK if is_strong(result) else _mend_planner(result)
     needed = episodes_to_see(result)
     if needed is not None:

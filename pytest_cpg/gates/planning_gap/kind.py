@@ -25,7 +25,7 @@ from pytest_cpg.gates.arguments import (
 from pytest_cpg.gates.card import Card, Ruling, Severity
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
-from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict, Measuring, Run
+from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict, Measuring, Run, worst_of
 from pytest_cpg.gates.options import OF_PLANNING_GAP
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare, unprovable
@@ -92,9 +92,8 @@ class PlanningGap:
 
         A margin asks for proof, so that what is not proven must not pass.
         """
-        if spec.criteria.margin is None:
-            return MaxVerdict(label=Verdict.INCONCLUSIVE.value, severity=Severity.UNSURE)
-        return MaxVerdict(label=Verdict.MODEL_AS_GOOD_AS_ORACLE.value, severity=Severity.GOOD)
+        worst = Severity.UNSURE if spec.criteria.margin is None else Severity.GOOD
+        return worst_of(worst, self.labels)
 
     def measure(self, spec: Spec, model: Any, run: Run) -> GateResult:
         """Run the arms on the same starts, and ask why there is a gap."""

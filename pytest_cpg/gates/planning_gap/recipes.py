@@ -151,7 +151,6 @@ def _is_worse(verdict: Verdict, accepted: Verdict) -> bool:
 
 
 def _arms(result: GateResult) -> str:
-    """Return what a checkpoint reached against the oracle."""
     oracle, learned = result.oracle, result.learned
     if result.design.metric == "return":
         return f"{learned.returns.mean():.4g} against {oracle.returns.mean():.4g}"

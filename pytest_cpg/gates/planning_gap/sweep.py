@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from numbers import Real
 
+from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.notation import ends, with_ends
 from pytest_cpg.stats import Interval
@@ -103,9 +103,7 @@ class Sweep:
             )
         arms = list(self.rows[0].success)
         if arm not in arms:
-            close = get_close_matches(str(arm), arms, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"no arm is named {arm!r}; the sweep has {', '.join(arms)}.{hint}")
+            raise ValueError(f"no arm is named {arm!r}. {did_you_mean(str(arm), arms)}")
         is_number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
         if not is_number or not 0 <= tolerance <= 1:
             raise ValueError(f"tolerance: need a number from 0 to 1, got {tolerance!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -101,10 +101,10 @@ def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Drift:
         )
     pairs = [*zip(accepted.wrong, now.wrong, strict=True)]
     worse = tuple(query for query, pair in enumerate(pairs) if pair == ("0", "1"))
-    found = _evidence(accepted, now, result)
+    label, text, added = _evidence(accepted, now, result)
     return Drift(
-        label=found.label,
-        text=f"{was} -> {result.wrong_count} of {len(result)} wrong, {found.text}",
+        label=label,
+        text=f"{was} -> {result.wrong_count} of {len(result)} wrong, {text}",
         commit=accepted.commit,
         was=str(was),
         now=str(result.wrong_count),
@@ -112,21 +112,16 @@ def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Drift:
         worse=worse,
         lost=len(worse),
         gained=pairs.count(("1", "0")),
-        interval=found.loss,
+        interval=added,
     )
 
 
-class _Evidence(NamedTuple):
-    """What two results say, and the loss that was added."""
-
-    label: Label
-    text: str
-    loss: Interval | None = None
-
-
-def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> _Evidence:
+def _evidence(
+    then: KeptAnswers, now: KeptAnswers, result: ComparisonResult
+) -> tuple[Label, str, Interval | None]:
+    """Return what two results say, and the loss that was added."""
     if (then.wrong, then.levels) == (now.wrong, now.levels):
-        return _Evidence(Label.UNCHANGED, "the same answers, in the same order of confidence")
+        return Label.UNCHANGED, "the same answers, in the same order of confidence", None
     asked = result.criteria
     sampled = sampled_differences(
         result.graded,
@@ -144,7 +139,7 @@ def _evidence(then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> 
     if auroc is not None:
         text += f", AUROC {with_ends(auroc, '+.3f')}"
         low, high = max(low, -auroc.high), min(high, -auroc.low)
-    return _Evidence(Label.of(low, high, is_same=False), text, loss)
+    return Label.of(low, high, is_same=False), text, loss
 
 
 def _differences(then: KeptAnswers, now: KeptAnswers) -> Iterator[str]:

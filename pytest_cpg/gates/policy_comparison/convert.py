@@ -153,7 +153,6 @@ class _Array:
 
 
 def _number(kind: object, data: object = b"") -> Any:
-    """Return one number of numpy's from its bytes."""
     if type(kind) is not _Type or type(data) is not bytes:
         raise ValueError(f"a number that is no bytes, {data!r:.40}")
     return np.frombuffer(data, dtype=kind.numpy, count=1)[0]

@@ -244,21 +244,17 @@ def _probes(plan: _Plan) -> FloatArray:
 
 def _settings(plan: _Plan) -> dict[str, object]:
     """Return what decides all returns beside the policies, by the names of the arguments."""
+    own = ("seed", "candidates", "discount", "starts", "same_start")
     return {
         "task": plan.task.name,
         "versions": dict(plan.task.versions),
         "policies": len(plan.policies),
-        "seed": plan.seed,
-        "candidates": plan.candidates,
         "horizons": list(plan.horizons),
-        "discount": plan.discount,
-        "starts": plan.starts,
-        "same_start": plan.same_start,
+        **{name: getattr(plan, name) for name in own},
     }
 
 
 def _check(plan: _Plan, gap: float) -> None:
-    """Raise ValueError for an impossible setting."""
     if len(plan.policies) < 2:
         raise ValueError(f"need at least two policies to compare, got {len(plan.policies)}")
     check_count("seed", plan.seed)

@@ -59,7 +59,6 @@ def criteria_of(result: ComparisonResult) -> list[Criterion]:
 
 
 def _at_least(title: str, found: Interval, least: float, p_value: float) -> Criterion:
-    """Return a criterion on what confidences are worth."""
     return Criterion(
         title=title,
         bound=least,
