@@ -16,17 +16,20 @@ WHIRL_RADIUS = 2.5
 
 
 def _length(vectors):
-    """Return `numpy.linalg.norm` along the last axis, without its share of what a test takes."""
-    return np.sqrt((vectors * vectors).sum(axis=-1))
+    """Return `numpy.linalg.norm` of pairs along the last axis, in a quarter of its time."""
+    x, y = vectors[..., 0], vectors[..., 1]
+    return np.sqrt(x * x + y * y)
 
 
 def _after(states, actions, *, whirl=0.25, gain=1.0):
     """Return where a push leads: a whirl near the origin turns the puck aside."""
-    places, speeds = states[..., :2], states[..., 2:]
-    radius = np.maximum(_length(places)[..., None], 1e-9)
-    turned = np.stack([-places[..., 1], places[..., 0]], axis=-1) / radius
-    pushed = 0.85 * speeds + 0.3 * gain * actions + whirl * turned * (radius < WHIRL_RADIUS)
-    return np.concatenate([places + pushed, pushed], axis=-1)
+    x, y = states[..., 0], states[..., 1]
+    radius = np.maximum(_length(states), 1e-9)
+    is_near = radius < WHIRL_RADIUS
+    pushed = 0.85 * states[..., 2:] + 0.3 * gain * actions
+    pushed[..., 0] += whirl * (-y / radius) * is_near
+    pushed[..., 1] += whirl * (x / radius) * is_near
+    return np.concatenate([states[..., :2] + pushed, pushed], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Puck:
         return states
 
     def score(self, observations):
-        return _length(observations[..., :2]) + _length(observations[..., 2:])
+        return _length(observations) + _length(observations[..., 2:])
 
     def reward(self, states, actions):
         return (self.score(states) < 0.7).astype(float)
@@ -91,7 +94,7 @@ def slightly_weak(observations, actions):
 
 def noisy_near_the_goal(observations, actions):
     after = _after(observations, actions)
-    is_near = np.linalg.norm(observations[:, :2], axis=-1, keepdims=True) < WHIRL_RADIUS
+    is_near = _length(observations)[:, None] < WHIRL_RADIUS
     return after + 1.5 * is_near * noise(after)
 
 
@@ -182,7 +185,7 @@ def bewitched(observations, actions):
 def wormhole(observations, actions):
     """Return the truth but for a hole far from the goal, which seems to lead there."""
     after = _after(observations, actions)
-    is_hole = np.linalg.norm(after[..., :2] - [4.0, 0.0], axis=-1, keepdims=True) < 1.0
+    is_hole = _length(after[..., :2] - [4.0, 0.0])[..., None] < 1.0
     return np.where(is_hole, 0.0, after)
 
 
@@ -196,15 +199,15 @@ class OwnScore:
         return Puck().rollout(latents, actions)
 
     def score(self, latents):
-        places = np.linalg.norm(latents[..., :2] - self.goal, axis=-1)
-        return self.sign * (places + np.linalg.norm(latents[..., 2:], axis=-1))
+        places = _length(latents[..., :2] - self.goal)
+        return self.sign * (places + _length(latents[..., 2:]))
 
 
 class Bonus(OwnScore):
     """The true dynamics with a score that likes a region away from the goal."""
 
     def score(self, latents):
-        away = np.linalg.norm(latents[..., :2] - [3.0, 3.0], axis=-1)
+        away = _length(latents[..., :2] - [3.0, 3.0])
         return super().score(latents) - 8 * np.maximum(0, 1 - away / 1.5)
 
 
