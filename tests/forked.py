@@ -1,8 +1,8 @@
 """Processes that are forked from one which has loaded all that a session of gates loads.
 
 To load it takes a second, and most sessions take less. As a script: the one that has loaded it.
-Forks share one seed of hashes: a test of several processes that must not agree by it sets
-``PYTHONHASHSEED``.
+Forks of one share its seed of hashes: a test of several processes that must not agree by it takes
+the fixture `own_hashes`.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from functools import cached_property
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 # All but those that import what is optional.
 ROOMS = "contracts", "stats", "machine", "planners", "episodes", "gates", "report", "render"
@@ -36,7 +36,7 @@ def import_rooms(*names):
 
 def _settings(environment):
     """Return what Python reads before a fork could, but for what `_run` sets or no test sees."""
-    late = "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"
+    late = "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"
     return {
         name: value
         for name, value in environment.items()
@@ -47,8 +47,15 @@ def _settings(environment):
 class Loaded:
     """The process that is forked, which starts with `environment` and writes to the file `said`."""
 
-    def __init__(self, environment, said):
-        self._environment, self._said = environment, said
+    def __init__(self, environment, said, **more):
+        self._environment, self._said, self._more = environment, said, more
+
+    @classmethod
+    def on(cls, channel):
+        """Return the process that is asked on this channel, in a fork of it."""
+        loaded = cls(dict(os.environ), sys.stderr)
+        loaded._channel = channel
+        return loaded
 
     @cached_property
     def _channel(self):
@@ -59,7 +66,7 @@ class Loaded:
                 stdin=theirs,
                 stdout=self._said,
                 stderr=self._said,
-                env=self._environment,
+                env=self._environment | self._more,
             )
         return ours
 
@@ -84,7 +91,8 @@ class Loaded:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                socket.send_fds(self._channel, [b"."], [theirs.fileno(), *files])
+                numbers = [theirs.fileno(), self._channel.fileno(), *files]
+                socket.send_fds(self._channel, [b"."], numbers)
             ours.sendall(f"{json.dumps(request)}\n".encode())
             return Forked(ours)
         except (OSError, ValueError):
@@ -93,8 +101,27 @@ class Loaded:
             said = self._said.read()
             raise RuntimeError(f"the process that tests fork has ended:\n{said}") from None
 
+    def start_workers(self, patch):
+        """Have pytest-xdist fork its workers."""
+
+        def start(command, *, stdin, stdout):
+            if not self.can_run(command):
+                return subprocess.Popen(command, stdin=stdin, stdout=stdout)
+            (theirs, stdin), (stdout, ours) = os.pipe(), os.pipe()
+            process = self.start(command, theirs, ours, 2)
+            os.close(theirs)
+            os.close(ours)
+            process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+            return process
+
+        from execnet.gateway_base import ThreadExecModel
+
+        patch(ThreadExecModel, "subprocess", SimpleNamespace(PIPE=subprocess.PIPE, Popen=start))
+
     def close(self):
         if "_channel" in vars(self):
+            # Forks that are left have it, too.
+            self._channel.shutdown(socket.SHUT_WR)
             self._channel.close()
             self._process.wait()
 
@@ -148,9 +175,9 @@ def _send(channel, number):
 
 
 def _request(channel):
-    """Fork for each request until the channel is closed, and return the request in the fork."""
+    """Fork for each request until the channel closes; return it, and a way to ask, in the fork."""
     while True:
-        byte, files, *_ = socket.recv_fds(channel, 1, 4)
+        byte, files, *_ = socket.recv_fds(channel, 1, 5)
         if not byte:
             return None
         if not os.fork():
@@ -165,7 +192,7 @@ def _request(channel):
 
 
 def _own(channel, files):
-    """Fork once more, say how the fork ends, and return the request in it."""
+    """Fork once more, say how the fork ends, and return the request and a way to ask in it."""
     fork = os.fork()
     if fork:
         for file in (0, *files):
@@ -174,22 +201,27 @@ def _own(channel, files):
         _, status = os.waitpid(fork, 0)
         _send(channel, os.waitstatus_to_exitcode(status))
         os._exit(0)
+    asked, *files = files
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
     with channel, channel.makefile() as lines:
-        return json.loads(lines.readline())
+        return json.loads(lines.readline()), socket.socket(fileno=asked)
 
 
-def _run(request):
+def _run(request, asked):
     os.environ.clear()
     os.environ.update(request["environment"])
+    encoding = os.environ.get("PYTHONIOENCODING", sys.stdout.encoding)
+    # It may be a terminal now.
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     os.chdir(request["folder"])
     what, *more = request["arguments"]
     # In the place of this file's folder.
     sys.path[0] = request["folder"] if what == "-mpytest" else ""
     if what == "-mpytest":
+        Loaded.on(asked).start_workers(setattr)
         sys.argv[1:] = more
         runpy.run_module("pytest", run_name="__main__", alter_sys=True)
     else:
@@ -202,4 +234,4 @@ if __name__ == "__main__":
     _load()
     _asked = _request(socket.socket(fileno=0))
     if _asked:
-        _run(_asked)
+        _run(*_asked)

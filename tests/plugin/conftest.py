@@ -1,14 +1,13 @@
 """A model repository in miniature, for running the plugin on: a cart on a line, in numpy."""
 
+import contextlib
+import itertools
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from execnet.gateway_base import ThreadExecModel
 from forked import Loaded
 
 from pytest_cpg.tasks import TASKS
@@ -95,21 +94,43 @@ def torch_and_control():
     TASKS["reacher-easy"]()
 
 
-@pytest.fixture(scope="session")
-def loaded():
+@contextlib.contextmanager
+def _loaded(**more):
     names = {name for name in os.environ if name.startswith("PYTEST_")}.union(OUTSIDE)
     # Most users do not set it, and what a process holds back is another thing then.
     names.add("PYTHONUNBUFFERED")
     environment = {name: os.environ[name] for name in os.environ.keys() - names}
     with tempfile.TemporaryFile("w+", errors="replace") as said:
-        process = Loaded(environment, said)
+        process = Loaded(environment, said, **more)
         yield process
         process.close()
 
 
+@pytest.fixture(scope="session")
+def loaded():
+    with _loaded() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def loaded_with_other_hashes():
+    with _loaded(PYTHONHASHSEED="random") as process:
+        yield process
+
+
+@pytest.fixture
+def own_hashes(loaded, loaded_with_other_hashes, monkeypatch):
+    """Of two processes that start one after the other, no matter where, each has its own hashes.
+
+    But for workers of one session apart.
+    """
+    turns = itertools.cycle([loaded.start, loaded_with_other_hashes.start])
+    monkeypatch.setattr(loaded, "start", lambda *request: next(turns)(*request))
+
+
 @pytest.fixture
 def forking(pytester, loaded, monkeypatch):
-    """A pytester whose sessions apart, and workers of sessions here, are forks of `loaded`."""
+    """A pytester whose sessions apart, and workers of any, are forks of `loaded`."""
     anew = pytester.popen
 
     def start(command, *, stdout, stderr, **more):
@@ -118,26 +139,9 @@ def forking(pytester, loaded, monkeypatch):
         with Path(os.devnull).open() as stdin:
             return loaded.start(command, *(one.fileno() for one in (stdin, stdout, stderr)))
 
-    def start_worker(command, *, stdin, stdout):
-        if not loaded.can_run(command):
-            return subprocess.Popen(command, stdin=stdin, stdout=stdout)
-        (theirs, stdin), (stdout, ours) = os.pipe(), os.pipe()
-        process = loaded.start(command, theirs, ours, 2)
-        os.close(theirs)
-        os.close(ours)
-        process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
-        return process
-
     monkeypatch.setattr(pytester, "popen", start)
-    processes = SimpleNamespace(PIPE=subprocess.PIPE, Popen=start_worker)
-    monkeypatch.setattr(ThreadExecModel, "subprocess", processes)
+    loaded.start_workers(monkeypatch.setattr)
     return pytester
-
-
-@pytest.fixture
-def own_hashes(monkeypatch):
-    """Every process that starts has a seed of hashes of its own."""
-    monkeypatch.setenv("PYTHONHASHSEED", "random")
 
 
 @pytest.fixture

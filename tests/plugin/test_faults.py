@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from sessions import flat
+from sessions import flat, tell_workers
 
 HEAD = """
 import os
@@ -249,23 +249,18 @@ def outcomes(repository, name):
     return [(r.verdict, r.learned.successes.tolist(), r.learned.returns.tolist()) for r in results]
 
 
-ONCE = "if late() and len(calls) == 40: os.kill({process}, signal.{name})"
-# Name, the model, options.
-LOST_WORKERS = [
-    (
-        "all killed",
-        model("if late(): os._exit(1)"),
-        ("-n", "2", "--dist=each", "--max-worker-restart=0"),
-    ),
-    ("interrupted", model(ONCE.format(process="os.getppid()", name="SIGINT")), ("-n", "1")),
-]
+def test_gates_of_workers_that_are_all_killed_are_named(repository):
+    options = "-n", "2", "--dist=each", "--max-worker-restart=0"
+    unreported(run_apart(repository, model("if late(): os._exit(1)"), *options))
 
 
-@pytest.mark.parametrize(
-    ("text", "options"), [row[1:] for row in LOST_WORKERS], ids=[row[0] for row in LOST_WORKERS]
-)
-def test_gates_of_workers_that_never_finish_are_named(repository, text, options):
-    result = run_apart(repository, text, *options)
+def test_gates_of_an_interrupted_worker_are_named(repository):
+    interrupt = f"os.kill({tell_workers(repository)}, signal.SIGINT)"
+    interrupts = model(f"if late() and len(calls) == 40: {interrupt}")
+    unreported(run_apart(repository, interrupts, "-n", "1"))
+
+
+def unreported(result):
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*- cpg: 2 gates*not reported*", " ! test_gate *did not report"])
 

@@ -41,6 +41,32 @@ def test_what_python_reads_at_its_start_is_read(repository, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked")
+@pytest.mark.usefixtures("own_hashes")
+def test_of_two_forks_each_has_its_own_hashes_where_a_test_asks_for_it(repository):
+    repository.makepyfile(test_hash=HASH)
+    (first, one), (second, other) = popen(repository), popen(repository)
+    assert isinstance(first, Forked)
+    assert isinstance(second, Forked)
+    assert one.partition("hash")[2].split()[0] != other.partition("hash")[2].split()[0]
+
+
+STARTED = """
+from pathlib import Path
+
+def test_worker(worker_id):
+    Path(worker_id).write_bytes(Path("/proc/self/cmdline").read_bytes())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc what was started")
+@pytest.mark.parametrize("start", ["runpytest_inprocess", "runpytest_subprocess"])
+def test_workers_are_forked_wherever_their_session_is(repository, start):
+    repository.makepyfile(STARTED)
+    assert getattr(repository, start)("-n", "1").ret == 0
+    assert b"forked.py" in (repository.path / "gw0").read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked")
 def test_why_nothing_can_be_forked_is_said(tmp_path, monkeypatch):
     (tmp_path / "scipy.py").write_text("raise ImportError('broken off')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import shlex
-import subprocess
 import sys
 
 import pytest
@@ -540,38 +539,37 @@ def test_an_unexpected_pass_stays_one(repository):
     repository.runpytest().assert_outcomes(xpassed=1)
 
 
-def on_terminal(repository, *options, more="", seconds=0, **variables):
+@pytest.fixture
+def on_terminal(repository, monkeypatch):
     """Return what a session writes to a terminal of 80 columns, with seconds between what is told.
 
     Without any it is told as much as of a session that runs for long.
     """
-    import pty
+    pty = pytest.importorskip("pty")
 
-    paced = f"\n\nimport pytest_cpg.render.live as shown\nshown.SECONDS_BETWEEN = {seconds}\n"
-    repository.makeconftest(f"{CONFTEST}{paced}{more}")
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options],
-        cwd=repository.path,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "80", **variables},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as run:
-        os.close(theirs)
+    def run(*options, more="", seconds=0, **variables):
+        paced = f"\n\nimport pytest_cpg.render.live as shown\nshown.SECONDS_BETWEEN = {seconds}\n"
+        repository.makeconftest(f"{CONFTEST}{paced}{more}")
+        for name, value in {"TERM": "xterm", "COLUMNS": "80", **variables}.items():
+            monkeypatch.setenv(name, value)
+        ours, theirs = pty.openpty()
+        with os.fdopen(theirs, "wb") as terminal:
+            command = [sys.executable, "-mpytest", *options]
+            session = repository.popen(command, stdout=terminal, stderr=terminal)
         shown = b""
         with contextlib.suppress(OSError):  # how Linux says that the other side is closed
             while part := os.read(ours, 4096):
                 shown += part
-    os.close(ours)
-    assert run.returncode == 0, shown.decode()
-    return shown.decode()
+        os.close(ours)
+        assert session.wait() == 0, shown.decode()
+        return shown.decode()
+
+    return run
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
-def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
+def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository, on_terminal):
     repository.makepyfile(test_x=gate())
-    text = on_terminal(repository, "--color=yes")
+    text = on_terminal("--color=yes")
     live = text.replace("\x1b[2m", "").replace("\x1b[22m", "")
     assert "\x1b7  starting: checks of the model" in live
     for arm, (on, off) in {
@@ -582,13 +580,12 @@ def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository):
         shown = rf"\x1b7  {arm:9s} {on}[ █▏▎▍▌▋▊▉]{{10}} {off}step \d+/\d+, \d+ solved"
         assert re.search(shown.replace("[3", r"\[3"), live), arm
     assert "\x1b[K" in text.rpartition("\x1b8")[2], "the line is wiped at the end"
-    assert "\x1b" not in on_terminal(repository, TERM="dumb")
+    assert "\x1b" not in on_terminal(TERM="dumb")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
-def test_a_terminal_shows_all_workers_in_one_line_and_gets_it_back(repository):
+def test_a_terminal_shows_all_workers_in_one_line_and_gets_it_back(repository, on_terminal):
     repository.makepyfile(test_a=gate(), test_b=gate())
-    text = on_terminal(repository, "-n", "2", "--color=no")
+    text = on_terminal("-n", "2", "--color=no")
     shown = re.findall(r"\x1b7(.*?)\x1b\[K\x1b8", text)
     at_work = r"gw\d (starting: checks of the model|\w+( \d+/\d+( solved)?( \(\d+ s\))?)?)"
     odd = [line for line in shown if not re.fullmatch(rf"  {at_work}(, {at_work}|, 1 more)?", line)]
@@ -624,9 +621,8 @@ sys.__stdout__.write = refuse_the_first
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
 @pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one process", "-n 1"])
-def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, options):
+def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, on_terminal, options):
     if options:
         pytest.importorskip("xdist")
     repository.makepyfile(
@@ -640,13 +636,12 @@ def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, opt
             benchmark_runner.rank({"größer": slow, "right": right})
         """
     )
-    text = on_terminal(repository, *options, more=SLOW + FULL, PYTHONIOENCODING="ascii")
+    text = on_terminal(*options, more=SLOW + FULL, PYTHONIOENCODING="ascii")
     assert "2 passed" in text
     assert re.search(r"\x1b7 .*gr\?\?er", text), "shown as far as it can be"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
-def test_a_gate_beside_many_quick_tests_is_shown(repository):
+def test_a_gate_beside_many_quick_tests_is_shown(repository, on_terminal):
     pytest.importorskip("xdist")
     repository.makepyfile(
         test_a="""
@@ -668,7 +663,7 @@ def test_a_gate_beside_many_quick_tests_is_shown(repository):
         """,
     )
     # Tests end more often than a worker says how far it is.
-    text = on_terminal(repository, "-n", "2", more=SLOW, seconds=60)
+    text = on_terminal("-n", "2", more=SLOW, seconds=60)
     assert len(re.findall(r"\x1b7  gw\d learned", text)) > 3
     assert not re.search(r"\x1b8(?!\x1b7|\x1b\[K)", text), "wiped before anybody else prints"
 

@@ -4,7 +4,7 @@ import json
 import signal
 
 import pytest
-from sessions import untimed
+from sessions import tell_workers, untimed
 
 from pytest_cpg.episodes import kept_run
 from pytest_cpg.machine import deadline
@@ -165,7 +165,8 @@ def test_a_killed_session_goes_on_from_its_last_snapshot(project):
 def test_interrupted_workers_go_on_where_they_were_and_the_summary_says_how(project):
     # What is left of a worker is ended by execnet, after ten seconds.
     leave = "threading.Event().wait(2); os._exit(1)"
-    project.gate(f"{WHEN}: (FOLDER / 'go').touch(); os.kill(os.getppid(), 2); {leave}")
+    interrupt = f"os.kill({tell_workers(project)}, 2)"
+    project.gate(f"{WHEN}: (FOLDER / 'go').touch(); {interrupt}; {leave}")
     said = " --cpg-resume goes on where they were interrupted"
     broken_off = run_apart(project, "-n", "1")
     assert broken_off.ret == pytest.ExitCode.INTERRUPTED
