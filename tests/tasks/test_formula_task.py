@@ -256,6 +256,33 @@ def test_packages_that_do_not_fit_are_named_in_one_line(monkeypatch, error):
     assert 'pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"' in message
 
 
+def test_an_opengl_that_is_not_there_is_told_by_its_variable(tmp_path):
+    script = """
+        from pytest_cpg.contracts import ComponentError
+        from pytest_cpg.tasks import TASKS
+
+        for _ in range(2):
+            try:
+                TASKS["acrobot-swingup"]()
+            except ComponentError as error:
+                print(error)
+    """
+    told = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        timeout=60,
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MUJOCO_GL": "nonsense"},
+    ).stdout
+    first, again = told.splitlines()
+    assert first == again
+    assert first.startswith("mujoco cannot be imported with MUJOCO_GL=nonsense (RuntimeError: ")
+    assert "Type: unset MUJOCO_GL." in first
+    assert "pip install" not in first
+
+
 def test_nothing_looks_for_a_display_until_something_is_rendered(tmp_path):
     script = """
         import os, sys

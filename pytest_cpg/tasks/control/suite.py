@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -140,22 +141,30 @@ def _named_errors() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         if error.name not in {"dm_control", "mujoco"}:
-            raise _mismatch(error) from error
+            raise _unusable(error) from error
         raise ComponentError(
             f"the control tasks need {error.name}, which is not installed. "
             f'Type: pip install "pytest-cpg[control]"'
         ) from error
     # Versions that do not fit fail in any way; each becomes the one error that says so.
     except Exception as error:
-        raise _mismatch(error) from error
+        raise _unusable(error) from error
 
 
-def _mismatch(error: Exception) -> ComponentError:
+def _unusable(error: Exception) -> ComponentError:
+    """Return the error for packages that are there, and fail."""
+    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    asked = os.environ.get("MUJOCO_GL")
+    # Its import opens the OpenGL that is asked for; without that, none is needed.
+    if asked and "mujoco" not in sys.modules:
+        return ComponentError(
+            f"mujoco cannot be imported with MUJOCO_GL={asked} ({said}). Gates need no OpenGL. "
+            f"Type: unset MUJOCO_GL. To film, set it to what this machine has: egl, osmesa or glfw."
+        )
     found = suite_versions()
     return ComponentError(
         f"dm-control {found['dm-control']} does not work with mujoco {found['mujoco']} "
-        f"({type(error).__name__}: {' '.join(str(error).split())}). "
-        f'Type: pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"'
+        f'({said}). Type: pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"'
     )
 
 
