@@ -8,7 +8,7 @@ from fakes import first, result_of
 
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.result import Look
-from pytest_cpg.gates.planning_gap.stopping import stopping_rule
+from pytest_cpg.gates.planning_gap.stopping import StoppingRule
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.betting import betting_characteristics
 from pytest_cpg.stats.pairing import pair_rates
@@ -27,8 +27,8 @@ def chance_to_fail(result, drop, max_verdict):
     n, rate = result.learned.episodes, result.oracle.success_rate
     p, q = rate, max(0.0, rate - drop)
     chances = [p * q, p * (1 - q), q * (1 - p), (1 - p) * (1 - q)]
-    rule = stopping_rule(
-        "fixed", episodes=n, method=result.method, level=result.level, margin=result.margin
+    rule = StoppingRule(
+        stop="fixed", episodes=n, method=result.method, level=result.level, margin=result.margin
     )
     total = 0.0
     for b in range(n + 1):

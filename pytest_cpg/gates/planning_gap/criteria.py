@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.planning_gap.stopping import StopMode, StoppingRule, stopping_rule
+from pytest_cpg.gates.planning_gap.stopping import StopMode, StoppingRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,8 @@ class Criteria:
 
     def rule(self, design: Design) -> StoppingRule:
         """Return when outcomes are looked at."""
-        return stopping_rule(
-            self.stop,
+        return StoppingRule(
+            stop=self.stop,
             episodes=design.episodes,
             method=self.interval,
             level=self.gap_level(design),

@@ -31,9 +31,22 @@ StopMode: TypeAlias = Literal["fixed", "sequential", "anytime"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedSize:
-    """One look, at the end, with the interval that was asked for."""
+class StoppingRule:
+    """When a gate may look, and what it may conclude there; looks count from 0.
 
+    A "fixed" gate looks once, at the end. A "sequential" one looks at a few sizes, with a boundary
+    whose error over all of them is exact; an "anytime" one as often as it likes, with a bet whose
+    winnings bound the error at all times.
+
+    Attributes
+    ----------
+    episodes : int
+        Per arm, at most.
+    method : str
+        What bounds the gap of a fixed number of them.
+    """
+
+    stop: StopMode
     episodes: int
     method: str
     level: float
@@ -41,87 +54,46 @@ class FixedSize:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The one size."""
+        """At how many episodes it looks, rising."""
+        if self.stop == "sequential":
+            return self._boundary.looks
+        if self.stop == "anytime":
+            return anytime_look_sizes(self.episodes, level=self.level)
         return (self.episodes,)
 
-    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:  # noqa: ARG002
-        """Bound the gap by the method asked for; Tango's holds a margin if there is one."""
+    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:
+        """Bound the gap at a look; Tango's interval holds a margin if there is one."""
+        pairs = pairs_of(oracle, learned)
+        if self.stop == "sequential":
+            return repeated_interval(self._boundary, number, pairs)
+        if self.stop == "anytime":
+            return anytime_interval(pairs, level=self.level)
         if self.method == "tango" and self.margin is not None:
-            pairs = pairs_of(oracle, learned)
             return margin_interval(pairs, margin=self.margin, level=self.level)
         return gap_interval(self.method, oracle, learned, level=self.level)
 
-    def look(self, number: int, oracle: Arm, learned: Arm) -> None:
-        """Nothing was looked at early."""
+    def look(self, number: int, oracle: Arm, learned: Arm) -> Look | None:
+        """Return what is found beside what it has to exceed; None where nothing is found early.
 
-
-@dataclass(frozen=True, slots=True)
-class GroupSequential:
-    """Looks at a few sizes, with a boundary whose error over all of them is exact."""
-
-    boundary: Boundary
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Sizes of the boundary."""
-        return self.boundary.looks
-
-    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:
-        """Bound the gap by the repeated interval of this look."""
-        return repeated_interval(self.boundary, number, pairs_of(oracle, learned))
-
-    def look(self, number: int, oracle: Arm, learned: Arm) -> Look:
-        """Return the paired statistic beside the boundary."""
-        pairs = pairs_of(oracle, learned)
-        statistic = paired_statistic(
-            wins=pairs.oracle_only,
-            losses=pairs.learned_only,
-            pairs=learned.episodes,
-            margin=self.boundary.margin,
-        )
-        return Look(learned.episodes, statistic, self.boundary.critical_values[number])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnyTime:
-    """Looks as often as it likes, with a bet whose winnings bound the error at all times."""
-
-    max_episodes: int
-    level: float
+        That is a paired statistic, or what the better of two bets has won, negative if it is that
+        on the model.
+        """
+        if self.stop == "fixed":
+            return None
+        pairs, episodes = pairs_of(oracle, learned), learned.episodes
+        wins, losses = pairs.oracle_only, pairs.learned_only
+        if self.stop == "sequential":
+            statistic = paired_statistic(
+                wins=wins, losses=losses, pairs=episodes, margin=self._boundary.margin
+            )
+            return Look(episodes, statistic, self._boundary.critical_values[number])
+        won = betting_wealth(wins=wins, losses=losses)
+        lost = betting_wealth(wins=losses, losses=wins)
+        return Look(episodes, won if won >= lost else -lost, 2 / (1 - self.level))
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """From the first size that can decide, in steps that grow with it."""
-        return anytime_look_sizes(self.max_episodes, level=self.level)
-
-    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:  # noqa: ARG002
-        """Bound the gap at this and every other time."""
-        return anytime_interval(pairs_of(oracle, learned), level=self.level)
-
-    def look(self, number: int, oracle: Arm, learned: Arm) -> Look:  # noqa: ARG002
-        """Return what the better of both bets has won, negative if it is that on the model."""
-        pairs = pairs_of(oracle, learned)
-        won = betting_wealth(wins=pairs.oracle_only, losses=pairs.learned_only)
-        lost = betting_wealth(wins=pairs.learned_only, losses=pairs.oracle_only)
-        return Look(learned.episodes, won if won >= lost else -lost, 2 / (1 - self.level))
-
-
-# When a gate may look, at sizes that rise, and what it may conclude there; looks count from 0.
-StoppingRule: TypeAlias = FixedSize | GroupSequential | AnyTime
-
-
-def stopping_rule(
-    stop: StopMode, *, episodes: int, method: str, level: float, margin: float | None
-) -> StoppingRule:
-    """Return the rule of this name for gates of at most so many episodes per arm.
-
-    Raises ValueError when there are fewer episodes than the first look takes.
-    """
-    if stop == "sequential":
-        return GroupSequential(wang_tsiatis_boundary(episodes, level=level, margin=margin))
-    if stop == "anytime":
-        return AnyTime(max_episodes=episodes, level=level)
-    return FixedSize(episodes=episodes, method=method, level=level, margin=margin)
+    def _boundary(self) -> Boundary:
+        return wang_tsiatis_boundary(self.episodes, level=self.level, margin=self.margin)
 
 
 def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Interval:
