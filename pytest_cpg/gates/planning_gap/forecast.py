@@ -48,7 +48,8 @@ def forecast(
     far as the oracle's rate leaves room for it.
     """
     known = read_cost(Cost, cost)
-    rate, source = _oracle_rate(known, accepted)
+    found = _oracle_rate(known, accepted)
+    rate = _UNKNOWN_RATE if found is None else found
     detectable, paired = _detectable(design, criteria, rate)
     seconds, may_stop = _seconds(design, known), criteria.stop != "fixed"
     needed = {f"n@{gap:g}": _needed(design, criteria, rate, gap) for gap in _WANTED_GAPS}
@@ -57,7 +58,7 @@ def forecast(
         f"of the starts decide for both arms and a paired interval judges",
         "n@0.2: the starts that find a drop of 0.2 as often",
     ]
-    if source == "assumed":
+    if found is None:
         notes.append(
             f"?: not run here yet; assumed to be {rate:.2f}, where drops are hardest to find"
         )
@@ -69,7 +70,7 @@ def forecast(
     return ForecastLine(
         cells={
             "starts": f"{'<=' * may_stop}{design.episodes}",
-            "oracle": f"{rate:.2f}{'?' * (source == 'assumed')}",
+            "oracle": f"{rate:.2f}{'?' * (found is None)}",
             "finds": "-" if detectable is None else found_drop(detectable),
             "paired": "-" if paired is None else found_drop(paired),
             **{name: "-" if n is None else str(n) for name, n in needed.items()},
@@ -163,13 +164,14 @@ def _found_by_bet(
     )
 
 
-def _oracle_rate(cost: Cost | None, accepted: BaselineGate | None) -> tuple[float, str]:
+def _oracle_rate(cost: Cost | None, accepted: BaselineGate | None) -> float | None:
+    """Return what the oracle solved in the last run, or else in the accepted one."""
     if cost is not None:
-        return cost.oracle_rate, "last run"
-    if accepted:
-        solved, episodes = accepted.oracle_arm
-        return solved / episodes, "baseline"
-    return _UNKNOWN_RATE, "assumed"
+        return cost.oracle_rate
+    if accepted is None:
+        return None
+    solved, episodes = accepted.oracle_arm
+    return solved / episodes
 
 
 def _needed(design: Design, criteria: Criteria, rate: float, gap: float) -> int | None:
