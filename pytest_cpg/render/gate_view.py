@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -97,6 +97,8 @@ class ComparisonView:
         The figure that shows why.
     history : HistoryView or None
         None where no earlier session made this comparison.
+    is_listed : bool
+        Whether its facts are all of its numbers, in place of tables.
     """
 
     anchor: str
@@ -124,6 +126,7 @@ class ComparisonView:
     films: tuple[str, ...]
     commands: tuple[Command, ...]
     history: HistoryView | None
+    is_listed: bool = False
 
     @property
     def is_news(self) -> bool:
@@ -199,11 +202,11 @@ def folded(
 ) -> GateView:
     """Return a gate whose section is shut, without film and with its starts counted.
 
-    Both are most of a page. One of many has no figures beside the numbers, either, and repeats no
-    fact that is ``said`` elsewhere.
+    Both are most of a page. One of many has its numbers in one list, without figures, and repeats
+    no fact that is ``said`` elsewhere.
     """
     comparisons = tuple(
-        replace(one, strip=None, cells=tuple(_counted(cell, is_one_of_many) for cell in one.cells))
+        replace(one, strip=None, cells=tuple(_counted(cell) for cell in one.cells))
         for one in view.comparisons
     )
     if is_one_of_many:
@@ -214,20 +217,27 @@ def folded(
                 plots=(),
                 others=(),
                 bounds=(None,) * len(one.bounds),
-                facts=tuple(fact for fact in one.facts if fact not in said),
+                cells=(),
+                lists=(),
+                facts=tuple(fact for fact in _numbers(one) if fact not in said),
+                is_listed=True,
             )
             for one in comparisons
         )
     return replace(view, comparisons=comparisons)
 
 
-def _counted(drawn: CellsView, is_one_of_many: bool) -> CellsView:
-    """Return a figure without its cells; of many gates only lost starts are listed."""
-    key = tuple(
-        (mark, name, count, "" if is_one_of_many and mark != "lost" else numbers)
-        for mark, name, count, numbers in drawn.key
-    )
-    return replace(drawn, cells=(), key=key)
+def _numbers(one: ComparisonView) -> Iterator[tuple[str, str]]:
+    """Yield all numbers of a comparison as facts."""
+    yield from ((row.name, ", ".join(filter(None, row.cells))) for row in one.card.table.rows)
+    yield from one.facts
+    if one.card.cause is not None:
+        yield from ((name, f"{found} {text}") for name, found, text in one.card.cause.measures)
+
+
+def _counted(drawn: CellsView) -> CellsView:
+    """Return a figure without its cells."""
+    return replace(drawn, cells=())
 
 
 def _comparison_view(

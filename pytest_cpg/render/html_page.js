@@ -34,6 +34,13 @@ function openTarget() {
   target.firstElementChild.focus({ preventScroll: true });
 }
 
+for (const line of document.querySelectorAll(".cmd")) {
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "copy", textContent: "Copy" });
+  button.setAttribute("aria-label", `Copy: ${line.previousElementSibling.textContent}`);
+  line.append(button);
+}
+
 document.addEventListener("click", (event) => {
   const from = event.target.closest("button[data-copy], button.copy");
   if (from) copy(from.dataset.copy ?? from.previousElementSibling.textContent, from);

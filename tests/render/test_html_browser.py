@@ -21,6 +21,9 @@ from fakes import first, result_of
 from other_kind import other_gate
 from rendered import html_page
 
+from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.compare import compare
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium")
 
@@ -103,6 +106,27 @@ def test_a_page_starts_without_a_complaint_whatever_its_gates_are_called(tmp_pat
     )
     assert told == {"controls": 1, "pictures": 0}
     assert console == []
+
+
+def test_a_dense_row_on_a_phone_has_verdict_name_and_change_beside_each_other(tmp_path):
+    drift = compare(BAD, BaselineGate.of(GOOD, commit="3f2c1e9"), level=0.95)
+    gates = [
+        gate(f"t.py::test_gate[{n}]", BAD, outcome="failed", reason=WORSE, drift=drift)
+        for n in range(40)
+    ]
+    told, console = read(
+        html_page([session(*gates)]),
+        """
+        const row = find("#gates tbody tr")[0];
+        const cells = [".verdict svg", ".name", ".was"].map((one) => row.querySelector(one));
+        return cells.map((one) => one.getBoundingClientRect()).map((one) => [one.left, one.right]);
+        """,
+        tmp_path,
+        width=390,
+    )
+    assert console == []
+    edges = [edge for cell in told for edge in cell]
+    assert edges == sorted(edges)
 
 
 def test_two_hundred_gates_are_dense_and_have_a_mark_each(tmp_path):
