@@ -149,43 +149,22 @@ class Asked:
         return TaskChoice(name=name, make=named_task(name, self.components.tasks))
 
 
-class Run(Protocol):
-    """What a measurement is made with: who runs it, how long it may take, and who watches."""
-
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """Values of the fixtures that the kind names."""
-        ...
-
-    @property
-    def execution(self) -> Execution:
-        """Where episodes are run and kept."""
-        ...
-
-    def task(self, choice: TaskChoice) -> Task:
-        """Return a gate's task, built once a session."""
-        ...
-
-    def progress(
-        self,
-        what: str,
-        done: int,
-        count: int,
-        unit: str = "",
-        solved: int | None = None,
-        starts: int = 0,
-        note: str = "",
-    ) -> None:
-        """Show how far a measurement is, and break it off once its time is over.
-
-        ``what`` names its stage, and the others are attributes of a `Stage`.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateRun:
-    """What one measurement is made with, as `Run` says."""
+class Run:
+    """What a measurement is made with: who runs it, how long it may take, and who watches.
+
+    Attributes
+    ----------
+    given : mapping
+        Values of the fixtures that the kind names.
+    execution : Execution
+        Where episodes are run and kept.
+    task : callable
+        Returns a gate's task, built once a session.
+    progress : callable
+        Shows how far a measurement is, and breaks it off once its time is over. It is called with
+        the name of a stage, and the attributes of a `Stage`.
+    """
 
     given: Mapping[str, Any]
     execution: Execution

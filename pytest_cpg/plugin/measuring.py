@@ -15,7 +15,7 @@ import pytest
 
 from pytest_cpg.contracts import BrokenModelError, IncompleteError
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.gates.kind import GateRun
+from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.parts import Replays, Resumes
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.arm_cache import ArmCache
     from pytest_cpg.episodes.arms import Execution
-    from pytest_cpg.gates.kind import Run, TaskChoice
+    from pytest_cpg.gates.kind import TaskChoice
     from pytest_cpg.machine.deadline import Deadline
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.replay import SessionReplay
@@ -180,7 +180,7 @@ class ItemMeasuring:
                 self._show(model, given, deadline)
         return result
 
-    def _result(self, model: Any, run: GateRun) -> Any:
+    def _result(self, model: Any, run: Run) -> Any:
         try:
             return self._gate.kind.measure(self._gate.spec, model, run)
         except BrokenModelError as error:
@@ -209,7 +209,7 @@ class ItemMeasuring:
         return attempted(self._item, self._attempt, self._ledger.late, may_leave=may_leave)
 
     @contextmanager
-    def _followed(self, given: Mapping[str, Any], deadline: Deadline) -> Iterator[GateRun]:
+    def _followed(self, given: Mapping[str, Any], deadline: Deadline) -> Iterator[Run]:
         """Give what is told of every step; it shows it, and breaks off when the time is over."""
 
         def progress(what: str, *stage: Any) -> None:
@@ -218,7 +218,7 @@ class ItemMeasuring:
 
         try:
             with deadline.guard():
-                yield GateRun(
+                yield Run(
                     given={**self._given, **given},
                     execution=self._execution,
                     task=self._runs.task,

@@ -35,9 +35,9 @@ from pytest_cpg.gates.kind import (
     Asked,
     Components,
     GateKind,
-    GateRun,
     MaxVerdict,
     OfTask,
+    Run,
     TaskChoice,
 )
 from pytest_cpg.gates.notation import visible
@@ -248,7 +248,7 @@ def evaluate(
     if is_named:
         model = made(asked["model"], make) if task is None else make(task)
     with _followed(is_shown=progress, seconds=read.values["timeout"]) as tell:
-        run = GateRun(
+        run = Run(
             given={**_usual_fixtures(found, fixtures, given, task), **given},
             execution=Execution(cache=_arms(cache), executor=executor),
             task=_built,
