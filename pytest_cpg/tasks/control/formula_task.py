@@ -27,7 +27,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.machine.processors import own_share
 from pytest_cpg.tasks.control.formulas import BOX, LEVELS, TITLES, Formulas, formulas_of
 from pytest_cpg.tasks.control.repeats import Repeats
-from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, check_received, suite_versions
+from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, rebuilt, suite_versions
 from pytest_cpg.tasks.options import BUDGET, OPTIONS, TaskOptions
 from pytest_cpg.tasks.pictures import Frames, draw_control
 
@@ -78,7 +78,13 @@ class ControlTask:
         if self.cache_key is None:
             raise TypeError(f"{self.name} has formulas of its own, and cannot be built elsewhere")
         own = {name: getattr(self, name) for name in ("name", *OPTIONS)}
-        return _rebuilt, (self.formulas.title, self.cache_key, dict(self.versions), own)
+        return rebuilt, (
+            control_task,
+            (self.formulas.title,),
+            self.cache_key,
+            dict(self.versions),
+            own,
+        )
 
     @property
     def cache_key(self) -> str | None:
@@ -210,18 +216,3 @@ def _stripped_model(domain: str, name: str) -> Any:
 
     suite = Suite(domain, name)
     return strip_visuals(suite.model, *suite.source())
-
-
-def _rebuilt(
-    title: str, key: str, versions: Mapping[str, str], own: Mapping[str, Any]
-) -> ControlTask:
-    """Return a task that another process has sent, or raise ComponentError if it is another."""
-    task = _built_once(title)
-    check_received(title, (key, versions), (task.cache_key, task.versions))
-    return replace(task, **own)
-
-
-@cache
-def _built_once(title: str) -> ControlTask:
-    """Return one task of a process: its simulator takes a while to build."""
-    return control_task(title)

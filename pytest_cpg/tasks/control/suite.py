@@ -8,6 +8,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -109,22 +111,38 @@ def suite_versions() -> dict[str, str]:
     return {package: _version(package) for package in ("mujoco", "dm-control")}
 
 
-def check_received(
-    title: str,
-    sent: tuple[str, Mapping[str, str]],
-    here: tuple[str | None, Mapping[str, str]],
-) -> None:
-    """Raise ComponentError unless key and versions of a task that was sent are those of here."""
-    if sent == here:
-        return
-    there, found = (
-        " with ".join(f"{package} {version}" for package, version in versions.items())
-        for _, versions in (sent, here)
-    )
-    raise ComponentError(
-        f"{title} is not the same here as where it was sent from: there {there}, here {found}. "
-        f"Install the same versions on every machine."
-    )
+def rebuilt(
+    make: Callable[..., Any],
+    parts: tuple[str, ...],
+    key: str,
+    versions: dict[str, str],
+    own: Mapping[str, Any],
+) -> Any:
+    """Return a task that another process has sent, or raise ComponentError if it is another here.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the task of these parts; once in a process, as its simulator takes a while.
+    own : mapping
+        Fields of this one.
+    """
+    task = _built_once(make, *parts)
+    if (key, versions) != (task.cache_key, task.versions):
+        there, found = (
+            " with ".join(f"{package} {version}" for package, version in each.items())
+            for each in (versions, task.versions)
+        )
+        raise ComponentError(
+            f"{task.name} is not the same here as where it was sent from: there {there}, here "
+            f"{found}. Install the same versions on every machine."
+        )
+    return replace(task, **own)
+
+
+@cache
+def _built_once(make: Callable[..., Any], *parts: str) -> Any:
+    return make(*parts)
 
 
 def _version(package: str) -> str:

@@ -7,8 +7,7 @@ is what dm_control's own code says, which looks at one state at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from pytest_cpg.contracts import BoolArray, BoxActions, ComponentError, FloatArray, IntArray
 from pytest_cpg.machine.processors import own_share
 from pytest_cpg.tasks.control.repeats import Repeats
-from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, check_received, suite_versions
+from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, rebuilt, suite_versions
 from pytest_cpg.tasks.options import BUDGET, OPTIONS, TaskOptions
 from pytest_cpg.tasks.pictures import Frames, draw_control
 from pytest_cpg.tasks.scores import check_score, rated
@@ -79,7 +78,7 @@ class SuiteTask:
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what the task is built from; a simulator is large, and belongs to its process."""
         own = {name: getattr(self, name) for name in ("name", "score_of", *OPTIONS)}
-        return _rebuilt, (self.domain, self.task, self.key, dict(self.versions), own)
+        return rebuilt, (suite_task, (self.domain, self.task), self.key, dict(self.versions), own)
 
     @property
     def cache_key(self) -> str | None:
@@ -263,17 +262,3 @@ def suite_task(domain: str, task: str, *, threads: int | None = None, **options:
         versions=MappingProxyType(suite_versions()),
         **options,
     )
-
-
-def _rebuilt(
-    domain: str, task: str, key: str, versions: Mapping[str, str], own: Mapping[str, Any]
-) -> SuiteTask:
-    """Return a task that another process has sent, or raise ComponentError if it is another."""
-    found = _built_once(domain, task)
-    check_received(f"dmc:{domain}-{task}", (key, versions), (found.key, found.versions))
-    return replace(found, **own)
-
-
-@cache
-def _built_once(domain: str, task: str) -> SuiteTask:
-    return suite_task(domain, task)
