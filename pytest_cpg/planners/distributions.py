@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -29,7 +28,7 @@ class Spread:
     initial, minimum : float
         Deviation at first, and below which none falls; of a box only, in halves of its width.
     refits : bool
-        Whether `PlanDistribution.weigh` moves a box's deviation too, between minimum and initial.
+        Whether `weigh` moves a box's deviation too, between minimum and initial.
     correlation, colour : float
         See `draw_noise`.
     """
@@ -48,34 +47,9 @@ class Spread:
         return not self.correlation and not self.colour
 
 
-class PlanDistribution(Protocol):
-    """A distribution over plans, one for each of ``N`` episodes."""
-
-    @property
-    def mode(self) -> FloatArray:
-        """The plan in its middle, or its most likely actions, [N, H, A]."""
-        ...
-
-    def draw(self, rngs: Sequence[np.random.Generator], count: int) -> FloatArray:
-        """Sample plans [N, count, H, A]."""
-        ...
-
-    def fit(self, elites: FloatArray) -> None:
-        """Refit to these plans [N, E, H, A]."""
-        ...
-
-    def weigh(self, plans: FloatArray, weights: FloatArray) -> None:
-        """Move to the mean of plans [N, K, H, A] by weights [N, K] of sum 1; see `Spread`."""
-        ...
-
-    def shifted(self, lengths: IntArray) -> FloatArray:
-        """Return what the next plan begins from, once ``lengths`` [N] are executed: [N, H, ...]."""
-        ...
-
-
 def plan_distribution(
     actions: ActionSpace, spread: Spread, episodes: int, memory: FloatArray | None = None
-) -> PlanDistribution:
+) -> _Categorical | _Gaussian:
     """Return the distribution that suits the action space, from memory [N, H, ...] if there is."""
     if isinstance(actions, FiniteActions):
         return _Categorical(actions, spread, episodes, memory)
@@ -92,7 +66,7 @@ def shift(plans: FloatArray, lengths: IntArray, fill: FloatArray) -> FloatArray:
 
 
 class _Categorical:
-    """Independent categorical distributions over a finite action set, [N, H, M]."""
+    """Independent categorical distributions over a finite action set, [N, H, M]: one an episode."""
 
     def __init__(
         self, actions: FiniteActions, spread: Spread, episodes: int, memory: FloatArray | None
@@ -106,9 +80,11 @@ class _Categorical:
 
     @property
     def mode(self) -> FloatArray:
+        """The most likely actions, [N, H, A]."""
         return np.asarray(self._values[self._probabilities.argmax(axis=-1)])
 
     def draw(self, rngs: Sequence[np.random.Generator], count: int) -> FloatArray:
+        """Sample plans [N, count, H, A]."""
         spread = self._spread
         if spread.is_white:
             unit = np.stack([rng.random((count, spread.horizon)) for rng in rngs])
@@ -128,12 +104,15 @@ class _Categorical:
         return np.asarray(self._values[(unit[..., None] >= upper).sum(axis=-1)])
 
     def fit(self, elites: FloatArray) -> None:
+        """Refit to these plans [N, E, H, A]."""
         self._become(self._known(elites).mean(axis=1))
 
     def weigh(self, plans: FloatArray, weights: FloatArray) -> None:
+        """Move to the mean of plans [N, K, H, A] by weights [N, K] of sum 1."""
         self._become((weights[..., None, None] * self._known(plans)).sum(axis=1))
 
     def shifted(self, lengths: IntArray) -> FloatArray:
+        """Return what the next plan begins from, once ``lengths`` [N] are executed: [N, H, ...]."""
         count = self._probabilities.shape[-1]
         return shift(self._probabilities, lengths, np.full(count, 1 / count))
 
@@ -148,7 +127,10 @@ class _Categorical:
 
 
 class _Gaussian:
-    """Independent Gaussians clipped to a box: means and deviations [N, H, A]."""
+    """Independent Gaussians clipped to a box: means and deviations [N, H, A].
+
+    Its methods are those of `_Categorical`; its mode is the means.
+    """
 
     def __init__(
         self, actions: BoxActions, spread: Spread, episodes: int, memory: FloatArray | None
