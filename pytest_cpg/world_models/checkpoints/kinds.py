@@ -12,12 +12,12 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from pytest_cpg.contracts import Task, WorldModelError
+from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Decoder, Encoder
 
@@ -162,14 +162,11 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
     from pytest_cpg.world_models.checkpoints.training_conditions import check_same
     from pytest_cpg.world_models.checkpoints.weights import check
 
-    unknown = sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS})
-    if unknown:
-        known = [*_OF_CLASS, *_CONDITIONS, "rate_by", "planner"]
-        close = get_close_matches(unknown[0], known, n=1)
-        fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+    for one in sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS}):
+        fix = did_you_mean(one, [*_OF_CLASS, *_CONDITIONS, "rate_by", "planner"])
         raise WorldModelError(
-            f"{os.fspath(file)!r}: its settings have {unknown[0]}, which changes nothing in a "
-            f"network of your own class. {fix} What its constructor takes goes into arguments."
+            f"{os.fspath(file)!r}: its settings have {one}, which changes nothing in a network of "
+            f"your own class. {fix} What its constructor takes goes into arguments."
         )
     name, arguments = settings["class"], settings.get("arguments", {})
     network = _constructed(file, name, arguments)

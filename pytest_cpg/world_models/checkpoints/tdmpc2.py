@@ -29,8 +29,9 @@ OTHERS = {
     "task_index": "4  # the task's place among those of a multi-task training, from 0",
 }
 
-
 _MANY_ACTIONS = 20
+# The outermost bins of reward and value, on the symlog scale.
+_LIMIT = 10.0
 
 
 class TDMPC2(torch.nn.Module):
@@ -44,8 +45,6 @@ class TDMPC2(torch.nn.Module):
         How many numbers of the latent sum to one.
     discount : float
         In (0, 1].
-    low, high : float
-        The outermost bins of reward and value, on the symlog scale.
     task_index : int, optional
         Of weights of many tasks, which one.
     """
@@ -58,15 +57,22 @@ class TDMPC2(torch.nn.Module):
     def __init__(
         self,
         weights: Weights,
-        conditions: Conditions,
         *,
+        obs_keys: Sequence[str] | str,
+        action_repeat: int,
         simnorm_dim: int,
         discount: float,
-        low: float = -10.0,
-        high: float = 10.0,
+        action_low: float = -1.0,
+        action_high: float = 1.0,
         task_index: int | None = None,
     ) -> None:
         super().__init__()
+        self.conditions = Conditions(
+            obs_keys=keys_of(obs_keys),
+            action_repeat=action_repeat,
+            action_low=action_low,
+            action_high=action_high,
+        )
         found, self.sizes = canonical(weights, task_index)
         own = in_one_type(found)
         self._padded = own if self.sizes.tasks else {}
@@ -78,7 +84,6 @@ class TDMPC2(torch.nn.Module):
             )
         if not 0 < discount <= 1:
             raise WorldModelError(f"discount: need a number in (0, 1], got {discount!r}")
-        self.conditions = conditions
         self.discount, self._simplex = discount, simnorm_dim
         # As the official code does for large action spaces.
         more = {"iterations": 8} if self.sizes.action >= _MANY_ACTIONS else {}
@@ -90,7 +95,7 @@ class TDMPC2(torch.nn.Module):
             float(weights.get(name, official))
             for name, official in (("log_std_min", -10.0), ("log_std_dif", 12.0))
         )
-        self.register_buffer("bins", torch.linspace(low, high, self.sizes.bins, dtype=kind))
+        self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, self.sizes.bins, dtype=kind))
         self.register_buffer("columns", torch.arange(self.sizes.observation))
         self.eval().requires_grad_(requires_grad=False)
 
@@ -108,53 +113,17 @@ class TDMPC2(torch.nn.Module):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **settings: Any) -> TDMPC2:
-        """Read an official checkpoint; settings as for `of`.
+        """Read an official checkpoint; what it does not say, all in `NEEDED`, must be given.
 
         Raises WorldModelError, naming missing settings, and keys and shapes that are not TD-MPC2's.
         """
         return cls.of(read_weights(path), **settings)
 
     @classmethod
-    def of(
-        cls,
-        weights: Weights,
-        *,
-        obs_keys: Sequence[str] | str | None = None,
-        action_repeat: int | None = None,
-        simnorm_dim: int | None = None,
-        discount: float | None = None,
-        action_low: float = -1.0,
-        action_high: float = 1.0,
-        task_index: int | None = None,
-    ) -> TDMPC2:
-        """Return a network of weights that are read already.
-
-        The settings that are None by default are in no checkpoint, and must be given.
-        """
-        given = (
-            obs_keys,
-            action_repeat,
-            simnorm_dim,
-            discount,
-            action_low,
-            action_high,
-            task_index,
-        )
-        settings = dict(zip((*NEEDED, *OTHERS), given, strict=True))
+    def of(cls, weights: Weights, **settings: Any) -> TDMPC2:
+        """Return a network of weights that are read already; settings as for `load`."""
         require(settings, NEEDED, OTHERS, model="TDMPC2")
-        conditions = Conditions(
-            obs_keys=keys_of(obs_keys or ()),
-            action_repeat=1 if action_repeat is None else action_repeat,
-            action_low=action_low,
-            action_high=action_high,
-        )
-        return cls(
-            weights,
-            conditions,
-            simnorm_dim=simnorm_dim or 0,
-            discount=discount or 0.0,
-            task_index=task_index,
-        )
+        return cls(weights, **settings)
 
     def for_task(self, task: Task) -> TDMPC2:
         """Return this model, reading the task's observations in its own order.

@@ -6,13 +6,13 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_cpg.contracts import Task, WorldModelError
+from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys
 
@@ -147,11 +147,9 @@ def _check_repeat(trained: Any, task: Task, model: str) -> None:
 def check_known(settings: Iterable[str], known: Iterable[str], *, model: str) -> None:
     """Raise WorldModelError for a setting that changes nothing in a model."""
     known = list(known)
-    unknown = [name for name in settings if name not in known]
-    if unknown:
-        close = get_close_matches(unknown[0], known, n=1)
-        fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
-        raise WorldModelError(f"{model} has no setting {unknown[0]}. {fix}")
+    for name in settings:
+        if name not in known:
+            raise WorldModelError(f"{model} has no setting {name}. {did_you_mean(name, known)}")
 
 
 def require(
