@@ -1,7 +1,8 @@
-"""Arrays: the kinds of numbers that everything is batched in."""
+"""Arrays: the kinds of numbers that everything is batched in, and steps taken one by one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,3 +11,14 @@ import numpy.typing as npt
 FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
 IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+def rolled_out(
+    step: Callable[..., FloatArray], states: FloatArray, actions: FloatArray, *noise: FloatArray
+) -> FloatArray:
+    """Take steps from states [B, S] by actions [B, H, A], with noise for each: states [B, H, S]."""
+    after = np.empty((*actions.shape[:2], states.shape[1]))
+    for t in range(actions.shape[1]):
+        states = step(states, actions[:, t], *(drawn[:, t] for drawn in noise))
+        after[:, t] = states
+    return after

@@ -18,6 +18,7 @@ from pytest_cpg.contracts import (
     Planner,
     Task,
 )
+from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.policy import Policy
@@ -234,11 +235,9 @@ class _SeenWorld:
         return self.task.actions
 
     def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
-        after = np.empty((*actions.shape[:2], latents.shape[1]))
-        for step in range(actions.shape[1]):
-            latents = np.asarray(self.dynamics(latents, actions[:, step]), dtype=np.float64)
-            after[:, step] = latents
-        return after
+        return rolled_out(
+            lambda *one: np.asarray(self.dynamics(*one), dtype=np.float64), latents, actions
+        )
 
     def score(self, latents: FloatArray) -> FloatArray:
         return self.task.score(latents)

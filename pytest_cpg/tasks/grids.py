@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
+from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.tasks.options import TaskOptions
 from pytest_cpg.tasks.pictures import Frames, draw_grid
 
@@ -114,11 +115,7 @@ class GridTask:
 
     def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, 2] and actions [B, H, 2] to the states after each action [B, H, 2]."""
-        after = np.empty((*actions.shape[:2], 2))
-        for t in range(actions.shape[1]):
-            states = self.step(states, actions[:, t])
-            after[:, t] = states
-        return after
+        return rolled_out(self.step, states, actions)
 
     def observe(self, states: FloatArray) -> FloatArray:
         """Copy states [..., 2]: all is seen."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
+from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Cost, Rollout
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
@@ -161,7 +163,7 @@ def _bind_callable(
     else:
         dynamics = adapt_dynamics(learned, observations, actions)
         seconds_per_row = dynamics.seconds_per_row
-        rollout = _steps(dynamics.step)
+        rollout = partial(rolled_out, dynamics.step)
         if seconds_per_row is None:
             if is_elsewhere(learned) and batch_multiple(learned) == 1:
                 from pytest_cpg.world_models.binding.tensors import rollout_there
@@ -208,20 +210,7 @@ def _noisy_rollout(
         f"noise_size promises",
     )
     check_rows(learned, "the model", tiled(step), observations, actions, noise)
-    return tiled_for(learned, _steps(step), (observations, plans, drawn))
-
-
-def _steps(step: ArrayFunction) -> ArrayFunction:
-    """Return the rollout that takes one step after the other; noise is one for each step."""
-
-    def rollout(observations: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
-        imagined = np.empty((*plans.shape[:2], observations.shape[1]))
-        for t in range(plans.shape[1]):
-            observations = step(observations, plans[:, t], *(drawn[:, t] for drawn in noise))
-            imagined[:, t] = observations
-        return imagined
-
-    return rollout
+    return tiled_for(learned, partial(rolled_out, step), (observations, plans, drawn))
 
 
 def _steps_of_jax(dynamics: Callable[..., Any]) -> ArrayFunction:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
+from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.world_models.binding.callables import BatchedDynamics, adapt_dynamics
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
 from pytest_cpg.world_models.binding.tiling import tiled_for
@@ -105,16 +107,12 @@ def _member(
 def _mean_rollout(members: Sequence[BatchedDynamics]) -> ArrayFunction:
     """Return the rollout that goes on from the mean of all predictions."""
 
-    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
-        imagined = np.empty((*plans.shape[:2], observations.shape[1]))
-        for step in range(plans.shape[1]):
-            predicted = [member.step(observations, plans[:, step]) for member in members]
-            # One after the other: the order of numpy's sums depends on the shape.
-            observations = sum(predicted[1:], start=predicted[0]) / len(members)
-            imagined[:, step] = observations
-        return imagined
+    def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
+        predicted = [member.step(observations, actions) for member in members]
+        # One after the other: the order of numpy's sums depends on the shape.
+        return sum(predicted[1:], start=predicted[0]) / len(members)
 
-    return rollout
+    return partial(rolled_out, step)
 
 
 def _sampled(rollouts: Sequence[ArrayFunction]) -> ArrayFunction:
