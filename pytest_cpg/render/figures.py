@@ -363,8 +363,9 @@ def spark(course: Course) -> Spark:
     """Draw a number over several sessions as small as a word."""
     area = _course_area(course.trends, SPARK_WIDTH - 14, SPARK_HEIGHT - 10)
     points = [(x - LEFT + 5, y - TOP + 5) for x, y in _course_points(course, area)]
-    marks = [*_course_marks(course, points), ("last", _stops(points[-1:]))]
-    return Spark(tuple(marks), course.said)
+    # A word has no room for a stop at each session.
+    drawn = [one for one in _course_marks(course, points) if one[0] not in ("stops", "hollow")]
+    return Spark((*drawn, ("last", _stops(points[-1:]))), course.said)
 
 
 def _course_area(trends: Sequence[Trend], width: int, height: int) -> _Area:
