@@ -7,7 +7,7 @@ from bisect import bisect_left
 from functools import cache
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_power
-from pytest_cpg.stats.counts import check_count, check_fraction, real_or_nan
+from pytest_cpg.stats.counts import check_count, check_fraction, real_or_nan, smallest
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.methods import paired_method
 from pytest_cpg.stats.pairing import pair_rates
@@ -101,8 +101,7 @@ def detectable_gap(
 
     if not is_found(_GAP_STEPS):
         return None
-    steps = 1 + bisect_left(range(1, _GAP_STEPS), x=True, key=is_found)
-    return min(steps / _GAP_STEPS, oracle)
+    return min(smallest(is_found, most=_GAP_STEPS) / _GAP_STEPS, oracle)
 
 
 # Gates of one design ask the same.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_cpg.stats.counts import check_fraction
 from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
+from pytest_cpg.stats.student import student_critical_value
 
 FEWEST_RESAMPLES = 100
 """Percentiles of fewer say too little of an interval's ends."""
@@ -105,11 +106,7 @@ class Scaled:
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return Student's interval on the scale, taken back."""
-        # scipy.stats has the same number, and takes a second to import.
-        from scipy.special import stdtrit
-
-        tail = (1 - check_fraction("a level", level, such_as=0.95)) / 2
-        half = abs(float(stdtrit(self.freedom, tail))) * self._scaled_error
+        half = student_critical_value(level, freedom=self.freedom) * self._scaled_error
         centre = self._to(self.estimate)
         return Interval(
             estimate=self.estimate,

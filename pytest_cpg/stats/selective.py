@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_cpg.stats.coverage_curves import Curves
+from pytest_cpg.stats.graded_answers import GradedAnswers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,31 +54,17 @@ def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:
         One finite number per episode, higher when surer of success; only their order matters.
     failures : array [N], bool
     """
-    sizes, failed = _by_confidence(confidences, failures)
+    answers = GradedAnswers(wrong=failures, confidences=confidences)
+    # The surest first.
+    _, group = np.unique(-answers.confidences, return_inverse=True)
+    sizes = np.bincount(group)
+    failed = np.bincount(group[answers.wrong], minlength=len(sizes))
     area, ideal, excess = (float(value[0]) for value in Curves(sizes[None], failed[None]).aurc())
     return SelectiveRisk(
         aurc=area,
         ideal=ideal,
-        base_rate=int(failed.sum()) / int(sizes.sum()),
+        base_rate=int(failed.sum()) / len(answers),
         excess=None if math.isnan(excess) else excess,
-        episodes=int(sizes.sum()),
+        episodes=len(answers),
         method="AURC, ties averaged",
     )
-
-
-def _by_confidence(
-    confidences: ArrayLike, failures: ArrayLike
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return episodes and failures [G] of each distinct confidence, the surest first."""
-    confidence, failed = np.asarray(confidences), np.asarray(failures)
-    if confidence.ndim != 1 or confidence.dtype.kind not in "iuf" or not confidence.size:
-        raise ValueError(f"need one confidence for each episode, got {confidences!r}")
-    if not np.isfinite(confidence).all():
-        wrong = int(np.flatnonzero(~np.isfinite(confidence))[0])
-        raise ValueError(f"need finite confidences, got {confidence[wrong]} at {wrong}")
-    if failed.dtype != np.bool_ or failed.shape != confidence.shape:
-        raise ValueError(
-            f"need bool failures [{len(confidence)}], got {failed.dtype} of shape {failed.shape}"
-        )
-    _, group = np.unique(confidence, return_inverse=True)
-    return np.bincount(group)[::-1], np.bincount(group[failed], minlength=group.max() + 1)[::-1]

@@ -97,16 +97,16 @@ def test_a_confidence_that_is_not_finite_is_refused_with_its_place(value):
         aurc([0.1, 0.2, value, 0.3], [True, False, True, False])
 
 
-@pytest.mark.parametrize("confidences", [[], [[0.1]], ["0.1"], [True], 0.1, [None]])
-def test_confidences_that_are_no_list_of_numbers_are_refused(confidences):
-    with pytest.raises(ValueError, match="need one confidence for each episode, got"):
+@pytest.mark.parametrize("confidences", [[], [[0.1]], 0.1, [0.1, 0.2]])
+def test_confidences_that_are_not_one_for_each_episode_are_refused(confidences):
+    with pytest.raises(ValueError, match="need one of confidences for each of 1 answers, got"):
         aurc(confidences, [True])
 
 
 @pytest.mark.parametrize(
     ("failures", "got"),
-    [([1, 0], r"int64 of shape \(2,\)"), ([True], r"bool of shape \(1,\)")],
+    [([1, 0], r"int64 of \(2,\)"), ([[True, False]], r"bool of \(1, 2\)"), ([], "float64 of")],
 )
-def test_failures_that_are_no_bools_of_the_same_episodes_are_refused(failures, got):
-    with pytest.raises(ValueError, match=rf"need bool failures \[2\], got {got}"):
+def test_failures_that_are_no_bools_are_refused(failures, got):
+    with pytest.raises(ValueError, match=rf"need wrong or not of each answer, got {got}"):
         aurc([0.1, 0.2], failures)
