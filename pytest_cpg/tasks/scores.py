@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
-
-
-class Scored(Protocol):
-    """A task that a user may give a score."""
-
-    @property
-    def name(self) -> str:
-        """As in reports."""
-        ...
-
-    @property
-    def score_of(self) -> Callable[[FloatArray], Any] | None:
-        """Rates observations [..., O]; None where the task's reward rates."""
-        ...
 
 
 def check_score(score: Any) -> None:
@@ -33,8 +18,8 @@ def check_score(score: Any) -> None:
         )
 
 
-def rated(task: Scored, observations: FloatArray, *, call: str, room: str) -> FloatArray:
-    """Rate observations [..., O] by the score that a user has given a task: [...].
+def rated(task: Any, observations: FloatArray, *, call: str, room: str) -> FloatArray:
+    """Rate observations [..., O] by ``score_of``, which a user has given a task: [...].
 
     Raises WorldModelError when there is none; ``call`` and ``room`` say how one is given.
     """

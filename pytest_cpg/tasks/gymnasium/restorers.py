@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,28 +25,6 @@ _NUMBERS: frozenset[_Name] = frozenset(
         ("numpy._core.numeric", "_frombuffer"),
     }
 )
-
-
-class Restorer(Protocol):
-    """How one environment is put back into a state that it was in."""
-
-    size: int
-
-    def begin(self, seed: int) -> tuple[FloatArray, Any]:
-        """Reset to a seed's start; return what puts it back there [size], and what it observes."""
-        ...
-
-    def load(self, kept: FloatArray) -> None:
-        """Put the environment back, by what was kept of it [size]."""
-        ...
-
-    def before(self) -> Any:
-        """Return what must be known of the environment before a step that ends in a state."""
-        ...
-
-    def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return what puts the environment back after a step, [size]."""
-        ...
 
 
 class PhysicsRestorer:
@@ -69,13 +47,13 @@ class PhysicsRestorer:
         self._seed = -1
 
     def begin(self, seed: int) -> tuple[FloatArray, Any]:
-        """Reset; see `Restorer`."""
+        """Reset to a seed's start; return what puts it back there [size], and what it observes."""
         observation, _ = self._environment.reset(seed=seed)
         self._seed = seed
         return np.concatenate([[seed], np.zeros(self.size - 1)]), observation
 
     def load(self, kept: FloatArray) -> None:
-        """Put back; see `Restorer`."""
+        """Put the environment back, by what was kept of it [size]."""
         seed = int(kept[0])
         if self._seed != seed or not kept[1]:
             self.begin(seed)
@@ -86,13 +64,13 @@ class PhysicsRestorer:
             bare.do_simulation(controls, bare.frame_skip)
 
     def before(self) -> Any:
-        """Return physics and warm start."""
+        """Return what must be known of it before a step that ends in a state: its physics."""
         physics = np.empty(self._physics)
         self._mujoco.mj_getState(self._model, self._data, physics, self._kind)
         return physics
 
     def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return seed, physics before and controls; see `Restorer`."""
+        """Return what puts it back after a step, [size]: seed, physics before and controls."""
         return np.concatenate([[kept[0], 1], before, self._data.ctrl])
 
 
@@ -123,12 +101,12 @@ class PickleRestorer:
         return self._environment
 
     def begin(self, seed: int) -> tuple[FloatArray, Any]:
-        """Reset; see `Restorer`."""
+        """Reset; see `PhysicsRestorer`, as for the others."""
         observation = self._reset(seed)
         return self.save(np.empty(0), None), observation
 
     def load(self, kept: FloatArray) -> None:
-        """Put back; see `Restorer`."""
+        """Put the environment back."""
         digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
         # States are kept in files, too (--cpg-resume), so nothing is called that this
         # environment did not name when it was made.
@@ -139,7 +117,7 @@ class PickleRestorer:
         """Return nothing."""
 
     def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return the pickle; see `Restorer`."""
+        """Return the pickle."""
         del kept, before
         data = pickle.dumps(self._environment)
         room = (self.size - 1) * _BYTES
@@ -187,7 +165,7 @@ def _names_in(data: bytes) -> frozenset[_Name]:
     return frozenset(reader.named)
 
 
-def restorer_of(environment: Any) -> Restorer:
+def restorer_of(environment: Any) -> PhysicsRestorer | PickleRestorer:
     """Return how an environment is put back, or raise ComponentError if it cannot be."""
     if hasattr(environment.unwrapped, "do_simulation"):
         return PhysicsRestorer(environment)

@@ -1,6 +1,6 @@
 """World: one environment, put back into any state of any episode before it is stepped.
 
-A state is a row of numbers: what it takes to put the environment back (see `Restorer`), then what
+A state is a row of numbers: what it takes to put the environment back (see `restorers`), then what
 it observed, the rewards of the last step, and whether it is over. An environment that has
 terminated stays as it is, without reward; its own time limit is left out.
 """
