@@ -17,8 +17,16 @@ step_summary = partial(github.step_summary, shown_of=shown_of)
 
 def html_page(documents, *, shown_of=shown_of):
     """Return the page of the last of these sessions, with all of them as its history."""
-    history = History(tuple(session_of(one, shown_of) for one in documents))
-    return page.html_page(documents[-1], shown_of=shown_of, history=history)
+    found = {}
+
+    def once(comparison):
+        """Return what is shown of a comparison, judged once as a session does it."""
+        if id(comparison) not in found:
+            found[id(comparison)] = shown_of(comparison)
+        return found[id(comparison)]
+
+    history = History(tuple(session_of(one, once) for one in documents))
+    return page.html_page(documents[-1], shown_of=once, history=history)
 
 
 markdown = partial(comment.markdown, shown_of=shown_of)

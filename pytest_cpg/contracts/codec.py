@@ -70,6 +70,9 @@ def encode(value: Any) -> Any:
     """
     if type(value) in _PLAIN:
         return value
+    # Most of what is left, and quicker to tell than what follows.
+    if type(value) in (tuple, list):
+        return [one if type(one) in _PLAIN else encode(one) for one in value]
     if isinstance(value, Enum):
         return encode(value.value)
     if isinstance(value, str | int | float | np.generic):
@@ -78,9 +81,10 @@ def encode(value: Any) -> Any:
         return (value.astype(int) if value.dtype == bool else value).tolist()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         values: dict[str, Any] = {}
+        beside = _beside(type(value))
         for name in _fields(type(value)):
             part = encode(getattr(value, name))
-            values |= part if name in _beside(type(value)) else {name: part}
+            values |= part if name in beside else {name: part}
         return value.to_plain(values) if hasattr(value, "to_plain") else values
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return {name: encode(one) for name, one in value.items()}
