@@ -23,7 +23,7 @@ def table(wins, losses, ties):
     return Pairs(both=both, oracle_only=wins, learned_only=losses, neither=ties - both)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(counts, counts)
 def test_wealth_is_the_integral_that_defines_it(wins, losses):
     integral, _ = quad(

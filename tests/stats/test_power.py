@@ -49,7 +49,7 @@ def enumerated(p, q, n, extra, method, level, share):
     return by_table @ is_flagged(method, n, extra, level) @ more
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     p=rates,
     q=rates,

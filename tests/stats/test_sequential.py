@@ -133,7 +133,7 @@ def test_the_interval_excludes_zero_exactly_where_the_boundary_is_crossed(margin
     assert bool(above) == (interval.low > 0)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.integers(0, 50), st.integers(0, 50), st.floats(0.5, 0.999))
 def test_one_look_alone_is_the_interval_of_its_level(wins, losses, level):
     losses = min(losses, 50 - wins)

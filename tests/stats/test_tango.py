@@ -66,7 +66,7 @@ def inverted_score_test(both, oracle_only, learned_only, neither, level):
 
 
 @given(table=paired_tables(), level=levels)
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_tango_inverts_the_score_test(table, level):
     ci = TANGO.interval(Pairs(**table), level=level)
     reference = inverted_score_test(**table, level=level)
