@@ -264,6 +264,11 @@ def test_an_impossible_setting_is_refused(changed, said):
         generated(**changed)
 
 
+def test_whole_numbers_may_be_numpys(queries, tmp_path):
+    whole = {"seed": np.int64(3), "candidates": np.int64(100), "horizons": (np.int64(5), 10)}
+    assert_same(generated(**whole, keep=tmp_path / "kept.npz"), queries)
+
+
 def test_a_gap_that_no_pair_has_is_said_with_the_largest_difference():
     with pytest.raises(ComponentError, match=r"more than gap=1000\.0: the largest .* is \d.*Lower"):
         generated(gap=1000.0)

@@ -142,9 +142,9 @@ def generate_queries(
     plan = _Plan(
         task=task,
         policies=policies_of(policies),
-        seed=seed,
-        candidates=candidates,
-        horizons=tuple(horizons),
+        seed=check_count("seed", seed),
+        candidates=check_count("candidates", candidates, least=1),
+        horizons=tuple(check_count("horizons", one, least=1) for one in horizons),
         discount=discount,
         starts=starts,
         same_start=same_start,
@@ -257,8 +257,7 @@ def _settings(plan: _Plan) -> dict[str, object]:
 def _check(plan: _Plan, gap: float) -> None:
     if len(plan.policies) < 2:
         raise ValueError(f"need at least two policies to compare, got {len(plan.policies)}")
-    check_count("seed", plan.seed)
-    if check_count("candidates", plan.candidates, least=1) % _BLOCK:
+    if plan.candidates % _BLOCK:
         raise ValueError(
             f"candidates must be a multiple of {_BLOCK}, which are simulated at once, got "
             f"{plan.candidates!r}"
@@ -266,8 +265,6 @@ def _check(plan: _Plan, gap: float) -> None:
     horizons = plan.horizons
     if not horizons:
         raise ValueError("horizons must be at least one, got none")
-    for horizon in horizons:
-        check_count("horizons", horizon, least=1)
     if list(horizons) != sorted(set(horizons)):
         raise ValueError(
             f"horizons must increase, got {horizons!r}: write {tuple(sorted(set(horizons)))!r}"
