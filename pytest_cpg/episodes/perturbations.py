@@ -185,7 +185,7 @@ _EXAMPLES = {
 }
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})")
-_DROPPED = re.compile(rf"drop-next-({_NUMBER})(?:-({'|'.join(_MOMENTS)})-({_NUMBER}))?")
+_DROPPED = re.compile(rf"(drop-next)-({_NUMBER})(?:-({'|'.join(_MOMENTS)})-({_NUMBER}))?")
 
 
 def parse_perturbation(given: Any) -> Perturbation | None:
@@ -206,11 +206,11 @@ def parse_perturbation(given: Any) -> Perturbation | None:
         raise ValueError(f"need a perturbation or its name, got {given!r}. {_known()}")
     dropped = _DROPPED.fullmatch(given)
     if dropped:
-        number, moment, when = dropped.groups()
+        _, number, moment, when = dropped.groups()
         return DropActions(_figure(number), **({moment: _figure(when)} if moment else {}))
     parts: list[tuple[str, str]] = []
     for part in given.split(","):
-        match = _NAMED.fullmatch(part)
+        match = _NAMED.fullmatch(part) or _DROPPED.fullmatch(part)
         if match is None or match[1] not in _EXAMPLES:
             raise ValueError(_unknown(part))
         parts.append((match[1], match[2]))
@@ -239,12 +239,15 @@ def _unknown(given: str) -> str:
     close = get_close_matches(stem, _EXAMPLES, n=1, cutoff=0.61)
     if not close:
         return f"no perturbation is named {given!r}. {_known()}"
-    rest = given[len(stem) :]
-    meant = close[0] + rest
+    meant = re.sub(rf"(?<=\d-)[a-z]+(?=-{_NUMBER}$)", _moment, close[0] + given[len(stem) :])
     # What is wrong may also be the number.
-    if meant == given or not _NAMED.fullmatch(meant):
+    if meant == given or not (_NAMED.fullmatch(meant) or _DROPPED.fullmatch(meant)):
         meant = _EXAMPLES[close[0]]
     return f"no perturbation is named {given!r}. Did you mean {meant!r}?"
+
+
+def _moment(wrong: re.Match[str]) -> str:
+    return get_close_matches(wrong[0], _MOMENTS, n=1, cutoff=0.0)[0]
 
 
 def _known() -> str:
