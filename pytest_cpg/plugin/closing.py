@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ class Closing:
 
     Parameters
     ----------
+    begun : float
+        When the session began, by the monotonic clock.
     is_replay : bool
         Whether lost episodes were replayed, which judges nothing.
     """
@@ -36,9 +39,10 @@ class Closing:
         scope: SessionScope,
         baseline: SessionBaseline,
         outputs: SessionOutputs,
+        begun: float,
         is_replay: bool,
     ) -> None:
-        self._config, self._settings = config, settings
+        self._config, self._settings, self._begun = config, settings, begun
         self._scope, self._baseline, self._outputs = scope, baseline, outputs
         self._is_replay = is_replay
         self._is_quick = "quick" in settings.switches
@@ -84,6 +88,7 @@ class Closing:
                 # A gate whose worker died is reported by xdist, which does not know that it is one.
                 failed_tests=len(failed - ledger.expected.keys()),
                 uncollected={name: error_in(text) for name, text in errors.items()},
+                seconds=time.monotonic() - self._begun,
             )
             ledger.findings += self._outputs.write(ledger, provenance, end)
             hold_status(ledger, session)

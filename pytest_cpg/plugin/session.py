@@ -78,6 +78,7 @@ class GateSession:
             scope=self._scope,
             baseline=self._baseline,
             outputs=self._outputs,
+            begun=begun,
             is_replay=replay is not None,
         )
 

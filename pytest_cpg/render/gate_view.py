@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from pytest_cpg.contracts.codec import decode
 from pytest_cpg.gates.card import Card, Command, Figure, Severity
 from pytest_cpg.gates.drift import Drift, Label, revision
-from pytest_cpg.gates.notation import ranges
+from pytest_cpg.gates.notation import duration, ranges
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.failure import judged, reasons, verdict_of
@@ -190,7 +190,9 @@ def gate_view(gate: ShownGate, titles: Mapping[str, str], axis: Axis, history: H
         earlier=tuple(values["earlier"]),
         is_open=False,
         comparisons=tuple(
-            _comparison_view(one, titles[one.values["name"]], anchor, axis, history)
+            _comparison_view(
+                one, titles[one.values["name"]], anchor, axis, history, values.get("seconds")
+            )
             for one in gate.comparisons
         ),
         measurements=tuple(values["measurements"]),
@@ -241,7 +243,12 @@ def _counted(drawn: CellsView) -> CellsView:
 
 
 def _comparison_view(
-    comparison: ShownComparison, title: str, anchor: str, axis: Axis, history: History
+    comparison: ShownComparison,
+    title: str,
+    anchor: str,
+    axis: Axis,
+    history: History,
+    seconds: float | None,
 ) -> ComparisonView:
     one, state, found = comparison
     ruling, card, drift, reason = found.ruling, found.card, found.drift, one["reason"]
@@ -255,6 +262,8 @@ def _comparison_view(
         if not (named and text.startswith(named) and card.cause and not card.cause.advice)
     ]
     attempt = [("attempt", f"number {one['attempt']}")] * (one["attempt"] > 1)
+    # What was stored, or finished before an interruption, took its time in another one.
+    took = [] if seconds is None else [("test took", f"{duration(seconds)} in this session")]
     causes = card.cause.figures if card.cause is not None else ()
     plots = [figure for figure in (*causes, *card.figures) if figure.kind not in ("cells", "list")]
     main, beside = plots[:1], [figure for figure in plots[1:] if figure not in causes]
@@ -287,7 +296,7 @@ def _comparison_view(
             for name, text in told
             if name in ("Do", "Accept")
         ),
-        facts=(*attempt, *card.table.below, *card.facts),
+        facts=(*attempt, *card.table.below, *card.facts, *took),
         main=next((draw(figure, "why") for figure in main), None),
         plots=tuple(draw(figure, "half") for figure in beside),
         others=tuple(draw(figure, "half") for figure in causes if figure not in main),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.drift import revision
-from pytest_cpg.gates.notation import visible
+from pytest_cpg.gates.notation import duration, visible
 from pytest_cpg.render.figures import LEFT, SPARK_HEIGHT, SPARK_WIDTH
 from pytest_cpg.render.film_strip import FRAME_HEIGHT, FRAME_WIDTH
 from pytest_cpg.render.first_screen import first_screen
@@ -101,6 +101,7 @@ def _shown(
         "document": document,
         "root": root,
         "date": date[:16].replace("T", " "),
+        "took": _took(document["session"]),
         "provenance": document["provenance"],
         "revision": revision(commit_of(document)),
         "revision_of": revision,
@@ -124,6 +125,11 @@ def _shown(
         "script": Markup(script),  # noqa: S704 - the same
         "script_digest": _digest(script),
     }
+
+
+def _took(session: Mapping[str, Any]) -> str:
+    seconds = session.get("seconds")
+    return "" if seconds is None else duration(seconds)
 
 
 class _Has(NamedTuple):

@@ -42,8 +42,11 @@ _WORDS_OF_DRIFT = {
 }
 
 
-def title(ledger: Ledger, *, verbosity: int = 0) -> str:
-    """Return the heading of the summary; in quiet sessions it says what they were compared with."""
+def title(ledger: Ledger, *, verbosity: int = 0, seconds: float | None = None) -> str:
+    """Return the heading of the summary; in quiet sessions it says what they were compared with.
+
+    It says how long the session took where that is given: pytest itself tells it in its last line.
+    """
     gates = ledger.gates
     counted = Counter(map(_gate_outcome, ledger.entries.values()))
     counted["missing"] = len(ledger.missing)
@@ -62,7 +65,8 @@ def title(ledger: Ledger, *, verbosity: int = 0) -> str:
     what = f" {checks.pop()}" if len(checks) == 1 and checks != {""} else ""
     many = f"{len(gates)} gate{'s'[: len(gates) != 1]}"
     between = " " if len(counts) == 1 and gates else ", "
-    text = f"cpg{what}: {many}{between}{', '.join(counts) or 'none collected'}"
+    took = "" if seconds is None else f" in {duration(seconds)}"
+    text = f"cpg{what}: {many}{between}{', '.join(counts) or 'none collected'}{took}"
     since = _since(rows_of(ledger)) if verbosity < 0 and len(counts) == 1 else ""
     return f"{text}; s{since[1:]}" if since else text
 

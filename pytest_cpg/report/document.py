@@ -39,11 +39,16 @@ class _Generator(TypedDict):
     version: str | None
 
 
-class _Session(TypedDict):
+class _Ended(TypedDict):
     outcome: str
     exit_code: int
     failed_tests: int
     uncollected: dict[str, str]
+
+
+class _Session(_Ended, total=False):
+    # Reports from before they were recorded have none, here and of a gate.
+    seconds: float | None
 
 
 class _Compared(TypedDict):
@@ -66,13 +71,17 @@ class _Comparison(_Compared, total=False):
     strip: Strip | None
 
 
-class _Gate(TypedDict):
+class _Asked(TypedDict):
     id: str
     outcome: Literal[Outcome, "missing"]
     detail: str
     earlier: list[str]
     comparisons: list[_Comparison]
     measurements: list[str]
+
+
+class _Gate(_Asked, total=False):
+    seconds: float | None
 
 
 class _Finding(TypedDict):
@@ -102,6 +111,7 @@ def document(ledger: Ledger, provenance: Provenance, end: SessionEnd) -> dict[st
             "exit_code": end.exit_code,
             "failed_tests": end.failed_tests,
             "uncollected": dict(sorted(end.uncollected.items())),
+            "seconds": _tenths(end.seconds),
         },
         "gates": gates,
         "deselected": list(ledger.deselected),
@@ -127,6 +137,8 @@ def ledger_of(document: Mapping[str, Any], kinds: Kinds) -> Ledger:
     ledger.deselected.update(dict.fromkeys(document["deselected"]))
     for gate in document["gates"]:
         ledger.expect([gate["id"]])
+        if gate.get("seconds") is not None:
+            ledger.seconds[gate["id"]] = gate["seconds"]
         if gate["outcome"] == "missing":
             ledger.running[gate["id"]] = gate["detail"]
             continue
@@ -226,7 +238,12 @@ def _gate(gate: str, ledger: Ledger) -> dict[str, Any]:
             for number, judgement in enumerate(entry.judgements, 1)
         ],
         "measurements": list(entry.measurements),
+        "seconds": _tenths(ledger.seconds.get(gate)),
     }
+
+
+def _tenths(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def _judged(judgement: Judgement) -> dict[str, Any]:

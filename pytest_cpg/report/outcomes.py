@@ -38,10 +38,13 @@ class SessionEnd:
         pytest's: 0 where everything passed.
     uncollected : mapping
         What went wrong in one line, by the id of the file or test that was not collected.
+    seconds : float or None
+        How long it took; None where nobody measured it.
     """
 
     exit_code: int
     failed_tests: int = 0
+    seconds: float | None = None
     uncollected: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -21,7 +21,7 @@ from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.gates.planning_gap.result import GateResult, Look
 from pytest_cpg.machine.files import FileError
-from pytest_cpg.report.document import document, drift_of, read, write
+from pytest_cpg.report.document import checked, document, drift_of, ledger_of, read, write
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
 
@@ -72,7 +72,9 @@ def full():
     ledger.running["cut"] = "interrupted in arm 2/3"
     ledger.deselected["other"] = None
     ledger.findings = (Finding("2 gates: a false alarm"), Finding("baseline: MISSING", fails=True))
-    end = SessionEnd(exit_code=1, failed_tests=3, uncollected={"b.py": "boom", "a.py": "bang"})
+    ledger.seconds = {"good": 12.34, "bad": 0.5}
+    uncollected = {"b.py": "boom", "a.py": "bang"}
+    end = SessionEnd(exit_code=1, failed_tests=3, uncollected=uncollected, seconds=192.06)
     return document(ledger, PROVENANCE, end)
 
 
@@ -109,8 +111,27 @@ def test_the_end_of_the_session_is_there(full):
         "exit_code": 1,
         "failed_tests": 3,
         "uncollected": {"a.py": "bang", "b.py": "boom"},
+        "seconds": 192.1,
     }
     assert list(full["session"]["uncollected"]) == ["a.py", "b.py"]
+
+
+def test_how_long_it_took_is_there_and_a_report_from_before_that_is_still_one(full):
+    taken = {gate["id"]: gate["seconds"] for gate in full["gates"]}
+    assert {gate: seconds for gate, seconds in taken.items() if seconds is not None} == {
+        "good": 12.3,
+        "bad": 0.5,
+    }
+    assert ledger_of(full, GATES).seconds == {"good": 12.3, "bad": 0.5}
+    page = html_page([full])
+    assert "<span>took <b>3 min</b></span>" in page
+    assert page.count("<dt>test took</dt><dd>12 s in this session</dd>") == 3
+    old = {**full, "session": {**full["session"]}, "gates": [{**one} for one in full["gates"]]}
+    for one in (old["session"], *old["gates"]):
+        del one["seconds"]
+    assert checked(old, GATES) == old
+    assert ledger_of(old, GATES).seconds == {}
+    assert " took " not in html_page([old])
 
 
 def test_a_gate_s_comparisons_attempts_and_measurements_are_there(full):

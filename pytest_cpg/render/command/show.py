@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     ledger = ledger_of(document, kinds)
     verbosity = arguments.verbose - arguments.quiet
     lines = list(_sections(ledger, verbosity))
-    lines += [_heading("-", title(ledger))]
+    lines += [_heading("-", title(ledger, seconds=document["session"].get("seconds")))]
     lines += [line.text for line in summary_lines(ledger, width=width(), verbosity=verbosity)]
     lines += [f" {text}" for text in besides_gates(document["session"])]
     return lines, 0
