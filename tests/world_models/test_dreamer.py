@@ -187,7 +187,7 @@ def test_names_and_shapes_that_are_not_the_ports_are_named_with_what_it_looks_li
         assert said in str(caught.value)
     with pytest.raises(WorldModelError, match=r"action_repeat = 2"):
         DreamerV3.of(state, discount=0.997)
-    with pytest.raises(WorldModelError, match=r"no setting clases. Did you mean classes\?"):
+    with pytest.raises(WorldModelError, match=r"no setting clases. Did you mean 'classes'\?"):
         DreamerV3.of(state, **SETTINGS, clases=32)
     with pytest.raises(WorldModelError, match=r"classes: got '32'. Write classes = 32  #"):
         DreamerV3.of(state, **SETTINGS, classes="32")
