@@ -115,10 +115,14 @@ def _mean_rollout(members: Sequence[BatchedDynamics]) -> ArrayFunction:
     return partial(rolled_out, step)
 
 
+def equal_parts(count: int) -> list[float]:
+    """Return what divides normal numbers into so many parts that are drawn equally often."""
+    return [NormalDist().inv_cdf(part / count) for part in range(1, count)]
+
+
 def _sampled(rollouts: Sequence[ArrayFunction]) -> ArrayFunction:
     """Return the rollout that imagines each row with the member its first noise stands for."""
-    uniform = NormalDist()
-    bounds = [uniform.inv_cdf(part / len(rollouts)) for part in range(1, len(rollouts))]
+    bounds = equal_parts(len(rollouts))
 
     def rollout(observations: FloatArray, plans: FloatArray, noise: FloatArray) -> FloatArray:
         imagined = np.empty((*plans.shape[:2], observations.shape[1]))

@@ -7,7 +7,6 @@ exactly: a state comes back as it was, in its own types, shapes and places.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -31,12 +30,13 @@ from pytest_cpg.world_models.binding.conventions import (
     ARRAYS,
     Accustomed,
     Convention,
+    Failure,
     Sender,
+    attempt,
     batch_multiple,
     describe,
     floats,
     in_multiples,
-    is_refusal,
     senders,
     tensors_of,
     with_rows,
@@ -73,14 +73,11 @@ def flattened(learned: Any, observations: FloatArray) -> Any:
     # As many as it takes.
     observations = with_rows(observations, -len(observations) % batch_multiple(learned))
     for sender in senders(learned.encode):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                state: Any = learned.encode(sender.send(observations))
-        # As in `attempt`, which asks again and says what was wrong.
-        except Exception as error:
-            if not is_refusal(error):
-                raise
+        state: Any = attempt(
+            lambda seen, sender=sender: learned.encode(sender.send(seen)), observations
+        )
+        # It is asked again, and then told what was wrong.
+        if isinstance(state, Failure):
             continue
         if not _is_nest(state, len(observations)):
             return learned

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,10 +18,11 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.world_models.binding.conventions import (
+    Failure,
     Sender,
+    attempt,
     describe,
     floats,
-    is_refusal,
     senders,
 )
 
@@ -65,20 +65,17 @@ class OwnPlanner:
         self._own, self._actions = own, task.actions
         self.is_warm_started = is_warm_started(learned)
         failures: list[str] = []
+
+        def twice(own: FloatArray) -> list[Plans]:
+            return [self._one(own, np.random.default_rng(0), budget) for _ in range(2)]
+
         for sender in senders(learned.plan):
             self._sender: Sender = sender
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    first, second = (
-                        self._one(latents[:1], np.random.default_rng(0), budget) for _ in range(2)
-                    )
-            # As in `attempt`.
-            except Exception as error:
-                if not is_refusal(error):
-                    raise
-                failures.append(f"  given {sender.label}: {type(error).__name__}: {error}")
+            found = attempt(twice, latents[:1])
+            if isinstance(found, Failure):
+                failures.append(f"  given {sender.label}: {found.reason}")
                 continue
+            first, second = found
             if not np.array_equal(first.actions, second.actions):
                 raise WorldModelError(
                     f"{self.name} gave other actions for identical arguments, so no verdict on it "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.world_models.binding.conventions import describe
+from pytest_cpg.world_models.binding.ensemble import equal_parts
 
 Propagation: TypeAlias = Literal["TS1", "TSinf"]
 
@@ -55,9 +55,7 @@ class SampledEnsemble:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
         self.predict, self.members, self.propagation = predict, members, propagation
         self.observation_size = observation_size
-        # Equal parts of a normal distribution, one for each member.
-        cut = NormalDist().inv_cdf
-        self._bounds = np.array([cut(part / members) for part in range(1, members)])
+        self._bounds = np.array(equal_parts(members))
 
     def __repr__(self) -> str:
         return f"SampledEnsemble({self.members} members, {self.propagation})"
