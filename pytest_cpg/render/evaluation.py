@@ -302,18 +302,20 @@ def _read(
     own_arguments = (one.name for one in arguments[1:] if not one.is_of_session)
     known = {*own_arguments, *beside, *fixtures} - {"model"}
     unknown = [name for name in asked if name not in {*known, "model"}]
-    all_answers(*(partial(refuse_name, name, known, "evaluate()") for name in unknown))
     project = {name: option.default for name, option in options.items()}
     project |= {name: _parsed(options[name], asked[name]) for name in beside if name in asked}
-    said = {name: value for name, value in asked.items() if name not in beside}
-    return asked_of(
-        [{first: subject, **said}],
-        arguments,
-        _Defaults(options=options, project=project, typed={}),
-        Components(tasks=TASKS, planners=PLANNERS, world_models=WORLD_MODELS),
-        place="evaluate()",
-        usage=_usage(kind, arguments),
-    )
+    said = {name: asked[name] for name in asked if name not in (*beside, *unknown)}
+    return all_answers(  # type: ignore[no-any-return]  # what `asked_of` returns
+        *(partial(refuse_name, name, known, "evaluate()") for name in unknown),
+        lambda: asked_of(
+            [{first: subject, **said}],
+            arguments,
+            _Defaults(options=options, project=project, typed={}),
+            Components(tasks=TASKS, planners=PLANNERS, world_models=WORLD_MODELS),
+            place="evaluate()",
+            usage=_usage(kind, arguments),
+        ),
+    )[-1]
 
 
 def _beside(kind: GateKind[Any, Any]) -> list[str]:

@@ -236,6 +236,10 @@ def test_a_kind_of_ones_own_is_given_what_its_fixtures_would_give():
         ({"stop": "anytime", "oracle_episodes": 90}, 'or write stop="fixed".'),
         ({"task": "maze"}, "takes task as its first argument. Leave task= out."),
         ({"drift": "fail"}, "evaluate() has no argument 'drift'. Known: "),
+        (
+            {"planer": "cem", "horizon": -1},
+            "Did you mean 'planner'?\nhorizon: need a whole number of at least 1, got -1",
+        ),
         ({"group": "a"}, "evaluate() has no argument 'group'. Known: "),
         ({"id": "a"}, "evaluate() has no argument 'id'. "),
         ({"max_verdict": "good-as-orcle"}, "no verdict named 'good-as-orcle'."),
