@@ -11,14 +11,14 @@ needs_torch = pytest.mark.usefixtures("torch_and_control")
 
 
 @pytest.fixture
-def example(pytester, monkeypatch):
+def example(forking, monkeypatch):
     """Copies an example and runs it."""
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "CI"):
         monkeypatch.delenv(name, raising=False)
 
     def run(name, *arguments, apart=False):
-        pytester.copy_example(name)
-        session = pytester.runpytest_subprocess if apart else pytester.runpytest
+        forking.copy_example(name)
+        session = forking.runpytest_subprocess if apart else forking.runpytest
         return session("-p", "no:hypothesispytest", *arguments)
 
     return run

@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[2]
 REFERENCE = REPOSITORY.parent / "shared" / "reference" / "cpg_published.json"
 PUBLISHED = json.loads(REFERENCE.read_text())["fixed_start"] if REFERENCE.exists() else []
 
-five_hundred = settings(max_examples=500)
+two_hundred = settings(max_examples=200)
 levels = st.floats(0.5, 0.999)
 margins = st.sampled_from([0.01, 0.05, 0.1, 0.2, 0.5])
 gaps = st.one_of(st.just(0.0), st.floats(-0.99, 0.99))
@@ -161,7 +161,7 @@ def test_levels_at_the_ends_of_the_floats_give_bounds():
     assert degenerate.low == degenerate.high == pytest.approx(10 / 52)
 
 
-@five_hundred
+@two_hundred
 @given(oracle=arms(), learned=arms(), gap=gaps, level=levels)
 def test_agresti_caffo_is_above_and_below_where_the_interval_is(oracle, learned, gap, level):
     ci, z = agresti_caffo_interval(*oracle, *learned, level=level), critical_value(level)
@@ -176,7 +176,7 @@ def test_counts_need_not_be_whole():
     assert bool(agresti_caffo_above(9.5, 10.5, 2.25, 10.5, z=critical_value(0.95)))
 
 
-@five_hundred
+@two_hundred
 @given(oracle=arms(), learned=arms(), level=levels)
 def test_p_is_below_alpha_exactly_where_agresti_caffo_lies_above_zero(oracle, learned, level):
     p = agresti_caffo_p_value(*oracle, *learned)

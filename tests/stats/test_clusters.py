@@ -12,7 +12,7 @@ from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
 ORACLE = [(6, 10), (4, 10), (4, 10)]
 LEARNED = [(10, 10), (2, 10), (10, 10)]
 
-five_hundred = settings(max_examples=500)
+two_hundred = settings(max_examples=200)
 levels = st.floats(0.5, 0.999)
 either_starts = pytest.mark.parametrize("same_starts", [False, True])
 
@@ -47,14 +47,14 @@ def reference(oracle, learned, level, same_starts):
     return np.clip([gaps.mean() - half, gaps.mean() + half], -1, 1)
 
 
-@five_hundred
+@two_hundred
 @given(recipe=recipes(), level=levels, same_starts=st.booleans())
 def test_the_interval_is_put_together_from_what_scipy_has(recipe, level, same_starts):
     ci = cluster_interval(*recipe, level=level, same_starts=same_starts)
     assert bounds(ci) == pytest.approx(reference(*recipe, level, same_starts), abs=1e-10)
 
 
-@five_hundred
+@two_hundred
 @given(
     episodes=st.lists(st.integers(2, 8), min_size=2, max_size=6),
     seed=st.integers(0, 2**32),

@@ -11,7 +11,7 @@ from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
 
 METHODS = [spearman_interval, kendall_interval]
 
-five_hundred = settings(max_examples=500)
+two_hundred = settings(max_examples=200)
 levels = st.floats(0.5, 0.999)
 every_method = pytest.mark.parametrize("method", METHODS)
 
@@ -53,7 +53,7 @@ def fisher(estimate, deviation, level):
     return (low - 1) / (low + 1), (high - 1) / (high + 1)
 
 
-@five_hundred
+@two_hundred
 @given(sample=models(), level=levels)
 def test_both_agree_with_ranks_and_pairs_counted_out_on_fishers_scale(sample, level):
     n = len(sample[0])

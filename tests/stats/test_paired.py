@@ -15,7 +15,7 @@ from pytest_cpg.stats.pairing import Pairs
 
 NAMES = ("both", "oracle_only", "learned_only", "neither")
 
-five_hundred = settings(max_examples=500)
+two_hundred = settings(max_examples=200)
 levels = st.floats(0.5, 0.999)
 gaps = st.one_of(st.just(0.0), st.floats(-0.99, 0.99))
 margins = st.sampled_from([0.01, 0.05, 0.1, 0.2, 0.5])
@@ -126,7 +126,7 @@ def test_an_impossible_level_is_refused_with_its_value(method, level):
 
 
 @every_method
-@five_hundred
+@two_hundred
 @given(table=paired_tables(), gap=gaps, level=levels)
 def test_the_region_is_above_and_below_where_the_interval_is(method, table, gap, level):
     ci, z, n = (
@@ -167,7 +167,7 @@ def test_counts_of_a_region_need_not_be_whole(method):
 
 
 @every_method
-@five_hundred
+@two_hundred
 @given(table=paired_tables(), level=levels)
 def test_p_is_below_alpha_exactly_where_the_paired_interval_lies_above_zero(method, table, level):
     p = method.p_value(Pairs(**table))

@@ -18,7 +18,7 @@ from pytest_cpg.stats.returns import (
 REPOSITORY = Path(__file__).parents[2]
 METHODS = [paired_mean_interval, fieller_return_interval]
 
-five_hundred = settings(max_examples=500)
+two_hundred = settings(max_examples=200)
 levels = st.floats(0.01, 0.9999)
 every_method = pytest.mark.parametrize("method", METHODS)
 
@@ -51,7 +51,7 @@ def called(method, oracle, learned, level=0.95):
     return method(oracle, learned, [0.0] * len(oracle), level=level)
 
 
-@five_hundred
+@two_hundred
 @given(pair=arms(), level=levels)
 def test_the_paired_interval_and_p_value_are_those_of_scipy(pair, level):
     stats = pytest.importorskip("scipy.stats")
@@ -115,7 +115,7 @@ def test_student_rejects_no_ratio_inside_fieller_and_every_one_outside(three, le
             assert (p < 1 - level) == (step > 0)
 
 
-@five_hundred
+@two_hundred
 @given(three=normalised_arms(least=3), level=st.floats(0.5, 0.999))
 def test_fieller_ends_where_student_finds_a_difference_of_exactly_zero(three, level):
     oracle, learned, chance = three

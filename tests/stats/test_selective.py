@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_cpg.stats.selective import aurc
 
 fifty = settings(max_examples=50)
-five_hundred = settings(max_examples=500)
+two_hundred = settings(max_examples=200)
 
 
 @st.composite
@@ -40,13 +40,13 @@ def enumerated_area(confidences, failures):
     return sum(areas) / len(areas)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(sample=episodes(most=6, levels=2))
 def test_aurc_is_the_mean_over_all_orders_within_ties(sample):
     assert aurc(*sample).aurc == pytest.approx(float(enumerated_area(*sample)), abs=1e-14)
 
 
-@five_hundred
+@two_hundred
 @given(sample=episodes())
 def test_aurc_agrees_with_a_loop_over_exact_fractions(sample):
     confidences, failures = sample
