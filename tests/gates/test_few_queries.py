@@ -9,6 +9,7 @@ from comparisons import USUAL
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.criterion import Standing
 from pytest_cpg.gates.policy_comparison.explanation import advice
+from pytest_cpg.gates.policy_comparison.forecast import forecast_of
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.point_maze import MAZES, PointMaze
 from pytest_cpg.gates.policy_comparison.published import queries_at
@@ -58,3 +59,10 @@ def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(coun
     assert is_open == (result.loss.low < result.trivial_loss <= result.loss.high)
     assert is_open == (label == "INCONCLUSIVE")
     assert ("00 queries in place of 200 would decide" in "".join(advice(result))) == is_open
+
+
+def test_what_a_gate_took_is_known_to_the_sum_of_all_gates():
+    spec = Spec(name="maze", queries=queries_at("maze-open"), criteria=USUAL)
+    known = forecast_of(spec, None, cost={"seconds": 14.1}, accepted=None)
+    assert (known.cells["time"], known.seconds) == ("14 s", 14.1)
+    assert forecast_of(spec, None, cost=None, accepted=None).seconds is None

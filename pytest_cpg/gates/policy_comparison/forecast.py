@@ -30,6 +30,7 @@ def forecast_of(
 ) -> ForecastLine:
     """Return the number of queries and steps, how sure the loss will be, and the last cost."""
     known = read_cost(Cost, cost)
+    seconds = None if known is None else known.seconds
     count, steps = len(spec.queries), 2 * int(spec.queries.horizons.sum())
     loss = _ASSUMED_LOSS if accepted is None else accepted.wrong.count("1") / len(accepted.wrong)
     interval = wilson_interval(round(loss * count), count, level=spec.criteria.level)
@@ -40,11 +41,12 @@ def forecast_of(
             "steps": str(steps),
             "loss": f"{loss:.2f}{assumed}",
             "+-": f"{(interval.high - interval.low) / 2:.3f}",
-            "time": duration(None if known is None else known.seconds),
+            "time": duration(seconds),
         },
         notes=(
             "steps: imagined by each member of the ensemble; +-: half of the interval of the loss, "
             "if every query is from a start of its own",
             *(["? loss assumed: nothing was accepted yet"] if accepted is None else []),
         ),
+        seconds=seconds,
     )
