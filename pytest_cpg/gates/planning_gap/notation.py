@@ -12,7 +12,7 @@ from pytest_cpg.stats import Interval, Verdict
 
 # Of a hash, enough to tell any two checkpoints apart.
 WEIGHT_DIGITS = 16
-_SHORT = {
+_SHORT: dict[str, str] = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
     Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
 }
@@ -46,7 +46,7 @@ def _bound(value: float, metric: str) -> str:
 
 def label(result: GateResult) -> str:
     """Return a result's verdict in at most 19 columns, or that there is none to have."""
-    return _SHORT.get(result.verdict, result.label)
+    return _SHORT.get(result.label, result.label)
 
 
 def arm_name(arm: Arm) -> str:
