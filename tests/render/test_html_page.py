@@ -587,6 +587,13 @@ def test_the_session_before_is_one_of_the_same_design():
     assert before(other, BAD) == []
 
 
+def test_a_ring_is_explained_where_something_was_accepted():
+    drift = compare(OPEN, BaselineGate.of(GOOD, commit="3f2c1e9"), level=0.95)
+    plain, compared = session(gate(GATE, OPEN)), session(gate(GATE, OPEN, drift=drift))
+    assert "Ring: " not in html_page([plain, plain])
+    assert "Ring: the accepted session." in html_page([compared, compared])
+
+
 def test_a_session_of_another_design_is_hollow():
     before = session(
         gate(GATE, replace(OPEN, design=replace(OPEN.design, horizon=99))), revision=None
