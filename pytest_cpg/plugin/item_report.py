@@ -16,7 +16,7 @@ from pytest_cpg.plugin.item import gate_id, refuse
 
 if TYPE_CHECKING:
     from pytest_cpg.render.line import Line
-    from pytest_cpg.report.ledger import Judgement
+    from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Outcome
 
 _MOST_IN_LINE = 300
 # What pytest says of a name in an assertion that failed.
@@ -67,6 +67,39 @@ def put_on_report(
         values["is_quarantined"] = _is_quarantined(item)
     for name, value in values.items():
         setattr(report, f"pytest_cpg_{name}", value)
+
+
+def entry_of(report: pytest.TestReport, kinds: Kinds) -> Entry | None:
+    """Return what this report of a gate's test says about the gate, if anything.
+
+    Raises
+    ------
+    KindError
+        As `load`.
+    """
+    from pytest_cpg.report.ledger import EMPTY_SET, Entry, load
+
+    measured: dict[str, Any] = {
+        "judgements": load(getattr(report, "pytest_cpg_judgements", "[]"), kinds),
+        "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
+        "is_refused": getattr(report, "pytest_cpg_is_refused", False),
+        "is_quarantined": getattr(report, "pytest_cpg_is_quarantined", False),
+        "attempt": getattr(report, "pytest_cpg_attempt", 1),
+    }
+    if report.skipped:
+        outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
+        why = getattr(report, "wasxfail", str(report.longrepr))
+        return Entry(outcome=outcome, detail=EMPTY_SET if EMPTY_SET in why else "", **measured)
+    if report.when == "call":
+        if report.passed:
+            return Entry(outcome="passed", **measured)
+        # What a comparison failed for, it says itself.
+        is_said = any(judgement.reason for judgement in measured["judgements"])
+        return Entry(outcome="failed", detail="" if is_said else _first_line(report), **measured)
+    if report.failed:
+        detail = f"error in {report.when}: {_first_line(report)}"
+        return Entry(outcome="error", detail=detail, **measured)
+    return None
 
 
 def refused(collector: pytest.Collector, faults: Sequence[str]) -> pytest.CollectReport:
@@ -256,3 +289,15 @@ def _is_quarantined(item: pytest.Item) -> bool:
 def _may_apply(mark: pytest.Mark) -> bool:
     """Say whether an xfail has no condition or one that may hold, as any text may."""
     return any(mark.args or (mark.kwargs.get("condition", True),))
+
+
+def _first_line(report: pytest.TestReport) -> str:
+    """Return what went wrong, as pytest's own short summary would say it, or all that is told."""
+    if told := getattr(report, "pytest_cpg_told", ""):
+        return str(told)
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = (crash.message if crash else str(report.longrepr)).strip().splitlines()
+    # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".
+    return (
+        re.sub(r"^(?:[\w.]*\.)?(\w+: )", r"\1", lines[0]).removeprefix("Failed: ") if lines else ""
+    )

@@ -183,7 +183,8 @@ class GateSession:
         """Collect what a gate reported, here or on a worker."""
         from pytest_cpg.contracts import CpgError
         from pytest_cpg.gates.finding import Finding
-        from pytest_cpg.report.ledger import Entry, entry_of
+        from pytest_cpg.plugin.item_report import entry_of
+        from pytest_cpg.report.ledger import Entry
 
         gate: str = report.pytest_cpg_gate
         self._outputs.locations[gate] = report.location

@@ -7,10 +7,9 @@ that it survives the way from an xdist worker; nothing else crosses that border.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
@@ -22,34 +21,8 @@ from pytest_cpg.gates.kind import GateKind, MaxVerdict
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.report.history import NO_HISTORY, History
 
-# As pytest words it.
-_EMPTY_SET = "got empty parameter set"
-
-
-class Phase(Protocol):
-    """One phase of a test, as pytest tells of it."""
-
-    longrepr: Any
-
-    @property
-    def when(self) -> str | None:
-        """The phase: ``"setup"``, ``"call"`` or ``"teardown"``."""
-        ...
-
-    @property
-    def passed(self) -> bool:
-        """Whether this phase passed."""
-        ...
-
-    @property
-    def failed(self) -> bool:
-        """Whether this phase failed."""
-        ...
-
-    @property
-    def skipped(self) -> bool:
-        """Whether this phase was skipped, or failed as expected."""
-        ...
+EMPTY_SET = "got empty parameter set"
+"""As pytest words it."""
 
 
 Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped", "xfailed"]
@@ -214,50 +187,7 @@ class Entry:
     @property
     def is_empty(self) -> bool:
         """Whether there were no parameters to run the gate with."""
-        return self.detail == _EMPTY_SET
-
-
-def entry_of(phase: Phase, kinds: Kinds) -> Entry | None:
-    """Return what this phase of a gate's test says about the gate, if anything.
-
-    Raises
-    ------
-    KindError
-        As `load`.
-    """
-    measured: dict[str, Any] = {
-        "judgements": load(getattr(phase, "pytest_cpg_judgements", "[]"), kinds),
-        "measurements": tuple(json.loads(getattr(phase, "pytest_cpg_measurements", "[]"))),
-        "is_refused": getattr(phase, "pytest_cpg_is_refused", False),
-        "is_quarantined": getattr(phase, "pytest_cpg_is_quarantined", False),
-        "attempt": getattr(phase, "pytest_cpg_attempt", 1),
-    }
-    if phase.skipped:
-        outcome: Outcome = "xfailed" if hasattr(phase, "wasxfail") else "skipped"
-        why = getattr(phase, "wasxfail", str(phase.longrepr))
-        return Entry(outcome=outcome, detail=_EMPTY_SET if _EMPTY_SET in why else "", **measured)
-    if phase.when == "call":
-        if phase.passed:
-            return Entry(outcome="passed", **measured)
-        # What a comparison failed for, it says itself.
-        is_said = any(judgement.reason for judgement in measured["judgements"])
-        return Entry(outcome="failed", detail="" if is_said else _first_line(phase), **measured)
-    if phase.failed:
-        detail = f"error in {phase.when}: {_first_line(phase)}"
-        return Entry(outcome="error", detail=detail, **measured)
-    return None
-
-
-def _first_line(phase: Phase) -> str:
-    """Return what went wrong, as pytest's own short summary would say it, or all that is told."""
-    if told := getattr(phase, "pytest_cpg_told", ""):
-        return str(told)
-    crash = getattr(phase.longrepr, "reprcrash", None)
-    lines = (crash.message if crash else str(phase.longrepr)).strip().splitlines()
-    # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".
-    return (
-        re.sub(r"^(?:[\w.]*\.)?(\w+: )", r"\1", lines[0]).removeprefix("Failed: ") if lines else ""
-    )
+        return self.detail == EMPTY_SET
 
 
 # What is in no document.
