@@ -6,13 +6,28 @@ from pytest_cpg.gates import GATES
 from pytest_cpg.render import github
 from pytest_cpg.render import html_page as page
 from pytest_cpg.render import markdown as comment
-from pytest_cpg.report.history import History
-from pytest_cpg.report.history_file import session_of
+from pytest_cpg.report.document import commit_of, comparisons_in
+from pytest_cpg.report.history import Found, History, Session
 from pytest_cpg.report.shown import shown_of as shown_of_any
 
 shown_of = partial(shown_of_any, kinds=GATES)
 annotations = partial(github.annotations, shown_of=shown_of)
 step_summary = partial(github.step_summary, shown_of=shown_of)
+
+
+def session_of(document, shown_of):
+    """Return a report as a session of a history, of whatever kinds of gate."""
+    shown = {one["name"]: shown_of(one) for one in comparisons_in(document)}
+    judged = {
+        name: Found.of(one.ruling, one.card) for name, one in shown.items() if not one.ruling.check
+    }
+    failed = {
+        gate["id"]: Found.nothing(gate["outcome"])
+        for gate in document["gates"]
+        if gate["outcome"] in ("failed", "error")
+        and not (gate["comparisons"] or gate["measurements"])
+    }
+    return Session(commit=commit_of(document), date="", comparisons=judged | failed)
 
 
 def html_page(documents, *, shown_of=shown_of):

@@ -35,7 +35,6 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
         return
     # A baseline that was just accepted is no change of what was measured.
     state = git_state(config.rootpath, besides=config.rootpath / settings.of_session("baseline"))
-    # Two sessions of one second may find the same, and are two all the same.
     date = datetime.now(UTC).isoformat(timespec="microseconds")
     session = found_in(ledger, commit=state.commit, date=date)
     # Of the true dynamics nothing is followed, nor that they could not be run.
@@ -43,17 +42,13 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
         return
     # A file's own name may have brackets.
     paths = [str(pattern)] if os.path.exists(pattern) else sorted(glob(str(pattern)))
-    faults = []
-    try:
-        # First, as what it drops need not be said to be of no use.
-        faults += append(config.rootpath / HISTORY, session)
-    except FileError as error:
-        faults.append(str(error))
-    found, unused = read(map(Path, paths), config.stash[KINDS].table)
-    faults += unused
+    found, faults = read(map(Path, paths), config.stash[KINDS].table)
     if "history" in settings.typed and not paths:
         faults.append(f"nothing matches --cpg-history={settings.typed['history']}")
-    earlier = (one for one in found.sessions if one != session)
-    ledger.history = History((*earlier, session))
+    ledger.history = History((*found.sessions, session))
+    try:
+        append(config.rootpath / HISTORY, session)
+    except FileError as error:
+        faults.append(str(error))
     # A file that can neither be read nor written is said once.
     ledger.findings += tuple(map(Finding, dict.fromkeys(faults)))

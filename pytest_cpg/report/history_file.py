@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import decode, encode, loads
 from pytest_cpg.machine.files import FileError, FileKind, ignore_in_git, locked, write_text
-from pytest_cpg.report.document import checked, commit_of, comparisons_in
+from pytest_cpg.report.document import checked, commit_of, ledger_of
 from pytest_cpg.report.history import Found, History, Session
 from pytest_cpg.report.ledger import Kinds, Ledger
-from pytest_cpg.report.shown import ShownOf, shown_of
 
 SCHEMA = 1
 # A line has a few hundred bytes for each gate, and the whole file is written each time.
 MOST_SESSIONS = 50
-# More than a line of a thousand gates has.
-MOST_BYTES = 2**20
 _FILE = FileKind(name="the history", schema=SCHEMA, cure="Move it away: a session writes it anew.")
 
 
@@ -46,26 +41,16 @@ def found_in(ledger: Ledger, *, commit: str, date: str) -> Session:
     return Session(commit=commit, date=date, comparisons=judged | failed)
 
 
-def append(path: Path, session: Session) -> list[str]:
-    """Add a session to a history file, and return what was dropped from it, in words.
+def append(path: Path, session: Session) -> None:
+    """Add a session to a history file; the oldest of too many go.
 
-    The oldest sessions of too many go without a word. Lines that no pytest-cpg can read are named;
-    those of a newer pytest-cpg stay. Whoever appends at the same time waits, so that no session is
-    lost. Raises FileError.
+    Whoever appends at the same time waits, so that no session is lost. Raises FileError.
     """
     line = json.dumps({"schema": SCHEMA, **encode(session)}, allow_nan=False, sort_keys=True)
     with locked(path, what=_FILE.name):
-        kept, dropped = [], []
-        for number, one in enumerate(_lines(_text_in(path)), 1):
-            try:
-                _check(one)
-                kept.append(one)
-            except ValueError as error:
-                dropped.append(f"line {number}: {error}")
-        lines = [*kept, line][-MOST_SESSIONS:]
+        lines = [*_lines(_text_in(path)), line][-MOST_SESSIONS:]
         write_text(path, "".join(f"{one}\n" for one in lines), what=_FILE.name)
         ignore_in_git(path.parent, "/.gitignore", f"/{path.name}", f"/{path.name}.lock")
-    return [f"dropped from the history {path}, {_first_of(dropped)}"] if dropped else []
 
 
 def read(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
@@ -87,23 +72,9 @@ def read(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
             except (ValueError, CpgError) as error:
                 wrong.append(f"line {number}: {error}")
         if wrong:
-            faults.append(f"cannot use a session of the history {path}: {_first_of(wrong)}")
+            more = f" (and {len(wrong) - 1} more)" * (len(wrong) > 1)
+            faults.append(f"cannot use a session of the history {path}: {wrong[0]}{more}")
     return History(tuple(sessions)), faults
-
-
-def session_of(document: Mapping[str, Any], shown_of: ShownOf) -> Session:
-    """Return a report as a session of a history; no report has a date."""
-    shown = {one["name"]: shown_of(one) for one in comparisons_in(document)}
-    judged = {
-        name: Found.of(one.ruling, one.card) for name, one in shown.items() if not one.ruling.check
-    }
-    failed = {
-        gate["id"]: Found.nothing(gate["outcome"])
-        for gate in document["gates"]
-        if gate["outcome"] in ("failed", "error")
-        and not (gate["comparisons"] or gate["measurements"])
-    }
-    return Session(commit=commit_of(document), date="", comparisons=judged | failed)
 
 
 def _text_in(path: Path) -> str:
@@ -124,40 +95,18 @@ def _lines(text: str) -> list[str]:
     return [line for line in text.split("\n") if line.strip()]
 
 
-def _first_of(wrong: list[str]) -> str:
-    return wrong[0] + f" (and {len(wrong) - 1} more)" * (len(wrong) > 1)
-
-
-def _check(line: str) -> None:
-    """Raise ValueError for a line that is no session, of this pytest-cpg or of a newer one."""
-    if len(line) > MOST_BYTES:
-        raise ValueError(f"it has {len(line)} characters, and {MOST_BYTES} are the most")
-    row = _row(line)
-    schema = row.get("schema")
-    is_newer = type(schema) is int and schema > SCHEMA
-    if not is_newer and "gates" not in row:
-        _own_session(row)
-
-
 def _session(text: str, kinds: Kinds) -> Session:
     """Return the session of a line, or raise ValueError or CpgError."""
-    row = _row(text)
-    if "gates" in row:
-        return session_of(checked(row, kinds), partial(shown_of, kinds=kinds))
-    return _own_session(row)
-
-
-def _row(text: str) -> dict[str, Any]:
     if not text.isascii() and re.search("[\ud800-\udfff]", text):
         raise ValueError("it is no UTF-8")
     row = loads(text)
     if not isinstance(row, dict):
         raise ValueError("it is no session of pytest-cpg")
-    return row
-
-
-def _own_session(row: Mapping[str, Any]) -> Session:
-    schema = row.get("schema")
+    if "gates" in row:
+        document = checked(row, kinds)
+        # No report has a date.
+        return found_in(ledger_of(document, kinds), commit=commit_of(document), date="")
+    schema = row.pop("schema", None)
     if schema != SCHEMA:
         raise ValueError(f"it has schema {schema!r:.40}, and this pytest-cpg reads {SCHEMA}")
-    return decode(Session, {name: value for name, value in row.items() if name != "schema"})
+    return decode(Session, row)

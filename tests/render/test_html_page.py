@@ -14,7 +14,7 @@ import pytest
 from documents import gate, large, measured, session
 from fakes import first, result_of
 from other_kind import other_gate
-from rendered import html_page, shown_of
+from rendered import html_page, session_of, shown_of
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
@@ -26,7 +26,6 @@ from pytest_cpg.render import html_page as renderer
 from pytest_cpg.render.comment_rows import rows_by_gate
 from pytest_cpg.render.page_view import MANY
 from pytest_cpg.report.history import History
-from pytest_cpg.report.history_file import session_of
 from pytest_cpg.report.shown import Shown
 
 GATE = "tests/test_wm.py::test_gate[walker]"
