@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.machine.files import FileError, write_text
+from pytest_cpg.render.github import step_summary
+from pytest_cpg.render.markdown import markdown
 from pytest_cpg.report.document import write
 from pytest_cpg.report.history import NO_HISTORY, History
 from pytest_cpg.report.shown import ShownOf
-
-_Writer: TypeAlias = Callable[[Path, Mapping[str, Any], "ReportFiles"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,18 @@ class ReportFiles:
 
 def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path) -> list[Finding]:
     """Write what was asked for, and say where it is; what cannot be written fails the session."""
+    writers: tuple[tuple[Path | None, Callable[[Path], None]], ...] = (
+        (files.html, lambda path: write_page(path, document, files)),
+        (files.json, lambda path: write(path, document)),
+        (files.md, lambda path: _write_comment(path, document, files)),
+        (files.step_summary, lambda path: _add_summary(path, document, files)),
+    )
     found = []
-    for path, make in _writers(files):
+    for path, make in writers:
+        if path is None:
+            continue
         try:
-            make(path, document, files)
+            make(path)
         except FileError as error:
             found.append(Finding(str(error), fails=True))
         except Exception as error:
@@ -68,44 +76,24 @@ def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path
     return found
 
 
-def _writers(files: ReportFiles) -> Iterable[tuple[Path, _Writer]]:
-    pairs: tuple[tuple[Path | None, _Writer], ...] = (
-        (files.html, write_page),
-        (files.json, _write_json),
-        (files.md, _write_markdown),
-        (files.step_summary, _add_summary),
-    )
-    return ((path, make) for path, make in pairs if path is not None)
-
-
-def _write_json(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:  # noqa: ARG001
-    write(path, document)
-
-
 def write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
     """Write a document's page, with its history."""
     from pytest_cpg.render.html_page import html_page
 
-    way = Path(os.path.relpath(files.root, path.parent)).as_posix()
-    write_text(
-        path,
-        html_page(document, history=files.history, root=f"{way}/", shown_of=files.shown_of),
-        what="the report",
-    )
+    root = f"{Path(os.path.relpath(files.root, path.parent)).as_posix()}/"
+    text = html_page(document, history=files.history, root=root, shown_of=files.shown_of)
+    write_text(path, text, what="the report")
 
 
-def _write_markdown(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
-    from pytest_cpg.render.markdown import markdown
-
+def _write_comment(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
     text = markdown(document, shown_of=files.shown_of, page=files.page)
     write_text(path, f"{text}\n", what="the report")
 
 
 def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
-    from pytest_cpg.render.github import step_summary
-
+    text = step_summary(document, shown_of=files.shown_of, page=files.page)
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(step_summary(document, shown_of=files.shown_of, page=files.page) + "\n")
+            file.write(f"{text}\n")
     except OSError as error:
         raise FileError(f"cannot write the job's summary {path}: {error.strerror}") from None
