@@ -10,4 +10,6 @@ def usual_settings():
     own = [option for kind in GATES.values() for option in getattr(kind, "options", ())]
     options = {option.name: option for option in (*OPTIONS, *own)}
     project = {name: option.default for name, option in options.items()}
-    return Settings(options, {}, project, frozenset(), allow_reruns=False)
+    return Settings(
+        options=options, typed={}, project=project, switches=frozenset(), allow_reruns=False
+    )

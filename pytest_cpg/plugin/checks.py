@@ -30,6 +30,7 @@ _CLASHES = (
         "a replay compares nothing",
     ),
     ("replay", ("json", "md", "html"), "a replay has no results to write"),
+    ("workers", ("cluster",), "episodes run here or there"),
 )
 
 
@@ -44,16 +45,11 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
         if name in settings.switches or name in settings.typed:
             check_is_typed(config, flag(name), require=settings.of_session("require"))
     is_distributed = config.getoption("dist", "no") != "no"
-    if "plan" in settings.switches and is_distributed:
-        raise pytest.UsageError("--cpg-plan runs nothing, and needs no workers: add -n 0")
-    if "replay" in settings.typed and is_distributed:
-        raise pytest.UsageError("--cpg-replay runs one gate, and needs no workers: add -n 0")
+    for name, runs in (("plan", "nothing"), ("replay", "one gate")):
+        if is_distributed and (name in settings.switches or name in settings.typed):
+            raise pytest.UsageError(f"{flag(name)} runs {runs}, and needs no workers: add -n 0")
     if settings.of_session("workers") > 1:
         _check_is_no_worker()
-    if {"workers", "cluster"} <= settings.typed.keys():
-        raise pytest.UsageError(
-            "--cpg-workers and --cpg-cluster: episodes run here or there. Leave one of them out."
-        )
     if is_distributed and settings.of_session("workers") > 1:
         raise pytest.UsageError(
             "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "

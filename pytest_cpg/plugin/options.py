@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,36 +13,34 @@ from pytest_cpg.gates import BASELINE, HISTORY
 from pytest_cpg.gates.options import OF_ALL_GATES, Option, parser
 
 _NO_RESULTS = {"plan": "a plan has no results to write"}
+_OfSession = partial(Option, is_for_one_gate=False)
 OPTIONS = (
     *OF_ALL_GATES,
-    Option(
+    _OfSession(
         "correction",
         parser("one_of", "none", "holm"),
         "string",
         "none",
         "METHOD",
         "share one error rate among all gates of the family (holm), or not (none, default)",
-        is_for_one_gate=False,
     ),
-    Option(
+    _OfSession(
         "family_size",
         parser("whole", 0, 1_000_000),
         "int",
         0,
         "K",
         "gates of the family, for the correction (default: those of the baseline file)",
-        is_for_one_gate=False,
     ),
-    Option(
+    _OfSession(
         "baseline",
         parser("path"),
         "string",
         BASELINE,
         "PATH",
         f"the baseline file, from the root directory (default {BASELINE})",
-        is_for_one_gate=False,
     ),
-    Option(
+    _OfSession(
         "json",
         parser("optional_path"),
         "string",
@@ -49,30 +48,27 @@ OPTIONS = (
         "PATH",
         "write the result of every gate, with every episode, as JSON; "
         "pytest_cpg/report/report.schema.json describes it",
-        is_for_one_gate=False,
         overruled=_NO_RESULTS,
     ),
-    Option(
+    _OfSession(
         "md",
         parser("optional_path"),
         "string",
         "",
         "PATH",
         "write a comment for a pull request, as Markdown",
-        is_for_one_gate=False,
         overruled=_NO_RESULTS,
     ),
-    Option(
+    _OfSession(
         "html",
         parser("optional_path"),
         "string",
         "",
         "PATH",
         "write one page with figures of every gate, which needs no network (extra html)",
-        is_for_one_gate=False,
         overruled=_NO_RESULTS,
     ),
-    Option(
+    _OfSession(
         "history",
         parser("optional_path"),
         "string",
@@ -80,9 +76,8 @@ OPTIONS = (
         "GLOB",
         "earlier sessions, for trends: histories or reports (--cpg-json), in the order of their "
         f"names (default {HISTORY}, to which each session adds)",
-        is_for_one_gate=False,
     ),
-    Option(
+    _OfSession(
         "github",
         parser("one_of", "auto", "off"),
         "string",
@@ -90,9 +85,8 @@ OPTIONS = (
         "MODE",
         "in GitHub Actions annotate failing gates and add to the summary of the job (auto, "
         "default), or not (off)",
-        is_for_one_gate=False,
     ),
-    Option(
+    _OfSession(
         "budget",
         parser("seconds"),
         "float",
@@ -100,9 +94,8 @@ OPTIONS = (
         "SECONDS",
         "time limit of all gates of a session (of each xdist worker), from its start on (default: "
         "no limit); steps of an episode are budget= in the marker",
-        is_for_one_gate=False,
     ),
-    Option(
+    _OfSession(
         "workers",
         parser("whole", 1, 1024),
         "int",
@@ -110,28 +103,25 @@ OPTIONS = (
         "N",
         "processes that run parts of each gate, such as episodes (default 1: this one); outcomes "
         "are the same for any number",
-        is_for_one_gate=False,
     ),
-    Option(
+    _OfSession(
         "cluster",
         parser("optional_path"),
         "string",
         "",
         "ADDRESS",
         "run parts of each gate on the dask cluster of this scheduler (extra cluster)",
-        is_for_one_gate=False,
     ),
-    Option(
+    _OfSession(
         "last",
         parser("one_of", "inconclusive", "bad"),
         "string",
         "",
         "VERDICT",
         "run only gates whose last verdict here was inconclusive, or bad (any worse verdict)",
-        is_for_one_gate=False,
         is_for_one_run=True,
     ),
-    Option(
+    _OfSession(
         "replay",
         parser("path"),
         "string",
@@ -139,10 +129,9 @@ OPTIONS = (
         "FILE[::EPISODE]",
         "run both arms of a gate on the episodes that it lost, which its file in .cpg/lost names, "
         "and trace all plans; there is no verdict",
-        is_for_one_gate=False,
         is_for_one_run=True,
     ),
-    Option(
+    _OfSession(
         "require",
         parser("all_or_whole"),
         "string",
@@ -150,7 +139,6 @@ OPTIONS = (
         "all|N",
         "fail when fewer gates were judged: all gates in the files that were asked for (default in "
         "CI), or a number (default 0); in the ini file it binds CI and runs of the whole project",
-        is_for_one_gate=False,
     ),
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -23,10 +24,11 @@ from pytest_cpg.plugin.options import INI_SWITCHES, OPTIONS, SWITCHES, flag
 _OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What was asked of a whole session.
 
-    Parameters
+    Attributes
     ----------
     options : mapping
         Those of every session and of its kinds of gate, by name.
@@ -38,18 +40,11 @@ class Settings:
         Whether a gate may be run again by a plugin that repeats failed tests.
     """
 
-    def __init__(
-        self,
-        options: Mapping[str, Option],
-        typed: Mapping[str, Any],
-        project: Mapping[str, Any],
-        switches: frozenset[str],
-        *,
-        allow_reruns: bool,
-    ) -> None:
-        self.options = options
-        self.typed, self.project, self.switches = typed, project, switches
-        self.allow_reruns = allow_reruns
+    options: Mapping[str, Option]
+    typed: Mapping[str, Any]
+    project: Mapping[str, Any]
+    switches: frozenset[str]
+    allow_reruns: bool
 
     def of_session(self, name: str) -> Any:
         """Return the value of an option that no marker gives."""
@@ -96,8 +91,13 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
     switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
     if _from_ini(config, "cpg_strict", "Give true or false"):
         switches.add("strict")
-    allow_reruns = bool(_from_ini(config, "cpg_allow_reruns", "Give true or false"))
-    return Settings(options, typed, project, frozenset(switches), allow_reruns=allow_reruns)
+    return Settings(
+        options=options,
+        typed=typed,
+        project=project,
+        switches=frozenset(switches),
+        allow_reruns=bool(_from_ini(config, "cpg_allow_reruns", "Give true or false")),
+    )
 
 
 def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
