@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.render.line import Line
 
-# What may make a session without gates fail, or write something.
-_ASKED_OF_ANY = ("require", "json", "md", "html")
 _CHANNEL = "pytest_cpg_channel"
 # Tests that users run their components through, and where a failure without a traceback is raised.
 _SHOWN = ("pytest_cpg.conformance", "pytest_cpg.plugin.item")
@@ -254,19 +252,8 @@ class GateHooks:
         if seen.gates and not self._has_begun and session.exitstatus == pytest.ExitCode.OK:
             # Something said, before any test began, that the session is over and has passed.
             self.gates.note_expected(seen.gates, seen.gates)
-        is_asked = any(map(self._settings.of_session, _ASKED_OF_ANY)) or self._is_missed
-        is_needed = self._gates or is_asked or "silent" in seen.uncollected
-        if is_needed and self.gates.finish(session, failed=self._failed, errors=seen.errors):
+        if self.gates.finish(session, failed=self._failed, errors=seen.errors):
             self._session = session
-
-    @property
-    def _is_missed(self) -> bool:
-        """Whether a session without gates may have lost those that it had."""
-        if not os.environ.get("CI"):
-            return False
-        from pytest_cpg.plugin.memory import had_gates
-
-        return had_gates(self._config, self._settings.of_session("baseline"))
 
     @property
     def fails(self) -> bool:

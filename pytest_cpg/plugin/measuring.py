@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,14 +40,9 @@ class SessionRuns:
     """What the measurements of one session are made with."""
 
     def __init__(self, config: pytest.Config, settings: Settings, *, begun: float) -> None:
-        self._config, self._settings, self._begun = config, settings, begun
+        self.settings = settings
+        self._config, self._begun = config, begun
         self._tasks: dict[TaskChoice, Task] = {}
-        self._executor: Executor | None = None
-
-    @property
-    def deciding(self) -> Mapping[str, Any]:
-        """What was typed and has a part in how a gate ends."""
-        return self._settings.deciding
 
     def task(self, choice: TaskChoice) -> Task:
         """Return a gate's task; simulators are built once per session."""
@@ -54,20 +50,21 @@ class SessionRuns:
             self._tasks[choice] = choice.build()
         return self._tasks[choice]
 
-    @property
+    @cached_property
     def executor(self) -> Executor | None:
         """Who runs blocks of episodes by the options, until the session ends; None for nobody.
 
         Raises ComponentError when there is no such cluster.
         """
-        address, workers = (self._settings.of_session(name) for name in ("cluster", "workers"))
-        if self._executor is None and (address or workers > 1):
-            from pytest_cpg.machine.cluster import connect
-            from pytest_cpg.machine.pool import WorkerPool
+        address, workers = (self.settings.of_session(name) for name in ("cluster", "workers"))
+        if not address and workers == 1:
+            return None
+        from pytest_cpg.machine.cluster import connect
+        from pytest_cpg.machine.pool import WorkerPool
 
-            self._executor = executor = connect(address) if address else WorkerPool(workers)
-            self._config.add_cleanup(lambda: executor.shutdown(wait=False))
-        return self._executor
+        executor: Executor = connect(address) if address else WorkerPool(workers)
+        self._config.add_cleanup(lambda: executor.shutdown(wait=False))
+        return executor
 
     def execution(self, executor: Executor | None, *, is_kept: bool) -> Execution:
         """Return where episodes are run, and where they are kept if they are."""
@@ -76,7 +73,7 @@ class SessionRuns:
         return Execution(
             cache=self._arms if is_kept else None,
             executor=executor,
-            resumes="resume" in self._settings.switches,
+            resumes="resume" in self.settings.switches,
         )
 
     def deadline(self, gate: str, timeout: float) -> Deadline:
@@ -90,7 +87,7 @@ class SessionRuns:
             finally:
                 os._exit(1)
 
-        budget = self._settings.of_session("budget")
+        budget = self.settings.of_session("budget")
         left = budget + self._begun - time.monotonic() if budget else math.inf
         limit = timeout or math.inf
         if limit <= left:
@@ -102,7 +99,7 @@ class SessionRuns:
     def _arms(self) -> ArmCache | None:
         """Where arms are kept; None under --cpg-no-cache and -p no:cacheprovider."""
         cache = getattr(self._config, "cache", None)
-        if cache is None or "no_cache" in self._settings.switches:
+        if cache is None or "no_cache" in self.settings.switches:
             return None
         from pytest_cpg.episodes.arm_cache import ArmCache
 
@@ -121,8 +118,6 @@ class ItemMeasuring:
     ----------
     ledger : Ledger
         Told what the gate is doing, and of measurements that come too late.
-    is_filmed, is_drawn : bool
-        Whether lost episodes become films, and one of them pictures of the page.
     """
 
     def __init__(
@@ -136,12 +131,10 @@ class ItemMeasuring:
         judge: Callable[[Any, Any], None],
         ledger: Ledger,
         replay: SessionReplay | None,
-        is_filmed: bool,
-        is_drawn: bool,
     ) -> None:
         self._item, self._gate, self._runs = item, gate, runs
         self._given, self._judge, self._ledger = given, judge, ledger
-        self._replay, self._is_filmed, self._is_drawn = replay, is_filmed, is_drawn
+        self._replay, self._settings = replay, runs.settings
         self._attempt = item.stash[ATTEMPT]
         self._id = gate_id(item)
         execution = runs.execution(executor, is_kept=not gate.is_smoke)
@@ -188,7 +181,7 @@ class ItemMeasuring:
 
             # A replay is of an episode that is kept already.
             if self._replay is None:
-                deciding = self._runs.deciding
+                deciding = self._settings.deciding
                 keep_broken(self._item, self._gate, error, model=model, run=run, deciding=deciding)
             raise
 
@@ -234,7 +227,7 @@ class ItemMeasuring:
 
         judgements, gate, config = self._attempt.judgements, self._gate, self._item.config
         result = judgements[-1].result
-        if self._is_filmed:
+        if "render" in self._settings.switches:
             name = comparison_name(self._id, len(judgements))
             try:
                 with self._followed(given, deadline) as run:
@@ -244,7 +237,8 @@ class ItemMeasuring:
             except IncompleteError as error:
                 paths, problem = (), str(error)
             judgements[-1] = replace(judgements[-1], films=paths, film_problem=problem)
-        if self._is_drawn and has(gate.kind, Replays) and not gate.is_smoke:
+        has_page = bool(self._settings.of_session("html"))
+        if has_page and has(gate.kind, Replays) and not gate.is_smoke:
             # Nobody asked for it: a gate whose time is over has its verdict all the same.
             with suppress(IncompleteError), self._followed(given, deadline) as run:
                 strip, problem = strip_lost(config, gate, result, model=model, run=run)

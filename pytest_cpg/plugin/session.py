@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -66,7 +67,6 @@ class GateSession:
     ) -> None:
         self._config, self._settings, self._begun = config, settings, begun
         self._ledger: Ledger | None = None
-        self._runs: SessionRuns | None = None
         self._plan: list[str] = []
         self._outputs = SessionOutputs(config, settings)
         self._replay = replay
@@ -91,14 +91,12 @@ class GateSession:
             self._ledger = Ledger()
         return self._ledger
 
-    @property
+    @cached_property
     def runs(self) -> SessionRuns:
         """What measurements are made with."""
-        if self._runs is None:
-            from pytest_cpg.plugin.measuring import SessionRuns
+        from pytest_cpg.plugin.measuring import SessionRuns
 
-            self._runs = SessionRuns(self._config, self._settings, begun=self._begun)
-        return self._runs
+        return SessionRuns(self._config, self._settings, begun=self._begun)
 
     def gate(self, node: pytest.Item) -> Gate:
         """Return the gate that a test's markers ask for, or fail with what to write instead."""
@@ -139,8 +137,6 @@ class GateSession:
             judge=judge,
             ledger=self.ledger,
             replay=self._replay,
-            is_filmed="render" in self._settings.switches,
-            is_drawn=bool(self._settings.of_session("html")),
         )
 
     def refuse_late(self, node: pytest.Item) -> NoReturn:
@@ -258,7 +254,7 @@ class GateSession:
             for text in self._replay.lines:
                 terminalreporter.write_line(text)
             return
-        from pytest_cpg.plugin.terminal import is_ascii
+        from pytest_cpg.plugin.terminal import is_ascii, write_lines
         from pytest_cpg.render import summary
 
         width = self._config.get_terminal_writer().fullwidth
@@ -268,18 +264,13 @@ class GateSession:
         )
         if not (lines or self._ledger.gates):
             return
-        title, markup = (
-            summary.title(self._ledger, verbosity=verbosity),
-            summary.title_markup(self._ledger),
-        )
+        title = summary.title(self._ledger, verbosity=verbosity)
+        markup = summary.title_markup(self._ledger)
         if verbosity < 0:
             terminalreporter.write_line(title, **markup)
         else:
             terminalreporter.write_sep("-", title, **markup)
-        for line in lines:
-            for text, marked in line.parts:
-                terminalreporter.write(text, **marked)
-            terminalreporter.line("")
+        write_lines(lines, terminalreporter)
 
     def _read(self, node: pytest.Item) -> Gate:
         from pytest_cpg.plugin.item import clean_errors, fail, read_gate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,24 +21,20 @@ class SessionBaseline:
 
     def __init__(self, config: pytest.Config, settings: Settings, scope: SessionScope) -> None:
         self._config, self._settings, self._scope = config, settings, scope
-        self._accepted: Baseline | None = None
-        self._is_read = False
         self.path = Path(config.rootpath, settings.of_session("baseline"))
         self.is_corrected = bool(settings.of_session("correction") == "holm")
 
-    @property
+    @cached_property
     def accepted(self) -> Baseline | None:
         """The last accepted results; None when there are none.
 
         Raises FileError when the file cannot be used.
         """
-        if not self._is_read:
-            if self.path.exists():
-                from pytest_cpg.report.baseline import load
+        if not self.path.exists():
+            return None
+        from pytest_cpg.report.baseline import load
 
-                self._accepted = load(self.path, self._config.stash[KINDS].table)
-            self._is_read = True
-        return self._accepted
+        return load(self.path, self._config.stash[KINDS].table)
 
     @property
     def is_used(self) -> bool:
