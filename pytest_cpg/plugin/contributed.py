@@ -5,7 +5,8 @@ Ours are known to be right, by a test: sessions without others do not load this.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from inspect import getattr_static
 from typing import Any
 
@@ -17,10 +18,6 @@ from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.options import Option
 from pytest_cpg.gates.parts import half_part
 
-_MEMBERS = (
-    *("marker", "fixture", "help", "arguments", "labels", "result"),
-    *("parse", "measure", "judge", "card"),
-)
 # Beside those that a kind names, the fixture that measures takes these.
 _TAKEN = frozenset({"request", "cpg_executor", "learned_dynamics"})
 
@@ -30,101 +27,91 @@ def check_kind(marker: str, kind: Any, others: Mapping[str, Any], options: Colle
 
     ``options`` are the names that `of_option` may give.
     """
+    # The first alone: what is wrong may let the next check fail.
+    for wrong in _wrong_in(marker, kind, others, options):
+        raise pytest.UsageError(f"the kind of gate {marker!r}{wrong}")
+
+
+def _wrong_in(
+    marker: str, kind: Any, others: Mapping[str, Any], options: Collection[str]
+) -> Iterator[str]:
+    """Yield what is wrong with a kind, and what to write."""
     if isinstance(kind, type):
-        raise pytest.UsageError(
-            f"the kind of gate {marker!r} is the class {kind.__name__}. Contribute an object of "
-            f"it: {kind.__name__}()."
-        )
+        yield f" is the class {kind.__name__}. Contribute an object of it: {kind.__name__}()."
     # Asking for a member may import what a session without gates does not need.
-    lacking = [name for name in _MEMBERS if name not in dir(kind)]
+    lacking = [name for name in _WANTED if name not in (*dir(kind), *_OPTIONAL)]
     if lacking:
-        raise pytest.UsageError(
-            f"the kind of gate {marker!r} is {kind!r}, which lacks {', '.join(lacking)}. Give it "
-            f"every member of pytest_cpg.gates.kind.GateKind."
+        yield (
+            f" is {kind!r}, which lacks {', '.join(lacking)}. Give it every member of "
+            f"pytest_cpg.gates.kind.GateKind."
         )
-    _check_options(marker, kind, options)
-    for wrong in _wrong_in(kind, options):
-        raise pytest.UsageError(f"the kind of gate {marker!r}: {wrong}")
-    if half := half_part(kind):
-        raise pytest.UsageError(f"the kind of gate {marker!r} {half}.")
-    if kind.marker != marker:
-        raise pytest.UsageError(
-            f"the kind of gate {marker!r} says that its marker is {kind.marker!r}. Contribute it "
-            f"under that name."
+    for name, (is_right, wanted) in _WANTED.items():
+        # So may a property of these.
+        if name in ("labels", "result") and isinstance(getattr_static(kind, name), property):
+            continue
+        given = getattr(kind, name, ())
+        if not is_right(given):
+            yield f": {name} is {given!r}. Write {wanted}."
+    for late in (one for one in getattr(kind, "options", ()) if one.name not in options):
+        yield (
+            f" has the option {late.flag}, and was contributed when the command line had been "
+            f"read. Contribute it from a plugin, or from the conftest.py beside the ini file."
         )
-    if marker in others or kind.fixture in {other.fixture for other in others.values()}:
-        raise pytest.UsageError(
-            f"two kinds of gate have the marker {marker!r} or the fixture {kind.fixture!r}. "
-            f"Rename yours in its pytest_cpg_gates hook."
-        )
-
-
-def _check_options(marker: str, kind: Any, declared: Collection[str]) -> None:
-    own = getattr(kind, "options", ())
-    if not isinstance(own, list | tuple) or not all(isinstance(one, Option) for one in own):
-        raise pytest.UsageError(
-            f"the kind of gate {marker!r}: options is {own!r}. Write a tuple: options = "
-            f"(Option(...),)."
-        )
-    for late in (one for one in own if one.name not in declared):
-        raise pytest.UsageError(
-            f"the kind of gate {marker!r} has the option {late.flag}, and was contributed when the "
-            f"command line had been read. Contribute it from a plugin, or from the conftest.py "
-            f"beside the ini file."
-        )
-
-
-def _wrong_in(kind: Any, options: Collection[str]) -> Iterator[str]:
-    """Yield what is wrong with the members of a kind, and what to write."""
-    for name in ("marker", "fixture"):
-        if not _is_name(getattr(kind, name)):
-            yield f"{name} is {getattr(kind, name)!r}. Write a name as of a variable."
-    if not isinstance(kind.help, str):
-        yield f"help is {kind.help!r}. Write a line of text."
-    yield from _wrong_arguments(kind.arguments, options)
+    for wrong in _wrong_arguments(kind.arguments, options):
+        yield f": {wrong}"
     fixtures = getattr(kind, "fixtures", ())
-    if not isinstance(fixtures, list | tuple) or not all(map(_is_name, fixtures)):
-        yield f'fixtures is {fixtures!r}. Write a tuple of names: fixtures = ("my_fixture",).'
-    elif twice := [one for one in fixtures if one in _TAKEN or fixtures.count(one) > 1]:
-        yield f"fixtures names {twice[0]}, which is given already. Leave it out."
-    # A property may import what a session without gates does not need.
-    if not isinstance(getattr_static(kind, "labels"), property):
-        yield from _wrong_labels(kind.labels)
-    if not isinstance(getattr_static(kind, "result"), property | type):
-        yield f"result is {kind.result!r}. Write the class of results."
-    for name in ("parse", "measure", "judge", "card"):
-        if not callable(getattr(kind, name)):
-            yield f"{name} is {getattr(kind, name)!r}. Write a method."
+    for one in fixtures:
+        if one in _TAKEN or fixtures.count(one) > 1:
+            yield f": fixtures names {one}, which is given already. Leave it out."
+    if half := half_part(kind):
+        yield f" {half}."
+    if kind.marker != marker:
+        yield f" says that its marker is {kind.marker!r}. Contribute it under that name."
+    if marker in others or kind.fixture in {other.fixture for other in others.values()}:
+        yield (
+            f" has the marker or the fixture {kind.fixture!r} of another one. Rename yours in its "
+            f"pytest_cpg_gates hook."
+        )
 
 
-def _wrong_arguments(arguments: Any, options: Collection[str]) -> Iterator[str]:
-    if not isinstance(arguments, list | tuple):
-        yield f"arguments is {arguments!r}. Write a tuple: arguments = (Argument(...),)."
-        return
+def _wrong_arguments(arguments: Sequence[Argument], options: Collection[str]) -> Iterator[str]:
     names = [one.name for one in COMMON]
     for one in arguments:
-        if not isinstance(one, Argument):
-            yield f"arguments holds {one!r}. Write Argument(...) or of_option(...)."
-            return
         if not _is_name(one.name):
             yield f"an argument is called {one.name!r}. Write a name as of a variable."
-        elif one.name in names:
+        if one.name in names:
             yield f"two arguments are called {one.name}, or all kinds have it. Rename yours."
-        elif one.option and one.option not in options:
+        if one.option and one.option not in options:
             yield f"there is no option {one.option!r}. {did_you_mean(one.option, options)}"
-        elif one.parse is not None and not callable(one.parse):
+        if one.parse is not None and not callable(one.parse):
             yield f"the parser of {one.name} is {one.parse!r}. Write a function of the value."
         names.append(one.name)
 
 
-def _wrong_labels(labels: Any) -> Iterator[str]:
-    if not isinstance(labels, Mapping) or not labels:
-        yield f"labels is {labels!r}. Write a dict from labels, best first, to Severity."
-        return
-    for label, severity in labels.items():
-        if not isinstance(label, str) or not isinstance(severity, Severity):
-            yield f"labels holds {label!r}: {severity!r}. Write a text, and a Severity."
-
-
 def _is_name(given: Any) -> bool:
     return isinstance(given, str) and given.isidentifier()
+
+
+def _are(kind: type, given: Any) -> bool:
+    return isinstance(given, list | tuple) and all(isinstance(one, kind) for one in given)
+
+
+def _are_labels(given: Any) -> bool:
+    return isinstance(given, Mapping) and bool(given) and _are(Severity, [*given.values()])
+
+
+# What each member is, and what to write in place of anything else.
+_WANTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("marker", "fixture"), (_is_name, "a name as of a variable")),
+    "help": (lambda given: isinstance(given, str), "a line of text"),
+    "arguments": (partial(_are, Argument), "a tuple: arguments = (Argument(...),)"),
+    "labels": (_are_labels, "a dict from labels, best first, to Severity"),
+    "result": (lambda given: isinstance(given, type), "the class of results"),
+    **dict.fromkeys(("parse", "measure", "judge", "card"), (callable, "a method")),
+    "options": (partial(_are, Option), "a tuple: options = (Option(...),)"),
+    "fixtures": (
+        lambda given: _are(object, given) and all(map(_is_name, given)),
+        'a tuple of names: fixtures = ("my_fixture",)',
+    ),
+}
+_OPTIONAL = ("options", "fixtures")

@@ -373,7 +373,7 @@ def test_a_kind_that_only_a_worker_has_read_fails_the_session_in_a_sentence(faul
     ("members", "said"),
     [
         ("arguments = 3", "arguments is 3. Write a tuple: arguments = (Argument(...),)"),
-        ('arguments = ("task",)', "arguments holds 'task'. Write Argument(...) or of_option(...)"),
+        ('arguments = ("task",)', "arguments is ('task',). Write a tuple: arguments = (Argument"),
         (
             'arguments = (Argument("id", name),)',
             "two arguments are called id, or all kinds have it. Rename yours",
@@ -385,7 +385,7 @@ def test_a_kind_that_only_a_worker_has_read_fails_the_session_in_a_sentence(faul
         ("fixtures = None", "fixtures is None. Write a tuple of names"),
         ('fixtures = ("request",)', "fixtures names request, which is given already."),
         ("labels = ['NEAR']", "labels is ['NEAR']. Write a dict from labels, best first"),
-        ("labels = {'NEAR': 0}", "labels holds 'NEAR': 0. Write a text, and a Severity."),
+        ("labels = {'NEAR': 0}", "labels is {'NEAR': 0}. Write a dict from labels, best first"),
         ("options = 3", "options is 3. Write a tuple: options = (Option(...),)."),
         ("result = None", "result is None. Write the class of results."),
         ("help = None", "help is None. Write a line of text."),
