@@ -122,10 +122,9 @@ class GateHooks:
         if not self._kinds.has_gate(item):
             return (yield)
         from pytest_cpg.plugin.item import clean_errors, fail
-        from pytest_cpg.plugin.judging import check_case, conclude
+        from pytest_cpg.plugin.judging import conclude
 
         with clean_errors():
-            check_case(item, self.gates.gate(item).kind)
             try:
                 yield
             except _EXCUSES as excuse:
