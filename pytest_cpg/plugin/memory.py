@@ -19,11 +19,10 @@ def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
     """Return what pytest's cache has of each gate under a name, by gate id."""
     cache = getattr(config, "cache", None)
     found = cache.get(name, {}) if cache else _on_disk(config, name)
-    # Another version may have written something else, or somebody's editor; of costs, kinds check
-    # what they have to do with.
-    is_known = {LAST: _are_verdicts, COSTS: _are_values}[name]
+    # Whatever else somebody's editor has left; of costs, kinds check what they have to do with.
+    kind = {LAST: list, COSTS: dict}[name]
     pairs = found.items() if isinstance(found, dict) else ()
-    return {gate: said for gate, said in pairs if is_known(said)}
+    return {gate: said for gate, said in pairs if isinstance(said, kind)}
 
 
 def had_gates(config: pytest.Config, *kept: str) -> bool:
@@ -48,11 +47,3 @@ def _on_disk(config: pytest.Config, name: str) -> Any:
         folder = config.rootpath / os.path.expandvars(config.getini("cache_dir"))
         return json.loads((folder / "v" / name).read_text(encoding="utf-8"))
     return {}
-
-
-def _are_verdicts(said: Any) -> bool:
-    return isinstance(said, list) and all(isinstance(verdict, str) for verdict in said)
-
-
-def _are_values(said: Any) -> bool:
-    return isinstance(said, dict)

@@ -57,10 +57,8 @@ class Selection:
         if self._skips or kind is None or self._last is None:
             return (kind is not None) is not self._skips
         said = remembered(config, LAST).get(gate_id(item), ())
-        return any(
-            label in kind.labels and kind.labels[label].name in _WANTED[self._last]
-            for label in said
-        )
+        wanted = _WANTED[self._last]
+        return any(level.name in wanted for label, level in kind.labels.items() if label in said)
 
 
 def _why_none(config: pytest.Config, wanted: str) -> str:

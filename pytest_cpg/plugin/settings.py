@@ -107,15 +107,10 @@ def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
         return
     from pytest_cpg.contracts.lookup import nearest
 
-    known = {*map(flag, SWITCHES), *(option.flag for option in options.values())}
     # What all begin with tells none from another.
-    meant = {one.removeprefix("--cpg-"): one for one in known}
-    faults = []
-    for one in typed:
-        close = nearest(one.removeprefix("--cpg-"), meant)
-        told = f"Did you mean {meant[close]!r}?" if close else "pytest --help lists them."
-        faults.append(f"{one} names no option. {told}")
-    raise pytest.UsageError(*faults)
+    known = [flag(name).removeprefix("--cpg-") for name in (*SWITCHES, *options)]
+    found = {one: nearest(one.removeprefix("--cpg-"), known) for one in typed}
+    raise pytest.UsageError(*(_names_none(one, "--cpg-", close) for one, close in found.items()))
 
 
 def check_names(
@@ -145,10 +140,14 @@ def check_names(
         if close in typed:
             faults.append(f"{name} {place} has no effect. Type {flag(typed[close])}.")
         else:
-            told = f"Did you mean {prefix + close!r}?" if close else "pytest --help lists them."
-            faults.append(f"{name} {place} names no option. {told}")
+            faults.append(_names_none(f"{name} {place}", prefix, close))
     if faults:
         raise pytest.UsageError(*faults)
+
+
+def _names_none(what: str, prefix: str, close: str | None) -> str:
+    told = f"Did you mean {prefix + close!r}?" if close else "pytest --help lists them."
+    return f"{what} names no option. {told}"
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:
