@@ -207,14 +207,12 @@ def _passed_by_gate(
     item: pytest.Item, lead: str, caught: pytest.ExceptionInfo[BaseException]
 ) -> list[Line]:
     """Return a sentence that tells a test that fails from its gate, which does not."""
-    import textwrap
-
     from pytest_cpg.plugin.width import width_of
-    from pytest_cpg.render.line import Line
+    from pytest_cpg.render.line import Line, wrapped
 
     said = one_line(caught.exconly(tryshort=True).partition("\n")[0], _MOST_IN_LINE)
     text = f"{lead}{said}. The gate itself passed."
-    return [Line.of(line, bold=True) for line in textwrap.wrap(text, width_of(item.config))]
+    return [Line.of(line, bold=True) for line in wrapped(text, width_of(item.config))]
 
 
 def _brief(attempt: Attempt, said: str) -> str:

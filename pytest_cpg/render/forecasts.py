@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.gates.notation import duration, fitted_names, for_log
 from pytest_cpg.render.columns import aligned
+from pytest_cpg.render.line import wrapped
 
 _NARROWEST_COLUMN = 6
 # One before the name and one behind it.
@@ -30,7 +30,7 @@ def forecast_table(forecasts: Mapping[str, ForecastLine], *, width: int) -> list
             lines.append(f" {'gate':{names.width}s} {headings[columns]}")
         lines += names.rows(" ", gate, line)
     for note in dict.fromkeys(note for one in forecasts.values() for note in one.notes):
-        lines += textwrap.wrap(note, width - 1, initial_indent=" ", subsequent_indent=" ")
+        lines += wrapped(note, width - 1, " ")
     return [*map(for_log, lines), *_in_all([one.seconds for one in forecasts.values()])]
 
 

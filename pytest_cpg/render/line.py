@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -34,3 +35,14 @@ class Line(NamedTuple):
     def text(self) -> str:
         """What it says."""
         return "".join(text for text, _ in self.parts)
+
+
+def wrapped(text: str, width: int, lead: str = "") -> list[str]:
+    """Return a text in lines of this width: the first behind a lead, the others below it."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_on_hyphens=False,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.traces import EpisodeOptimism, EpisodeTrace, Replay, optimism_of
 from pytest_cpg.gates.notation import for_log
+from pytest_cpg.render.line import wrapped
 
 _MOST_PLANS = 3
 _LABEL_WIDTH = 11
@@ -55,9 +55,9 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
         notes.append(_WHOLE_COST if replay.has_whole_costs else _OWN_SCORE)
     if any(not oracle.success or learned.success for oracle, learned in replay.traces.values()):
         notes.append(_NOW)
-    lines = [*_wrapped(_header(replay), width), *table]
+    lines = [*wrapped(_header(replay), width, " "), *table]
     for note in notes:
-        lines += _wrapped(note, width)
+        lines += wrapped(note, width, " ")
     worst = sorted(promises, key=lambda one: -abs(one.worst_optimism))[:_MOST_PLANS]
     for promise in sorted(worst, key=lambda one: one.episode):
         lines += ["", *_plan_lines(replay, promise, width)]
@@ -123,7 +123,7 @@ def _plan_lines(replay: Replay, promise: EpisodeOptimism, width: int) -> list[st
         f"executed. The episode ends at score {promise.learned_score:.3g}, with the oracle at "
         f"{promise.oracle_score:.3g}."
     )
-    return [*_wrapped(text, width), *_score_rows(*scores, promised, width)]
+    return [*wrapped(text, width, " "), *_score_rows(*scores, promised, width)]
 
 
 def _score_rows(predicted: FloatArray, actual: FloatArray, promised: int, width: int) -> list[str]:
@@ -145,9 +145,3 @@ def _score_rows(predicted: FloatArray, actual: FloatArray, promised: int, width:
         f"  {name:{_LABEL_WIDTH - 2}s}" + "".join(f"{cell:>{space}s}" for cell in cells)
         for name, cells in rows.items()
     ]
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=" ", subsequent_indent=" ", break_on_hyphens=False
-    )

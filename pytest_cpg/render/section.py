@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_cpg.gates.card import USUAL_LEVEL, Cause, Command, Ruling, Table
@@ -12,7 +11,7 @@ from pytest_cpg.render.bars import bar_text, starts_rows
 from pytest_cpg.render.columns import padded
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.failure import headline, judged, reasons
-from pytest_cpg.render.line import COLOURS, OF_ROWS, Line
+from pytest_cpg.render.line import COLOURS, OF_ROWS, Line, wrapped
 from pytest_cpg.report.shown import Shown
 
 # Less has no room for a table, and longer lines are hard to read.
@@ -232,10 +231,4 @@ def _lead_of(name: str) -> str:
 
 
 def _wrapped(text: str, width: int, lead: str = "") -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_on_hyphens=False,
-    ) or [lead.rstrip()]
+    return wrapped(text, width, lead) or [lead.rstrip()]

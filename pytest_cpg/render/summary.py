@@ -14,7 +14,7 @@ from pytest_cpg.gates.notation import Names, duration, fitted_names, for_log, fo
 from pytest_cpg.render.columns import aligned
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.failure import program_in
-from pytest_cpg.render.line import Line
+from pytest_cpg.render.line import Line, wrapped
 from pytest_cpg.render.sparkline import sparkline
 from pytest_cpg.render.summary_rows import Group, SummaryRow, rows_of
 from pytest_cpg.report.ledger import Entry, Ledger
@@ -382,5 +382,4 @@ def _drop(card: Card | None) -> str:
 
 
 def _wrapped(text: str, indent: str, width: int, **markup: bool) -> list[Line]:
-    lines = textwrap.wrap(one_line(text), width - len(indent), break_on_hyphens=False)
-    return [Line.of(f"{indent}{line}", **markup) for line in lines]
+    return [Line.of(line, **markup) for line in wrapped(one_line(text), width, indent)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
+from pytest_cpg.render.line import wrapped
 from pytest_cpg.report import baseline
 from pytest_cpg.report.document import commit_of, ledger_of, read
 from pytest_cpg.report.ledger import Kinds, Ledger, Reported
@@ -138,12 +138,5 @@ def _lines(changes: Sequence[_Change], before: str, after: str) -> list[str]:
         lines.append(f" {change.label:13s} {change.gate}")
         # What is new says how to accept it in a session, and there is none.
         if change.label not in (Label.UNCHANGED, Label.NEW):
-            indent = " " * 15
-            lines += textwrap.wrap(
-                change.text,
-                width(),
-                initial_indent=indent,
-                subsequent_indent=indent,
-                break_on_hyphens=False,
-            )
+            lines += wrapped(change.text, width(), " " * 15)
     return lines

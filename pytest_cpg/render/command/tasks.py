@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Iterator
 
 from pytest_cpg.contracts import ActionSpace, FiniteActions, Task
@@ -14,6 +13,7 @@ from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.columns import listed, padded
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, from_hook
+from pytest_cpg.render.line import wrapped
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.prefixes import named_task
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
     tasks = {**TASKS, **from_hook("pytest_cpg_tasks", arguments)}
     if arguments.name is None:
-        return [*_listed(list(tasks)), "", *_wrapped(_OTHERS, "")], 0
+        return [*_listed(list(tasks)), "", *wrapped(_OTHERS, width())], 0
     preset = PRESETS.get(arguments.name)
     task = named_task(arguments.name, tasks)(**(dict(preset.options) if preset else {}))
     return list(_described(arguments.name, task)), 0
@@ -85,7 +85,7 @@ def _observed(task: Task) -> Iterator[str]:
         numbered = [(f"0..{task.observation_size - 1}", "as the environment has them")]
     places = padded([(place,) for place, _ in numbered], "")
     for place, (_, text) in zip(places, numbered, strict=True):
-        yield from _wrapped(f"{place}  {text}", " " * 14)
+        yield from _fact("", f"{place}  {text}")
 
 
 def _actions(actions: ActionSpace) -> str:
@@ -102,15 +102,4 @@ def _actions(actions: ActionSpace) -> str:
 
 
 def _fact(name: str, text: str) -> list[str]:
-    return _wrapped(text, " " * 14, lead=f"  {name:12s}")
-
-
-def _wrapped(text: str, indent: str, *, lead: str | None = None) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width(),
-        initial_indent=indent if lead is None else lead,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, width(), f"  {name:12s}")
