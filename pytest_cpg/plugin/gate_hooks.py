@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.plugin.attempt import attempt_of, torn_down
 from pytest_cpg.plugin.checks import check_session
 from pytest_cpg.plugin.invocation import PROGRAM, program_of
+from pytest_cpg.plugin.item import clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.scope import check_will_run
 from pytest_cpg.plugin.session import GateSession
 from pytest_cpg.plugin.settings import Settings, read_settings
 from pytest_cpg.plugin.width import WIDTH, is_live, width_of
@@ -79,8 +82,6 @@ class GateHooks:
 
     def check_will_run(self) -> None:
         """Refuse in CI what runs no gate, and is not typed."""
-        from pytest_cpg.plugin.scope import check_will_run
-
         check_will_run(self._config, self._settings)
 
     @pytest.hookimpl(tryfirst=True)
@@ -104,7 +105,6 @@ class GateHooks:
         self._process = os.getpid()
         if not self._kinds.has_gate(item):
             return (yield)
-        from pytest_cpg.plugin.item import clean_errors
         from pytest_cpg.plugin.judging import conclude
 
         with clean_errors():
@@ -121,7 +121,6 @@ class GateHooks:
         """Apply the gate to what the test measured, once its body has passed."""
         if not self._kinds.has_gate(item):
             return (yield)
-        from pytest_cpg.plugin.item import clean_errors, fail
         from pytest_cpg.plugin.judging import conclude
 
         with clean_errors():
@@ -140,8 +139,6 @@ class GateHooks:
         """Refuse comparisons that are made once the gate has been applied."""
         if not self._kinds.has_gate(item):
             return (yield)
-        from pytest_cpg.plugin.attempt import torn_down
-
         with torn_down(item, self.gates.ledger.late):
             return (yield)
 
@@ -177,8 +174,6 @@ class GateHooks:
 
         Before a comparison, or to replay one, a test may be skipped.
         """
-        from pytest_cpg.plugin.attempt import attempt_of
-
         if self._replay is not None:
             return False
         attempt = attempt_of(item)

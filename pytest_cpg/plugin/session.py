@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
 from pytest_cpg.plugin.closing import Closing, hold_status
-from pytest_cpg.plugin.item import gate_id, groups_of
+from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
@@ -108,8 +109,6 @@ class GateSession:
         self, node: pytest.Item, executor: Executor | None, given: Mapping[str, Any]
     ) -> ItemMeasuring:
         """Return how this test measures, on an executor or in this process."""
-        from pytest_cpg.plugin.attempt import ATTEMPT
-        from pytest_cpg.plugin.item import fail
         from pytest_cpg.plugin.judging import judge_into
         from pytest_cpg.plugin.measuring import ItemMeasuring
 
@@ -141,8 +140,6 @@ class GateSession:
 
     def refuse_late(self, node: pytest.Item) -> NoReturn:
         """Fail a test that was marked when nobody could follow it any more."""
-        from pytest_cpg.plugin.item import fail
-
         fail(_LATE_MARKER.format(marker=self.gate(node).kind.marker))
 
     def check_definition(self, definition: pytest.Item) -> None:
@@ -165,8 +162,6 @@ class GateSession:
 
     def begin(self, item: pytest.Item) -> None:
         """Check a gate that is about to run."""
-        from pytest_cpg.plugin.attempt import begin_attempt
-        from pytest_cpg.plugin.item import fail
         from pytest_cpg.plugin.support import check_gate
 
         gate, name = self.gate(item), gate_id(item)
@@ -273,8 +268,6 @@ class GateSession:
         write_lines(lines, terminalreporter)
 
     def _read(self, node: pytest.Item) -> Gate:
-        from pytest_cpg.plugin.item import clean_errors, fail, read_gate
-
         with clean_errors():
             baseline = self._baseline
             if baseline.is_corrected and not baseline.family_size:
