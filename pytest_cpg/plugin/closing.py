@@ -45,7 +45,7 @@ class Closing:
         self._config, self._settings, self._begun = config, settings, begun
         self._scope, self._baseline, self._outputs = scope, baseline, outputs
         self._is_replay = is_replay
-        self._is_quick = "quick" in settings.switches
+        self._judges = "quick" not in settings.switches and not is_replay
 
     def owes(self, *, has_gates: bool) -> bool:
         """Say whether there is anything to account for or to write."""
@@ -78,7 +78,7 @@ class Closing:
         ledger.are_workers_cut = is_cut and self._config.pluginmanager.hasplugin("dsession")
         self._remember(ledger)
         hold_status(ledger, session)
-        if self._scope.has_run and not (self._is_quick or self._is_replay):
+        if self._scope.has_run and self._judges:
             add_to_history(self._config, self._settings, ledger)
         if provenance is not None:
             from pytest_cpg.report.outcomes import SessionEnd, error_in
@@ -117,9 +117,8 @@ class Closing:
             family_size = baseline.family_size
         except FileError as error:
             return (Finding(str(error), fails=True),)
-        is_judged = not (self._is_quick or self._is_replay)
         found: list[Finding] = []
-        if is_judged:
+        if self._judges:
             found += together(
                 ledger,
                 is_corrected=baseline.is_corrected,
@@ -132,11 +131,11 @@ class Closing:
         found += unjudged_findings(
             ledger,
             required=scope.required,
-            is_strict="strict" in switches and is_judged,
+            is_strict="strict" in switches and self._judges,
             leaves_passed_out=scope.leaves_passed_out,
             is_silent="silent" in scope.uncollected,
         )
-        if baseline.is_used and is_judged:
+        if baseline.is_used and self._judges:
             found += baseline_findings(
                 ledger,
                 baseline.path,
@@ -160,7 +159,7 @@ class Closing:
         from pytest_cpg.gates.parts import Costs
         from pytest_cpg.plugin.memory import COSTS, LAST, remember
 
-        if self._is_quick or self._is_replay:
+        if not self._judges:
             return
         said = {
             gate: [judgement.ruling.label for judgement in entry.judgements]

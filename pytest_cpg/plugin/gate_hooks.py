@@ -17,6 +17,7 @@ import pytest
 
 from pytest_cpg.plugin.attempt import attempt_of, torn_down
 from pytest_cpg.plugin.checks import check_session
+from pytest_cpg.plugin.closing import hold_status
 from pytest_cpg.plugin.invocation import PROGRAM, program_of
 from pytest_cpg.plugin.item import clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
@@ -264,7 +265,7 @@ class GateHooks:
         from pytest_cpg.plugin.terminal import write_line
         from pytest_cpg.report.unjudged import late_text
 
-        self.gates.hold_status(self._session)
+        hold_status(self.gates.ledger, self._session)
         said = {finding.text for finding in self.gates.ledger.findings}
         for text in map(late_text, self.gates.ledger.late):
             if text not in said:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -240,15 +240,14 @@ class SessionReplay:
         file, colons, name = self.lost.nodeid.partition("::")
         return f"{path_from_here(self._config, root / file)}{colons}{name}"
 
-    def check_found(self, *, is_found: bool) -> None:
-        """Raise UsageError unless the gate was collected."""
-        if not is_found:
-            raise pytest.UsageError(
-                f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} "
-                f"holds. Type: {program_of(self._config)} {shlex.quote(self._test)} "
-                f"--cpg-replay={shlex.quote(path_from_here(self._config, self._path))}; if the "
-                f"test was renamed, run it again first."
-            )
+    def refuse_unfound(self) -> NoReturn:
+        """Raise UsageError where the gate was not collected."""
+        raise pytest.UsageError(
+            f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} holds. "
+            f"Type: {program_of(self._config)} {shlex.quote(self._test)} "
+            f"--cpg-replay={shlex.quote(path_from_here(self._config, self._path))}; if the test "
+            f"was renamed, run it again first."
+        )
 
     def take(self, gate: Gate, model: Any, run: Run) -> None:
         """Run both arms again, note what was found, and leave the test.

@@ -33,8 +33,8 @@ class Selection:
         left: list[pytest.Item] = []
         for item in items:
             (kept if self._is_kept(config, item) else left).append(item)
-        if self._replay and not config.option.collectonly:
-            self._replay.check_found(is_found=bool(kept))
+        if self._replay and not kept and not config.option.collectonly:
+            self._replay.refuse_unfound()
         if left:
             config.hook.pytest_deselected(items=left)
             items[:] = kept

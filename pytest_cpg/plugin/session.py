@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
-from pytest_cpg.plugin.closing import Closing, hold_status
+from pytest_cpg.plugin.closing import Closing
 from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import SessionOutputs
@@ -210,10 +210,6 @@ class GateSession:
             return False
         self._closing.close(self.ledger, session, has_gates=has_gates, failed=failed, errors=errors)
         return True
-
-    def hold_status(self, session: pytest.Session) -> None:
-        """Fail a session in which a gate failed, whatever else was made of it."""
-        hold_status(self.ledger, session)
 
     def forecast(self, gates: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""
