@@ -15,7 +15,7 @@ from pytest_cpg.gates.card import (
     Trend,
 )
 from pytest_cpg.gates.kind import MaxVerdict
-from pytest_cpg.report.shown import Shown
+from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.stats import Interval
 
 LINE = ((1, 0.1), (2, 0.3), (3, 0.2))
@@ -84,9 +84,11 @@ def other_gate(error, **more):
         if "error" not in one["result"]:
             return shown_of(one)
         ruling = Ruling(label="INACCURATE", severity=Severity.BAD)
-        return Shown(
+        return Judgement(
+            result=one["result"],
             ruling=ruling,
-            card=other_card(one["result"]["error"], **more),
+            reason=one["reason"],
+            shown=other_card(one["result"]["error"], **more),
             max_verdict=MaxVerdict(label="ACCURATE", severity=Severity.GOOD),
         )
 

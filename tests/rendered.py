@@ -6,11 +6,10 @@ from pytest_cpg.gates import GATES
 from pytest_cpg.render import github
 from pytest_cpg.render import html_page as page
 from pytest_cpg.render import markdown as comment
-from pytest_cpg.report.document import commit_of, comparisons_in
+from pytest_cpg.report.document import commit_of, comparisons_in, judgement_of
 from pytest_cpg.report.history import Found, History, Session
-from pytest_cpg.report.shown import shown_of as shown_of_any
 
-shown_of = partial(shown_of_any, kinds=GATES)
+shown_of = partial(judgement_of, kinds=GATES)
 annotations = partial(github.annotations, shown_of=shown_of)
 step_summary = partial(github.step_summary, shown_of=shown_of)
 

@@ -227,11 +227,10 @@ def _brief(attempt: Attempt, said: str) -> str:
 def _crash_line(attempt: Attempt) -> str:
     """Return what the first failing result of a test is, for one line."""
     from pytest_cpg.render.failure import crash_line
-    from pytest_cpg.report.shown import shown_in
 
     worse = [one for one in attempt.judgements if one.reason is not None]
     more = f" (and {len(worse) - 1} more)" * (len(worse) > 1)
-    return one_line(crash_line(shown_in(worse[0]), worse[0].reason)) + more
+    return one_line(crash_line(worse[0])) + more
 
 
 def in_colour(report: pytest.TestReport) -> None:

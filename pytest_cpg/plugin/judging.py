@@ -22,7 +22,6 @@ from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.report.ledger import Judgement
-from pytest_cpg.report.shown import shown_in
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.drift import Drift
@@ -218,14 +217,10 @@ def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list
         # Asked for twice, they are the same.
         others = tuple(one for one in judgement.commands if not one.picks)
         commands = (replay, *others) if replay else others
-        judgements[number - 1] = replace(judgement, commands=commands)
+        judgement = judgements[number - 1] = replace(judgement, commands=commands)
         lines += section(
-            replace(shown_in(judgement), card=card),
-            judgement.reason,
-            commands=commands,
+            replace(judgement, shown=card),
             not_kept=not_kept,
-            films=judgement.films,
-            film_problem=judgement.film_problem,
             verbosity=item.config.get_verbosity(),
             width=width_of(item.config),
         )

@@ -55,11 +55,10 @@ class SessionOutputs:
         from pytest_cpg.render.github import annotations
         from pytest_cpg.render.report_files import ReportFiles, write_files
         from pytest_cpg.report.document import document
-        from pytest_cpg.report.shown import shown_in
 
         report = document(ledger, provenance, end)
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
-        shown = {one.name: shown_in(one.judgement) for one in ledger.reported}
+        shown = {one.name: one.judgement for one in ledger.reported}
         files = ReportFiles(
             **{name: self._path(name) for name in _FILES},
             history=ledger.history,

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from pytest_cpg.gates.card import Cause, Command
 from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.render.failure import headline, reasons
+from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.outcomes import FAILING, gist
-from pytest_cpg.report.shown import Shown, ShownGate, ShownOf, worst_first
+from pytest_cpg.report.shown import ShownGate, ShownOf, worst_first
 
 # What stands in the place of a label.
 _UNJUDGED = {"failed": "FAILED", "error": "ERROR", "missing": "NOT REPORTED"}
@@ -36,9 +37,13 @@ class CommentRow(NamedTuple):
     name: str
     ended: str
     status: str
-    reason: str | None = None
-    shown: Shown | None = None
+    shown: Judgement | None = None
     number: int = 1
+
+    @property
+    def reason(self) -> str | None:
+        """Why the test fails for it."""
+        return None if self.shown is None else self.shown.reason
 
     @property
     def fails(self) -> bool:
@@ -56,7 +61,7 @@ class CommentRow(NamedTuple):
         """What was found, in a sentence that stands alone, its label first."""
         if self.shown is None:
             return f"{_UNJUDGED.get(self.status, self.status)}: {self.why or 'nothing is judged'}"
-        return headline(self.shown, self.reason)
+        return headline(self.shown)
 
     @property
     def brief(self) -> CommentRow:
@@ -66,9 +71,7 @@ class CommentRow(NamedTuple):
     @property
     def told(self) -> list[tuple[str, str]]:
         """Why it is so and what to do, each with its name."""
-        if self.shown is None or self.reason is None:
-            return []
-        return reasons(self.shown, self.reason)
+        return [] if self.shown is None or self.reason is None else reasons(self.shown)
 
     @property
     def cause(self) -> Cause | None:
@@ -93,4 +96,4 @@ def _rows(gate: ShownGate, name: str) -> Iterator[CommentRow]:
         yield CommentRow(gate.values, name, gate.state, gate.state)
     for number, (one, state, shown) in enumerate(gate.comparisons, 1):
         own = name + one["name"].removeprefix(gate.values["id"])
-        yield CommentRow(gate.values, own, gate.state, state, one["reason"], shown, number)
+        yield CommentRow(gate.values, own, gate.state, state, shown, number)

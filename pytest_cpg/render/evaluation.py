@@ -51,10 +51,9 @@ from pytest_cpg.render.progress import LiveLine
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.sparkline import has_blocks
 from pytest_cpg.report.document import document
-from pytest_cpg.report.ledger import Entry, Judgement, Ledger
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger, Outcome
 from pytest_cpg.report.outcomes import SessionEnd
 from pytest_cpg.report.provenance import collect
-from pytest_cpg.report.shown import Shown
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import WORLD_MODELS, OracleDynamics
 from pytest_cpg.world_models.checkpoints.factories import made
@@ -114,7 +113,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         """Return what a test would print, but for commands."""
-        return visible(text_of(section(self._shown, self.reason)))
+        return visible(text_of(section(self._judgement)))
 
     def _repr_html_(self) -> str | None:
         """Return the gate's part of a page for a notebook; None without the extra html."""
@@ -122,16 +121,12 @@ class Evaluation:
             from pytest_cpg.render.html_page import comparison_page
         except ComponentError:
             return None
-        page = comparison_page(self._document(), shown_of=lambda _: self._shown)
+        page = comparison_page(self._document(), shown_of=lambda _: self._judgement)
         return f'<iframe srcdoc="{escape(page)}" style="{_FRAME}"></iframe>'
 
     @property
-    def _shown(self) -> Shown:
-        return Shown(ruling=self.ruling, card=self.card, max_verdict=self.max_verdict)
-
-    def _document(self) -> dict[str, Any]:
-        """Return the report of a session that had this gate alone."""
-        found = Judgement(
+    def _judgement(self) -> Judgement:
+        return Judgement(
             kind=self.kind,
             result=self.result,
             ruling=self.ruling,
@@ -139,7 +134,11 @@ class Evaluation:
             reason=self.reason,
             shown=self.card,
         )
-        entry = Entry(outcome="passed" if self.passes else "failed", judgements=(found,))
+
+    def _document(self) -> dict[str, Any]:
+        """Return the report of a session that had this gate alone."""
+        outcome: Outcome = "passed" if self.passes else "failed"
+        entry = Entry(outcome=outcome, judgements=(self._judgement,))
         ledger = Ledger(entries={self.kind.marker: entry})
         return document(ledger, collect(Path.cwd()), SessionEnd(exit_code=not self.passes))
 

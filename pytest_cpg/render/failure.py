@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from pytest_cpg.gates.card import Card, Command, Ruling, Severity
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.report.shown import Shown
+from pytest_cpg.report.ledger import Judgement
 
 _STRICT = (
     "--cpg-strict fails what its verdict would let pass: {doubt}. Mend that, or leave --cpg-strict "
@@ -21,25 +21,25 @@ _INCOMPARABLE = (
 _UPDATE = "on main: {program} --cpg-update-baseline"
 
 
-def headline(found: Shown, reason: str | None) -> str:
+def headline(found: Judgement) -> str:
     """Return the first sentence, which stands alone: what was found, and what that is called."""
     card = found.card
     said = card.sentence or ", ".join(filter(None, (card.headline, card.size)))
-    return f"{label_of(found, reason)}: {said}."
+    return f"{label_of(found)}: {said}."
 
 
-def crash_line(found: Shown, reason: str | None) -> str:
+def crash_line(found: Judgement) -> str:
     """Return the same for one line among those of other tests."""
     card, drift = found.card, found.drift
-    if is_drifted(drift, reason):
+    if is_drifted(drift, found.reason):
         return f"{drift.label}: {drift.text.partition('; ')[0]}"
     became = f", {drift.label}" * (drift.fails and bool(drift.was)) if drift else ""
-    return f"{label_of(found, reason)}: {card.brief or card.sentence or card.headline}{became}"
+    return f"{label_of(found)}: {card.brief or card.sentence or card.headline}{became}"
 
 
-def label_of(found: Shown, reason: str | None) -> str:
+def label_of(found: Judgement) -> str:
     """Return what a failure is called: by its drift, its blindness or its verdict."""
-    if is_drifted(found.drift, reason):
+    if is_drifted(found.drift, found.reason):
         return found.drift.label.value
     return verdict_of(found.ruling)
 
@@ -70,9 +70,9 @@ def facts(card: Card, drift: Drift | None) -> list[tuple[str, str]]:
     return [*card.facts, *baseline]
 
 
-def judged(found: Shown, reason: str | None) -> str:
+def judged(found: Judgement) -> str:
     """Say by which number a gate is judged, and what its test accepts."""
-    card, accepts = found.card, found.max_verdict
+    card, accepts, reason = found.card, found.max_verdict, found.reason
     if is_blind(found.ruling) and not is_drifted(found.drift, reason):
         return f"Label {found.ruling.label}, {card.headline}."
     # Without a sentence the headline is the first line.
@@ -84,12 +84,12 @@ def judged(found: Shown, reason: str | None) -> str:
     return f"{said}Failed: {reason}{end}"
 
 
-def reasons(found: Shown, reason: str | None) -> list[tuple[str, str]]:
+def reasons(found: Judgement) -> list[tuple[str, str]]:
     """Return why a result is as it is, what to do, what to know, and how to accept it.
 
     Each has its name: Why, Do, Note or Accept.
     """
-    card, ruling, drift = found.card, found.ruling, found.drift
+    card, ruling, drift, reason = found.card, found.ruling, found.drift, found.reason
     told: list[tuple[str, str]] = []
     cause = card.cause
     is_known = cause is not None and bool(cause.advice)
@@ -109,13 +109,13 @@ def reasons(found: Shown, reason: str | None) -> list[tuple[str, str]]:
     told += [("Note", text.removeprefix("Note: ")) for text in card.paragraphs if text != reason]
     if is_in_doubt(reason, ruling):
         told.append(("Do", _STRICT.format(doubt=reason)))
-    accept = _acceptance(found, reason)
+    accept = _acceptance(found)
     return [*told, ("Accept", accept)] if accept else told
 
 
-def _acceptance(found: Shown, reason: str | None) -> str:
+def _acceptance(found: Judgement) -> str:
     """Return how a result is accepted as it is; empty where nothing does that."""
-    ruling, accepts = found.ruling, found.max_verdict
+    ruling, accepts, reason = found.ruling, found.max_verdict, found.reason
     update = _UPDATE.format(program=program_in(found.commands))
     if is_drifted(found.drift, reason):
         return update

@@ -251,14 +251,14 @@ def _comparison_view(
     seconds: float | None,
 ) -> ComparisonView:
     one, state, found = comparison
-    ruling, card, drift, reason = found.ruling, found.card, found.drift, one["reason"]
+    ruling, card, drift = found.ruling, found.card, found.drift
     is_quiet, label = state in ("passed", "skipped"), verdict_of(ruling)
     commands = () if is_quiet else found.commands
     # The name of a cause is a heading, and what is not known is none.
     named = f"{card.cause.name}: " if card.cause is not None else None
     told = [
         (name, text.removeprefix(named or ""))
-        for name, text in reasons(found, reason)
+        for name, text in reasons(found)
         if not (named and text.startswith(named) and card.cause and not card.cause.advice)
     ]
     attempt = [("attempt", f"number {one['attempt']}")] * (one["attempt"] > 1)
@@ -277,7 +277,7 @@ def _comparison_view(
         tone=tone_of(state, [ruling.severity]),
         label=label,
         short=(card.verdict or label) if label == ruling.label else label,
-        judged=judged(found, reason),
+        judged=judged(found),
         card=card,
         effect="" if card.effect is None else effect_text(card.effect),
         bar=None if card.effect is None else bar(card.effect, axis),

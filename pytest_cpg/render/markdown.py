@@ -12,8 +12,9 @@ from pytest_cpg.gates.drift import Label
 from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
 from pytest_cpg.render.failure import crash_line, facts, judged
 from pytest_cpg.render.markup import cell, code, is_whole, number, plain_html, prose
+from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.outcomes import FAILING, WORDS, besides_gates
-from pytest_cpg.report.shown import Shown, ShownOf
+from pytest_cpg.report.shown import ShownOf
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
 MARKER = "<!-- pytest-cpg report -->"
@@ -123,7 +124,7 @@ def _became(row: CommentRow, *, is_alone: bool) -> str:
     if drift is not None and drift.label is Label.REGRESSED:
         return prose(f"{drift.text} since {drift.since}")
     if row.shown is not None and not is_alone:
-        return prose(crash_line(row.shown, row.reason))
+        return prose(crash_line(row.shown))
     return prose(row.brief.sentence.rstrip("."))
 
 
@@ -195,7 +196,7 @@ def _line(row: CommentRow, columns: Sequence[str], has_drift: bool) -> str:
     return f"| {' | '.join([sign, cell(row.name), *cells, prose(verdict)])} |"
 
 
-def _verdict(row: CommentRow, shown: Shown) -> str:
+def _verdict(row: CommentRow, shown: Judgement) -> str:
     """Return the label, and what else decided how the gate ended."""
     ruling, card = shown.ruling, shown.card
     said = f"{card.mark}{card.verdict or ruling.label}"
@@ -210,14 +211,14 @@ def _footnotes(rows: Sequence[CommentRow]) -> list[str]:
     return [prose(note) for note in dict.fromkeys(notes)]
 
 
-def _details(row: CommentRow, shown: Shown) -> str:
+def _details(row: CommentRow, shown: Judgement) -> str:
     """Return what a reader needs to act on a failing comparison, folded up."""
     card, drift = shown.card, shown.drift
     parts = [
         f"<details><summary><code>{plain_html(row.gate['id'], 200)}</code>: "
         f"{plain_html(row.sentence)}</summary>",
         prose(drift.sentence) if drift is not None and drift.is_news else "",
-        prose(judged(shown, row.reason)),
+        prose(judged(shown)),
         "" if row.reason else prose(row.why),
         *(f"**{name}:** {prose(text)}" for name, text in row.told),
         *_measures(row.cause),

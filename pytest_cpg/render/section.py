@@ -12,7 +12,7 @@ from pytest_cpg.render.columns import padded
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.failure import headline, judged, reasons
 from pytest_cpg.render.line import COLOURS, OF_ROWS, Line, wrapped
-from pytest_cpg.report.shown import Shown
+from pytest_cpg.report.ledger import Judgement
 
 # Less has no room for a table, and longer lines are hard to read.
 _NARROWEST, _WIDEST = 60, 120
@@ -29,15 +29,7 @@ _BOLD: Mapping[str, bool] = {"bold": True}
 
 
 def section(
-    found: Shown,
-    reason: str | None,
-    *,
-    commands: Sequence[Command] = (),
-    not_kept: str = "",
-    films: Sequence[str] = (),
-    film_problem: str | None = None,
-    verbosity: int = 0,
-    width: int = 80,
+    found: Judgement, *, not_kept: str = "", verbosity: int = 0, width: int = 80
 ) -> list[Line]:
     """Return the whole section that a failing test prints.
 
@@ -46,22 +38,22 @@ def section(
 
     Parameters
     ----------
-    not_kept, film_problem : str or None
-        Why lost episodes or films of them could not be written.
+    not_kept : str
+        Why lost episodes could not be written.
     """
     width = min(max(width, _NARROWEST), _WIDEST)
-    card, told = found.card, reasons(found, reason) if reason is not None else []
+    card, told = found.card, reasons(found) if found.reason is not None else []
     next_steps = [
-        *(("Film", path) for path in films),
-        *([("Film", f"none: {film_problem}")] if film_problem else []),
+        *(("Film", path) for path in found.films),
+        *([("Film", f"none: {found.film_problem}")] if found.film_problem else []),
         *([("Lost", f"episodes were not kept: {not_kept}")] if not_kept else []),
     ]
-    typed = [*_rows(next_steps, width), *_typed(commands, width)]
+    typed = [*_rows(next_steps, width), *_typed(found.commands, width)]
     typed += [
         line for name, text in told if name == "Accept" for line in _accepted(name, text, width)
     ]
     parts = [
-        list(_lead(found, reason, width)),
+        list(_lead(found, width)),
         [
             *_table(card.table, found.ruling, found.drift, width),
             *starts_rows(card.figures, found.drift, lead=_NAME + 2, width=width),
@@ -93,10 +85,10 @@ def text_of(lines: Sequence[Line]) -> str:
     return "\n".join(line.text for line in lines)
 
 
-def _lead(found: Shown, reason: str | None, width: int) -> Iterator[Line]:
+def _lead(found: Judgement, width: int) -> Iterator[Line]:
     """Yield what was found, since when, and by what it was judged."""
-    card, drift = found.card, found.drift
-    label, colon, said = headline(found, reason).partition(": ")
+    card, drift, reason = found.card, found.drift, found.reason
+    label, colon, said = headline(found).partition(": ")
     colour = COLOURS[found.ruling.severity] if reason is None else "red"
     if reason == found.max_verdict.exceeded:
         colour = COLOURS[found.ruling.severity]
@@ -110,7 +102,7 @@ def _lead(found: Shown, reason: str | None, width: int) -> Iterator[Line]:
             yield Line(((before, {}), (label, told)) if label else ((text, {}),))
     # What is wrong with a broken model may be all that there is to say.
     if not (reason and card.sentence and reason.startswith(card.sentence)):
-        yield from (Line.of(text, light=True) for text in _wrapped(judged(found, reason), width))
+        yield from (Line.of(text, light=True) for text in _wrapped(judged(found), width))
 
 
 def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Iterator[Line]:

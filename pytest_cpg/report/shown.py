@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from pytest_cpg.gates.card import Card, Command, Ruling, Severity
-from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.kind import MaxVerdict
-from pytest_cpg.report.document import judgement_of
-from pytest_cpg.report.ledger import Judgement, Kinds
+from pytest_cpg.gates.card import Severity
+from pytest_cpg.gates.drift import Label
+from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.outcomes import WORDS, comparison_outcome, gate_outcome
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A ruling and its card, what the test accepts, and what to type where it fails."""
-
-    ruling: Ruling
-    card: Card
-    max_verdict: MaxVerdict
-    drift: Drift | None = None
-    commands: tuple[Command, ...] = ()
-
-
 # Reads one comparison of a document.
-ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Shown]
-
-
-def shown_in(judgement: Judgement) -> Shown:
-    """Return what is shown of a comparison of this session."""
-    return Shown(
-        ruling=judgement.ruling,
-        card=judgement.card,
-        max_verdict=judgement.max_verdict,
-        drift=judgement.drift,
-        commands=judgement.commands,
-    )
-
-
-def shown_of(comparison: Mapping[str, Any], kinds: Kinds) -> Shown:
-    """Return what is shown of one of a document's comparisons, by its kind of gate."""
-    return shown_in(judgement_of(comparison, kinds))
+ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Judgement]
 
 
 class ShownComparison(NamedTuple):
@@ -50,7 +19,7 @@ class ShownComparison(NamedTuple):
 
     values: Mapping[str, Any]
     state: str
-    shown: Shown
+    shown: Judgement
 
 
 # From worst to best: a gate that measured nothing says nothing of its model.
@@ -78,14 +47,14 @@ def worst_first(document: Mapping[str, Any], shown_of: ShownOf) -> list[ShownGat
     return sorted(gates, key=lambda gate: badness(gate.state, [o.shown for o in gate.comparisons]))
 
 
-def badness(state: str, found: Sequence[Shown]) -> tuple[float, ...]:
+def badness(state: str, found: Sequence[Judgement]) -> tuple[float, ...]:
     """Return what puts the worst first: how it ended, how bad that is, how much it loses.
 
     Parameters
     ----------
     state : str
         One of `WORDS`.
-    found : sequence of Shown
+    found : sequence of Judgement
         Of each comparison of a gate, or of one.
     """
     effects = [one.card.effect for one in found if one.card.effect is not None]

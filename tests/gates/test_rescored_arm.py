@@ -29,7 +29,7 @@ from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.render.junit import properties
 from pytest_cpg.render.section import section, text_of
-from pytest_cpg.report.shown import Shown
+from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import OracleDynamics
 
@@ -159,7 +159,8 @@ def test_the_failure_says_in_eighty_columns_where_the_gap_comes_from(off):
     card = card_of(off, Verdict.INCONCLUSIVE, model="off")
     ruling = ruling_of(off, Verdict.INCONCLUSIVE)
     accepted = worst_of(Severity.UNSURE, GATES["cpg"].labels)
-    text = text_of(section(Shown(ruling=ruling, card=card, max_verdict=accepted), "bad"))
+    found = Judgement(result=None, ruling=ruling, max_verdict=accepted, reason="bad", shown=card)
+    text = text_of(section(found))
     assert all(len(line) <= 80 for line in text.splitlines())
     arm = off.rescored
     line = next(line for line in text.splitlines() if line.startswith("  oracle+score"))

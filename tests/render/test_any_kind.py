@@ -14,9 +14,8 @@ from pytest_cpg.render.markdown import markdown
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
-from pytest_cpg.report.ledger import Entry, Ledger
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.outcomes import SessionEnd
-from pytest_cpg.report.shown import Shown
 from pytest_cpg.stats import Interval
 
 ERROR = Card(
@@ -58,7 +57,7 @@ OTHER = Card(
     headline="rank 0.5", size="n=9", cells={"tau": "0.5"}, table=ERROR.table, verdict="SO SO"
 )
 UNCLEAR = Ruling(label="UNCLEAR", severity=Severity.UNSURE)
-FOUND = Shown(ruling=INACCURATE, card=ERROR, max_verdict=ACCEPTED)
+FOUND = Judgement(result=None, ruling=INACCURATE, shown=ERROR, max_verdict=ACCEPTED)
 
 
 def judgement(card, ruling):
@@ -102,14 +101,14 @@ def written():
     ]
     accepts = MaxVerdict(label="ACCURATE", severity=Severity.GOOD)
     shown = {
-        "a": Shown(ruling=INACCURATE, card=ERROR, max_verdict=accepts),
-        "b": Shown(ruling=UNCLEAR, card=OTHER, max_verdict=accepts),
+        "a": replace(FOUND, reason=INACCURATE.reason, max_verdict=accepts),
+        "b": replace(FOUND, ruling=UNCLEAR, shown=OTHER, max_verdict=accepts),
     }
     return found, lambda comparison: shown[comparison["result"]]
 
 
 def test_a_reason_that_ends_in_a_question_gets_no_full_stop():
-    assert judged(FOUND, "why?") == "Failed: why?"
+    assert judged(replace(FOUND, reason="why?")) == "Failed: why?"
 
 
 def test_a_failing_section_is_a_card_laid_out():
@@ -117,8 +116,8 @@ def test_a_failing_section_is_a_card_laid_out():
     more = Command(what="Look at it", text="view it")
 
     def lines(verbosity=0):
-        given = {"commands": [more, again], "verbosity": verbosity}
-        return text_of(section(FOUND, INACCURATE.reason, **given)).splitlines()
+        found = replace(FOUND, reason=INACCURATE.reason, commands=(more, again))
+        return text_of(section(found, verbosity=verbosity)).splitlines()
 
     shown = [
         "INACCURATE: error 0.31 [0.25,0.38], T=200.",
@@ -152,7 +151,7 @@ def test_cells_become_rows_of_signs_with_what_they_mean():
     sets = {"fine": (0, 2), "lost": (1, 3), "won": (), "neither": tuple(range(4, 160))}
     cells = Figure(kind="cells", title="Starts", reading="", axes=("start", ""), series=sets)
     drawn = replace(ERROR, figures=(cells,))
-    lines = text_of(section(replace(FOUND, card=drawn), "so")).splitlines()
+    lines = text_of(section(replace(FOUND, shown=drawn, reason="so"))).splitlines()
     ten = "-" * 10
     assert lines[5:10] == [
         f"  starts   .X.X{'-' * 6} {ten} {ten} {ten} {ten}",

@@ -29,9 +29,8 @@ from pytest_cpg.render.progress import LiveLine, SentLine, Watch
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import document
-from pytest_cpg.report.ledger import Entry, Ledger, dump, load
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger, dump, load
 from pytest_cpg.report.outcomes import SessionEnd
-from pytest_cpg.report.shown import Shown
 from pytest_cpg.stats.sequential import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
@@ -42,9 +41,12 @@ DROPPED = result_of(first(50, 50), first(20, 50), perturbation=DropActions(5))
 
 
 def found_in(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE, drift=None):
-    return Shown(
-        ruling=ruling_of(result, max_verdict),
-        card=card_of(result, max_verdict),
+    ruling = ruling_of(result, max_verdict)
+    return Judgement(
+        kind=GATES["cpg"],
+        result=result,
+        ruling=ruling,
+        reason=ruling.reason if drift is None else drift.text,
         max_verdict=max_verdict_of(max_verdict, GATES["cpg"].labels),
         drift=drift,
     )
@@ -53,7 +55,7 @@ def found_in(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE, drift=None):
 def said_of(result, max_verdict=Verdict.MODEL_AS_GOOD_AS_ORACLE, **options):
     found = found_in(result, max_verdict)
     again = rerun_command(found.card, found.ruling, "tests/test_wm.py::test_gate[a b]", {})
-    return text_of(section(found, found.ruling.reason, commands=[again], **options))
+    return text_of(section(replace(found, commands=(again,)), **options))
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -80,7 +82,7 @@ def test_the_section_is_read_at_a_glance_and_facts_are_for_who_asks():
 def test_the_first_sentence_stands_alone():
     def first_of(result, max_verdict=Verdict.INCONCLUSIVE):
         found = found_in(result, max_verdict)
-        return headline(found, found.ruling.reason)
+        return headline(found)
 
     few = "the model solves 0 of 150 starts, the true dynamics"
     assert first_of(BAD) == f"MODEL BOTTLENECK: {few} all 150."
@@ -104,7 +106,7 @@ LOSES = result_of([True] * 49 + [False], [False] * 13 + [True] * 36 + [False], f
 
 
 def test_what_was_lost_since_the_accepted_result_is_told_from_what_was_lost_before():
-    lines = text_of(section(found_in(LOSES, drift=WORSE), WORSE.text)).splitlines()
+    lines = text_of(section(found_in(LOSES, drift=WORSE))).splitlines()
     assert lines[0] == "REGRESSED: the model solves 36 of 50 starts, the true dynamics 49."
     assert " ".join(lines[1:3]).endswith("Since d1bf6e3: " + WORSE.text + ": REGRESSED")
     bar = next(line for line in lines if line.startswith("  learned"))
@@ -116,7 +118,7 @@ def test_what_was_lost_since_the_accepted_result_is_told_from_what_was_lost_befo
         "           - neither solves: 1",
     ]
     assert lines[-1] == "  Accept   on main: pytest --cpg-update-baseline"
-    wide = section(found_in(LOSES, drift=WORSE), WORSE.text, width=120)
+    wide = section(found_in(LOSES, drift=WORSE), width=120)
     red = [text for line in wide for text, markup in line.parts if markup.get("red")]
     assert red == ["REGRESSED:", "REGRESSED", "█" * 58, "░" * 16, "XX", "xxxxxxxx", "xxx"]
 
@@ -124,7 +126,7 @@ def test_what_was_lost_since_the_accepted_result_is_told_from_what_was_lost_befo
 def test_a_result_is_accepted_as_its_label_and_its_drift_ask_for():
     def accept(result, reason=None, drift=None, commands=()):
         found = replace(found_in(result, Verdict.INCONCLUSIVE, drift), commands=commands)
-        return dict(reasons(found, reason or found.ruling.reason)).get("Accept", "")
+        return dict(reasons(replace(found, reason=reason or found.ruling.reason))).get("Accept", "")
 
     marker = 'set max_verdict="MODEL BOTTLENECK"'
     assert accept(LOSES) == marker
@@ -141,7 +143,7 @@ def test_a_result_is_accepted_as_its_label_and_its_drift_ask_for():
 def test_one_line_has_the_label_first_and_numbers_next():
     def line(result, reason=None, drift=None):
         found = found_in(result, Verdict.INCONCLUSIVE, drift)
-        return crash_line(found, reason or found.ruling.reason)
+        return crash_line(replace(found, reason=reason or found.ruling.reason))
 
     assert line(LOSES) == "MODEL BOTTLENECK: model 36/50, oracle 49/50"
     assert line(LOSES, drift=WORSE) == "MODEL BOTTLENECK: model 36/50, oracle 49/50, REGRESSED"

@@ -26,7 +26,7 @@ from pytest_cpg.render import html_page as renderer
 from pytest_cpg.render.comment_rows import rows_by_gate
 from pytest_cpg.render.page_view import MANY
 from pytest_cpg.report.history import History
-from pytest_cpg.report.shown import Shown
+from pytest_cpg.report.ledger import Judgement
 
 GATE = "tests/test_wm.py::test_gate[walker]"
 BAD = measured(0.96, 0.5, seed=1)
@@ -189,8 +189,12 @@ def test_a_card_that_shows_nothing_but_its_table_makes_a_row_and_a_section():
     mine, _ = other_gate(0.32)
     bare = Card(headline="done", size="", cells={}, table=Table(name="", columns=(), rows=()))
     ruling = Ruling(label="FINE", severity=Severity.GOOD)
-    shown = Shown(
-        ruling=ruling, card=bare, max_verdict=MaxVerdict(label="FINE", severity=Severity.GOOD)
+    shown = Judgement(
+        result=None,
+        ruling=ruling,
+        max_verdict=MaxVerdict(label="FINE", severity=Severity.GOOD),
+        reason="the error is above its limit",
+        shown=bare,
     )
     page = Page(html_page([session(mine)], shown_of=lambda one: shown))
     assert "Done. Failed: the error is above its limit." in page.text

@@ -71,7 +71,7 @@ def text_of(gates, findings=(), provenance=PROVENANCE, end=GREEN, *, page="", ca
 
     def with_card(comparison):
         found = shown_of(comparison)
-        return replace(found, card=replace(found.card, **card))
+        return replace(found, shown=replace(found.card, **card))
 
     return comment.markdown(written, shown_of=with_card)
 

@@ -11,10 +11,9 @@ from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
 from pytest_cpg.render.report_files import ReportFiles, write_page
-from pytest_cpg.report.document import read
+from pytest_cpg.report.document import judgement_of, read
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
-from pytest_cpg.report.shown import shown_of
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     files = ReportFiles(
         html=output,
         history=_without_repetition(history),
-        shown_of=partial(shown_of, kinds=kinds),
+        shown_of=partial(judgement_of, kinds=kinds),
         root=project_here().root,
     )
     write_page(output, last, files)

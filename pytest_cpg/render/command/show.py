@@ -17,7 +17,6 @@ from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import ledger_of, read
 from pytest_cpg.report.ledger import Judgement, Ledger
 from pytest_cpg.report.outcomes import besides_gates
-from pytest_cpg.report.shown import shown_in
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -55,15 +54,7 @@ def _sections(ledger: Ledger, verbosity: int) -> Iterator[str]:
 
 
 def _section(judgement: Judgement, verbosity: int) -> str:
-    lines = section(
-        shown_in(judgement),
-        judgement.reason,
-        commands=judgement.commands,
-        films=judgement.films,
-        verbosity=verbosity,
-        width=width(),
-    )
-    text = text_of(lines)
+    text = text_of(section(judgement, verbosity=verbosity, width=width()))
     return text if has_blocks(sys.stdout.encoding) else in_ascii(text)
 
 
