@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pytest_cpg.gates.card import NOW, SMOKE_TEST, Card, Ruling, Severity, comparison_name
+from pytest_cpg.gates.card import NOW, SMOKE_TEST, Card, Severity, comparison_name
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.render.failure import is_drifted
+from pytest_cpg.render.failure import is_blind, is_drifted, label_of
 from pytest_cpg.render.line import COLOURS
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
-from pytest_cpg.report.outcomes import comparison_outcome
+from pytest_cpg.report.outcomes import comparison_outcomes
 
 _BLIND = "the gate could not have failed, whatever the model"
 # What is said of gates without a verdict: the best before all others, the worst behind them.
@@ -117,11 +117,8 @@ def _of_gate(ledger: Ledger, gate: str) -> Iterator[SummaryRow]:
         group = Group(*_UNJUDGED[ended])
         yield SummaryRow(gate, gate, ended, group, {}, text=text, entry=entry)
         return
-    reasons = [one.reason for one in entry.judgements]
-    for number, one in enumerate(entry.judgements, 1):
-        outcome = comparison_outcome(
-            entry.outcome, reason=one.reason, reasons=reasons, severity=one.ruling.severity
-        )
+    outcomes = comparison_outcomes(entry.outcome, entry.judgements)
+    for number, (one, outcome) in enumerate(zip(entry.judgements, outcomes, strict=True), 1):
         card, drift, name = one.card, one.drift, comparison_name(gate, number)
         is_quick = one.ruling.check == SMOKE_TEST
         yield SummaryRow(
@@ -140,16 +137,11 @@ def _of_gate(ledger: Ledger, gate: str) -> Iterator[SummaryRow]:
 
 
 def _group(judgement: Judgement) -> Group:
-    ruling, drift = judgement.ruling, judgement.drift
-    if is_drifted(drift, judgement.reason):
-        return Group(Severity.BAD, drift.label.value, "beside the accepted result", "red")
-    if ruling.severity is Severity.BLIND and not ruling.check:
-        return Group(Severity.BLIND, Severity.BLIND.name, _BLIND, _colour(ruling))
-    return Group(ruling.severity, ruling.label, judgement.card.gist, _colour(ruling))
-
-
-def _colour(ruling: Ruling) -> str:
-    return COLOURS[ruling.severity]
+    ruling, label = judgement.ruling, label_of(judgement)
+    if is_drifted(judgement.drift, judgement.reason):
+        return Group(Severity.BAD, label, "beside the accepted result", "red")
+    meaning = _BLIND if is_blind(ruling) else judgement.card.gist
+    return Group(ruling.severity, label, meaning, COLOURS[ruling.severity])
 
 
 def _with_was(row: SummaryRow) -> Mapping[str, str]:

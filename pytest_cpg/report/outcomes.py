@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.gates.card import Severity
+
+if TYPE_CHECKING:
+    from pytest_cpg.report.ledger import Judgement
 
 # Every way in which a gate can end, as it is written everywhere, from worst to best.
 WORDS: Mapping[str, str] = {
@@ -48,20 +51,15 @@ class SessionEnd:
     uncollected: Mapping[str, str] = field(default_factory=dict)
 
 
-def comparison_outcome(
-    outcome: str, *, reason: str | None, reasons: Collection[str | None], severity: Severity
-) -> str:
-    """Return how one comparison of a gate ended: as its test, unless another one is to blame.
-
-    Parameters
-    ----------
-    reason, reasons : str or None
-        Why the test fails for this comparison, and for each of its comparisons.
-    """
-    is_blamed = any(one is not None for one in reasons)
-    if outcome == "failed" and reason is None and is_blamed:
-        outcome = "passed"
-    return gate_outcome(outcome, [severity])
+def comparison_outcomes(outcome: str, judgements: Sequence[Judgement]) -> list[str]:
+    """Return how each comparison of a gate ended: as its test, unless another one is to blame."""
+    is_blamed = outcome == "failed" and any(one.reason is not None for one in judgements)
+    return [
+        gate_outcome(
+            "passed" if is_blamed and one.reason is None else outcome, [one.ruling.severity]
+        )
+        for one in judgements
+    ]
 
 
 def gate_outcome(outcome: str, severities: Iterable[Severity]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.report.ledger import Judgement
-from pytest_cpg.report.outcomes import WORDS, comparison_outcome, gate_outcome
+from pytest_cpg.report.outcomes import WORDS, comparison_outcomes, gate_outcome
 
 # Reads one comparison of a document.
 ShownOf: TypeAlias = Callable[[Mapping[str, Any]], Judgement]
@@ -70,21 +70,11 @@ def badness(state: str, found: Sequence[Judgement]) -> tuple[float, ...]:
 
 
 def _gate(place: int, gate: Mapping[str, Any], shown_of: ShownOf) -> ShownGate:
-    found = [(one, shown_of(one)) for one in gate["comparisons"]]
-    reasons = [one["reason"] for one, _ in found]
-    severities = [shown.ruling.severity for _, shown in found]
+    found = [shown_of(one) for one in gate["comparisons"]]
+    states = comparison_outcomes(gate["outcome"], found)
     return ShownGate(
         place,
         gate,
-        gate_outcome(gate["outcome"], severities),
-        tuple(
-            ShownComparison(
-                one,
-                comparison_outcome(
-                    gate["outcome"], reason=one["reason"], reasons=reasons, severity=severity
-                ),
-                shown,
-            )
-            for (one, shown), severity in zip(found, severities, strict=True)
-        ),
+        gate_outcome(gate["outcome"], [one.ruling.severity for one in found]),
+        tuple(map(ShownComparison, gate["comparisons"], states, found)),
     )
