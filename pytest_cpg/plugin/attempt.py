@@ -107,8 +107,9 @@ def attempt_of(item: pytest.Item) -> Attempt:
 def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     """Count how often this test is run, and refuse to run its gate twice, or in part."""
     before = item.stash.get(ATTEMPT, None)
-    attempt = Attempt() if before is None else _next(before)
-    item.stash[ATTEMPT] = attempt
+    attempt = item.stash[ATTEMPT] = Attempt()
+    if before is not None:
+        attempt.number, attempt.first_failure = before.number + 1, before.first_failure
     option = item.config.option
     # --setup-plan sets both, and runs no fixture.
     if getattr(option, "setuponly", False) and not option.setupplan:
@@ -116,10 +117,6 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
     if before is not None and not allow_reruns:
         first = before.first_failure or _BROKEN_OFF
         fail(_RERUN.format(first=first, attempt=attempt.number))
-
-
-def _next(before: Attempt) -> Attempt:
-    return Attempt(number=before.number + 1, first_failure=before.first_failure)
 
 
 @contextmanager

@@ -302,7 +302,11 @@ class GateHooks:
 def _own_frames_hidden() -> Iterator[None]:
     """Leave the frames of this package out of what pytest shows of errors in a user's code."""
     # A thread of a model may import something meanwhile.
-    own = [vars(module) for name, module in sys.modules.copy().items() if _is_own(name)]
+    own = [
+        vars(module)
+        for name, module in sys.modules.copy().items()
+        if name.startswith("pytest_cpg.") and not name.startswith(_SHOWN)
+    ]
     for names in own:
         names["__tracebackhide__"] = True
     try:
@@ -310,10 +314,6 @@ def _own_frames_hidden() -> Iterator[None]:
     finally:
         for names in own:
             names.pop("__tracebackhide__", None)
-
-
-def _is_own(name: str) -> bool:
-    return name.startswith("pytest_cpg.") and not name.startswith(_SHOWN)
 
 
 def follow(config: pytest.Config, options: Mapping[str, Option], collected: Collected) -> GateHooks:

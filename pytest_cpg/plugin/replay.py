@@ -162,7 +162,8 @@ def film_lost(
     found = kind.replay(gate.spec, model, run, episodes=lost)
     task = run.task(gate.spec.task)
     run.progress(f"writing {len(lost)} film{'s'[: len(lost) != 1]}", 0, 0)
-    made, problem = _film(found, task, lost_folder(config.rootpath), _stem(name))
+    stem = Path(lost_episodes.file_name(name)).stem
+    made, problem = _film(found, task, lost_folder(config.rootpath), stem)
     return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
 
 
@@ -303,7 +304,3 @@ def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path
         except CpgError as error:
             return made, str(error)
     return made, None
-
-
-def _stem(gate: str) -> str:
-    return Path(lost_episodes.file_name(gate)).stem

@@ -79,7 +79,8 @@ class SessionScope:
         if is_cut or {"failed", "silent"} & self.uncollected:
             return ()
         if config.args_source is pytest.Config.ArgsSource.ARGS:
-            asked = self._paths([arg for arg in config.args if "::" not in arg])
+            named = (arg for arg in config.args if "::" not in arg)
+            asked = tuple((config.invocation_params.dir / one).resolve() for one in named)
         elif config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR:
             asked = (config.invocation_params.dir,)
         else:
@@ -117,6 +118,3 @@ class SessionScope:
         if self.leaves_passed_out:
             had_gates = had_gates or "require" in self._settings.typed
         return had_gates if self.required == "all" else self.required != ""
-
-    def _paths(self, given: list[str]) -> tuple[Path, ...]:
-        return tuple((self._config.invocation_params.dir / one).resolve() for one in given)

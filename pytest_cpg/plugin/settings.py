@@ -59,15 +59,13 @@ class Settings:
     @property
     def deciding(self) -> Mapping[str, Any]:
         """What was typed and has a part in how a gate ends; outputs and selections have none."""
-        found = {
-            name: value
-            for name, value in self.typed.items()
-            if name in _OF_ALL_GATES or self._decides_one(self.options[name])
+        of_one = {
+            name
+            for name, option in self.options.items()
+            if option.is_for_one_gate and not option.overruled.keys() & self.switches
         }
+        found = {name: self.typed[name] for name in self.typed if name in _OF_ALL_GATES | of_one}
         return {**found, "quick": True} if "quick" in self.switches else found
-
-    def _decides_one(self, option: Option) -> bool:
-        return option.is_for_one_gate and not option.overruled.keys() & self.switches
 
 
 def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Settings:

@@ -179,13 +179,9 @@ def _typed(commands: Sequence[Command], width: int) -> Iterator[Line]:
     """Yield commands behind what they do, in a word."""
     for one in commands:
         lead = _lead_of(one.what.partition(" ")[0])
-        yield from _command(lead, command_lines(one.text, lead=lead, width=width))
-
-
-def _command(lead: str, lines: Sequence[str]) -> Iterator[Line]:
-    first, *more = lines
-    yield Line(((lead, _BOLD), (first[len(lead) :], {"cyan": True})))
-    yield from (Line.of(text, cyan=True) for text in more)
+        first, *more = command_lines(one.text, lead=lead, width=width)
+        yield Line(((lead, _BOLD), (first[len(lead) :], {"cyan": True})))
+        yield from (Line.of(text, cyan=True) for text in more)
 
 
 def _accepted(name: str, text: str, width: int) -> Iterator[Line]:

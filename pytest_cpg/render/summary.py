@@ -160,7 +160,8 @@ def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: i
     if is_green and len(rows) >= _MANY_GREEN:
         counted = Counter(row.group.label for row in rows)
         found = ", ".join(f"{count} {label}" for label, count in counted.items())
-        text = f"{found}{_each(rows)}. Every row: pytest -v"
+        size = _one_size(rows)
+        text = f"{found}{f', {size} each' * bool(size)}. Every row: pytest -v"
         return [*_wrapped(text, " ", width), *remarks.of_several(width)]
     if _is_alone(rows, verbosity):
         return _in_words(rows[0], remarks.of(rows[0]), width)
@@ -314,11 +315,6 @@ def _one_size(rows: Sequence[SummaryRow]) -> str:
     """Return how much each gate measured; empty where that differs."""
     sizes = {row.card.size for row in rows if row.card and row.cells}
     return sizes.pop() if len(sizes) == 1 else ""
-
-
-def _each(rows: Sequence[SummaryRow]) -> str:
-    size = _one_size(rows)
-    return f", {size} each" if size else ""
 
 
 def _baseline(rows: Sequence[SummaryRow]) -> str:

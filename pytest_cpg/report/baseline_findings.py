@@ -50,7 +50,9 @@ def baseline_findings(
     try:
         baseline = load(path, kinds) or Baseline()
         unseen = _unseen(baseline, root, asked, is_ignored)
-        gone = missing(baseline, {*ledger.known, *unseen}, measured=_measured(ledger))
+        # Of tests that ran to their end.
+        ended = [one.name for one in ledger.reported if one.outcome in ("passed", "xfailed")]
+        gone = missing(baseline, {*ledger.known, *unseen}, measured=ended)
         found = []
         if "update_baseline" in switches:
             found += accept(
@@ -124,11 +126,6 @@ def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: b
     return any(gate.startswith(f"{file}::") for gate in ledger.known)
 
 
-def _measured(ledger: Ledger) -> list[str]:
-    """Return the comparisons of every test that ran to its end."""
-    return [name for _, name, outcome, _ in ledger.reported if outcome in ("passed", "xfailed")]
-
-
 def accept(
     ledger: Ledger,
     path: Path,
@@ -171,7 +168,8 @@ def accept(
         where = f" at {revision(state.commit)}" if state.commit else f" ({state.note})"
         names = [one.id for one in accepted]
         many = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} results"
-        text = f"baseline: {many} accepted{where} into {_shown(path, root)}"
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        text = f"baseline: {many} accepted{where} into {shown}"
         found.append(Finding(text, answers=True))
         for marker, mine in entries.items():
             if has(kinds[marker], Unprovable):
@@ -221,7 +219,3 @@ def _refusal(state: GitState, *, in_ci: bool) -> Finding | None:
             fails=True,
         )
     return None
-
-
-def _shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)
