@@ -54,7 +54,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _measured(request: pytest.FixtureRequest, kind: GateKind[Any, Any], **given: Any) -> Any:
-    """Return what the fixture of a kind gives."""
     from pytest_cpg.plugin.fixtures import measured
 
     return measured(request, kind, **given)

@@ -105,7 +105,6 @@ def check_is_typed(config: pytest.Config, *spellings: str, require: str) -> None
 
 
 def _check_baseline(config: pytest.Config, settings: Settings) -> None:
-    """Refuse a baseline that is asked for, and is not there to compare with."""
     if "baseline" not in settings.typed or "update_baseline" in settings.switches:
         return
     path = config.rootpath / settings.typed["baseline"]
@@ -132,7 +131,6 @@ def _check_is_no_worker() -> None:
 
 
 def _check_films() -> None:
-    """Refuse to film where nothing can be drawn, before anything is run."""
     from pytest_cpg.contracts import ComponentError
     from pytest_cpg.render.films import check_can_render
 

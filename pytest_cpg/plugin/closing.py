@@ -70,8 +70,11 @@ class Closing:
             What went wrong, by the node id of what was not collected.
         """
         # Before a baseline is written, which is a change to the tree.
-        writes = self._writes(has_gates=has_gates)
-        provenance = self._outputs.provenance() if writes else None
+        provenance = None
+        if self._writes(has_gates=has_gates):
+            from pytest_cpg.report.provenance import collect
+
+            provenance = collect(self._config.rootpath)
         ledger.findings += self._findings(ledger)
         # Workers do not say what they are doing.
         is_cut = session.exitstatus == pytest.ExitCode.INTERRUPTED and not errors
@@ -105,7 +108,6 @@ class Closing:
         return self._scope.owes_gates(had_gates=had_gates(self._config, baseline))
 
     def _findings(self, ledger: Ledger) -> tuple[Finding, ...]:
-        """Return what the gates say together, and beside the baseline."""
         from pytest_cpg.gates.finding import Finding
         from pytest_cpg.machine.files import FileError
         from pytest_cpg.report.baseline_findings import baseline_findings

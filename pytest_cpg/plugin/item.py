@@ -172,7 +172,6 @@ def _named(item: pytest.Item, name: str) -> str:
 
 
 def _components(node: pytest.Item) -> Components:
-    """Return what the hooks contribute that are in reach of this test."""
     from pytest_cpg.gates.kind import Components
 
     return Components(

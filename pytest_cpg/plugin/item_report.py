@@ -225,7 +225,6 @@ def _brief(attempt: Attempt, said: str) -> str:
 
 
 def _crash_line(attempt: Attempt) -> str:
-    """Return what the first failing result of a test is, for one line."""
     from pytest_cpg.render.failure import crash_line
 
     worse = [one for one in attempt.judgements if one.reason is not None]

@@ -175,7 +175,6 @@ def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt) -> str:
 
 
 def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Drift | None:
-    """Return how a result stands to the last accepted one, if its kind keeps any."""
     if baseline is None or not has(kind, Baselined):
         return None
     accepted = entry_for(kind, baseline.gates.get(name))

@@ -103,7 +103,6 @@ def gate_of(
 
 
 def _said(markers: Iterable[pytest.Mark], kind: GateKind[Any, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the arguments of markers, which are named."""
     for marker in markers:
         if marker.args:
             first = (*kind.arguments, *COMMON)[0].name

@@ -44,12 +44,6 @@ class SessionOutputs:
             return False
         return any(map(self._path, _FILES)) or (with_gates and self._is_in_github)
 
-    def provenance(self) -> Provenance:
-        """Return what this session is run with; asks git."""
-        from pytest_cpg.report.provenance import collect
-
-        return collect(self._config.rootpath)
-
     def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
         from pytest_cpg.render.github import annotations

@@ -106,7 +106,6 @@ def _row(signs: str) -> Iterator[tuple[str, Mapping[str, bool]]]:
 
 
 def _packed(entries: Sequence[str], indent: str, width: int) -> Iterator[str]:
-    """Yield lines of as many entries as fit."""
     line = ""
     for entry in entries:
         if line and len(f"{indent}{line}{_BETWEEN}{entry}") > width:

@@ -91,7 +91,6 @@ def rows_by_gate(document: Mapping[str, Any], shown_of: ShownOf) -> list[list[Co
 
 
 def _rows(gate: ShownGate, name: str) -> Iterator[CommentRow]:
-    """Yield the comparisons of a gate, or a row for the gate alone."""
     if not gate.comparisons:
         yield CommentRow(gate.values, name, gate.state, gate.state)
     for number, (one, state, shown) in enumerate(gate.comparisons, 1):

@@ -147,7 +147,6 @@ def _plot(
     reading: str = "",
     finding: str = "",
 ) -> Plot:
-    """Return a plot with its axes."""
     foot, right = area.foot, area.right
     room = max([_LEAST_RIGHT, *(12 + _LETTER_WIDTH * len(one.text) for one in names)])
     upward = [(area.y(tick), form.format(tick) if tick else "0") for tick in area.up.ticks]

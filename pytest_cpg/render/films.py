@@ -187,7 +187,6 @@ def _frames(task: Task, states: FloatArray) -> Frames:
 
 
 def _renderer(task: Task) -> Callable[[FloatArray], Frames]:
-    """Return what maps states [B, S] of a task to frames [B, H, W, 3]."""
     if has(task, Pictures):
         return task.render
     raise ComponentError(
@@ -257,7 +256,6 @@ def _gif(images: Sequence[Image.Image], seconds: float) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file, and its folder if need be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, content)

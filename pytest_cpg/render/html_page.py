@@ -95,7 +95,6 @@ def _template() -> jinja2.Template:
 def _shown(
     page: PageView, document: Mapping[str, Any], *, root: str = "", date: str = ""
 ) -> dict[str, Any]:
-    """Return what the template is given."""
     style, script, has = _source("html_page.css"), _source("html_page.js"), _Has.of(page)
     return {
         "document": document,

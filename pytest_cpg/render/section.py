@@ -176,7 +176,6 @@ def _rows(told: Sequence[tuple[str, str]], width: int, *, cause: Cause | None = 
 
 
 def _typed(commands: Sequence[Command], width: int) -> Iterator[Line]:
-    """Yield commands behind what they do, in a word."""
     for one in commands:
         lead = _lead_of(one.what.partition(" ")[0])
         first, *more = command_lines(one.text, lead=lead, width=width)

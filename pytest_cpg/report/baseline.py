@@ -139,7 +139,6 @@ def text_of(baseline: Baseline) -> str:
 
 
 def _parsed(path: Path, text: str, kinds: Kinds) -> Baseline:
-    """Return the baseline that a file's text holds, or raise FileError."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(_CONFLICT):
             _FILE.refuse(

@@ -209,7 +209,6 @@ _IN_CI = Finding(
 
 
 def _refusal(state: GitState, *, in_ci: bool) -> Finding | None:
-    """Return why nothing may be accepted here, if so."""
     if in_ci:
         return _IN_CI
     if state.dirty:

@@ -96,7 +96,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _session(text: str, kinds: Kinds) -> Session:
-    """Return the session of a line, or raise ValueError or CpgError."""
     if not text.isascii() and re.search("[\ud800-\udfff]", text):
         raise ValueError("it is no UTF-8")
     row = loads(text)

@@ -89,7 +89,6 @@ def _narrow(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
 
 
 def _one_gate(history: History, name: str) -> Iterator[str]:
-    """Yield a line for each session of a gate, the last one at the end."""
     yield name
     rows = [_told(point) for point in history.attempts(name)]
     yield from (f" {line}" for line in listed(rows))

@@ -61,7 +61,6 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
 
 
 def _next(folder: Path) -> Iterator[str]:
-    """Yield what to type, and what it does."""
     yield "Type next:"
     if folder != Path():
         yield f"  cd {shlex.quote(str(folder))}"

@@ -51,7 +51,6 @@ def _listed(names: list[str]) -> list[str]:
 
 
 def _described(name: str, task: Task) -> Iterator[str]:
-    """Yield what is to be known of a task, set as its preset has it."""
     yield name
     yield from _fact("observation", f"{task.observation_size} numbers, in this order:")
     yield from _observed(task)
