@@ -162,8 +162,8 @@ class Run:
     task : callable
         Returns a gate's task, built once a session.
     progress : callable
-        Shows how far a measurement is, and breaks it off once its time is over. It is called with
-        the name of a stage, and the attributes of a `Stage`.
+        ``progress(what, done, total)`` shows how far a measurement is, and breaks it off once its
+        time is over: ``what`` names its stage, and the rest of a `Stage` may follow in its order.
     """
 
     given: Mapping[str, Any]

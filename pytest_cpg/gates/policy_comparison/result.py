@@ -82,6 +82,8 @@ class ComparisonResult:
         Mean of the members' returns, to six digits.
     returns_a, returns_b : array [N]
         True ones, to six digits.
+    horizons, groups : array [N], int
+        Steps that count, and which start a query is of.
     constant_loss, frozen_loss : float
         Of the better constant answer, and of a world that stays where it starts.
     constant_answer : bool

@@ -41,10 +41,16 @@ class TDMPC2(torch.nn.Module):
     ----------
     weights : mapping
         As the official code names them, now or before.
+    obs_keys : sequence of str, or str
+        Names of the observations, in the order of training.
+    action_repeat : int
+        Control steps per action in training.
     simnorm_dim : int
         How many numbers of the latent sum to one.
     discount : float
         In (0, 1].
+    action_low, action_high : float
+        Least and largest of every action, in the units of training.
     task_index : int, optional
         Of weights of many tasks, which one.
     """
@@ -113,7 +119,7 @@ class TDMPC2(torch.nn.Module):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **settings: Any) -> TDMPC2:
-        """Read an official checkpoint; what it does not say, all in `NEEDED`, must be given.
+        """Read an official checkpoint; settings are the other parameters of the class.
 
         Raises WorldModelError, naming missing settings, and keys and shapes that are not TD-MPC2's.
         """
