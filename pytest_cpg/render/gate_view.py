@@ -98,7 +98,7 @@ class ComparisonView:
     history : HistoryView or None
         None where no earlier session made this comparison.
     is_listed : bool
-        Whether its facts are all of its numbers, in place of tables.
+        Whether its facts stand in the place of tables, lists and figures.
     """
 
     anchor: str
@@ -230,7 +230,7 @@ def folded(
 
 
 def _numbers(one: ComparisonView) -> Iterator[tuple[str, str]]:
-    """Yield all numbers of a comparison as facts."""
+    """Yield the numbers of a comparison's tables as facts."""
     yield from ((row.name, ", ".join(filter(None, row.cells))) for row in one.card.table.rows)
     yield from one.facts
     if one.card.cause is not None:
