@@ -90,14 +90,18 @@ def names_that_matter(request):
                 if name.startswith("pytest_") or isinstance(getattr(holder, name, None), fixture)
             ]
             patch.setattr(holder, "__dir__", lambda *_, names=names: names, raising=False)
-        patch.setattr(pluggy._manager, "_static_hook_attr", _hook_of)
+        patch.setattr(pluggy._manager, "_static_hook_attr", _hook_of, raising=False)
         yield
 
 
-def _hook_of(plugin, name, otherwise=pluggy._manager._static_hook_attr):
+# An earlier pluggy has none, and never asks ours.
+_searched = getattr(pluggy._manager, "_static_hook_attr", None)
+
+
+def _hook_of(plugin, name):
     """A function of a module is found as pluggy finds it, without its search of classes."""
     value = vars(plugin).get(name) if type(plugin) is ModuleType else None
-    return (value, value) if type(value) is FunctionType else otherwise(plugin, name)
+    return (value, value) if type(value) is FunctionType else _searched(plugin, name)
 
 
 @pytest.fixture(scope="session", autouse=True)
