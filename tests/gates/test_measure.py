@@ -108,7 +108,7 @@ def test_the_strictest_gate_is_blind_only_where_it_would_pass_chance():
 @pytest.mark.parametrize("margin", [None, 0.3])
 def test_chance_is_ruled_as_a_learned_arm_of_its_outcomes_is(metric, stop, margin):
     design = {"metric": metric, "margin": margin, "stop": stop, "interval": "tango"}
-    for oracle, chance in itertools.product(range(11), repeat=2):
+    for oracle, chance in itertools.product((0, 1, 4, 5, 9, 10), repeat=2):
         arms = arms_of(oracle, 5, chance, 10)
         in_place = result_of(arms[0], arms[2], **design)
         assert result_of(*arms, **design).chance_verdict is in_place.verdict
