@@ -97,7 +97,8 @@ def _are(kind: type, given: Any) -> bool:
 
 
 def _are_labels(given: Any) -> bool:
-    return isinstance(given, Mapping) and bool(given) and _are(Severity, [*given.values()])
+    are_right = isinstance(given, Mapping) and _are(str, [*given])
+    return are_right and bool(given) and _are(Severity, [*given.values()])
 
 
 # What each member is, and what to write in place of anything else.

@@ -386,6 +386,7 @@ def test_a_kind_that_only_a_worker_has_read_fails_the_session_in_a_sentence(faul
         ('fixtures = ("request",)', "fixtures names request, which is given already."),
         ("labels = ['NEAR']", "labels is ['NEAR']. Write a dict from labels, best first"),
         ("labels = {'NEAR': 0}", "labels is {'NEAR': 0}. Write a dict from labels, best first"),
+        ("labels = {1: Severity.BAD}", "labels is {1: <Severity.BAD: 3>}. Write a dict from"),
         ("options = 3", "options is 3. Write a tuple: options = (Option(...),)."),
         ("result = None", "result is None. Write the class of results."),
         ("help = None", "help is None. Write a line of text."),
