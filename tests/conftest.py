@@ -7,23 +7,21 @@ Such a run forgets the modules it imported, and neither numpy nor scipy can be i
 import email.parser
 import functools
 import gc
-import importlib.metadata
 import os
 import signal
 import sys
-from types import FunctionType, ModuleType
+from functools import partial
 
 import filelock
 import jinja2
 import numpy as np
-import pluggy
 import pytest
 import scipy.optimize
 import scipy.spatial
 import scipy.special
 import scipy.stats
 import xdist.dsession
-from forked import ROOMS, import_rooms
+from forked import ROOMS, import_rooms, spare_searches
 from hypothesis import settings
 
 import pytest_cpg.tasks.grids
@@ -53,55 +51,13 @@ def compiled_page():
         yield
 
 
-class Installed:
-    """A distribution of which each part is read once."""
-
-    def __init__(self, distribution):
-        self._distribution = distribution
-
-    def __getattr__(self, name):
-        value = getattr(self._distribution, name)
-        setattr(self, name, value)
-        return value
-
-
 @pytest.fixture(scope="session", autouse=True)
-def installed_once():
-    """A pytester run asks every installed distribution for its plugins, a tenth of its time."""
-    installed = [Installed(one) for one in importlib.metadata.distributions()]
+def searches_spared(request):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.metadata, "distributions", lambda: iter(installed))
+        spare_searches(
+            request.config.pluginmanager.get_plugins(), partial(patch.setattr, raising=False)
+        )
         yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def names_that_matter(request):
-    """A pytester run tries each name of every plugin several times, a sixth of its time."""
-    plugins = request.config.pluginmanager.get_plugins()
-    holders = {one if isinstance(one, ModuleType) else type(one) for one in plugins}
-    # Ours say by themselves which matter.
-    holders = {holder for holder in holders if "__dir__" not in vars(holder)}
-    fixture = type(pytest.fixture(len))
-    with pytest.MonkeyPatch.context() as patch:
-        for holder in holders:
-            names = [
-                name
-                for name in dir(holder)
-                if name.startswith("pytest_") or isinstance(getattr(holder, name, None), fixture)
-            ]
-            patch.setattr(holder, "__dir__", lambda *_, names=names: names, raising=False)
-        patch.setattr(pluggy._manager, "_static_hook_attr", _hook_of, raising=False)
-        yield
-
-
-# An earlier pluggy has none, and never asks ours.
-_searched = getattr(pluggy._manager, "_static_hook_attr", None)
-
-
-def _hook_of(plugin, name):
-    """A function of a module is found as pluggy finds it, without its search of classes."""
-    value = vars(plugin).get(name) if type(plugin) is ModuleType else None
-    return (value, value) if type(value) is FunctionType else _searched(plugin, name)
 
 
 @pytest.fixture(scope="session", autouse=True)
