@@ -122,9 +122,10 @@ class GateHooks:
         """Apply the gate to what the test measured, once its body has passed."""
         if not self._kinds.has_gate(item):
             return (yield)
-        from pytest_cpg.plugin.judging import conclude
+        from pytest_cpg.plugin.judging import check_case, conclude
 
         with clean_errors():
+            check_case(item, self.gates.gate(item).kind)
             try:
                 yield
             except _EXCUSES as excuse:

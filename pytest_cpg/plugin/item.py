@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.marker import Gate
 
 T = TypeVar("T")
+# As pytest says it, with the fixtures that lead there, the last of which asks for ours.
+_SCOPES = re.compile(
+    r"ScopeMismatch: .* fixture oracle_dynamics with a (\w+) scoped .*def (\w+)\(.*Requested",
+    re.DOTALL,
+)
+_ONE_TEST = (
+    "{name} has scope {scope!r}, and oracle_dynamics lives for one test.\n"
+    "  Leave the scope out, and keep what is slow in a cached function:\n"
+    "      @functools.cache\n"
+    "      def load(task): ..."
+)
 NAMED_MODEL: pytest.StashKey[bool] = pytest.StashKey()
 
 _TWO_KINDS = (
@@ -111,6 +123,10 @@ def clean_errors() -> Iterator[None]:
     __tracebackhide__ = True
     try:
         yield
+    except pytest.fail.Exception as error:
+        if scopes := _SCOPES.match(str(error)):
+            fail(_ONE_TEST.format(scope=scopes[1], name=scopes[2]))
+        raise
     except Exception as error:
         # Not imported here: a test that has nothing to do with gates may fail, too.
         contracts = sys.modules.get("pytest_cpg.contracts")

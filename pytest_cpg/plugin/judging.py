@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unittest
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -35,12 +36,20 @@ _TWO_MODELS = (
     "that name, or leave the named model out."
 )
 _NO_GATE = (
-    "this test is marked {marker} but ran no gate. Take the `{fixture}` fixture as an argument "
-    "(in a class behind self; a unittest.TestCase takes none)"
+    "this test is marked {marker} but ran no gate. Take the `{fixture}` fixture as an argument"
 )
 _OR_COMPARE = (
     ", or call benchmark_runner.compare(learned=...), .rank({...}) or .sweep(...) in the test"
 )
+_NO_SELF = (
+    "{name} takes {fixture!r} where Python passes self, so no gate ran.\n"
+    "  Write def {test}(self, {fixture}):"
+)
+_NO_FIXTURES = (
+    "{name} is a method of a unittest.TestCase, which takes no fixtures, so no gate ran.\n"
+    "  Write a function:  def {test}({fixture}): ..."
+)
+
 _NO_SMOKE_TEST = (
     "--cpg-quick: a gate marked {marker} gave a verdict, and a smoke test has none. Let the kind's "
     "parse heed asked.is_smoke and its judge return Ruling(..., check='smoke test'), or leave "
@@ -150,6 +159,18 @@ def _check_is_judged(gate: Gate, model: Any) -> None:
         fail(_TRUE_DYNAMICS.format(marker=marker))
 
 
+def check_case(item: pytest.Item, kind: Any) -> None:
+    """Fail a method of a unittest.TestCase that names a fixture: Python would miss an argument."""
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    if code and _is_case(item) and kind.fixture in code.co_varnames[: code.co_argcount]:
+        fail(_ran_no_gate(item, kind))
+
+
+def _is_case(item: pytest.Item) -> bool:
+    owner = getattr(item, "cls", None)
+    return owner is not None and issubclass(owner, unittest.TestCase)
+
+
 def conclude(item: pytest.Item, gate: Gate) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
@@ -164,14 +185,27 @@ def conclude(item: pytest.Item, gate: Gate) -> None:
 def _refusal(item: pytest.Item, gate: Gate, attempt: Attempt) -> str:
     """Return why the test fails by what it measured; empty where all of it is accepted."""
     if attempt.is_empty:
-        said = _NO_GATE.format(marker=gate.kind.marker, fixture=gate.kind.fixture)
-        return f"{said}{_OR_COMPARE * has(gate.kind, Runner)}."
+        return _ran_no_gate(item, gate.kind)
     is_judged = bool(attempt.judgements) or attempt.is_swept
     if is_judged and gate.model and not item.stash.get(NAMED_MODEL, False):
         place = "--cpg-model" if gate.is_model_typed else "the marker"
         return _TWO_MODELS.format(place=place, model=gate.model)
     attempt.section = sections(item, gate)
     return "\n".join(line.text for line in attempt.section)
+
+
+def _ran_no_gate(item: pytest.Item, kind: Any) -> str:
+    """Return why a marked test ran no gate, and what to write."""
+    function = getattr(item, "function", None)
+    code, owner = getattr(function, "__code__", None), getattr(item, "cls", None)
+    named = {"name": item.location[2], "test": item.name.partition("[")[0]}
+    if _is_case(item):
+        return _NO_FIXTURES.format(**named, fixture=kind.fixture)
+    first = code.co_varnames[: code.co_argcount][:1] if code and owner else ()
+    if first in ((kind.fixture,), ("benchmark_runner",)):
+        return _NO_SELF.format(**named, fixture=first[0])
+    said = _NO_GATE.format(marker=kind.marker, fixture=kind.fixture)
+    return f"{said}{_OR_COMPARE * has(kind, Runner)}."
 
 
 def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Drift | None:
