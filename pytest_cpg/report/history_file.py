@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import decode, encode, loads
@@ -42,13 +43,15 @@ def found_in(ledger: Ledger, *, commit: str, date: str) -> Session:
 
 
 def append(path: Path, session: Session) -> None:
-    """Add a session to a history file; the oldest of too many go.
+    """Add a session to a history file; the oldest of too many go, and lines that nobody can read.
 
-    Whoever appends at the same time waits, so that no session is lost. Raises FileError.
+    `read` names those. Whoever appends at the same time waits, so that no session is lost. Raises
+    FileError.
     """
     line = json.dumps({"schema": SCHEMA, **encode(session)}, allow_nan=False, sort_keys=True)
     with locked(path, what=_FILE.name):
-        lines = [*_lines(_text_in(path)), line][-MOST_SESSIONS:]
+        kept = (one for one in _lines(_text_in(path)) if _is_some_session(one))
+        lines = [*kept, line][-MOST_SESSIONS:]
         write_text(path, "".join(f"{one}\n" for one in lines), what=_FILE.name)
         ignore_in_git(path.parent, "/.gitignore", f"/{path.name}", f"/{path.name}.lock")
 
@@ -95,12 +98,16 @@ def _lines(text: str) -> list[str]:
     return [line for line in text.split("\n") if line.strip()]
 
 
+def _is_some_session(line: str) -> bool:
+    """Say whether a line may be a session, be it for a newer pytest-cpg."""
+    try:
+        return not {"schema", "gates"}.isdisjoint(_row(line))
+    except ValueError:
+        return False
+
+
 def _session(text: str, kinds: Kinds) -> Session:
-    if not text.isascii() and re.search("[\ud800-\udfff]", text):
-        raise ValueError("it is no UTF-8")
-    row = loads(text)
-    if not isinstance(row, dict):
-        raise ValueError("it is no session of pytest-cpg")
+    row = _row(text)
     if "gates" in row:
         document = checked(row, kinds)
         # No report has a date.
@@ -109,3 +116,12 @@ def _session(text: str, kinds: Kinds) -> Session:
     if schema != SCHEMA:
         raise ValueError(f"it has schema {schema!r:.40}, and this pytest-cpg reads {SCHEMA}")
     return decode(Session, row)
+
+
+def _row(text: str) -> dict[str, Any]:
+    if not text.isascii() and re.search("[\ud800-\udfff]", text):
+        raise ValueError("it is no UTF-8")
+    row = loads(text)
+    if not isinstance(row, dict):
+        raise ValueError("it is no session of pytest-cpg")
+    return row

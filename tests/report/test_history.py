@@ -129,7 +129,7 @@ NO_SESSION = {
 
 
 @pytest.mark.parametrize("name", NO_SESSION)
-def test_a_line_that_is_no_session_costs_no_other_and_is_named(path, name):
+def test_a_line_that_is_no_session_costs_no_other_and_is_named_once(path, name):
     line, wrong = NO_SESSION[name]
     append(path, of(found(rate(0.3))).sessions[0])
     with path.open("ab") as file:
@@ -141,7 +141,9 @@ def test_a_line_that_is_no_session_costs_no_other_and_is_named(path, name):
     assert fault.endswith(" (and 1 more)")
     assert len(fault) < 200 + len(str(path))
     append(path, of(found(rate(0.4))).sessions[0])
-    assert len(read([path], GATES)[0].sessions) == 2
+    history, faults = read([path], GATES)
+    assert len(history.sessions) == 2
+    assert bool(faults) == (name == "a part of a session")
 
 
 def test_a_file_that_cannot_be_read_or_written_is_named(path):
