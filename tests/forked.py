@@ -49,10 +49,14 @@ class Installed:
         return value
 
 
-def _hook_of(plugin, name, otherwise=pluggy._manager._static_hook_attr):
+# A pluggy before 1.7 has none, and never asks ours.
+_searched = getattr(pluggy._manager, "_static_hook_attr", None)
+
+
+def _hook_of(plugin, name):
     """A function of a module is found as pluggy finds it, without its search of classes."""
     value = vars(plugin).get(name) if type(plugin) is ModuleType else None
-    return (value, value) if type(value) is FunctionType else otherwise(plugin, name)
+    return (value, value) if type(value) is FunctionType else _searched(plugin, name)
 
 
 def spare_searches(plugins, patch):
