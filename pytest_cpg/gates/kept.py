@@ -73,23 +73,6 @@ def entry_for(kind: Any, kept: KeptResult | None) -> Any:
     return ask(kind, "read_entry", kept.values, commit=kept.commit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What the last run took.
-
-    Attributes
-    ----------
-    seconds : float
-        Of all, or of each of what it may have more of next time, such as episodes.
-    """
-
-    seconds: float
-
-    def __post_init__(self) -> None:
-        if self.seconds < 0:
-            raise ValueError(f"no such cost: {self}")
-
-
 def read_cost(known: type[T], cost: Any) -> T | None:
     """Return what a kind's ``cost`` gave; None for what another version has written, or an editor.
 

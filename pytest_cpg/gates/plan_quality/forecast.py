@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_cpg.contracts import Task
-from pytest_cpg.gates.kept import Cost, read_cost
+from pytest_cpg.gates.kept import read_cost
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.gates.notation import duration
 from pytest_cpg.gates.plan_quality.compare import KeptPlans
@@ -19,9 +20,20 @@ from pytest_cpg.stats.student import student_critical_value
 _ASSUMED_DEVIATION = 0.2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the last run took."""
+
+    seconds_per_episode: float
+
+    def __post_init__(self) -> None:
+        if self.seconds_per_episode < 0:
+            raise ValueError(f"no such cost: {self}")
+
+
 def cost_of(result: PlanQualityResult) -> Cost:
     """Return what a forecast needs to know of the last run."""
-    return Cost(seconds=result.seconds / result.episodes)
+    return Cost(seconds_per_episode=result.seconds / result.episodes)
 
 
 def forecast_of(
@@ -33,7 +45,7 @@ def forecast_of(
     deviation = _ASSUMED_DEVIATION
     if accepted is not None and is_known:
         deviation = float(accepted.exploitation.values.std(ddof=1))
-    seconds = None if known is None else known.seconds * count
+    seconds = None if known is None else known.seconds_per_episode * count
     half = student_critical_value(spec.criteria.level, freedom=count - 1) * deviation
     return ForecastLine(
         cells={

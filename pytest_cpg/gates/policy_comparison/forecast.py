@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from pytest_cpg.gates.kept import Cost, read_cost
+from pytest_cpg.gates.kept import read_cost
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.gates.notation import duration
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
@@ -14,6 +15,17 @@ from pytest_cpg.gates.policy_comparison.spec import Spec
 from pytest_cpg.stats import wilson_interval
 
 _ASSUMED_LOSS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the last run took."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if self.seconds < 0:
+            raise ValueError(f"no such cost: {self}")
 
 
 def cost_of(result: ComparisonResult) -> Cost:
