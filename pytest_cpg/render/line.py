@@ -37,12 +37,13 @@ class Line(NamedTuple):
         return "".join(text for text, _ in self.parts)
 
 
-def wrapped(text: str, width: int, lead: str = "") -> list[str]:
+def wrapped(text: str, width: int, lead: str = "", *, breaks_words: bool = True) -> list[str]:
     """Return a text in lines of this width: the first behind a lead, the others below it."""
     return textwrap.wrap(
         text,
         width,
         initial_indent=lead,
         subsequent_indent=" " * len(lead),
+        break_long_words=breaks_words,
         break_on_hyphens=False,
     )

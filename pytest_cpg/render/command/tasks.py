@@ -101,4 +101,5 @@ def _actions(actions: ActionSpace) -> str:
 
 
 def _fact(name: str, text: str) -> list[str]:
-    return wrapped(text, width(), f"  {name:12s}")
+    # A marker is copied.
+    return wrapped(text, width(), f"  {name:12s}", breaks_words=False)
