@@ -240,9 +240,12 @@ def _unknown(given: str) -> str:
     if not close:
         return f"no perturbation is named {given!r}. {_known()}"
     meant = re.sub(rf"(?<=\d-)[a-z]+(?=-{_NUMBER}$)", _moment, close[0] + given[len(stem) :])
+    try:
+        is_one = meant != given and parse_perturbation(meant) is not None
+    except ValueError:
+        is_one = False
     # What is wrong may also be the number.
-    if meant == given or not (_NAMED.fullmatch(meant) or _DROPPED.fullmatch(meant)):
-        meant = _EXAMPLES[close[0]]
+    meant = meant if is_one else _EXAMPLES[close[0]]
     return f"no perturbation is named {given!r}. Did you mean {meant!r}?"
 
 

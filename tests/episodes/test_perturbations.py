@@ -63,6 +63,8 @@ def test_names_are_those_of_the_marker():
         ("wind", "no perturbation is named 'wind'. Write one such as 'drop-next-5', 'delay-2',"),
         ("drop-next-5-after-2", "named 'drop-next-5-after-2'. Did you mean 'drop-next-5-at-2'?"),
         ("drop-nxt-5-evry-2", "named 'drop-nxt-5-evry-2'. Did you mean 'drop-next-5-every-2'?"),
+        ("drop-0.5", "no perturbation is named 'drop-0.5'. Did you mean 'drop-next-5'?"),
+        ("drop-5-from-3", "no perturbation is named 'drop-5-from-3'. Did you mean 'drop-next-5'?"),
         ("delay-2-at-3", "no perturbation is named 'delay-2-at-3'. Did you mean 'delay-2'?"),
         ("drop-next-1.5", "count: need a whole number of at least 0, got 1.5"),
         ("delay-0", "steps: need a whole number of at least 1, got 0"),
