@@ -100,7 +100,10 @@ class SessionHooks:
         # no function is none to pytest, and to be refused.
         own = getattr(plugin, "__dict__", ())
         hooks = ((name, getattr(manager.hook, name)) for name in EXTENSION_POINTS)
-        if not any(name in own or hook.get_hookimpls() for name, hook in hooks):
+        kind = type(plugin)
+        if not any(
+            name in own or hasattr(kind, name) or hook.get_hookimpls() for name, hook in hooks
+        ):
             return
         try:
             self.kinds.take(plugin)

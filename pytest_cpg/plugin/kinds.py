@@ -81,7 +81,7 @@ class GateKinds:
             self._add(_contributed(plugin), self._config)
             return
         self._early.append(plugin)
-        if getattr(plugin, "pytest_cpg_gates", None) is None:
+        if _hooks_of(plugin).get("pytest_cpg_gates") is None:
             return
         if self._options is None:
             self.declared()
@@ -141,14 +141,14 @@ def _contributed(plugin: Any) -> Mapping[str, Any]:
     Raises pytest.UsageError when any of our hooks is no function, or this one raises or returns
     something else.
     """
-    hooks = {name: getattr(plugin, name, None) for name in EXTENSION_POINTS}
+    hooks = _hooks_of(plugin)
     for name, hook in hooks.items():
         if not (hook is None or callable(hook)):
             raise pytest.UsageError(
                 f"{name} is {hook!r}. Write a function that returns a dict "
                 f"{EXTENSION_POINTS[name]}."
             )
-    contribute = hooks["pytest_cpg_gates"]
+    contribute = hooks.get("pytest_cpg_gates")
     try:
         found = contribute() if contribute else None
     # A user's code may raise anything.
@@ -162,6 +162,12 @@ def _contributed(plugin: Any) -> Mapping[str, Any]:
             f"of gate."
         )
     return found or {}
+
+
+def _hooks_of(plugin: object) -> Mapping[str, Any]:
+    """Return what a plugin has in the place of our hooks, by their names."""
+    # An object that answers to every name has those that it lists, as for pytest.
+    return {name: getattr(plugin, name) for name in EXTENSION_POINTS if name in dir(plugin)}
 
 
 def _declare_of(plugin: object, options: DeclaredOptions) -> None:

@@ -441,6 +441,28 @@ def test_a_dict_in_place_of_a_hook_is_refused_though_pytest_sees_no_hook(name, w
     assert f"{said} {what}." in result.stderr.str()
 
 
+def test_a_dict_in_place_of_a_hook_is_refused_in_the_class_of_a_plugin_too(repository):
+    repository.makeconftest(
+        "class Plugin:\n    pytest_cpg_tasks = {'sharp': None}\n"
+        "def pytest_configure(config):\n    config.pluginmanager.register(Plugin())\n"
+    )
+    result = repository.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "pytest_cpg_tasks is {'sharp': None}. Write a function" in result.stderr.str()
+
+
+def test_a_plugin_that_answers_to_every_name_contributes_nothing(repository):
+    repository.makeconftest(
+        "from unittest.mock import MagicMock\n"
+        "class Plugin:\n    def __getattr__(self, name):\n        return name\n"
+        "def pytest_cpg_gates():\n    return {}\n"
+        "def pytest_configure(config):\n    for plugin in (MagicMock(), Plugin()):\n"
+        "        config.pluginmanager.register(plugin)\n"
+    )
+    repository.makepyfile("def test_plain(): pass\n")
+    repository.runpytest().assert_outcomes(passed=1)
+
+
 def test_a_hook_of_a_folder_that_raises_is_a_collection_error(repository):
     folder = repository.mkdir("checks") / "deep"
     folder.mkdir()
