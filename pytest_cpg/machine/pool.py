@@ -14,6 +14,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from tempfile import gettempdir
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from pytest_cpg.machine.processors import SHARERS
 
@@ -53,6 +54,7 @@ class WorkerPool(Executor):
         self.workers = self.sharers = workers
         self._context = _Context()
         self._pool: ProcessPoolExecutor | None = None
+        self._given: WeakSet[Future[Any]] = WeakSet()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -71,11 +73,14 @@ class WorkerPool(Executor):
                         initargs=({**os.environ, SHARERS: str(self.workers)},),
                     )
                 try:
-                    return self._pool.submit(fn, *args, **kwargs)
+                    future = self._pool.submit(fn, *args, **kwargs)
                 except BrokenExecutor as error:
                     broken = error
-                    self._pool.shutdown(wait=False)
+                    self._retire(self._pool, error)
                     self._pool = None
+                else:
+                    self._given.add(future)
+                    return future
             raise broken
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -91,6 +96,18 @@ class WorkerPool(Executor):
                 manager.join(_LEAVE_SECONDS)
         if not wait:
             self._context.kill()
+
+    def _retire(self, pool: ProcessPoolExecutor, error: BrokenExecutor) -> None:
+        """Leave a broken pool, and say of what it does not answer that it was lost."""
+        manager = getattr(pool, "_executor_manager_thread", None)
+        pool.shutdown(wait=False)
+        if manager is not None:
+            manager.join(_LEAVE_SECONDS)
+        # A call that came just while the pool broke is none that it knows of, and would never end.
+        for future in [*self._given]:
+            if not future.done():
+                future.set_exception(error)
+        self._given.clear()
 
 
 class _Context(SpawnContext):

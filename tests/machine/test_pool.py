@@ -1,6 +1,8 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from tempfile import gettempdir
 
 import pytest
@@ -18,6 +20,26 @@ def test_a_pool_is_new_after_it_was_shut_down():
         assert pool.submit(int, "4").result(30) == 4
     finally:
         pool.shutdown(wait=False)
+
+
+def test_a_call_that_came_while_its_pool_broke_is_lost_and_not_waited_for(monkeypatch):
+    answers = [Future(), BrokenProcessPool()]
+
+    class Losing(ProcessPoolExecutor):
+        def submit(self, *call):
+            if not answers:
+                return super().submit(*call)
+            answer = answers.pop(0)
+            if isinstance(answer, Future):
+                return answer
+            raise answer
+
+    monkeypatch.setattr("pytest_cpg.machine.pool.ProcessPoolExecutor", Losing)
+    with WorkerPool(1) as pool:
+        lost = pool.submit(int, "3")
+        assert pool.submit(int, "4").result(30) == 4
+        assert wait([lost], timeout=5).done
+        assert isinstance(lost.exception(0), BrokenProcessPool)
 
 
 @pytest.mark.skipif(not _ON_LINUX, reason="workers are not forked")
