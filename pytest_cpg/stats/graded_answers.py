@@ -37,11 +37,11 @@ class GradedAnswers:
         stakes: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> None:
-
         self.wrong = np.array(wrong)
         if self.wrong.dtype != np.bool_ or self.wrong.ndim != 1 or not self.wrong.size:
             raise ValueError(
-                f"need wrong or not of each answer, got {self.wrong.dtype} of {self.wrong.shape}"
+                f"need a bool for each answer, True where it is wrong, got {self.wrong.dtype} of "
+                f"{self.wrong.shape}"
             )
         n = len(self.wrong)
         self.confidences = _finite("confidences", confidences, n)
@@ -71,9 +71,13 @@ class GradedAnswers:
 
 
 def _finite(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
-    values = np.array(given, dtype=np.float64)
+    values = np.array(given)
+    # A bool may be an answer in the place of its confidence, and a text would be read as a number.
+    if values.dtype.kind in "bSU":
+        raise ValueError(f"need numbers as {name}, got {values.dtype}")
+    values = values.astype(np.float64)
     if values.shape != (n,):
-        raise ValueError(f"need one of {name} for each of {n} answers, got {values.shape}")
+        raise ValueError(f"need {name} for each of {n} answers, got {values.shape}")
     if not np.isfinite(values).all():
         first = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"need finite {name}, got {values[first]} at {first}")

@@ -181,10 +181,12 @@ def test_metrics_are_plain_numbers_and_arguments_stay_untouched():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"wrong": []}, "need wrong or not of each answer, got float64"),
+        ({"wrong": []}, "need a bool for each answer, True where it is wrong, got float64"),
         ({"wrong": [0, 1]}, "got int64"),
         ({"wrong": [[True]]}, "bool of (1, 1)"),
-        ({"confidences": [0.5]}, "need one of confidences for each of 2 answers, got (1,)"),
+        ({"confidences": [0.5]}, "need confidences for each of 2 answers, got (1,)"),
+        ({"confidences": [True, False]}, "need numbers as confidences, got bool"),
+        ({"confidences": ["0.5", "0.7"]}, "need numbers as confidences, got <U3"),
         ({"confidences": [0.5, float("nan")]}, "need finite confidences, got nan at 1"),
         ({"stakes": [1, -2.5]}, "need stakes of 0 or more, got -2.5"),
         ({"groups": [1]}, "need one group for each of 2 answers, got (1,)"),

@@ -99,7 +99,7 @@ def test_a_confidence_that_is_not_finite_is_refused_with_its_place(value):
 
 @pytest.mark.parametrize("confidences", [[], [[0.1]], 0.1, [0.1, 0.2]])
 def test_confidences_that_are_not_one_for_each_episode_are_refused(confidences):
-    with pytest.raises(ValueError, match="need one of confidences for each of 1 answers, got"):
+    with pytest.raises(ValueError, match="need confidences for each of 1 answers, got"):
         aurc(confidences, [True])
 
 
@@ -108,5 +108,5 @@ def test_confidences_that_are_not_one_for_each_episode_are_refused(confidences):
     [([1, 0], r"int64 of \(2,\)"), ([[True, False]], r"bool of \(1, 2\)"), ([], "float64 of")],
 )
 def test_failures_that_are_no_bools_are_refused(failures, got):
-    with pytest.raises(ValueError, match=rf"need wrong or not of each answer, got {got}"):
+    with pytest.raises(ValueError, match=rf"True where it is wrong, got {got}"):
         aurc([0.1, 0.2], failures)
