@@ -6,7 +6,7 @@ from pytest_cpg.gates import GATES
 from pytest_cpg.render import github
 from pytest_cpg.render import html_page as page
 from pytest_cpg.render import markdown as comment
-from pytest_cpg.report.document import commit_of, comparisons_in, judgement_of
+from pytest_cpg.report.document import commit_of, judgement_of
 from pytest_cpg.report.history import Found, History, Session
 
 shown_of = partial(judgement_of, kinds=GATES)
@@ -16,7 +16,8 @@ step_summary = partial(github.step_summary, shown_of=shown_of)
 
 def session_of(document, shown_of):
     """Return a report as a session of a history, of whatever kinds of gate."""
-    shown = {one["name"]: shown_of(one) for one in comparisons_in(document)}
+    comparisons = (one for gate in document["gates"] for one in gate["comparisons"])
+    shown = {one["name"]: shown_of(one) for one in comparisons}
     judged = {
         name: Found.of(one.ruling, one.card) for name, one in shown.items() if not one.ruling.check
     }

@@ -61,12 +61,3 @@ class EnsembleRollout(Members, Protocol):
     def rollout(self, observations: Any, act: Act, horizon: int) -> Imagined:
         """Imagine ``horizon`` steps from observations [E, B, O]."""
         ...
-
-
-@runtime_checkable
-class PredictedVariance(Protocol):
-    """An ensemble whose members say how sure each is of its own step."""
-
-    def variance(self, observations: Any, actions: Any) -> Any:
-        """Map observations [E, B, O] and actions [E, B, A] to variances [E, B, O] and [E, B]."""
-        ...

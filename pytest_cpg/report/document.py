@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -210,11 +210,6 @@ def checked(values: Any, kinds: Kinds) -> dict[str, Any]:
     """
     decode(_Document, values)
     return _complete(values, kinds)
-
-
-def comparisons_in(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Return every comparison of a document."""
-    return (one for gate in document["gates"] for one in gate["comparisons"])
 
 
 def _gate(gate: str, ledger: Ledger) -> dict[str, Any]:
