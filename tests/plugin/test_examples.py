@@ -125,7 +125,11 @@ def test_the_ladder_has_three_checkpoints_on_every_rung(example):
 
 @needs_torch
 @pytest.mark.trains
-def test_the_ladder_has_a_smoke_test_which_judges_no_rung(example):
+def test_the_ladder_has_a_smoke_test_which_judges_no_rung(example, monkeypatch):
+    models = import_module("pytest_cpg.world_models")
+    train = models.train_mlp
+    short = {"steps": 50}
+    monkeypatch.setattr(models, "train_mlp", lambda data, **more: train(data, **more | short))
     result = example("improving_model", "--cpg-quick", "-k", "cartpole and 11")
     result.assert_outcomes(passed=1, xpassed=1)
     result.stdout.fnmatch_lines(["*cpg: quick run, 2 of 2 gates ran*"])
