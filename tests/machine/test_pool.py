@@ -12,6 +12,15 @@ from pytest_cpg.machine.pool import WorkerPool
 _ON_LINUX = sys.platform == "linux"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_torch():
+    """Other tests have loaded it here, and what forks workers would take long to load it, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pytest_cpg.machine.pool._ROOMS", ("contracts", "stats", "machine"))
+        patch.setattr("pytest_cpg.machine.pool._LIBRARIES", ("numpy.random", "pytest"))
+        yield
+
+
 def test_a_pool_is_new_after_it_was_shut_down():
     pool = WorkerPool(1)
     try:
