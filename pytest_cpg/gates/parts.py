@@ -58,7 +58,10 @@ class WantsModel(Protocol):
 
 
 class SmokeTest(Protocol):
-    """A kind whose ``parse`` heeds ``is_smoke``: --cpg-quick."""
+    """A kind with a smoke test: --cpg-quick.
+
+    Its ``parse`` heeds ``is_smoke``, and its Ruling then says ``check="smoke test"``.
+    """
 
     @property
     def has_smoke_test(self) -> Literal[True]:
@@ -146,7 +149,10 @@ class Unprovable(Baselined, Protocol):
 
 
 class Replays(Protocol):
-    """A kind that can run lost episodes again: --cpg-replay and --cpg-render."""
+    """A kind that can run lost episodes again: --cpg-replay and --cpg-render.
+
+    Only gates of a spec that is `OfTask` have any: a replay is of two arms on its task.
+    """
 
     def lost(self, result: Any) -> Lost:
         """Return which episodes a result lost, and how."""

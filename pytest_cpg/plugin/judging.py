@@ -18,7 +18,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Ruling, comparison_name
 from pytest_cpg.gates.kept import entry_for
-from pytest_cpg.gates.parts import Baselined, Replays, Runner
+from pytest_cpg.gates.parts import Baselined, Runner
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
 from pytest_cpg.plugin.settings import Settings
@@ -232,7 +232,7 @@ def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list
         if judgement.reason is None and not is_failing:
             continue
         replay, not_kept = None, ""
-        if not gate.is_smoke and has(gate.kind, Replays):
+        if gate.can_replay:
             replay, not_kept = keep_lost(
                 item.config,
                 gate.kind,

@@ -17,7 +17,7 @@ import pytest
 from pytest_cpg.contracts import BrokenModelError, IncompleteError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.kind import Run
-from pytest_cpg.gates.parts import Replays, Resumes
+from pytest_cpg.gates.parts import Resumes
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.settings import Settings
@@ -238,7 +238,7 @@ class ItemMeasuring:
                 paths, problem = (), str(error)
             judgements[-1] = replace(judgements[-1], films=paths, film_problem=problem)
         has_page = bool(self._settings.of_session("html"))
-        if has_page and has(gate.kind, Replays) and not gate.is_smoke:
+        if has_page and gate.can_replay:
             # Nobody asked for it: a gate whose time is over has its verdict all the same.
             with suppress(IncompleteError), self._followed(given, deadline) as run:
                 strip, problem = strip_lost(config, gate, result, model=model, run=run)

@@ -100,7 +100,7 @@ def keep_broken(
     attempt, config, kind = item.stash[ATTEMPT], item.config, gate.kind
     program = program_of(config)
     again, typed = "Run it again:", run_of(program, node_from_here(config, item.nodeid), deciding)
-    if has(kind, ReplaysBroken) and not gate.is_smoke:
+    if has(kind, ReplaysBroken) and gate.can_replay:
         with suppress(CpgError):
             found = ask(kind, "lost_by_breaking", gate.spec, model, run, episode=error.episode)
             file, problem = _write_lost(

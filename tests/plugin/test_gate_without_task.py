@@ -126,6 +126,14 @@ def test_a_gate_without_a_task_fails_by_what_it_measured(logged):
     result.stdout.fnmatch_lines(["WRONG: 5 wrong.", " WRONG (1)", " F test_logged *"])
 
 
+def test_a_gate_without_a_task_names_no_replay_that_would_be_refused(logged):
+    logged.pytester.makepyfile(factories=FACTORIES)
+    result = logged("--cpg-model=factories:wrong", "--cpg-html=o.html")
+    result.stdout.no_fnmatch_line("*Replay *")
+    result.stdout.no_fnmatch_line("*Film *")
+    assert not (logged.pytester.path / ".cpg" / "lost").exists()
+
+
 def test_a_gate_without_a_task_runs_on_a_model_file(logged):
     pytest.importorskip("onnxruntime")
     onnx = pytest.importorskip("onnx")
