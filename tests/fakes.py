@@ -10,6 +10,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.gates import GATES
+from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import gate_result
@@ -135,3 +136,9 @@ def judged(result, reason=None, drift=None, *, max_verdict="INCONCLUSIVE", **mor
         drift=drift,
         **more,
     )
+
+
+def drift_since(commit, then, now):
+    """Return how a planning gap stands beside one that was accepted at a commit."""
+    kind = GATES["cpg"]
+    return drift_of(kind, KeptResult.of("g", kind, kind.entry(then), commit=commit), now)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pytest_cpg.contracts.codec import decode
 from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
 from pytest_cpg.gates.card import Card, Effect, Ruling, Severity, Table, numbers_of
 from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.kept import reading
 from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run, worst_of
 from pytest_cpg.stats import Interval, Sampled
 
@@ -81,6 +81,7 @@ class AtMost:
     meaning: str = ""
     advice: str = ""
     result: ClassVar = Measured
+    read_entry: ClassVar = staticmethod(reading(Measured))
 
     def __post_init__(self) -> None:
         """Refuse labels that do not say all, and a number that is no name."""
@@ -167,10 +168,6 @@ class AtMost:
     def entry(self, result: Measured) -> Measured:
         """Return the whole result."""
         return result
-
-    def read_entry(self, values: Mapping[str, Any], *, commit: str) -> Measured:  # noqa: ARG002
-        """Return an accepted result; raise ValueError where it is none."""
-        return decode(Measured, values)
 
     def compare(self, accepted: Measured | None, result: Measured) -> Drift:
         """Return how the number stands beside the accepted one."""

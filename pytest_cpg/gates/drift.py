@@ -42,7 +42,7 @@ class Drift:
     text : str
         What changed, in one line: "46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002)".
     commit : str
-        Where the old result was accepted; empty when not known.
+        Where the old result was accepted; empty when not known. A kind may leave it out.
     was, now : str
         The number that is followed, as a table's cell has it; empty where there is no such result.
     then : mapping

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
+from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.parts import ReadsEntries
 
 T = TypeVar("T")
@@ -71,6 +72,30 @@ def entry_for(kind: Any, kept: KeptResult | None) -> Any:
     if not has(kind, ReadsEntries):
         return kept.values
     return ask(kind, "read_entry", kept.values, commit=kept.commit)
+
+
+def drift_of(kind: Any, kept: KeptResult | None, result: Any) -> Drift:
+    """Return how a result stands beside what is kept of its gate, and since which commit.
+
+    Raises ValueError or KindError when the kind cannot read it.
+    """
+    accepted = entry_for(kind, kept)
+    found: Drift = ask(kind, "compare", accepted, result)
+    if accepted is None or kept is None or found.commit:
+        return found
+    return replace(found, commit=kept.commit)
+
+
+def reading(entry: type[T]) -> Callable[..., T]:
+    """Return the ``read_entry`` of a kind whose entries are this dataclass.
+
+    It raises ValueError for plain values that are none.
+    """
+
+    def read_entry(values: Mapping[str, Any], *, commit: str) -> T:  # noqa: ARG001
+        return decode(entry, values)
+
+    return read_entry
 
 
 def read_cost(known: type[T], cost: Any) -> T | None:

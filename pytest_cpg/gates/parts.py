@@ -133,7 +133,10 @@ class Baselined(Protocol):
 
 
 class ReadsEntries(Baselined, Protocol):
-    """A kind whose entries are more than the plain values of the baseline file."""
+    """A kind whose entries are more than the plain values of the baseline file.
+
+    `pytest_cpg.gates.kept.reading` makes the method for entries of a dataclass.
+    """
 
     def read_entry(self, values: Mapping[str, Any], *, commit: str) -> Any:
         """Return the entry of plain values, accepted at a commit; raise ValueError if wrong."""

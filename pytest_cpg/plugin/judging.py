@@ -17,7 +17,7 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Ruling, comparison_name
-from pytest_cpg.gates.kept import entry_for
+from pytest_cpg.gates.kept import drift_of
 from pytest_cpg.gates.parts import Baselined, Runner
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
@@ -211,9 +211,7 @@ def _ran_no_gate(item: pytest.Item, kind: Any) -> str:
 def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Drift | None:
     if baseline is None or not has(kind, Baselined):
         return None
-    accepted = entry_for(kind, baseline.gates.get(name))
-    found: Drift = ask(kind, "compare", accepted, result)
-    return found
+    return drift_of(kind, baseline.gates.get(name), result)
 
 
 def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list[Line]:

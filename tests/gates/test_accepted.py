@@ -10,7 +10,7 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 
 RESULT = result_of(first(47, 50), first(37, 50))
-GATE = BaselineGate.of(RESULT, commit="3f2c1e9abcde")
+GATE = BaselineGate.of(RESULT)
 
 
 def read_again(values):

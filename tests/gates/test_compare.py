@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from fakes import first, result_of
+from fakes import drift_since, first, result_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,9 +14,8 @@ COMMIT = "3f2c1e9abcde"
 SOLVED = first(50, 50)
 
 
-def accepted(learned, oracle=SOLVED, *, commit=COMMIT, **more):
-    result = result_of(oracle[: len(learned)], learned, **more)
-    return BaselineGate.of(result, commit=commit)
+def accepted(learned, oracle=SOLVED, **more):
+    return BaselineGate.of(now(learned, oracle, **more))
 
 
 def now(learned, oracle=SOLVED, **more):
@@ -50,8 +49,8 @@ def test_starts_lost_beyond_chance_are_a_regression():
     assert comparison.worse == tuple(range(8))
     assert (comparison.was, comparison.now) == ("0.88", "0.74")
     assert comparison.then == {"learned": 0.88}
-    assert comparison.sentence == f"Since 3f2c1e9: {comparison.text}: REGRESSED"
-    assert (comparison.commit, comparison.differs, comparison.interval) == (COMMIT, (), None)
+    assert comparison.sentence == f"Since it was accepted: {comparison.text}: REGRESSED"
+    assert (comparison.differs, comparison.interval) == ((), None)
 
 
 def test_starts_gained_beyond_chance_are_an_improvement():
@@ -121,7 +120,7 @@ def on(where, result):
 
 
 def accepted_on(where, learned):
-    return BaselineGate.of(on(where, now(learned)), commit=COMMIT)
+    return BaselineGate.of(on(where, now(learned)))
 
 
 def test_another_processor_is_told_with_the_oracle_starts_that_moved():
@@ -228,7 +227,7 @@ def returns_of(values, **more):
     ],
 )
 def test_a_gate_judged_by_returns_is_compared_by_returns(today, label):
-    before = BaselineGate.of(returns_of([310.0, 420.0, 390.0, 505.0]), commit=COMMIT)
+    before = BaselineGate.of(returns_of([310.0, 420.0, 390.0, 505.0]))
     comparison = compared(returns_of(today), before)
     assert comparison.label is label
     assert comparison.interval.method == "Student 1908, paired"
@@ -269,7 +268,7 @@ def test_a_commit_is_shortened_and_keeps_that_the_tree_was_dirty():
         (COMMIT, "3f2c1e9"),
         (f"{COMMIT}-dirty", "3f2c1e9-dirty"),
     ]:
-        comparison = compared(now(first(44, 50)), accepted(first(44, 50), commit=commit))
+        comparison = drift_since(commit, now(first(44, 50)), now(first(44, 50)))
         assert comparison.sentence == f"Since {shown}: 44 -> 44 of 50, no start lost or gained"
 
 

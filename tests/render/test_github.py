@@ -2,7 +2,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes import PROVENANCE, first, judged, result_of
+from fakes import PROVENANCE, drift_since, first, judged, result_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rendered import annotations, markdown, step_summary
@@ -10,8 +10,6 @@ from rendered import annotations, markdown, step_summary
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.notation import fitted_names, one_line
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render.github import Location
 from pytest_cpg.render.markdown import MARKER
 from pytest_cpg.report.document import document
@@ -98,8 +96,7 @@ def test_every_failing_gate_and_finding_has_one_annotation_and_an_unsure_one_a_w
 
 
 def test_it_says_what_became_of_the_accepted_result_and_what_to_type():
-    then = BaselineGate.of(result_of(first(50, 50), first(50, 50)), commit="3f2c1e9abcde")
-    drift = compare(BAD, then, level=0.95)
+    drift = drift_since("3f2c1e9abcde", result_of(first(50, 50), first(50, 50)), BAD)
     one = replace(
         judged(BAD, "the verdict is worse than INCONCLUSIVE", drift),
         commands=(Command(what="Replay x", text="a"), Command(what="Rerun y", text="pytest b")),

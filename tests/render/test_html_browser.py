@@ -17,12 +17,9 @@ from dataclasses import replace
 
 import pytest
 from documents import gate, measured, session
-from fakes import first, result_of
+from fakes import drift_since, first, result_of
 from other_kind import other_gate
 from rendered import html_page
-
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.compare import compare
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium")
@@ -109,7 +106,7 @@ def test_a_page_starts_without_a_complaint_whatever_its_gates_are_called(tmp_pat
 
 
 def test_a_dense_row_on_a_phone_has_verdict_name_and_change_beside_each_other(tmp_path):
-    drift = compare(BAD, BaselineGate.of(GOOD, commit="3f2c1e9"), level=0.95)
+    drift = drift_since("3f2c1e9", GOOD, BAD)
     gates = [
         gate(f"t.py::test_gate[{n}]", BAD, outcome="failed", reason=WORSE, drift=drift)
         for n in range(40)

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 import pytest
 from documents import gate, large, measured, session
-from fakes import first, result_of
+from fakes import drift_since, first, result_of
 from other_kind import other_gate
 from rendered import html_page, session_of, shown_of
 
@@ -20,8 +20,6 @@ from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import MaxVerdict
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render import html_page as renderer
 from pytest_cpg.render.comment_rows import rows_by_gate
 from pytest_cpg.render.page_view import MANY
@@ -81,14 +79,13 @@ def shown(*gates, **more):
 
 def full_session(revision="1" * 40, *, learned=0.5):
     result = measured(0.96, learned, seed=1)
-    accepted = BaselineGate.of(OPEN, commit="3f2c1e9aa")
     return session(
         gate(
             GATE,
             result,
             outcome="failed",
             reason=LIMIT,
-            drift=compare(result, accepted, level=0.95),
+            drift=drift_since("3f2c1e9aa", OPEN, result),
         ),
         gate("a.py::test_two", GOOD, OPEN),
         gate("a.py::test_return", measured(0.9, 0.3, seed=7, metric="return")),
@@ -333,8 +330,7 @@ def test_a_session_that_failed_beside_its_gates_did_not_pass(exit_code, headline
 
 
 def test_the_first_screen_answers_how_much_since_when_why_and_what_to_do():
-    accepted = BaselineGate.of(OPEN, commit="3f2c1e9aa")
-    drift = compare(BAD, accepted, level=0.95)
+    drift = drift_since("3f2c1e9aa", OPEN, BAD)
     assert drift.label == "REGRESSED"
     failed = {"outcome": "failed", "reason": WORSE, "drift": drift}
     other = gate("t.py::test_other_gate", measured(0.9, 0.3, seed=7), outcome="failed")
@@ -506,7 +502,7 @@ def test_an_oracle_arm_that_ran_more_episodes_is_paired_on_the_common_ones():
 
 
 def test_the_baseline_is_compared_and_its_text_is_said_once():
-    drift = compare(BAD, BaselineGate.of(measured(0.96, 0.95, seed=1), commit="ab"), level=0.95)
+    drift = drift_since("ab", measured(0.96, 0.95, seed=1), BAD)
     assert drift.label == "REGRESSED"
     text = shown(gate(GATE, BAD, outcome="failed", reason=drift.text, drift=drift)).text
     assert "Failed" not in text
@@ -552,7 +548,7 @@ def test_a_gate_has_a_history_once_two_sessions_measured_it():
 
 def test_the_accepted_session_bears_a_ring():
     result = measured(0.96, 0.5, seed=1)
-    drift = compare(result, BaselineGate.of(OPEN, commit="3f2c1e9a0b44"), level=0.95)
+    drift = drift_since("3f2c1e9a0b44", OPEN, result)
     documents = [
         session(gate(GATE, OPEN)),
         session(gate(GATE, result, outcome="failed", drift=drift), revision="9"),
@@ -565,7 +561,7 @@ def test_the_accepted_session_bears_a_ring():
 
 def test_a_session_after_the_accepted_one_does_not_take_its_ring():
     result = measured(0.96, 0.5, seed=1)
-    drift = compare(result, BaselineGate.of(OPEN, commit="3f2c1e9a0b44"), level=0.95)
+    drift = drift_since("3f2c1e9a0b44", OPEN, result)
     again = session(gate(GATE, result, outcome="failed", drift=drift))
     accepted = f"{OPEN.learned.success_count}/50"
     page = Page(html_page([session(gate(GATE, OPEN)), again, again]))
@@ -591,7 +587,7 @@ def test_the_session_before_is_one_of_the_same_design():
 
 
 def test_a_ring_is_explained_where_something_was_accepted():
-    drift = compare(OPEN, BaselineGate.of(GOOD, commit="3f2c1e9"), level=0.95)
+    drift = drift_since("3f2c1e9", GOOD, OPEN)
     plain, compared = session(gate(GATE, OPEN)), session(gate(GATE, OPEN, drift=drift))
     assert "Ring: " not in html_page([plain, plain])
     assert "Ring: the accepted session." in html_page([compared, compared])
@@ -658,7 +654,7 @@ def test_a_result_of_a_newer_release_is_refused():
 
 
 def test_two_hundred_gates_that_fail_in_thirty_sessions_stay_below_a_megabyte():
-    drift = compare(BAD, BaselineGate.of(GOOD, commit="3f2c1e9"), level=0.95)
+    drift = drift_since("3f2c1e9", GOOD, BAD)
     gates = [
         gate(f"{GATE}[task-{n}]", (BAD, OPEN)[n % 2], outcome="failed", reason=WORSE, drift=drift)
         for n in range(200)

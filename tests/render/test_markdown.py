@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from fakes import PROVENANCE, first, judged, result_of
+from fakes import PROVENANCE, drift_since, first, judged, result_of
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from rendered import markdown, shown_of
@@ -12,8 +12,6 @@ from rendered import markdown, shown_of
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates.card import Cause, Command
 from pytest_cpg.gates.notation import fitted_names, one_line
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.render import markdown as comment
 from pytest_cpg.render.markdown import MARKER
 from pytest_cpg.report.document import document
@@ -127,7 +125,7 @@ def test_the_heading_says_how_the_gates_ended_and_the_next_line_counts_them():
 
 
 def test_the_heading_names_what_lost_starts_since_it_was_accepted():
-    drift = compare(BAD, BaselineGate.of(GOOD50, commit="3f2c1e9abcde"), level=0.95)
+    drift = drift_since("3f2c1e9abcde", GOOD50, BAD)
     bad = entry("failed", BAD, reason="worse", drift=drift)
     text = text_of({"t.py::broken": entry("error", detail="boom"), "t.py::bad": bad})
     assert seen(text.splitlines()[1]) == (
@@ -173,8 +171,7 @@ def test_a_session_that_failed_beside_its_gates_did_not_pass(exit_code, outcome)
 
 
 def test_each_comparison_has_a_row_worst_first_and_what_passed_is_folded():
-    then = BaselineGate.of(GOOD50, commit="3f2c1e9")
-    drift = compare(BAD, then, level=0.95)
+    drift = drift_since("3f2c1e9", GOOD50, BAD)
     text = text_of(
         {
             "good": entry("passed", GOOD),
@@ -212,9 +209,9 @@ def test_each_comparison_has_a_row_worst_first_and_what_passed_is_folded():
 
 
 def test_a_worse_verdict_comes_before_a_regression_and_that_before_its_equals():
-    drift = compare(OPEN, BaselineGate.of(GOOD50, commit="3f2c1e9"), level=0.95)
+    drift = drift_since("3f2c1e9", GOOD50, OPEN)
     regressed = replace(drift, label="REGRESSED")
-    lost = compare(BAD, BaselineGate.of(GOOD50, commit="3f2c1e9"), level=0.95)
+    lost = drift_since("3f2c1e9", GOOD50, BAD)
     gates = {
         "open": entry("failed", OPEN, reason="worse", drift=regressed),
         "bad": entry("failed", BAD, reason="worse"),
@@ -241,8 +238,7 @@ def test_of_a_failing_gate_only_the_comparison_that_failed_it_is_called_failed()
 
 
 def test_a_failing_comparison_says_what_a_reader_needs_to_act():
-    then = BaselineGate.of(replace(GOOD, seed=5), commit="3f2c1e9")
-    drift = compare(BAD, then, level=0.95)
+    drift = drift_since("3f2c1e9", replace(GOOD, seed=5), BAD)
     reason = "the verdict is worse than INCONCLUSIVE"
     command = Command(what="Rerun this gate", text="pytest 't.py::test[a b]' --cpg-seed=4")
     judgement = replace(judged(BAD, reason, drift), commands=(command,))
@@ -284,7 +280,7 @@ def test_a_card_without_why_and_advice_leaves_its_notes_in_the_details():
 
 
 def test_a_gate_that_fails_by_drift_is_explained_by_its_drift():
-    drift = compare(OPEN, BaselineGate.of(GOOD), level=0.95)
+    drift = drift_since("", GOOD, OPEN)
     text = seen(text_of({"g": entry("failed", OPEN, reason=drift.text, drift=drift)}))
     assert "The model does worse than the accepted one" in text
     assert "The interval contains zero" not in text
@@ -323,7 +319,7 @@ def session_named(text):
         BAD, design=design, evidence=text, notes=(text,), faults=(text,), swapped=(text,),
         group=text,
     )  # fmt: skip
-    drift = compare(named, BaselineGate.of(BAD, commit="3f2c1e9"), level=0.95)
+    drift = drift_since("3f2c1e9", BAD, named)
     drift = replace(drift, text=text)
     gates = {
         f"1::{text}": entry("failed", named, reason="worse", drift=drift, detail=text),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from fakes import PROVENANCE, first, judged, result_of
+from fakes import PROVENANCE, drift_since, first, judged, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendered import html_page, markdown
@@ -41,11 +41,10 @@ STOPPED = replace(
 
 def drifts():
     """Return comparisons on the same starts, on others, by returns, and with nothing."""
-    then = BaselineGate.of(GOOD, commit="3f2c1e9abcde")
     other = BaselineGate.of(result_of(first(50, 50), first(50, 50), seed=5))
     returns = BaselineGate.of(replace(RETURN, margin=None))
     return [
-        (BAD, compare(BAD, then, level=0.95)),
+        (BAD, drift_since("3f2c1e9abcde", GOOD, BAD)),
         (BAD, compare(BAD, other, level=0.95)),
         (RETURN, compare(RETURN, returns, level=0.95)),
         (BAD, compare(BAD, None, level=0.95)),

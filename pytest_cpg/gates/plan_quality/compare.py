@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.plan_quality.result import Pairs, PlanQualityResult, Scores
@@ -22,7 +20,7 @@ from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptPlans:
-    """The scores that were accepted last, each as the result has it, and at which commit."""
+    """The scores that were accepted last, each as the result has it."""
 
     design: DesignRecord
     seed: int
@@ -30,7 +28,6 @@ class KeptPlans:
     neighbours: str
     worlds: Pairs
     truth: Scores
-    commit: str = field(default="", metadata=UNWRITTEN)
 
     @classmethod
     def of(cls, result: PlanQualityResult) -> KeptPlans:
@@ -43,11 +40,6 @@ class KeptPlans:
             worlds=result.worlds,
             truth=result.truth,
         )
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any], *, commit: str) -> KeptPlans:
-        """Return what a file holds, or raise ValueError."""
-        return replace(decode(cls, dict(values)), commit=commit)
 
     @property
     def exploitation(self) -> Scores:
@@ -77,7 +69,6 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
         return Drift(
             label=Label.INCOMPARABLE,
             text=f"{_from_to(accepted, now)}; {why}",
-            commit=accepted.commit,
             was=_mean(accepted),
             now=_mean(now),
             differs=differs,
@@ -93,7 +84,6 @@ def compare(accepted: KeptPlans | None, result: PlanQualityResult) -> Drift:
         label=Label.of(low, high, is_same=is_same),
         text=f"{_from_to(accepted, now)}, on common episodes{too_few} {_told(more)}, score in "
         f"truth {_told(less, sign=-1)}",
-        commit=accepted.commit,
         was=_mean(accepted),
         now=_mean(now),
         then={"exploitation": float(accepted.exploitation.values.mean())},

@@ -15,6 +15,7 @@ from pytest_cpg.gates.arguments import (
     one_of,
     whole,
 )
+from pytest_cpg.gates.kept import reading
 from pytest_cpg.gates.plan_quality.card import card_of
 from pytest_cpg.gates.plan_quality.compare import KeptPlans, compare
 from pytest_cpg.gates.plan_quality.forecast import cost_of, forecast_of
@@ -58,5 +59,5 @@ class PlanQuality:
     cost = staticmethod(cost_of)
     forecast = staticmethod(forecast_of)
     entry = staticmethod(KeptPlans.of)
-    read_entry = staticmethod(KeptPlans.read)
+    read_entry = staticmethod(reading(KeptPlans))
     compare = staticmethod(compare)

@@ -6,10 +6,10 @@ import math
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -34,8 +34,6 @@ class BaselineGate:
         In reward units, to six digits.
     learned_returns : tuple of float
         Return of each episode, to six digits; only of gates judged by returns.
-    commit : str
-        Where it was accepted; empty when not known. The file keeps it beside every kind's values.
     kernels : mapping
         Library to the kernels it chose there.
     """
@@ -48,7 +46,6 @@ class BaselineGate:
     learned_mean_return: float
     level: float
     verdict: Verdict
-    commit: str = field(default="", metadata=UNWRITTEN)
     model: str = ""
     learned_returns: tuple[float, ...] = ()
     processor: str = ""
@@ -74,7 +71,7 @@ class BaselineGate:
                 raise ValueError(f"need finite returns, got {value!r}")
 
     @classmethod
-    def of(cls, result: GateResult, *, commit: str = "", model: str = "") -> BaselineGate:
+    def of(cls, result: GateResult) -> BaselineGate:
         """Return what is kept of a gate's result."""
         returns = result.learned.returns if result.design.metric == "return" else ()
         return cls(
@@ -87,8 +84,6 @@ class BaselineGate:
             learned_returns=tuple(_six_digits(value) for value in returns),
             level=result.level,
             verdict=result.verdict,
-            commit=commit,
-            model=model,
             processor=result.processor,
             kernels=dict(result.kernels),
         )
@@ -144,14 +139,14 @@ class BaselineGate:
         }
 
     @classmethod
-    def read(cls, values: Mapping[str, Any], *, commit: str) -> BaselineGate:
+    def read(cls, values: Mapping[str, Any], *, commit: str) -> BaselineGate:  # noqa: ARG003
         """Rebuild a gate from its JSON form.
 
         Raises ValueError when a value is missing, unknown or impossible, or does not fit the
         others.
         """
         kept = {name: value for name, value in values.items() if name not in _DERIVED}
-        read = replace(decode(cls, kept), commit=commit)
+        read = decode(cls, kept)
         # Nothing that was edited by hand is dropped or contradicts the rest.
         _check_equal(values, encode(read))
         return read

@@ -51,7 +51,6 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> D
     return Drift(
         label=found.label,
         text=f"{found.text}{beside}",
-        commit=gate.commit,
         was=_cell(gate),
         now=_cell(now),
         then={} if found.label is Label.INCOMPARABLE else {"learned": solved / episodes},

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_cpg.contracts.codec import UNWRITTEN, decode
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult
@@ -41,7 +39,6 @@ class KeptAnswers:
     method: str
     wrong: str
     levels: tuple[int, ...]
-    commit: str = field(default="", metadata=UNWRITTEN)
 
     def __post_init__(self) -> None:
         if not _OUTCOMES.fullmatch(self.wrong):
@@ -61,11 +58,6 @@ class KeptAnswers:
             wrong="".join("01"[one] for one in result.wrong.tolist()),
             levels=tuple(levels(result.graded.confidences).tolist()),
         )
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any], *, commit: str) -> KeptAnswers:
-        """Return what a file holds, or raise ValueError."""
-        return replace(decode(cls, dict(values)), commit=commit)
 
     def graded(self, result: ComparisonResult) -> GradedAnswers:
         """Return the answers, grouped as those of a result to the same queries."""
@@ -94,7 +86,6 @@ def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Drift:
         return Drift(
             label=Label.INCOMPARABLE,
             text=f"{was} of {len(accepted.wrong)} wrong; {', '.join(differs)}",
-            commit=accepted.commit,
             was=str(was),
             now=str(result.wrong_count),
             differs=differs,
@@ -105,7 +96,6 @@ def compare(accepted: KeptAnswers | None, result: ComparisonResult) -> Drift:
     return Drift(
         label=label,
         text=f"{was} -> {result.wrong_count} of {len(result)} wrong, {text}",
-        commit=accepted.commit,
         was=str(was),
         now=str(result.wrong_count),
         then={"loss": was / len(result)},

@@ -15,6 +15,7 @@ from pytest_cpg.gates.arguments import (
     one_of,
     whole,
 )
+from pytest_cpg.gates.kept import reading
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.policy_comparison.card import card_of
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers, compare
@@ -57,7 +58,7 @@ class PolicyComparison:
     cost = staticmethod(cost_of)
     forecast = staticmethod(forecast_of)
     entry = staticmethod(KeptAnswers.of)
-    read_entry = staticmethod(KeptAnswers.read)
+    read_entry = staticmethod(reading(KeptAnswers))
     compare = staticmethod(compare)
 
     def measure(self, spec: Spec, model: Any, run: Run) -> ComparisonResult:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.kept import KeptResult, entry_for
+from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.parts import Baselined
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.command import width
@@ -118,13 +118,10 @@ def _is_compared(one: Reported) -> bool:
 def _drift(one: Reported, accepted: Mapping[str, KeptResult]) -> Drift | None:
     if not _is_compared(one):
         return None
-    kind, name = one.judgement.kind, one.name
     try:
-        entry = entry_for(kind, accepted.get(name))
+        return drift_of(one.judgement.kind, accepted.get(one.name), one.judgement.result)
     except ValueError as error:
-        raise FileError(f"what was accepted of {name} cannot be read: {error}") from None
-    found: Drift = ask(kind, "compare", entry, one.judgement.result)
-    return found
+        raise FileError(f"what was accepted of {one.name} cannot be read: {error}") from None
 
 
 def _lines(changes: Sequence[_Change], before: str, after: str) -> list[str]:
