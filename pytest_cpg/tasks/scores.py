@@ -25,8 +25,9 @@ def rated(task: Any, observations: FloatArray, *, call: str, room: str) -> Float
     """
     if task.score_of is None:
         raise WorldModelError(
-            f"{task.name} is rated by its reward, which observations do not tell. Give the model a "
-            f"score(latents [..., Z]) -> [...], lower is better, or a reward; or pass the task as "
-            f"{call}, score=lambda observations: ...) from pytest_cpg.tasks.{room}."
+            f"{task.name} is rated by its reward, which observations do not tell. Pass the task as "
+            f"{call}, score=lambda observations: ...) from pytest_cpg.tasks.{room}, lower is "
+            f"better; or give the model rollout(latents [B, Z], actions [B, H, A]) -> [B, H, Z], "
+            f"and beside it score(latents [..., Z]) -> [...] or reward(latents, actions) -> [...]."
         )
     return np.asarray(task.score_of(observations), dtype=np.float64)

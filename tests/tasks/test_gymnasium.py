@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -274,7 +275,7 @@ class Unbounded(Forgetful):
 
 class Unpicklable(Pictured):
     def __init__(self):
-        self.hook = lambda: None
+        self.lock = threading.Lock()
 
 
 class Kept(Forgetful):
@@ -377,3 +378,97 @@ def test_a_state_that_names_what_its_environment_did_not_is_not_read(tmp_path):
     with pytest.raises(TaskError, match=r"a state names \w+\.mkdir, which its environment did"):
         task.step(state, task.actions.values[:1])
     assert not (tmp_path / "made").exists()
+
+
+class Drifting(gymnasium.Env):
+    """A point on a line, in a dict, that is pushed by what a function of its own says."""
+
+    def __init__(self):
+        self.observation_space = gymnasium.spaces.Dict(
+            place=gymnasium.spaces.Box(-9, 9, (1,)), speed=gymnasium.spaces.Box(-9, 9, (1,))
+        )
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self.push = lambda action: 0.1 * (action - 0.5) + 0.01 * self.steps
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.place, self.speed = 0, self.np_random.uniform(-1, 1), 0.0
+        return self.observed(), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.speed += self.push(action)
+        self.place += self.speed
+        return self.observed(), -abs(self.place), False, False, {}
+
+    def observed(self):
+        return {"place": np.array([self.place]), "speed": np.array([self.speed])}
+
+
+def _wrapped():
+    """Return it with wrappers whose functions no module has, one of which reads its state."""
+    environment = Drifting()
+    flat = gymnasium.wrappers.FlattenObservation(environment)
+    return gymnasium.wrappers.TransformReward(flat, lambda reward: reward + environment.steps)
+
+
+def test_functions_that_no_module_has_read_the_environment_that_was_put_back():
+    task = gym_task(_wrapped, threshold=1e9, budget=9)
+    environment = _wrapped()
+    observed, _ = environment.reset(seed=7)
+    states = task.reset(np.array([7]))
+    assert task.observe(states)[0] == pytest.approx(observed)
+    for action in (1, 0, 1, 1, 0):
+        observed, reward, *_ = environment.step(action)
+        # Another episode between two steps leaves its own state in the environment.
+        task.step(task.reset(np.array([8])), np.array([[0.0]]))
+        states = task.step(states, np.array([[float(action)]]))
+        assert task.observe(states)[0] == pytest.approx(observed)
+        assert task.reward(states, np.array([[0.0]]))[0] == pytest.approx(reward)
+
+
+def test_a_dict_of_observations_is_flattened_as_the_message_says():
+    with pytest.raises(ComponentError, match=r"FlattenObservation\(Drifting\(\)\)"):
+        gym_task(Drifting)
+    task = gym_task(lambda: gymnasium.wrappers.FlattenObservation(Drifting()))
+    assert task.observation_size == 2
+
+
+def test_a_task_of_a_registered_function_needs_no_name_for_it():
+    gymnasium.register("cpg-test/Lambda-v0", lambda: gymnasium.make("CartPole-v1").unwrapped)
+    try:
+        task = gym_task("cpg-test/Lambda-v0", threshold=1.5)
+        states = task.reset(np.arange(2))
+        assert task.step(states, np.array([[0.0], [1.0]])).shape == states.shape
+    finally:
+        del gymnasium.registry["cpg-test/Lambda-v0"]
+
+
+class Whimsical(gymnasium.Env):
+    """An environment that makes itself another function at its fifth step."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self):
+        self.reads = lambda: np.zeros(1)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.reads(), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 5:
+            self.reads = lambda: np.ones(1)
+        return self.reads(), 0.0, False, False, {}
+
+
+def test_a_function_that_was_not_there_from_the_first_is_refused():
+    task = gym_task(Whimsical)
+    states = task.reset(np.arange(1))
+    for _ in range(4):
+        states = task.step(states, np.array([[0.0]]))
+    with pytest.raises(TaskError, match=r"Whimsical.step.* was not there when its .* was made"):
+        task.step(states, np.array([[0.0]]))

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
+from pytest_cpg.tasks.gymnasium.pickles import Pickles
 
 # Bytes of a pickle in one number: whole numbers below 2**48 are exact.
 _BYTES = 6
-
-_Name: TypeAlias = tuple[str, str]
-# What numbers and arrays are made of, which an environment may come to hold later.
-_NUMBERS: frozenset[_Name] = frozenset(
-    {
-        ("numpy", "dtype"),
-        ("numpy", "ndarray"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "scalar"),
-        ("numpy._core.numeric", "_frombuffer"),
-    }
-)
 
 
 class PhysicsRestorer:
@@ -83,14 +71,13 @@ class PickleRestorer:
     """
 
     def __init__(self, environment: Any) -> None:
-        self._environment = environment
+        self._environment, self._pickles = environment, Pickles()
         _seed_spaces(environment, 0)
-        self._made = pickle.dumps(environment)
+        self._made = self._pickles.know(environment)
         self._reset(0)
         for _ in range(3):
             self._environment.step(self._environment.action_space.sample())
-        data = pickle.dumps(self._environment)
-        self._known = _names_in(self._made) | _names_in(data) | _NUMBERS
+        data = self._pickles.know(self._environment)
         # Room for what more steps may add, and the same where a number takes another byte.
         most = 1 << (2 * len(data) + 255).bit_length()
         self.size = 1 + -(-most // _BYTES)
@@ -110,8 +97,7 @@ class PickleRestorer:
         digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
         # States are kept in files, too (--cpg-resume), so nothing is called that this
         # environment did not name when it was made.
-        data = io.BytesIO(digits.tobytes()[: int(kept[0])])
-        self._environment = _Unpickler(data, self._known).load()
+        self._environment = self._pickles.read(digits.tobytes()[: int(kept[0])])
 
     def before(self) -> Any:
         """Return nothing."""
@@ -119,7 +105,7 @@ class PickleRestorer:
     def save(self, kept: FloatArray, before: Any) -> FloatArray:
         """Return the pickle."""
         del kept, before
-        data = pickle.dumps(self._environment)
+        data = self._pickles.write(self._environment)
         room = (self.size - 1) * _BYTES
         if len(data) > room:
             raise TaskError(
@@ -132,37 +118,10 @@ class PickleRestorer:
 
     def _reset(self, seed: int) -> Any:
         """Reset the environment as it was made; return what it observes."""
-        self._environment = pickle.loads(self._made)  # noqa: S301  # made here
+        self._environment = self._pickles.read(self._made)
         _seed_spaces(self._environment, seed)
         observation, _ = self._environment.reset(seed=seed)
         return observation
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads a pickle that names nothing but what is known; without such a set, it records."""
-
-    def __init__(self, file: io.BytesIO, known: frozenset[_Name] | None = None) -> None:
-        super().__init__(file)
-        self.named: set[_Name] = set()
-        self._known = known
-
-    def find_class(self, module: str, name: str, /) -> Any:
-        """Return what a pickle names, or raise TaskError for what it should not."""
-        if self._known is not None and (module, name) not in self._known:
-            raise TaskError(
-                f"a state names {module}.{name}, which its environment did not hold when it was "
-                f"made, and is not read. Run without --cpg-resume; if it remains, keep "
-                f"{name!r} out of the environment, or in it from the first."
-            )
-        self.named.add((module, name))
-        return super().find_class(module, name)
-
-
-def _names_in(data: bytes) -> frozenset[_Name]:
-    """Return what a pickle made here names."""
-    reader = _Unpickler(io.BytesIO(data))
-    reader.load()
-    return frozenset(reader.named)
 
 
 def restorer_of(environment: Any) -> PhysicsRestorer | PickleRestorer:
@@ -171,10 +130,11 @@ def restorer_of(environment: Any) -> PhysicsRestorer | PickleRestorer:
         return PhysicsRestorer(environment)
     try:
         return PickleRestorer(environment)
-    except (TypeError, AttributeError, pickle.PicklingError) as error:
+    except (TypeError, AttributeError, RecursionError, pickle.PicklingError) as error:
         raise ComponentError(
             f"{environment} cannot be pickled ({error}), so that it cannot be put back into a "
-            f"state. Give it a __getstate__, or write a task of your own (pytest_cpg.Task)."
+            f"state. Give what cannot be a __getstate__, or write a task of your own "
+            f"(pytest_cpg.Task)."
         ) from error
 
 
