@@ -61,6 +61,8 @@ def main(name: str = "maze-umaze", members: str = str(MEMBERS), workers: str = "
     from pytest_cpg.world_models import Transitions, train_ensemble
 
     queries = queries_at(name)
+    if queries.actions_a is None:
+        raise ValueError(f"{name} gives policies, and no actions to train on")
     # What the weights are does not change what it costs to ask them.
     steps = Transitions(
         observations=queries.observations_a,

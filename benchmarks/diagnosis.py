@@ -12,7 +12,6 @@ from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
-from pytest_cpg.render.failure import cause_lines
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, collect_transitions, train_mlp
 
@@ -43,7 +42,8 @@ def cost(name: str, planner: Planner, *, episodes: int, starts: str = "sampled")
         )
 
     gate, diagnosis = cpu_seconds(run), cpu_seconds(explain)
-    print("\n".join(cause_lines(cause_of(kept[1]))))
+    cause = cause_of(kept[1])
+    print(f"{cause.heading}. {cause.text}")
     return Row(
         what=f"diagnosis of {name}, {episodes} episodes, CPU",
         ours=f"{diagnosis:.1f} s",

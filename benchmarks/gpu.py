@@ -12,12 +12,12 @@ import time
 import numpy as np
 import torch
 
-from benchmarks.latent import tdmpc2
+from benchmarks import latent
 from benchmarks.row import wall_seconds
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.gates.planning_gap.measure import measure_gap
-from pytest_cpg.planners import PLANNERS, RandomShooting
+from pytest_cpg.planners import RandomShooting, tdmpc2
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
@@ -49,7 +49,7 @@ def main() -> None:
 
 def rows_per_second(device: str, rows: int) -> float:
     """Return how many plans a second are imagined and rewarded as a gate does it, on a device."""
-    model = tdmpc2().to(device)
+    model = latent.tdmpc2().to(device)
     rng = np.random.default_rng(0)
     piece = tile_of(model)
     latents = model.encode(rng.normal(size=(piece, model.sizes.observation)))
@@ -74,10 +74,10 @@ def rows_per_second(device: str, rows: int) -> float:
 def planned(device: str, episodes: int, size: int = 5) -> str:
     """Return how long a round of plans takes by TD-MPC2's planner, and what travels meanwhile."""
     task = TASKS["acrobot-swingup"](action_repeat=2, actions="box")
-    model = tdmpc2(task.observation_keys, size=size).for_task(task).to(device)
+    model = latent.tdmpc2(latent.KEYS, size=size).for_task(task).to(device)
     states, count = task.reset(np.arange(max(8, episodes))), np.arange(episodes)
     actions = np.linspace(-1, 1, 8)[:, None]
-    planner, seconds = PLANNERS["tdmpc2"](), []
+    planner, seconds = tdmpc2(), []
     with inference(model):
         bound = bind(model, task, probe_states=states[:8], probe_actions=actions)
         world = Imagination("learned", task.actions, bound)
@@ -111,11 +111,11 @@ class Journeys:
             self.count, self.numbers = self.count + 1, self.numbers + tensor.numel()
             return cpu(tensor)
 
-        torch.Tensor.cpu = counted
+        torch.Tensor.cpu = counted  # type: ignore[assignment, method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:
-        torch.Tensor.cpu = self._cpu
+        torch.Tensor.cpu = self._cpu  # type: ignore[method-assign]
 
 
 class _Residual(torch.nn.Module):

@@ -15,7 +15,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.arms import CANDIDATES, HORIZON, TURNS, run_arm
-from benchmarks.latent import tdmpc2
+from benchmarks.latent import KEYS, tdmpc2
 from benchmarks.row import Row, cpu_seconds
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.planners import CEM
@@ -44,7 +44,7 @@ def mlp() -> Row:
 def latent() -> Row:
     """Measure plans of TD-MPC2 by the end of them: 3 x 64 plans of 15 steps, 8 episodes."""
     task = TASKS["acrobot-swingup"](action_repeat=2, actions="box")
-    model = tdmpc2(task.observation_keys).for_task(task)
+    model = tdmpc2(KEYS).for_task(task)
     states, count = task.reset(np.arange(8)), 8
     actions = np.linspace(-1, 1, count)[:, None]
     bound = bind(model, task, probe_states=states, probe_actions=actions)

@@ -8,6 +8,7 @@ import pytest
 from pytest_cpg.stats import Verdict, agresti_caffo_interval
 from pytest_cpg.stats.enumeration import multinomial_chance
 from pytest_cpg.stats.margins import margin_interval
+from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.power import gap_power
 from pytest_cpg.stats.verdicts import weigh_gap
 
@@ -28,11 +29,11 @@ def passes_by_default(oracle, chance, n):
 
 def passes_by_margin(table, n, margin):
     """Say so of the paired table of both arms; what is not proven does not pass."""
-    both, oracle_only, chance_only, _ = table
+    pairs = Pairs(**dict(zip(NAMES, table, strict=True)))
     verdict = weigh_gap(
-        margin_interval(**dict(zip(NAMES, table, strict=True)), margin=margin),
-        (both + oracle_only, n),
-        (both + chance_only, n),
+        margin_interval(pairs, margin=margin),
+        (pairs.both + pairs.oracle_only, n),
+        (pairs.both + pairs.learned_only, n),
         margin=margin,
     ).verdict
     return verdict not in (Verdict.MODEL_BOTTLENECK, Verdict.INCONCLUSIVE)
