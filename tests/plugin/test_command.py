@@ -479,6 +479,17 @@ def test_a_task_is_told_with_observations_actions_and_the_marker_that_solves_it(
     assert '@pytest.mark.cpg(task="maze", planner="preset")' in text
 
 
+def test_the_marker_that_a_task_of_gymnasium_is_told_with_is_one_that_is_collected(said, pytester):
+    pytest.importorskip("gymnasium")
+    code, text = said("tasks", "gym:CartPole-v1")
+    assert code == 0
+    assert "  solved      at threshold= or least_return=; without, returns are compared\n" in text
+    assert "  score       minus the reward, which observations do not tell: " in text
+    marker = " ".join(text.partition("  marker")[2].split())
+    pytester.makepyfile(f"import pytest\n{marker}\ndef test_gate(cpg): ...\n")
+    pytester.runpytest("--collect-only", "-p", "no:hypothesispytest").assert_outcomes()
+
+
 def test_the_script_is_the_command_and_imports_no_pytest():
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     assert resolve_name(project["scripts"]["pytest-cpg"]) is main
@@ -506,7 +517,10 @@ def test_an_empty_folder_has_a_gate_that_judges_its_example(
     conftest = pytester.path / "tests" / "world_model" / "conftest.py"
     recipe = conftest.read_text("utf-8")
     conftest.write_text(recipe.replace("count=40_000", "count=200"), encoding="utf-8")
-    result = pytester.runpytest("-p", "no:hypothesispytest")
+    # Code at the top is imported as it is, without an installation.
+    pytester.makepyfile(recipes="from pytest_cpg.world_models import collect_transitions")
+    conftest.write_text(f"import recipes\n{conftest.read_text('utf-8')}", encoding="utf-8")
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *", "  Why *"])
     code, text = said("init")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pytest_cpg.contracts import ActionSpace, FiniteActions, Task
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import ObservationKeys, Observed, RewardThreshold
+from pytest_cpg.contracts.task import ObservationKeys, Observed, RewardThreshold, StateScore
 from pytest_cpg.gates.presets import PRESET, PRESETS
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.columns import listed, padded
@@ -15,12 +15,16 @@ from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, from_hook
 from pytest_cpg.render.line import wrapped
 from pytest_cpg.tasks import TASKS
-from pytest_cpg.tasks.prefixes import named_task
+from pytest_cpg.tasks.prefixes import PREFIXES, named_task
 
 _OTHERS = (
     "dmc:DOMAIN-TASK is any task of the DeepMind Control suite, such as dmc:walker-walk, and "
     "gym:ID any environment of Gymnasium, such as gym:Pendulum-v1. What one observes: pytest-cpg "
     "tasks NAME"
+)
+_BY_REWARD = (
+    "minus the reward, which observations do not tell: the model needs a rollout with a score or "
+    "reward beside it, or the task a score"
 )
 # More actions than these are counted.
 _MOST_ACTIONS = 9
@@ -58,10 +62,16 @@ def _described(name: str, task: Task) -> Iterator[str]:
     yield from _fact("episode", f"{task.budget} steps of {task.control_period:g} s")
     if has(task, RewardThreshold):
         yield from _fact("solved", f"at a step with a reward of {task.threshold:g} or more")
+    goal = ""
+    if name.startswith("gym:"):
+        goal = ', metric="return"'
+        yield from _fact("solved", "at threshold= or least_return=; without, returns are compared")
+    if name.startswith(tuple(PREFIXES)) and has(task, StateScore):
+        yield from _fact("score", _BY_REWARD)
     preset = PRESETS.get(name)
     if preset is None:
         yield from _fact("preset", "none; write a planner with settings of your own")
-        yield from _fact("marker", f'@pytest.mark.cpg(task="{name}", planner="icem")')
+        yield from _fact("marker", f'@pytest.mark.cpg(task="{name}", planner="icem"{goal})')
         return
     planner = PLANNERS[preset.planner](**preset.settings)
     options = "".join(f", {key}={value!r}" for key, value in preset.options.items())
