@@ -13,7 +13,7 @@ from pytest_cpg.episodes.blocks import Block
 from pytest_cpg.episodes.stage import Progress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm
-from pytest_cpg.machine.executors import run_all, workers_of
+from pytest_cpg.machine.executors import workers_of
 from pytest_cpg.machine.workers import Crew, Workload
 
 # Smaller blocks leave most of a learned model's tile empty, larger ones leave workers idle.
@@ -66,10 +66,8 @@ class SpreadRun:
             for first in range(done, until, size)
         ]
         self._tell(done, until)
-        results = run_all(
-            self._executor,
-            [self._crew.call(block) for block in blocks],
-            tick=lambda count: self._tell(min(done + count * size, until), until),
+        results = self._crew.run(
+            blocks, tick=lambda count: self._tell(min(done + count * size, until), until)
         )
         parts: dict[int, StoredArm] = {}
         joined = 0
@@ -81,7 +79,6 @@ class SpreadRun:
                     whole = self._finished
                     self._finished = part if whole is None else whole.followed_by(part)
                     joined += 1
-            self._crew.are_equipped()
         finally:
             self._seconds += time.perf_counter() - begun
         finished = self.finished

@@ -70,7 +70,10 @@ class SmokeTest(Protocol):
 
 
 class Resumes(Protocol):
-    """A kind that keeps in ``run.execution.cache`` what an interrupted one had: --cpg-resume."""
+    """A kind that keeps in ``run.execution.cache`` what an interrupted one had: --cpg-resume.
+
+    `pytest_cpg.gates.rows.Snapshot` does, for kinds that ask a model many questions.
+    """
 
     @property
     def resumes(self) -> Literal[True]:

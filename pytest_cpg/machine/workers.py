@@ -8,7 +8,7 @@ import threading
 import traceback
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import ref
 
 from pytest_cpg.contracts import CpgError, WorldModelError
-from pytest_cpg.machine.executors import Call, sharers_of
+from pytest_cpg.machine.executors import Call, run_all, sharers_of
 from pytest_cpg.machine.parcels import Parcel, dump, load
 from pytest_cpg.machine.pool import WorkerPool
 from pytest_cpg.machine.processors import SHARERS
@@ -103,12 +103,13 @@ class Crew:
         self._sender = Sender(sharers_of(executor), os.getpid(), filters)
         self._asked: set[str] = set()
 
-    def call(self, block: object) -> Call:
-        """Return the call that runs a block, which its text tells from others."""
-        return Call(str(block), partial(self._submit, block))
-
-    def are_equipped(self) -> None:
-        """Remember that the workers have what they need: all blocks have been run."""
+    def run(
+        self, blocks: Iterable[object], *, tick: Callable[[int], None]
+    ) -> Iterator[tuple[int, Any]]:
+        """Run blocks, each told from others by its text, as `run_all` makes calls."""
+        calls = [Call(str(block), partial(self._submit, block)) for block in blocks]
+        yield from run_all(self._executor, calls, tick=tick)
+        # All have been run: the workers have what they need.
         _sent_to(self._executor).update(self._workload.keys)
 
     def _submit(self, block: object, equipped: bool) -> Future[Any]:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_cpg.gates.policy_comparison import answer_snapshot
+from pytest_cpg.gates import rows
 
 CONFTEST = """
 import multiprocessing
@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 from comparisons import Carts
 
-from pytest_cpg.gates.policy_comparison import answer_snapshot
+from pytest_cpg.gates import rows
 
 FOLDER = Path({folder!r})
 # A comparison of a second is to be interrupted in its middle.
-answer_snapshot.SECONDS_BETWEEN_FILES = 0.0
+rows.SECONDS_BETWEEN_FILES = 0.0
 
 
 def press_ctrl_c():
@@ -40,7 +40,7 @@ def kept_rows():
     if not files:
         return 0
     with np.load(files[0]) as answers:
-        return np.isfinite(answers["returns"]).all(axis=0).sum()
+        return np.isfinite(answers["values"]).all(axis=0).sum()
 
 
 class Watched(Carts):
@@ -76,7 +76,7 @@ INTERRUPTED = "raise KeyboardInterrupt"
 def carts(repository, monkeypatch):
     """Runs the gate, whose model does something at one of its steps; counts them."""
     # Put back afterwards: the conftest sets it here as well as in another process.
-    monkeypatch.setattr(answer_snapshot, "SECONDS_BETWEEN_FILES", 0.0)
+    monkeypatch.setattr(rows, "SECONDS_BETWEEN_FILES", 0.0)
     folder = repository.path
     repository.makeini("[pytest]\naddopts = -p no:hypothesispytest\n")
     repository.makepyfile(test_carts=GATE)

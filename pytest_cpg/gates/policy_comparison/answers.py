@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,9 +23,9 @@ from pytest_cpg.contracts import (
     WorldModelError,
 )
 from pytest_cpg.contracts.errors import CURE
-from pytest_cpg.gates.policy_comparison.answer_snapshot import AnswerSnapshot
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.gates.rows import Snapshot, filled
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
 
 _MOST_ROWS = 32
@@ -72,7 +73,7 @@ def imagined_returns(
     *,
     progress: Callable[[str, int, int], None],
     spread: Spread | None = None,
-    snapshot: AnswerSnapshot | None = None,
+    snapshot: Snapshot | None = None,
 ) -> SideReturns:
     """Return what every member imagines of both sides of every query.
 
@@ -80,26 +81,14 @@ def imagined_returns(
     prediction is no finite number, naming member, query and step.
     """
     blocks = [*_blocks(queries, members=ensemble.members)]
-    count = 2 * len(queries)
-    found = np.full((ensemble.members, count), np.nan)
-    if snapshot is not None:
-        snapshot.take_up(found, [one.rows for one in blocks], lambda n: blocks[n].returns(ensemble))
-        blocks = [one for one in blocks if np.isnan(found[:, one.rows]).any()]
-
-    def tell() -> None:
-        progress("queries", count - int(np.isnan(found[0]).sum()), count)
-
-    try:
-        tell()
-        here = ((place, block.returns(ensemble)) for place, block in enumerate(blocks))
-        for place, returns in here if spread is None else spread(blocks, tell):
-            found[:, blocks[place].rows] = returns
-            tell()
-            if snapshot is not None:
-                snapshot.now_and_then(found)
-    finally:
-        if snapshot is not None:
-            snapshot.keep(found)
+    found = filled(
+        (ensemble.members, 2 * len(queries)),
+        blocks,
+        lambda block: block.returns(ensemble),
+        progress=partial(progress, "queries"),
+        spread=spread,
+        snapshot=snapshot,
+    )
     return SideReturns(*np.split(found, 2, axis=1))
 
 

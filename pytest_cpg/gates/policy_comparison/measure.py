@@ -9,7 +9,6 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.gates.policy_comparison.answer_snapshot import AnswerSnapshot
 from pytest_cpg.gates.policy_comparison.answers import bound_to, frozen_returns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
 from pytest_cpg.gates.policy_comparison.grading import grade
@@ -22,7 +21,7 @@ from pytest_cpg.gates.policy_comparison.guards import (
     saturated_fault,
 )
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
-from pytest_cpg.gates.policy_comparison.spec import Spec, digest_of
+from pytest_cpg.gates.policy_comparison.spec import Spec, digest_of, policies_digest
 from pytest_cpg.gates.policy_comparison.spread_answers import SpreadAnswers
 from pytest_cpg.gates.policy_comparison.true_world import (
     frozen_fault,
@@ -30,6 +29,7 @@ from pytest_cpg.gates.policy_comparison.true_world import (
     label_fault,
     one_step_error,
 )
+from pytest_cpg.gates.rows import Snapshot
 from pytest_cpg.stats import GradedAnswers
 
 
@@ -49,7 +49,11 @@ def measure_comparison(
     queries, method = spec.queries, spec.criteria.confidence
     seed = spec.criteria.seed
     # Before the model is asked anything: its content may change with that.
-    snapshot = AnswerSnapshot(execution, model, queries, seed=seed)
+    snapshot = Snapshot(
+        execution,
+        model,
+        lambda: {"queries": digest_of(queries), "policies": policies_digest(queries), "seed": seed},
+    )
     ensemble = bound_to(model, queries, seed=seed)
     one_step = one_step_error(ensemble, queries, training_data)
     spread = None

@@ -14,6 +14,8 @@ from pytest_cpg.gates.kind import Asked
 from pytest_cpg.gates.policy_comparison.published import queries_at
 from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
 
+# Observations by which a policy is known again.
+_PROBES = 8
 # An end of an interval rests on this many resamples or more.
 _BEYOND_AN_END = 10
 
@@ -86,6 +88,13 @@ def digest_of(queries: PolicyQueries) -> str:
         array = getattr(queries, name)
         found.update(name.encode() if array is None else np.ascontiguousarray(array).tobytes())
     return found.hexdigest()[:16]
+
+
+def policies_digest(queries: PolicyQueries) -> str:
+    """Return what tells policies apart: what they do on some observations."""
+    probes = queries.observations_a[:_PROBES]
+    acted = [queries.act(policy, probes) for policy in range(len(queries.policies))]
+    return hashlib.sha256(np.concatenate(acted).tobytes()).hexdigest()
 
 
 def _name(given: Any, queries: PolicyQueries) -> str:

@@ -12,7 +12,6 @@ from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
 from pytest_cpg.episodes.blocks import OTHER_ANSWER
 from pytest_cpg.gates.policy_comparison.answers import Block, bound_to
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.machine.executors import run_all
 from pytest_cpg.machine.workers import Crew, Workload
 from pytest_cpg.world_models.binding.conventions import describe
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
@@ -33,7 +32,6 @@ class SpreadAnswers:
         *,
         seed: int,
     ) -> None:
-        self._executor = executor
         workload = Workload.of(
             ((model, describe(model)), (queries, "PolicyQueries")),
             _Loaded,
@@ -46,9 +44,8 @@ class SpreadAnswers:
         self, blocks: Sequence[Block], tick: Callable[[], None]
     ) -> Iterator[tuple[int, FloatArray]]:
         """Give the place and the returns [E, R] of each block, in any order."""
-        calls = [self._crew.call(_Rows(one.rows, one.size)) for one in blocks]
-        yield from run_all(self._executor, calls, tick=lambda _: tick())
-        self._crew.are_equipped()
+        rows = [_Rows(one.rows, one.size) for one in blocks]
+        return self._crew.run(rows, tick=lambda _: tick())
 
 
 class _Rows(NamedTuple):
