@@ -49,6 +49,8 @@ def git_state(root: Path, *, besides: Path, patience: float = 20.0) -> GitState:
             "--ignore-submodules=untracked",
         ).split("\0")  # fmt: skip
     except subprocess.CalledProcessError as error:
+        if "--verify" in error.cmd:
+            return GitState("", note="git: no commit yet")
         said = (error.stderr.strip().splitlines() or ["failed"])[-1]
         # Behind that git says where it looked.
         return GitState("", note=f"git: {said.removeprefix('fatal: ').partition(' (or any')[0]}")

@@ -57,12 +57,13 @@ class Baseline:
 def updated(baseline: Baseline, gates: Iterable[KeptResult]) -> Baseline:
     """Return the baseline with these gates; all others stay.
 
-    A gate that is the same in all but its commit keeps the old one: nothing new was accepted.
+    A gate that is the same in all but its commit keeps the old one, if that is known: nothing new
+    was accepted.
     """
     merged = dict(baseline.gates)
     for gate in gates:
         before = merged.get(gate.id)
-        if before is None or replace(before, commit=gate.commit) != gate:
+        if not (before and before.commit and replace(before, commit=gate.commit) == gate):
             merged[gate.id] = gate
     return replace(baseline, gates=merged)
 

@@ -164,13 +164,17 @@ def accept(
         else:
             refused.append(one.name)
     if accepted:
-        update(path, lambda baseline: updated(baseline, accepted), kinds)
+        kept = update(path, lambda baseline: updated(baseline, accepted), kinds).gates
         where = f" at {revision(state.commit)}" if state.commit else f" ({state.note})"
-        names = [one.id for one in accepted]
-        many = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} results"
         shown = path.relative_to(root) if path.is_relative_to(root) else path
-        text = f"baseline: {many} accepted{where} into {shown}"
-        found.append(Finding(text, answers=True))
+        new = [one.id for one in accepted if kept[one.id] == one]
+        old = [one.id for one in accepted if kept[one.id] != one]
+        if new:
+            text = f"baseline: {_many(new)} accepted{where} into {shown}"
+            found.append(Finding(text, answers=True))
+        if old:
+            text = f"baseline: {_many(old)} stands in {shown} with this result already"
+            found.append(Finding(text, answers=True))
         for marker, mine in entries.items():
             if has(kinds[marker], Unprovable):
                 found += ask_at_end(found, kinds[marker], "unprovable", mine) or ()
@@ -188,6 +192,10 @@ def accept(
     if not (accepted or refused or checks or found):
         found.append(Finding("baseline: no gate was measured, none accepted", fails=True))
     return found
+
+
+def _many(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} results"
 
 
 def _prune(

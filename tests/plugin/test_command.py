@@ -223,6 +223,16 @@ def test_accept_writes_what_the_session_would_have_accepted(folder, said):
         text.split()
     )
     assert baseline.read_text(encoding="utf-8") == measured
+    # The same result of a later commit changes nothing, and is not said to.
+    (folder.path / "notes.txt").write_text("", encoding="utf-8")
+    commit(folder)
+    folder.runpytest("--cpg-model=right", "--cpg-json=later.json")
+    code, text = said("accept", "later.json")
+    assert code == 0
+    assert "test_broken stands in .cpg/baseline.json with this result already" in " ".join(
+        text.split()
+    )
+    assert baseline.read_text(encoding="utf-8") == measured
     # Accepted elsewhere, too.
     assert said("accept", "r.json", "--baseline", "other.json")[0] == 0
     assert (folder.path / "other.json").read_text(encoding="utf-8") == measured

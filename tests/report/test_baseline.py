@@ -324,6 +324,12 @@ def test_a_result_that_was_accepted_before_keeps_its_commit():
     assert updated(baseline, [changed]).gates == {"g": changed}
 
 
+def test_a_result_that_was_accepted_without_a_commit_gets_that_of_the_next_time():
+    unknown = updated(Baseline(), [gate_of(first(40, 50), commit="")])
+    known = gate_of(first(40, 50), commit="0000000")
+    assert updated(unknown, [known]).gates == {"g": known}
+
+
 def test_pruning_keeps_the_gates_that_are_named():
     baseline = updated(Baseline(), [replace(gate_of(first(4, 5)), id=name) for name in "abc"])
     assert list(pruned(baseline, {"a", "c", "z"}).gates) == ["a", "c"]
