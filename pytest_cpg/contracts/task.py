@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts.actions import ActionSpace
 from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.errors import ComponentError
 from pytest_cpg.contracts.parts import has
 
 
@@ -107,6 +109,22 @@ def score_states(task: Task, states: FloatArray) -> FloatArray:
     if has(task, StateScore):
         return np.asarray(task.score_states(states))
     return np.asarray(task.score(task.observe(states)))
+
+
+def check_facts(task: Task) -> Task:
+    """Return a task that says of itself what its contract promises; else raise ComponentError."""
+    actions, budget, versions = task.actions, task.budget, task.versions
+    period = task.control_period
+    is_whole = isinstance(budget, Real) and float(budget).is_integer()
+    for name, value, is_kept, wanted in (
+        ("actions", actions, isinstance(actions, ActionSpace), "FiniteActions or BoxActions"),
+        ("budget", budget, is_whole and budget >= 1, "a whole number of at least 1"),
+        ("control_period", period, isinstance(period, Real), "a number of seconds"),
+        ("versions", versions, isinstance(versions, Mapping), "a dict, package to version"),
+    ):
+        if not is_kept:
+            raise ComponentError(f"task {task.name!r}: {name}: need {wanted}, got {value!r}")
+    return task
 
 
 class LeastReturn(Protocol):

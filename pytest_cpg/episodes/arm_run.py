@@ -204,7 +204,7 @@ class ArmRun:
             self._states[rows] = states
             self._actions[rows, self._steps[rows]] = actions
             self._steps[rows] += 1
-            rewards = task.reward(states, actions)
+            rewards = np.asarray(task.reward(states, actions))
             self._check_step(rows, states, rewards)
             solved = rows[self._has_succeeded(rows, states, actions, rewards)]
             self._successes[solved], self._solved_at[solved] = True, self._steps[solved]

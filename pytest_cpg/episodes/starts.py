@@ -10,6 +10,7 @@ from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, TaskErro
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import LeastReturn, RewardThreshold
+from pytest_cpg.episodes.task_answers import starts_from
 from pytest_cpg.tasks.options import check_least_return
 
 # A task whose starts are solved this often in a row is not one that needs planning.
@@ -48,8 +49,8 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
 
     A start counts as solved when one idle step from it succeeds: planning had no part in that. Such
     a start is replaced by the next one of the same episode's stream, and counted. Where returns are
-    the goal none is. Raises TaskError when an episode finds no unsolved start in 100 tries, or the
-    goal of returns is no number.
+    the goal none is. Raises TaskError when an episode finds no unsolved start in 100 tries, the
+    goal of returns is no number, or a method of the task breaks its contract.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
         seeds[pending] = [attempt if fixed else _start_seed(seed, int(e), attempt) for e in pending]
         sampled = task.reset(seeds[pending])
         if states is None:
-            states = np.array(sampled, dtype=np.float64)
+            states = starts_from(task, sampled, episodes)
         else:
             states[pending] = sampled
         pending = pending[_is_solved(task, states[pending])]

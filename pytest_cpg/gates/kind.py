@@ -48,11 +48,12 @@ class TaskChoice:
     options: tuple[tuple[str, Any], ...] = ()
 
     def build(self) -> Task:
-        """Return the task; raise ComponentError unless it has all that a task has."""
+        """Return the task; raise ComponentError unless it is all that a task is."""
         from pytest_cpg.contracts import Task
         from pytest_cpg.contracts.lookup import check_complete
+        from pytest_cpg.contracts.task import check_facts
 
-        return check_complete("task", self.name, self.make(**dict(self.options)), Task)
+        return check_facts(check_complete("task", self.name, self.make(**dict(self.options)), Task))
 
 
 class OfTask(Protocol):

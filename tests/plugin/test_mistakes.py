@@ -561,6 +561,51 @@ def test_a_task_with_an_impossible_number_fails_its_own_test_only(repository):
     assert "INTERNALERROR" not in result.stdout.str()
 
 
+TASK_MISTAKES = {
+    "budget = property(lambda self: None, lambda self, _: None)": "task 'track': budget: need a "
+    "whole number of at least 1, got None",
+    "actions = [[-1.0], [1.0]]": "actions: need FiniteActions or BoxActions, got [[-1.0], [1.0]]",
+    "versions = None": "task 'track': versions: need a dict, package to version, got None",
+    "reset = lambda self, seeds: Track.reset(self, seeds)[:3]": "track: reset returned float64 of "
+    "shape [3, 1]. Return one state for each seed, [N, S].",
+    "step = lambda self, states, actions: None": "track: step returned None. Return states of the "
+    "size of reset's, [B, 1].",
+    "rollout = lambda *given: Track.rollout(*given)[:, -1]": "track: rollout returned float64 of "
+    "shape [2, 1]. Return one state for each action, [B, H, S].",
+    "observe = lambda self, states: states[..., 0]": "track: observe returned float64 of shape [2]",
+    "score = lambda self, observations: abs(observations)": "track: score returned float64 of "
+    "shape [2, 1]. Return one number for each row, [B].",
+    "reward = lambda self, states, actions: 'none'": "track: reward returned 'none'. Return one "
+    "number for each row, [B].",
+    # numpy would take these for the answer of every episode, and for the indices of two.
+    "success = lambda *given: Track.success(*given).all()": "track: success returned np.False_. "
+    "Return one bool for each row, [B].",
+    "success = lambda *given: Track.success(*given).astype(int)": "track: success returned int64 "
+    "of shape [2]. Return one bool for each row, [B].",
+}
+
+
+@pytest.mark.parametrize(("line", "said"), TASK_MISTAKES.items())
+def test_a_task_that_breaks_its_contract(repository, line, said):
+    repository.makepyfile(
+        f"""
+        import pytest
+        from conftest import Track
+
+        class Odd(Track):
+            {line}
+
+        @pytest.mark.cpg(task=Odd(), model="right")
+        def test_gate(cpg):
+            pass
+        """
+    )
+    result = repository.runpytest()
+    result.assert_outcomes(errors=1)
+    assert said in flat(result)
+    assert "hidden" not in flat(result)
+
+
 def test_a_planner_of_a_nested_conftest_is_found(repository):
     for folder in ("a", "b"):
         (repository.path / folder).mkdir()
