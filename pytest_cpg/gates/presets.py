@@ -34,9 +34,11 @@ def completed(marked: dict[str, Any]) -> dict[str, Any]:
         return marked
     task = marked["task"]
     if not isinstance(task, str):
+        name = getattr(task, "name", None)
+        fix = f"task={name!r}" if name in PRESETS else 'planner="icem"'
         raise ComponentError(
-            f"planner: presets are for tasks by name, got {task!r}. Write "
-            f'task="reacher-easy", or a planner with settings of your own.'
+            f"planner: presets are for built-in tasks by name, got {task!r}. Write {fix}, or a "
+            f"planner with settings of your own."
         )
     options = _preset(task).options
     return {

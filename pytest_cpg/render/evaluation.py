@@ -183,8 +183,8 @@ class _Defaults:
 
 
 def evaluate(
-    subject: Any,
-    model: Any,
+    subject: Any = REQUIRED,
+    model: Any = REQUIRED,
     *,
     kind: str | GateKind[Any, Any] = FIRST_KIND,
     cache: str | os.PathLike[str] | None = ARMS,
@@ -202,8 +202,8 @@ def evaluate(
     Parameters
     ----------
     subject : object
-        The first argument of the kind's marker: the name of a task or a Task; for a kind that asks
-        queries, the queries.
+        The first argument of the kind's marker, by its place or by its name there: the name of a
+        task or a Task, ``task=``; for a kind that asks queries, the queries.
     model : object
         A model as a ``learned_dynamics`` fixture may return it, or as ``model=`` may name it.
     kind : str or GateKind
@@ -235,6 +235,12 @@ def evaluate(
         )
     if cache is not None and not isinstance(cache, str | os.PathLike):
         raise ValueError(f"cache: need a folder or None, got {cache!r}. Write cache=None for none.")
+    first = found.arguments[0].name
+    if subject is REQUIRED:
+        subject = asked.pop(first, REQUIRED)
+    for name, value in ((first, subject), ("model", model)):
+        if value is REQUIRED:
+            raise ValueError(f"evaluate() needs {name}. Write evaluate({first}, model, ...).")
     fixtures = tuple(found.fixtures) if has(found, Fixtures) else ()
     given = {name: asked.pop(name) for name in fixtures if name in asked}
     is_named = isinstance(model, str | os.PathLike)

@@ -65,8 +65,11 @@ def test_a_task_without_preset_names_those_that_have_one():
 
 
 def test_a_task_given_as_an_object_is_asked_for_by_its_name():
-    with pytest.raises(ComponentError, match=r"presets are for tasks by name, got .*two-room"):
-        spec_of({"task": TASKS["two-room"](), "planner": "preset"})
+    task = TASKS["two-room"]()
+    with pytest.raises(ComponentError, match=r"by name, got .*two-room.* Write task='two-room', "):
+        spec_of({"task": task, "planner": "preset"})
+    with pytest.raises(ComponentError, match=r'by name, got .*own.* Write planner="icem", or'):
+        spec_of({"task": replace(task, name="own"), "planner": "preset"})
 
 
 def test_a_mistyped_preset_is_suggested():

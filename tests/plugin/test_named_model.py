@@ -29,7 +29,7 @@ def test_a_factory_named_for_the_session_is_judged_in_place_of_fixture_and_marke
     result = repository.runpytest("--cpg-model=models:make")
     result.assert_outcomes(passed=2)
     for text, said in (
-        ("models:mak", "'models' has no 'mak'"),
+        ("models:mak", "'models' has no 'mak'. Did you mean 'make'?"),
         ("runs/none.pt", "there is no model file 'runs/none.pt'"),
         ("mirored", "Did you mean 'mirrored'?"),
     ):

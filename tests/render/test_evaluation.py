@@ -251,6 +251,15 @@ def test_what_cannot_be_asked_is_refused_as_in_a_marker(asked, said):
     assert said in str(caught.value)
 
 
+def test_the_first_argument_may_be_given_by_the_name_that_it_has_in_the_marker():
+    named = evaluate(task="maze", model=right, planner="beam", episodes=5)
+    assert named.gap == evaluate("maze", right, planner="beam", episodes=5).gap
+    with pytest.raises(ValueError, match=r"needs model\. Write evaluate\(task, model, \.\.\.\)"):
+        evaluate(task="maze")
+    with pytest.raises(ValueError, match=r"needs queries\. Write evaluate\(queries, model"):
+        evaluate(model=right, kind="cpg_opcc")
+
+
 def test_all_that_is_wrong_in_one_call_is_named():
     with pytest.raises(ComponentError) as caught:
         evaluate("maze", right, planner="CEM", max_verdict="good-as-orcle")

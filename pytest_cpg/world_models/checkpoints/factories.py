@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts.lookup import did_you_mean
 
 _HOW = (
     "Name a function that returns the model: what maps observations [B, O] and actions [B, A] to "
@@ -47,10 +48,13 @@ def named(text: str, *, what: str = "factory") -> Any:
         ) from None
     for attribute in name.split("."):
         if not hasattr(found, attribute):
-            known = ", ".join(key for key in vars(found) if not key.startswith("_"))
-            raise ComponentError(
-                f"{text!r}: {module_name!r} has no {attribute!r}. It has {known or 'nothing'}."
-            )
+            known = [
+                key
+                for key, value in vars(found).items()
+                if not key.startswith("_") and not inspect.ismodule(value)
+            ]
+            fix = did_you_mean(attribute, known) if known else "It has nothing."
+            raise ComponentError(f"{text!r}: {module_name!r} has no {attribute!r}. {fix}")
         found = getattr(found, attribute)
     return found
 

@@ -176,7 +176,10 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
         weights,
         {key: tuple(value.shape) for key, value in state.items()},
         model=f"{name} with arguments {arguments}",
-        version="another version of that class, or trained with other arguments",
+        version=(
+            f"another version of that class, or trained with other arguments (those go into "
+            f"{file.stem}.toml or .json)"
+        ),
     )
     if task is not None:
         given = {key: settings[key] for key in _CONDITIONS if key in settings}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
@@ -70,7 +71,7 @@ def read_content(path: str | os.PathLike[str]) -> Any:
         raise WorldModelError(
             f"{os.fspath(path)!r} holds pickled objects, and to read those is to run code of the "
             f"file. Save the weights alone, torch.save(model.state_dict(), path), or the model as "
-            f"a program: torch.export.save. torch says: {str(error).splitlines()[0]}"
+            f"a program: torch.export.save.{_named_in(error)}"
         ) from None
     except ComponentError:
         raise
@@ -234,6 +235,12 @@ def check(
         if prefix and set(weights) == {prefix + own for own in layout}:
             refuse_prefix(prefix, model=model)
         raise _mismatch(problems, model=model, version=version)
+
+
+def _named_in(error: pickle.UnpicklingError) -> str:
+    """Return a sentence that names what torch found in a pickle; empty where it does not say."""
+    found = re.search(r"GLOBAL (\S+)", str(error))
+    return f" It names {found[1]}." if found else ""
 
 
 def _problems(
