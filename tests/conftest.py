@@ -1,49 +1,56 @@
-"""Modules that a pytester run in this process must not import for itself.
+"""What all tests share: what is loaded before them, and what none of them needs to wait for."""
 
-Such a run forgets the modules it imported, and neither numpy nor scipy can be imported twice.
-"""
-
-# ruff: noqa: F401
-import email.parser
 import functools
 import gc
+import importlib
 import os
 import signal
 import sys
 from functools import partial
 
-import filelock
-import jinja2
-import numpy as np
 import pytest
-import scipy.optimize
-import scipy.spatial
-import scipy.special
-import scipy.stats
-import xdist.dsession
 from forked import ROOMS, import_rooms, spare_searches
-from hypothesis import settings
 
-import pytest_cpg.tasks.grids
-import pytest_cpg.tasks.prefixes
-import pytest_cpg.world_models.checkpoints.factories
-import pytest_cpg.world_models.checkpoints.source
+# A pytester run in this process forgets what it imported, and numpy cannot be imported twice.
+NOT_FOR_ITSELF = (
+    "email.parser",
+    "filelock",
+    "jinja2",
+    "scipy.optimize",
+    "scipy.spatial",
+    "scipy.special",
+    "scipy.stats",
+    "xdist.dsession",
+    "pytest_cpg.tasks.grids",
+    "pytest_cpg.tasks.prefixes",
+    "pytest_cpg.world_models.checkpoints.factories",
+    "pytest_cpg.world_models.checkpoints.source",
+)
 
 # Tests leave little that only a search for circles finds: it took a twentieth of the time.
 gc.set_threshold(20_000)
-# A busy machine is no failure. In CI nothing is drawn anew, so that no merge waits for a find.
-# Elsewhere every run draws others: fifty are half the time, and two runs are a hundred.
-settings.register_profile(
-    "unhurried", deadline=None, max_examples=50, derandomize="CI" in os.environ
-)
-settings.load_profile("unhurried")
 
-import_rooms(*ROOMS, "plugin")
+
+def pytest_collection():
+    """Import what a pytester run in this process must not; the process of `-n` itself has none."""
+    for name in NOT_FOR_ITSELF:
+        importlib.import_module(name)
+    import_rooms(*ROOMS, "plugin")
+    from hypothesis import settings
+
+    # A busy machine is no failure. In CI nothing is drawn anew, so that no merge waits for a find.
+    # Elsewhere every run draws others: fifty are half the time, and two runs are a hundred.
+    settings.register_profile(
+        "unhurried", deadline=None, max_examples=50, derandomize="CI" in os.environ
+    )
+    settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_page():
     """The template of the HTML page is compiled once, which costs more than to fill it in."""
+    import jinja2
+
     with pytest.MonkeyPatch.context() as patch:
         once = functools.cache(jinja2.Environment.from_string)
         patch.setattr(jinja2.Environment, "from_string", once)
