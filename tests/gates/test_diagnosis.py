@@ -306,7 +306,7 @@ def test_noise_is_told_from_rewards_that_see_it():
 
 @pytest.mark.parametrize("objective", ["sum", "terminal"])
 def test_plans_are_worth_what_the_planner_takes_them_for(objective):
-    planner = CEM(horizon=10, samples=48, elites=8, iterations=3, objective=objective, execute=1)
+    planner = CEM(horizon=10, samples=24, elites=4, iterations=3, objective=objective, execute=1)
     fault = faults()["mirrored actions"]
     found = named(replace(fault, planner=planner), verdict=Verdict.MODEL_BOTTLENECK)
     assert found.cause == Cause.DYNAMICS_BIAS

@@ -120,7 +120,7 @@ import pytest
 
 @pytest.mark.xfail(strict=True)
 @pytest.mark.parametrize("model", ["mirrored", "diverging"])
-@pytest.mark.cpg(task="track", margin=0.1, episodes=200)
+@pytest.mark.cpg(task="track", margin=0.1, episodes=40)
 def test_gate(benchmark_runner, model):
     import conftest
     benchmark_runner.compare(learned=getattr(conftest, model))

@@ -20,7 +20,7 @@ def learned_dynamics(request):
     return lambda observations, actions: observations + actions
 
 
-@pytest.mark.cpg(task="maze", planner="preset", seed=3, max_verdict="MODEL BOTTLENECK")
+@pytest.mark.cpg(task="maze", planner="preset", seed=3, episodes=20, max_verdict="MODEL BOTTLENECK")
 def test_gap(cpg): ...
 
 
@@ -47,7 +47,7 @@ def test_every_kind_gives_the_bits_of_its_gate(pytester, monkeypatch):
     gates = {one["id"]: one["comparisons"][0] for one in report["gates"]}
     cache = pytester.path / ".pytest_cache/d/cpg-arms"
     found = {
-        "test_gap": evaluate("maze", wrong, planner="preset", seed=3, cache=cache),
+        "test_gap": evaluate("maze", wrong, planner="preset", seed=3, episodes=20, cache=cache),
         "test_plans": evaluate(
             "maze", wrong, kind="cpg_plan_quality", planner="preset", episodes=20, k=8
         ),
@@ -58,4 +58,4 @@ def test_every_kind_gives_the_bits_of_its_gate(pytester, monkeypatch):
         written = json.loads(json.dumps(encode(one.result)))
         assert untimed(written) == untimed(gate["result"]), name
         assert (one.label, one.ruling.severity.name.lower()) == (gate["label"], gate["severity"])
-    assert found["test_gap"].reuse[0].startswith("oracle: 50 episodes stored"), "pytest kept them"
+    assert found["test_gap"].reuse[0].startswith("oracle: 20 episodes stored"), "pytest kept them"

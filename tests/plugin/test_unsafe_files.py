@@ -25,6 +25,7 @@ def test_gate(cpg): ...
 """
 # Just more than whatever is harmless, of blanks.
 BLANK = bytes(257 * 2**20)
+PRESSED = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
 
 
 class Script(torch.nn.Module):
@@ -272,7 +273,7 @@ def test_trust_in_the_ini_file_holds_and_a_part_of_a_digest_is_refused(repositor
 
 def bomb_of_a_program(folder):
     members = exported(folder / "model.pt2") | {"model/blank.json": BLANK}
-    return rewritten(folder / "model.pt2", members, compression=zipfile.ZIP_DEFLATED)
+    return rewritten(folder / "model.pt2", members, **PRESSED)
 
 
 def bomb_of_weights(folder):
@@ -281,7 +282,7 @@ def bomb_of_weights(folder):
     with zipfile.ZipFile(buffer) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     members = {name: BLANK if "data.pkl" in name else data for name, data in members.items()}
-    return rewritten(folder / "model.pt", members, compression=zipfile.ZIP_DEFLATED)
+    return rewritten(folder / "model.pt", members, **PRESSED)
 
 
 def bomb_in_a_program(folder):

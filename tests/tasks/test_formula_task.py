@@ -494,10 +494,7 @@ def test_gate(cpg):
 
 
 def test_a_task_is_added_by_one_file(tmp_path):
-    package = Path(pytest_cpg.__file__).parent
-    copy = shutil.copytree(
-        package, tmp_path / "pytest_cpg", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    copy = shutil.copytree(Path(pytest_cpg.__file__).parent, tmp_path / "pytest_cpg")
     (copy / "tasks/control/formulas/point_mass_easy.py").write_text(NEW_TASK)
     (tmp_path / "test_gate.py").write_text(GATE_OF_NEW_TASK)
     result = subprocess.run(
