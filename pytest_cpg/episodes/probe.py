@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -81,6 +82,15 @@ def check_unchanged(who: str, before: FloatArray, after: FloatArray) -> None:
             f"{who} answers otherwise than before its arm was run, so no verdict on it could be "
             f"repeated. Keep no state between calls."
         )
+
+
+@contextmanager
+def unchanged(who: str, model: BoundModel, design: Design, starts: Starts) -> Iterator[None]:
+    """Raise WorldModelError, as above, for a model that answers otherwise once its arm has run."""
+    probe = probe_of(design.task, starts, design.seed)
+    before = imagined(model, probe)
+    yield
+    check_unchanged(who, before, imagined(model, probe))
 
 
 def ignores_action(

@@ -12,14 +12,7 @@ from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Plans, Task
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.probe import (
-    bound_as_truth,
-    bound_to_starts,
-    check_unchanged,
-    imagined,
-    probe_of,
-    starts_of,
-)
+from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of, unchanged
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace, Replay, has_own_score
@@ -51,13 +44,11 @@ def replay(
             "learned": bound_to_starts(learned, design, starts),
         }
         rows = _rows(episodes, starts)
-        probe = probe_of(design.task, starts, design.seed)
-        answer = imagined(models["learned"], probe)
-        arms = {
-            name: _arm_traces(name, design, models[name], starts.take(rows), progress)
-            for name in ("oracle", "learned")
-        }
-        check_unchanged("the learned model", answer, imagined(models["learned"], probe))
+        with unchanged("the learned model", models["learned"], design, starts):
+            arms = {
+                name: _arm_traces(name, design, models[name], starts.take(rows), progress)
+                for name in ("oracle", "learned")
+            }
     pairs = zip(arms["oracle"], arms["learned"], strict=True)
     return Replay(
         design=design.record,

@@ -15,12 +15,10 @@ from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
     bound_to_starts,
-    check_unchanged,
     faults_of,
     ignores_action,
-    imagined,
-    probe_of,
     starts_of,
+    unchanged,
 )
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.stats import Interval
@@ -103,24 +101,22 @@ def rank_on_starts(
             f"its own."
         )
     starts = starts_of(design)
-    probe = probe_of(design.task, starts, design.seed)
     arms: dict[str, Arm] = {}
     faults: dict[str, tuple[str, ...]] = {}
     for name, model in models.items():
         with inference(model):
             bound = bound_to_starts(model, design, starts)
-            answer = imagined(bound, probe)
-            run = ArmRun(
-                f"{name!r}",
-                # Ranks are of successes, whatever a gate of this design would judge.
-                replace(design, metric="success"),
-                bound,
-                starts,
-                progress=progress and partial(progress, str(name)),
-            )
-            arms[str(name)] = replace(run.advance(design.episodes), name=str(name))
-            is_blind = ignores_action(bound, design, starts, arms[str(name)])
-            check_unchanged(f"the model {name!r}", answer, imagined(bound, probe))
+            with unchanged(f"the model {name!r}", bound, design, starts):
+                run = ArmRun(
+                    f"{name!r}",
+                    # Ranks are of successes, whatever a gate of this design would judge.
+                    replace(design, metric="success"),
+                    bound,
+                    starts,
+                    progress=progress and partial(progress, str(name)),
+                )
+                arms[str(name)] = replace(run.advance(design.episodes), name=str(name))
+                is_blind = ignores_action(bound, design, starts, arms[str(name)])
             faults[str(name)] = tuple(faults_of(replace(bound, ignores_action=is_blind)))
     ranking = rank_models(
         list(arms),

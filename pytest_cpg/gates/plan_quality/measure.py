@@ -14,12 +14,10 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
     bound_as_truth,
     bound_to_starts,
-    check_unchanged,
     faults_of,
     ignores_action,
-    imagined,
-    probe_of,
     starts_of,
+    unchanged,
 )
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.plan_quality.decided import Decided, decide
@@ -45,7 +43,6 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
     _check_role(model, is_aa=criteria.is_aa)
     with inference(oracle, model):
         starts = starts_of(design)
-        probe = probe_of(design.task, starts, design.seed)
         bound = {
             "learned": bound_to_starts(model, design, starts),
             "oracle": bound_as_truth(oracle, design, starts),
@@ -57,24 +54,23 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
                 "cpg_plan_quality scores by that rating. Leave plan out of the model, and name a "
                 'planner: planner="cem".'
             )
-        answer = imagined(learned, probe)
-        decided = decide(
-            design,
-            learned,
-            starts,
-            progress=lambda stage: run.progress("planning", *stage),
-        )
-        standings = standings_of(
-            design,
-            bound,
-            decided.decisions,
-            decided.plans,
-            k=criteria.k,
-            search=criteria.neighbours,
-            progress=lambda done, count: run.progress("scoring plans", done, count),
-        )
-        is_blind = ignores_action(learned, design, starts, decided.arm)
-        check_unchanged("the learned model", answer, imagined(learned, probe))
+        with unchanged("the learned model", learned, design, starts):
+            decided = decide(
+                design,
+                learned,
+                starts,
+                progress=lambda stage: run.progress("planning", *stage),
+            )
+            standings = standings_of(
+                design,
+                bound,
+                decided.decisions,
+                decided.plans,
+                k=criteria.k,
+                search=criteria.neighbours,
+                progress=lambda done, count: run.progress("scoring plans", done, count),
+            )
+            is_blind = ignores_action(learned, design, starts, decided.arm)
     if is_blind:
         learned = replace(learned, ignores_action=True)
     differs = criteria.is_aa and not np.array_equal(

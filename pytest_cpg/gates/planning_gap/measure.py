@@ -15,12 +15,10 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
     bound_as_truth,
     bound_to_starts,
-    check_unchanged,
     faults_of,
     ignores_action,
-    imagined,
-    probe_of,
     starts_of,
+    unchanged,
 )
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.episodes.starts import Starts
@@ -76,7 +74,6 @@ def measure_gap(
     _check_roles(oracle, learned, is_aa=criteria.is_aa)
     with inference(oracle, learned):
         starts = starts_of(design)
-        probe = probe_of(design.task, starts, design.seed)
         models = {
             "oracle": bound_as_truth(oracle, design, starts),
             "learned": bound_to_starts(learned, design, starts),
@@ -90,24 +87,23 @@ def measure_gap(
         # Beside a surrogate it would not tell what the score loses.
         if rescored is not None and isinstance(oracle, OracleDynamics):
             models["rescored"] = rescored
-        answer = imagined(models["learned"], probe)
-        runs = ArmRuns(
-            design,
-            starts,
-            given,
-            models,
-            progress=progress,
-            execution=execution or Execution(),
-        )
-        arms, weighed, looks = _run_arms(design, criteria, runs)
-        is_blind = ignores_action(
-            models["learned"],
-            design,
-            starts,
-            arms["learned"],
-            progress=progress and partial(progress, "learned again"),
-        )
-        check_unchanged("the learned model", answer, imagined(models["learned"], probe))
+        with unchanged("the learned model", models["learned"], design, starts):
+            runs = ArmRuns(
+                design,
+                starts,
+                given,
+                models,
+                progress=progress,
+                execution=execution or Execution(),
+            )
+            arms, weighed, looks = _run_arms(design, criteria, runs)
+            is_blind = ignores_action(
+                models["learned"],
+                design,
+                starts,
+                arms["learned"],
+                progress=progress and partial(progress, "learned again"),
+            )
     models["learned"] = replace(models["learned"], ignores_action=is_blind)
     return gate_result(
         design,
