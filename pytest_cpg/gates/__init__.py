@@ -37,12 +37,12 @@ class BuiltIn:
         place: str,
         *,
         marker: str,
-        fixture: str,
         fixtures: tuple[str, ...],
         help: str,  # noqa: A002  # as a kind calls it
         options: str = "",
     ) -> None:
-        self.marker, self.fixture, self.fixtures, self.help = marker, fixture, fixtures, help
+        self.marker = self.fixture = marker
+        self.fixtures, self.help = fixtures, help
         self._place, self._options = place, options
         self._kind: GateKind[Any, Any] | None = None
 
@@ -76,7 +76,6 @@ _BUILT_IN = (
     BuiltIn(
         "planning_gap.kind:PlanningGap",
         marker="cpg",
-        fixture="cpg",
         fixtures=("oracle_dynamics", "training_data"),
         help="gate this test on the planning gap between the true dynamics and a learned world "
         "model.",
@@ -85,7 +84,6 @@ _BUILT_IN = (
     BuiltIn(
         "policy_comparison.kind:PolicyComparison",
         marker="cpg_opcc",
-        fixture="cpg_opcc",
         fixtures=("training_data",),
         help="gate this test on whether a learned world model knows when it is wrong about "
         "policies.",
@@ -93,7 +91,6 @@ _BUILT_IN = (
     BuiltIn(
         "plan_quality.kind:PlanQuality",
         marker="cpg_plan_quality",
-        fixture="cpg_plan_quality",
         fixtures=("oracle_dynamics",),
         help="gate this test on whether plans that a learned world model likes are as good in "
         "truth.",

@@ -26,5 +26,8 @@ def test_the_map_says_what_a_rooms_docstring_says(room, said):
 
 
 def test_every_room_is_on_the_map():
-    found = {path.parent.name for path in (ROOT / "pytest_cpg").glob("*/__init__.py")}
-    assert {room for room, _ in rooms() if "/" not in room} == found
+    package = ROOT / "pytest_cpg"
+    paths = [*package.glob("*/__init__.py"), *package.glob("*/*/__init__.py")]
+    assert {room for room, _ in rooms()} == {
+        one.parent.relative_to(package).as_posix() for one in paths
+    }
