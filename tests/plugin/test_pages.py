@@ -52,7 +52,9 @@ GATES = {
 }
 NEED_CONTROL = {"marker", "tasks-and-planners", "plan-quality"}
 # Blocks that are no gates, by a word of theirs.
-CODE = ("score(", "queries_at(", "convert(", "generate_queries(", "evaluate(")
+CODE = (
+    "score(", "queries_at(", "convert(", "generate_queries(", "PolicyQueries.load(", "evaluate("
+)  # fmt: skip
 
 
 def blocks(page, language="python"):
@@ -145,10 +147,13 @@ def test_plans_of_agents_are_scored_as_the_page_says():
 @CONTROL
 def test_queries_are_made_as_the_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    published, converted, made = blocks("policy-queries")
+    published, converted, made, gate = blocks("policy-queries")
     exec(published, {})  # noqa: S102
     # Fewer, as they take half a minute.
-    exec(made.replace("seed=0, keep", "seed=0, candidates=100, keep"), {})  # noqa: S102
+    names = {"pytest": pytest}
+    exec(made.replace("seed=0, keep", "seed=0, candidates=100, keep"), names)  # noqa: S102
+    exec(gate, names)  # noqa: S102
+    assert names["test_comparisons"].pytestmark[0].name == "cpg_opcc"
     assert {path.name for path in tmp_path.glob("*.npz")} >= {"short.npz", "cartpole.npz"}
     # It needs a clone of the benchmark, which tests/gates/test_convert_queries.py stands in for.
     with pytest.raises(FileError, match="path/to/opcc"):

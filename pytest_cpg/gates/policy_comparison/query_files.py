@@ -195,7 +195,8 @@ def _completed(
     if lacking:
         raise FileError(
             f"{path} holds no policy {', '.join(map(str, lacking))}: only networks (TanhNetwork) "
-            f"are saved. Give all {len(own)}: PolicyQueries.load(path, policies=[...])"
+            f"are saved. Give all {len(own)}: queries=PolicyQueries.load({str(path)!r}, "
+            f"policies=[...]), from pytest_cpg.gates.policy_comparison.queries import PolicyQueries"
         )
     return [policy for policy in own if policy is not None]
 
