@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from pytest_cpg.episodes.arms import Execution
 
 # A killed session loses no more than what was answered since.
 SECONDS_BETWEEN_FILES = 10.0
+# As `Crew.run`.
+Spread: TypeAlias = Callable[..., Iterable[tuple[int, FloatArray]]]
 
 
 class Block(Protocol):
@@ -104,8 +106,7 @@ def filled(
     answer: Callable[[B], FloatArray],
     *,
     progress: Callable[[int, int], None],
-    spread: Callable[[Sequence[B], Callable[[], None]], Iterable[tuple[int, FloatArray]]]
-    | None = None,
+    spread: Spread | None = None,
     snapshot: Snapshot | None = None,
 ) -> FloatArray:
     """Return the values [E, R] of all rows, each of which is in one block.
@@ -117,8 +118,7 @@ def filled(
     progress : callable
         Told how many rows there are of how many, and what it raises ends all.
     spread : callable, optional
-        Gives place and values of each block in any order, as `Crew.run` does, and calls what it is
-        given several times a second.
+        ``run`` of the `Crew` whose workers answer the blocks; by default they are answered here.
     """
     found = np.full(shape, np.nan)
     if snapshot is not None:
@@ -132,7 +132,7 @@ def filled(
     try:
         tell()
         here = ((place, answer(block)) for place, block in enumerate(left))
-        for place, values in here if spread is None else spread(left, tell):
+        for place, values in here if spread is None else spread(left, tick=lambda _: tell()):
             found[:, left[place].rows] = values
             tell()
             if snapshot is not None:

@@ -27,7 +27,7 @@ from pytest_cpg.gates.policy_comparison.measure import measure_comparison
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, OneStep
 from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of, ruling_of
 from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
-from pytest_cpg.gates.policy_comparison.spread_answers import SpreadAnswers
+from pytest_cpg.gates.policy_comparison.spread_answers import spread_over
 from pytest_cpg.gates.policy_comparison.true_world import frozen_fault, one_step_error
 from pytest_cpg.stats import GradedAnswers, answer_metrics
 from pytest_cpg.tasks import TASKS
@@ -380,7 +380,7 @@ def test_answers_from_workers_are_the_same_bits_in_whatever_order_they_come():
     told_done = []
     alone = imagined_returns(ensemble, queries, progress=told)
     with ThreadPoolExecutor(3) as executor:
-        spread = SpreadAnswers(executor, Network(), ensemble, queries, seed=0)
+        spread = spread_over(executor, Network(), ensemble, queries, seed=0)
         found = imagined_returns(
             ensemble, queries, progress=lambda *done: told_done.append(done), spread=spread
         )
@@ -397,6 +397,6 @@ def test_a_model_that_is_another_one_in_a_worker_is_refused():
     queries = cart_queries(40)
     ensemble = bound(Network(), queries)
     with ThreadPoolExecutor(1) as executor:
-        spread = SpreadAnswers(executor, Forgetful(), ensemble, queries, seed=0)
+        spread = spread_over(executor, Forgetful(), ensemble, queries, seed=0)
         with pytest.raises(WorldModelError, match="answers otherwise in a worker"):
             imagined_returns(ensemble, queries, progress=told, spread=spread)

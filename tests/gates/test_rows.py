@@ -55,7 +55,7 @@ def test_all_rows_are_filled_block_by_block():
 
 def test_blocks_that_come_in_any_order_fill_their_own_rows():
     def spread(blocks, tick):
-        tick()
+        tick(0)
         return reversed([(place, Squares()(block)) for place, block in enumerate(blocks)])
 
     found = filled(TRUE.shape, BLOCKS, None, progress=lambda done, total: None, spread=spread)

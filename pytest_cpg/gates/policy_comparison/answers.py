@@ -6,11 +6,11 @@ product depend on how many queries there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.errors import CURE
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.rows import Snapshot, filled
+from pytest_cpg.gates.rows import Snapshot, Spread, filled
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
 
 _MOST_ROWS = 32
@@ -35,12 +35,6 @@ _PROBES = 4
 _MOST_BYTES = 2**27
 # Observations so many times as large as those of all starts are nowhere near them.
 _FAR = 1e3
-
-
-# Gives place and returns [E, R] of each block as they are done, and calls what tells of progress.
-Spread: TypeAlias = Callable[
-    [Sequence["Block"], Callable[[], None]], Iterator[tuple[int, FloatArray]]
-]
 
 
 class SideReturns(NamedTuple):

@@ -22,7 +22,7 @@ from pytest_cpg.gates.policy_comparison.guards import (
 )
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
 from pytest_cpg.gates.policy_comparison.spec import Spec, digest_of, policies_digest
-from pytest_cpg.gates.policy_comparison.spread_answers import SpreadAnswers
+from pytest_cpg.gates.policy_comparison.spread_answers import spread_over
 from pytest_cpg.gates.policy_comparison.true_world import (
     frozen_fault,
     label_check,
@@ -58,7 +58,7 @@ def measure_comparison(
     one_step = one_step_error(ensemble, queries, training_data)
     spread = None
     if execution.executor is not None:
-        spread = SpreadAnswers(execution.executor, model, ensemble, queries, seed=seed)
+        spread = spread_over(execution.executor, model, ensemble, queries, seed=seed)
     learned = imagined_returns(
         ensemble, queries, progress=progress, spread=spread, snapshot=snapshot
     )

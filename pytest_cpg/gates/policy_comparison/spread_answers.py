@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
@@ -12,40 +11,27 @@ from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
 from pytest_cpg.episodes.blocks import OTHER_ANSWER
 from pytest_cpg.gates.policy_comparison.answers import Block, bound_to
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.gates.rows import Spread
 from pytest_cpg.machine.workers import Crew, Workload
 from pytest_cpg.world_models.binding.conventions import describe
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
 
 
-class SpreadAnswers:
-    """Imagines blocks on an executor, to the same bits as this process does.
+def spread_over(
+    executor: Executor, model: Any, ensemble: BoundEnsemble, queries: PolicyQueries, *, seed: int
+) -> Spread:
+    """Return what imagines blocks on an executor, to the same bits as this process does.
 
     Workers bind the model anew, as it was given; ``ensemble`` is the same, bound here.
     """
-
-    def __init__(
-        self,
-        executor: Executor,
-        model: Any,
-        ensemble: BoundEnsemble,
-        queries: PolicyQueries,
-        *,
-        seed: int,
-    ) -> None:
-        workload = Workload.of(
-            ((model, describe(model)), (queries, "PolicyQueries")),
-            _Loaded,
-            (model, queries, seed, _probed(ensemble, queries)),
-            name=describe(model),
-        )
-        self._crew = Crew(executor, workload)
-
-    def __call__(
-        self, blocks: Sequence[Block], tick: Callable[[], None]
-    ) -> Iterator[tuple[int, FloatArray]]:
-        """Give the place and the returns [E, R] of each block, in any order."""
-        rows = [_Rows(one.rows, one.size) for one in blocks]
-        return self._crew.run(rows, tick=lambda _: tick())
+    workload = Workload.of(
+        ((model, describe(model)), (queries, "PolicyQueries")),
+        _Loaded,
+        (model, queries, seed, _probed(ensemble, queries)),
+        name=describe(model),
+    )
+    crew = Crew(executor, workload)
+    return lambda blocks, tick: crew.run((_Rows(one.rows, one.size) for one in blocks), tick=tick)
 
 
 class _Rows(NamedTuple):
