@@ -6,7 +6,7 @@ import faulty_models as puck
 
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.kind import TaskChoice
+from pytest_cpg.gates.kind import Run, TaskChoice
 from pytest_cpg.gates.plan_quality.measure import measure_plans
 from pytest_cpg.gates.plan_quality.spec import Criteria, Spec
 from pytest_cpg.planners import CEM
@@ -18,7 +18,7 @@ FEW = CEM(horizon=8, samples=24, elites=6, iterations=2)
 class Plainly:
     """A run whose watcher keeps what it is told."""
 
-    execution = Execution()
+    execution, stage = Execution(), Run.stage
 
     def __init__(self, task):
         self._task, self.told = task, []

@@ -18,6 +18,7 @@ from pytest_cpg.gates.card import Card, Ruling, Severity
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.episodes.arms import Execution
+    from pytest_cpg.episodes.stage import Stage
 
 Spec = TypeVar("Spec")
 Result = TypeVar("Result")
@@ -171,6 +172,10 @@ class Run:
     execution: Execution
     task: Callable[[TaskChoice], Task]
     progress: Callable[..., None]
+
+    def stage(self, name: str, stage: Stage) -> None:
+        """Show how far a stage is, as arms tell it."""
+        self.progress(name, *stage)
 
 
 class Measuring(Protocol):

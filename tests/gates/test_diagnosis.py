@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -35,6 +34,7 @@ from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes, upper
 from pytest_cpg.gates.diagnosis.rules import has_headroom
 from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.diagnosis.wording import diagnosis_of
+from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.figures import profile_figures
@@ -133,7 +133,7 @@ def measured(fault, learned, progress):
     """The gap of a fault, as the kind of gate measures and explains it."""
     design = design_of(fault)
     spec = Spec(task=None, design=lambda _: design, criteria=Criteria(), diagnosed="auto")
-    run = SimpleNamespace(
+    run = Run(
         given={"oracle_dynamics": OracleDynamics(design.task), "training_data": None},
         execution=Execution(),
         task=lambda _: design.task,

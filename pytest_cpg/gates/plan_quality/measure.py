@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
                 design,
                 learned,
                 starts,
-                progress=lambda stage: run.progress("planning", *stage),
+                progress=partial(run.stage, "planning"),
             )
             standings = standings_of(
                 design,
@@ -68,7 +69,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
                 decided.plans,
                 k=criteria.k,
                 search=criteria.neighbours,
-                progress=lambda done, count: run.progress("scoring plans", done, count),
+                progress=partial(run.progress, "scoring plans"),
             )
             is_blind = ignores_action(learned, design, starts, decided.arm)
     if is_blind:

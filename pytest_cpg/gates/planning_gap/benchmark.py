@@ -12,7 +12,6 @@ from pytest_cpg.gates.as_trained import as_trained
 from pytest_cpg.gates.kind import Measuring
 from pytest_cpg.gates.model_ranking import ModelRanking, rank_on_starts
 from pytest_cpg.gates.planning_gap.criteria import Criteria
-from pytest_cpg.gates.planning_gap.notation import arm_progress
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.sweep import Sweep
 from pytest_cpg.gates.planning_gap.sweeping import sweep_settings
@@ -63,7 +62,7 @@ class Benchmark:
             What `compare` takes as ``learned``, by name; at least two.
         """
         with self.measuring.beside() as run:
-            ranking = rank_on_starts(self.design, models, progress=arm_progress(run))
+            ranking = rank_on_starts(self.design, models, progress=run.stage)
             self.measuring.note(f"ranking: {ranking}", models=len(models))
         return ranking
 
@@ -95,7 +94,7 @@ class Benchmark:
                 oracle=self._oracle(oracle),
                 learned=learned,
                 settings={"perturbation": perturbations, "horizon": horizons, "budget": budgets},
-                progress=arm_progress(run),
+                progress=run.stage,
                 execution=run.execution,
             )
             self.measuring.note(found.line, models=1)

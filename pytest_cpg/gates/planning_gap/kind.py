@@ -99,7 +99,6 @@ class PlanningGap:
         """Run the arms on the same starts, and ask why there is a gap."""
         from pytest_cpg.gates.diagnosis.sample import diagnose
         from pytest_cpg.gates.planning_gap.measure import measure_gap
-        from pytest_cpg.gates.planning_gap.notation import arm_progress
 
         design, oracle = spec.planned(run.task(spec.task), model), run.given["oracle_dynamics"]
         result = measure_gap(
@@ -107,7 +106,7 @@ class PlanningGap:
             spec.criteria,
             oracle=oracle,
             learned=model,
-            progress=arm_progress(run),
+            progress=run.stage,
             execution=run.execution,
         )
         if not spec.is_diagnosed(result):
@@ -118,7 +117,7 @@ class PlanningGap:
             learned=model,
             result=result,
             training_data=run.given["training_data"],
-            progress=arm_progress(run),
+            progress=run.stage,
         )
         return replace(result, diagnosis=found)
 
@@ -201,7 +200,6 @@ class PlanningGap:
     ) -> Replay:
         """Run both arms again on some episodes, and keep all that was planned."""
         from pytest_cpg.episodes.replay import replay
-        from pytest_cpg.gates.planning_gap.notation import arm_progress
 
         design = spec.planned(run.task(spec.task), model)
         if then is not None:
@@ -219,6 +217,6 @@ class PlanningGap:
             oracle=run.given["oracle_dynamics"],
             learned=model,
             episodes=episodes,
-            progress=arm_progress(run),
+            progress=run.stage,
         )
         return found if then is None else replace(found, changed=then.changes(found, model))

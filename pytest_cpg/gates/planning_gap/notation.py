@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.gates import notation
-from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.notation import number
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Interval, Verdict
@@ -16,11 +14,6 @@ _SHORT: dict[str, str] = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
     Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
 }
-
-
-def arm_progress(run: Run) -> ArmProgress:
-    """Return what tells a run how far an arm is, or another stage."""
-    return lambda name, stage: run.progress(name, *stage)
 
 
 def gap_text(result: GateResult) -> str:
