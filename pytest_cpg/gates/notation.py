@@ -160,18 +160,18 @@ def disarmed(failure: Any) -> Any:
     return for_log(f"{crash.message}\n\n{told}" if crash else told)
 
 
-def fitted_names(gates: tuple[str, ...], room: int) -> Names:
+def fitted_names(gates: tuple[str, ...], room: int, *, shares: bool = True) -> Names:
     """Return the names that a table shows: without the file where they are told apart so.
 
     None is cut. Where one does not fit, what all begin with is said once, and one that is still
-    too long has a line of its own.
+    too long has a line of its own. A table that has no place to say so ``shares`` nothing.
     """
     room, shared = max(_NARROWEST_NAME, room), ""
     short: dict[str, str] = {}
     tests = Counter(gate.partition("[")[0] for gate in gates if "[" in gate)
     test, count = tests.most_common(1)[0] if tests else ("", 0)
     begin = f"{test}["
-    if count > 1 and 2 * count >= len(gates):
+    if shares and count > 1 and 2 * count >= len(gates):
         # Most are the parameters of one test.
         short = {
             gate: _short(one_line(gate), one_line(begin), "]")
@@ -185,7 +185,7 @@ def fitted_names(gates: tuple[str, ...], room: int) -> Names:
         shared = ""
         if len(set(short.values())) < len(gates):
             short = {gate: one_line(gate) for gate in gates}
-        if max(map(len, short.values()), default=0) > room and len(gates) > 1:
+        if shares and max(map(len, short.values()), default=0) > room and len(gates) > 1:
             alike = os.path.commonprefix([*short.values()])  # noqa: RUF071  # of any texts
             found = _BEFORE_A_WORD.match(alike)
             begin = found[0] if found else ""

@@ -86,7 +86,8 @@ class CommentRow(NamedTuple):
 
 def rows_by_gate(document: Mapping[str, Any], shown_of: ShownOf) -> list[list[CommentRow]]:
     """Return the comparisons of each gate, the worst gate first."""
-    names = fitted_names(tuple(gate["id"] for gate in document["gates"]), _ANY_WIDTH).of
+    gates = tuple(gate["id"] for gate in document["gates"])
+    names = fitted_names(gates, _ANY_WIDTH, shares=False).of
     return [list(_rows(gate, names[gate.values["id"]])) for gate in worst_first(document, shown_of)]
 
 

@@ -101,7 +101,8 @@ def summary_lines(
     """
     rows = rows_of(ledger)
     is_brief = verbosity < 0 or (verbosity == 0 and _is_quick(ledger))
-    layout = _Layout(_shown(rows) if is_brief else rows, width, is_ascii=is_ascii)
+    listed = _shown(rows) if is_brief else rows
+    layout = _Layout(listed, width, is_ascii=is_ascii, shares=not is_brief)
     lines = list(layout.rows()) if is_brief else _table(rows, layout, width, verbosity)
     if is_brief and verbosity == 0:
         lines = [*_ran(rows, ledger.seconds, width), *lines]
@@ -211,7 +212,9 @@ def _group_line(group: Group, count: int, width: int) -> Line:
 class _Layout:
     """Where the columns of a table stand."""
 
-    def __init__(self, rows: Sequence[SummaryRow], width: int, *, is_ascii: bool) -> None:
+    def __init__(
+        self, rows: Sequence[SummaryRow], width: int, *, is_ascii: bool, shares: bool
+    ) -> None:
         self._rows, self._width = rows, width
         size = _one_size(rows)
         shown = [row.cells for row in rows]
@@ -232,7 +235,8 @@ class _Layout:
         numbers = max([least, *map(len, texts)])
         words = max([len(row.tail) for row in rows], default=0)
         room = width - _MARK_AND_BLANKS - numbers - words
-        self.names: Names = fitted_names(tuple(row.name for row in rows), room)
+        names = tuple(row.name for row in rows)
+        self.names: Names = fitted_names(names, room, shares=shares)
 
     def heading(self, row: SummaryRow) -> str:
         """Return the heading of a row's columns."""

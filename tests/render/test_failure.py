@@ -337,6 +337,12 @@ def test_a_quiet_summary_has_the_name_of_every_gate_it_says_anything_of():
     assert lines[0].endswith(" MODEL BOTTLENECK")
 
 
+def test_a_quiet_summary_leaves_no_part_of_a_name_to_a_heading_that_it_does_not_have():
+    ledger = ledger_of(**{f"a.py::test_a[{i}]": ("failed", BAD) for i in (1, 2)})
+    assert [line.split()[1] for line in shown(ledger, verbosity=-1)] == ["test_a[1]", "test_a[2]"]
+    assert shown(ledger)[0] == " a.py::test_a[...], 150 starts"
+
+
 def test_whatever_a_name_or_a_failure_holds_stays_on_its_line():
     ledger = ledger_of(**{"own\n##[error]pwn\x1b[2J": ("passed", GOOD), "b\n##[error]": ("",)})
     detail = "\x1b[1mboom\r##[error]"
