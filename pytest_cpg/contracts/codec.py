@@ -305,13 +305,26 @@ def _list(value: Any, at: _Place) -> list[Any]:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+    try:
+        return get_type_hints(kind)
+    except NameError as error:
+        raise NameError(
+            f"{error}. Import it outside of `if TYPE_CHECKING:`: {kind.__name__} is read by its "
+            f"annotations"
+        ) from None
 
 
 @cache
 def _readers(kind: type) -> dict[str, _Reader]:
     """Return what reads each part of a class, by name."""
-    return {name: _reader(hint) for name, hint in _hints(kind).items()}
+    readers: dict[str, _Reader] = {}
+    for name, hint in _hints(kind).items():
+        try:
+            readers[name] = _reader(hint)
+        except IndexError:
+            said = getattr(hint, "__name__", hint)
+            raise TypeError(f"{kind.__name__}.{name} is a {said}, and says not of what") from None
+    return readers
 
 
 @cache

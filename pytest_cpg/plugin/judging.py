@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.contracts import KindError
-from pytest_cpg.contracts.codec import decode, encode, loads
+from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
@@ -121,7 +121,11 @@ def judge_into(
 def _written(kind: Any, result: Any) -> Any:
     """Return a result as a report has it; fail a test whose result no report could hold."""
     try:
-        return decode(kind.result, loads(json.dumps(encode(result), allow_nan=False)))
+        values = json.loads(json.dumps(encode(result)))
+        read = decode(kind.result, values)
+        # Where nothing says what a value is, it may still be no number.
+        json.dumps(values, allow_nan=False)
+        return read
     # Type hints that a user wrote may be anything.
     except (ValueError, TypeError, LookupError, NameError) as error:
         fail(

@@ -333,12 +333,17 @@ def test_a_class_in_place_of_a_kind_says_what_to_write(custom):
 @pytest.mark.parametrize(
     ("was", "becomes", "said"),
     [
-        ("missed=missed, **own", "missed=missed, share=float('nan'), seed=0", "*cannot be wri*"),
-        ("    share: float\n", "    share: list\n", "*cannot be written into*"),
+        (
+            "missed=missed, **own",
+            "missed=missed, share=float('nan'), seed=0",
+            "*share is nan, and has to*",
+        ),
+        ("    share: float\n", "    share: list\n", "*share is a list, and says not*"),
+        ("    share: float\n", '    share: "Float"\n', "*outside of `if TYPE_CHECKING:`*"),
         ("Ruling(label=label,", "Ruling(label=label[:-1],", "you mean 'WRONG'?"),
         ("severity=self.labels[label]", "severity=Severity.GOOD", "*and BAD in its labels.*"),
     ],
-    ids=["nan", "bare-list", "no-label", "contradiction"],
+    ids=["nan", "bare-list", "no-type", "no-label", "contradiction"],
 )
 def test_a_mistake_in_a_kind_fails_its_test_and_not_the_session(written_out, was, becomes, said):
     assert was in WRITTEN_OUT
