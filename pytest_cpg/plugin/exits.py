@@ -49,6 +49,8 @@ def refuse_success(
     codes: list[int] = []
 
     def refuse(call: str) -> None:
+        # Any test may end here, one without a gate, too.
+        __tracebackhide__ = True
         if codes or os.getpid() != process or not hides():
             return
         if threading.current_thread() is threading.main_thread():
@@ -57,6 +59,7 @@ def refuse_success(
         end(1)
 
     def exit_unless_success(status: int) -> NoReturn:
+        __tracebackhide__ = True
         # Whoever waits sees eight bits of it.
         if not status & 0xFF:
             refuse("os._exit(0)")
@@ -65,11 +68,13 @@ def refuse_success(
 
     # Named as those of `os`, which takes them by name, too.
     def execv(path: str, argv: list[str]) -> NoReturn:
+        __tracebackhide__ = True
         if is_replaced():
             refuse("os.execv")
         before["execv"](path, argv)
 
     def execve(path: str, argv: list[str], env: dict[str, str]) -> NoReturn:
+        __tracebackhide__ = True
         if is_replaced():
             refuse("os.execve")
         before["execve"](path, argv, env)

@@ -638,6 +638,15 @@ ENDED = [
         ("os._exit in a thread after the session", IN_A_THREAD, "1 failed"),
     )
 ]
+ENDED += [
+    Attack(
+        name=f"{call} in a test without a gate",
+        tests=f"{BAD}\n\ndef test_unit():\n    {call}\n",
+        said=(f"SystemExit: {said} would have ended", f"> {call}"),
+        is_apart=True,
+    )
+    for call, said in (("os._exit(0)", "os._exit(0)"), ("os.execlp('true', 'true')", "os.execv"))
+]
 HIDES = "would have ended the session as passed, with gates that did not report."
 AGAIN = """
 import os, sys
