@@ -230,7 +230,7 @@ class Recurrent(torch.nn.Module):
         self.cell, self.head = kind(6, 8, batch_first=True), torch.nn.Linear(8, 4)
 
     def forward(self, inputs):
-        return self.head(self.cell(inputs[:, None].expand(-1, 3, -1))[0][:, -1])
+        return self.head(self.cell(inputs[:, None].expand(-1, 2, -1))[0][:, -1])
 
 
 class Attentive(torch.nn.Module):
