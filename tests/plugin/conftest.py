@@ -18,6 +18,11 @@ CONFTEST = (
     + '''
 import pytest
 
+from pytest_cpg.gates.diagnosis import sample
+
+# Of each episode: more take longer than all else of a session, and are asked for in tests/gates.
+sample._DECISIONS = 3
+
 
 class Unreachable(Track):
     """The same cart, whose goal nothing reaches."""
@@ -152,6 +157,8 @@ def repository(forking, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     # Other tests have loaded torch in this process, and reports name its kernels where it is.
     monkeypatch.delitem(sys.modules, "torch.backends.cpu", raising=False)
+    # Put back afterwards what the conftest file changes in this process.
+    monkeypatch.setattr("pytest_cpg.gates.diagnosis.sample._DECISIONS", 3)
     pytester.makeconftest(CONFTEST)
     pytester.makeini(
         "[pytest]\ncpg_episodes = 20\nfilterwarnings = error\naddopts = -p no:hypothesispytest\n"

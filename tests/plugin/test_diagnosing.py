@@ -23,6 +23,15 @@ def test_good(cpg):
 """
 
 
+@pytest.fixture
+def repository(repository):
+    """The miniature, diagnosed as whole as a user's gates are."""
+    conftest = repository.path / "conftest.py"
+    text = conftest.read_text(encoding="utf-8").replace("_DECISIONS = 3", "_DECISIONS = 10")
+    conftest.write_text(text, encoding="utf-8")
+    return repository
+
+
 def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
     repository.makepyfile(GATE)
     np.save(repository.path / "data.npy", np.linspace(-9, 9, 500)[:, None])
