@@ -60,15 +60,9 @@ class Snapshot:
         return time.monotonic() - self._begun
 
     def take_up(
-        self,
-        found: FloatArray,
-        parts: Sequence[IntArray],
-        answer: Callable[[int], FloatArray],
+        self, found: FloatArray, blocks: Sequence[B], answer: Callable[[B], FloatArray]
     ) -> None:
-        """Write what is kept into values [E, R], if a part of it is answered alike again.
-
-        ``parts`` are rows that are answered together; ``answer`` returns the values of one [E, B].
-        """
+        """Write what is kept into values [E, R], if a block of it is answered alike again."""
         self._begun = time.monotonic()
         self._next_file = self._begun + SECONDS_BETWEEN_FILES
         if self._cache is None or self._key is None or not self._resumes:
@@ -77,12 +71,12 @@ class Snapshot:
         if snapshot is None or snapshot["values"].shape != found.shape:
             return
         kept = snapshot["values"]
-        done = [place for place, rows in enumerate(parts) if not np.isnan(kept[:, rows]).any()]
+        done = [one for one in blocks if not np.isnan(kept[:, one.rows]).any()]
         if not done:
             return
         # Another one in every session, so that no change stays unseen for long.
-        place = int(np.random.default_rng().choice(done))
-        if np.array_equal(answer(place), kept[:, parts[place]]):
+        again = done[np.random.default_rng().integers(len(done))]
+        if np.array_equal(answer(again), kept[:, again.rows]):
             found[:] = kept
             self._begun -= float(snapshot["seconds"])
 
@@ -122,7 +116,7 @@ def filled(
     """
     found = np.full(shape, np.nan)
     if snapshot is not None:
-        snapshot.take_up(found, [one.rows for one in blocks], lambda place: answer(blocks[place]))
+        snapshot.take_up(found, blocks, answer)
     left = [one for one in blocks if np.isnan(found[:, one.rows]).any()]
     count = shape[1]
 
