@@ -298,6 +298,16 @@ def test_a_verdict_by_raw_rates_is_marked_where_a_difference_may_be_hidden():
     assert mark not in shown(ledger_of(a=("passed", GOOD)))
 
 
+def test_arms_that_are_compared_by_returns_show_returns_and_no_bars_of_successes():
+    result = result_of(first(9, 10), first(2, 10), metric="return")
+    lines = said_of(result).splitlines()
+    heading = next(place for place, line in enumerate(lines) if line.startswith("  arm "))
+    assert lines[heading].split() == ["arm", "return", "success", "rate", "95%", "CI"]
+    oracle = lines[heading + 1].split()
+    assert oracle[:4] == ["oracle", f"{result.oracle.returns.mean():.4g}", "9/10", "0.90"]
+    assert "█" not in "".join(lines)
+
+
 def test_a_gate_that_did_not_report_is_named_and_counted():
     ledger = ledger_of(a=("passed", GOOD), b=("",))
     assert shown(ledger)[4:] == [

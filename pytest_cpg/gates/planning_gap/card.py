@@ -135,19 +135,22 @@ def _cell(arm: Arm, metric: str) -> str:
 
 
 def _table(result: GateResult) -> Table:
+    """Return the arms; where returns are judged they come first, and successes have no bars."""
+    own = ("return",) * (result.design.metric == "return")
     return Table(
         name="arm",
-        columns=("success", "rate", f"{percentage(result.level)} CI"),
-        rows=tuple(map(_row, result.arms)),
+        columns=(*own, "success", "rate", f"{percentage(result.level)} CI"),
+        rows=tuple(_row(arm, has_return=bool(own)) for arm in result.arms),
     )
 
 
-def _row(arm: Arm) -> Row:
+def _row(arm: Arm, *, has_return: bool) -> Row:
     count = f"{arm.success_count}/{arm.episodes}"
+    own = (_cell(arm, "return"),) * has_return
     return Row(
         name=arm_name(arm),
-        cells=(count, f"{arm.success_rate:.2f}", notation.ends(arm.interval)),
-        bound=arm.interval,
+        cells=(*own, count, f"{arm.success_rate:.2f}", notation.ends(arm.interval)),
+        bound=None if has_return else arm.interval,
     )
 
 
