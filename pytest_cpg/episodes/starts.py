@@ -70,11 +70,10 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
     skipped = 0
     for attempt in range(_MOST_SKIPS):
         seeds[pending] = [attempt if fixed else _start_seed(seed, int(e), attempt) for e in pending]
-        sampled = task.reset(seeds[pending])
         if states is None:
-            states = starts_from(task, sampled, episodes)
+            states = starts_from(task, seeds)
         else:
-            states[pending] = sampled
+            states[pending] = task.reset(seeds[pending])
         pending = pending[_is_solved(task, states[pending])]
         if not pending.size:
             return Starts(episodes=indices, states=states, seeds=seeds, skipped=skipped)

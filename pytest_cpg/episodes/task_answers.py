@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, Task, TaskError
+from pytest_cpg.contracts import FloatArray, IntArray, Task, TaskError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import LeastReturn, score_states
 
@@ -15,14 +15,21 @@ _ROWS = 2
 _EACH = "one number for each row, [B]"
 
 
-def starts_from(task: Task, sampled: Any, seeds: int) -> FloatArray:
-    """Return the states [N, S] that a task was reset to, once its methods keep their contract.
+def starts_from(task: Task, seeds: IntArray) -> FloatArray:
+    """Return the states [N, S] that a task is reset to by seeds [N], once its methods are checked.
 
-    Raises TaskError where one does not: numpy would take one answer for that of every episode, or
-    0 and 1 for the indices of two.
+    Raises TaskError where one breaks its contract: numpy would take one answer for that of every
+    episode, or 0 and 1 for the indices of two.
     """
-    states = _numbers(task, "reset", sampled, (seeds, None), "one state for each seed, [N, S]")
+    sampled = task.reset(seeds.copy())
+    states = _numbers(task, "reset", sampled, (len(seeds), None), "one state for each seed, [N, S]")
     rows, size = states[:_ROWS].shape
+    # Starts that another session does not have again can be replayed or compared by nobody.
+    if not np.array_equal(task.reset(seeds[:_ROWS]), states[:_ROWS], equal_nan=True):
+        raise TaskError(
+            f"{task.name}: reset gave other states for the same seeds. Draw each from its own "
+            f"np.random.default_rng(seed), and keep nothing between calls."
+        )
     idle = np.tile(task.actions.idle, (rows, 1))
     moved = task.step(states[:_ROWS].copy(), idle.copy())
     wanted = f"states of the size of reset's, [B, {size}]"

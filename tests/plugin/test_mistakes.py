@@ -568,6 +568,8 @@ TASK_MISTAKES = {
     "versions = None": "task 'track': versions: need a dict, package to version, got None",
     "reset = lambda self, seeds: Track.reset(self, seeds)[:3]": "track: reset returned float64 of "
     "shape [3, 1]. Return one state for each seed, [N, S].",
+    "reset = lambda self, seeds: np.random.uniform(3, 6, (len(seeds), 1))": "track: reset gave "
+    "other states for the same seeds. Draw each from its own np.random.default_rng(seed)",
     "step = lambda self, states, actions: None": "track: step returned None. Return states of the "
     "size of reset's, [B, 1].",
     "rollout = lambda *given: Track.rollout(*given)[:, -1]": "track: rollout returned float64 of "
@@ -589,6 +591,7 @@ TASK_MISTAKES = {
 def test_a_task_that_breaks_its_contract(repository, line, said):
     repository.makepyfile(
         f"""
+        import numpy as np
         import pytest
         from conftest import Track
 
