@@ -489,6 +489,15 @@ def test_a_task_is_told_with_observations_actions_and_the_marker_that_solves_it(
     assert '@pytest.mark.cpg(task="maze", planner="preset")' in text
 
 
+def test_a_task_of_a_conftest_beside_is_looked_for_there_once_it_is_named(said, folder):
+    code, text = said("tasks", "tracks")
+    assert code == 2
+    assert "For tasks of conftest.py: pytest-cpg tasks tracks -p conftest.py" in " ".join(
+        text.split()
+    )
+    assert said("tasks", "track", "-p", "conftest.py")[0] == 0
+
+
 def test_the_marker_that_a_task_of_gymnasium_is_told_with_is_one_that_is_collected(said, pytester):
     pytest.importorskip("gymnasium")
     code, text = said("tasks", "gym:CartPole-v1")

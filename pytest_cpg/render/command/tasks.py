@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
-from pytest_cpg.contracts import ActionSpace, FiniteActions, Task
+from pytest_cpg.contracts import ActionSpace, ComponentError, FiniteActions, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ObservationKeys, Observed, RewardThreshold, StateScore
 from pytest_cpg.gates.presets import PRESET, PRESETS
@@ -26,6 +28,7 @@ _BY_REWARD = (
     "minus the reward, which observations do not tell: the model needs a rollout with a score or "
     "reward beside it, or the task a score"
 )
+_CONFTEST = "conftest.py"
 # More actions than these are counted.
 _MOST_ACTIONS = 9
 
@@ -42,7 +45,14 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     if arguments.name is None:
         return [*_listed(list(tasks)), "", *wrapped(_OTHERS, width())], 0
     preset = PRESETS.get(arguments.name)
-    task = named_task(arguments.name, tasks)(**(dict(preset.options) if preset else {}))
+    try:
+        make = named_task(arguments.name, tasks)
+    except ComponentError as error:
+        if arguments.plugins or not Path(_CONFTEST).is_file():
+            raise
+        fix = f"pytest-cpg tasks {shlex.quote(arguments.name)} -p {_CONFTEST}"
+        raise ComponentError(f"{error} For tasks of {_CONFTEST}: {fix}") from None
+    task = make(**(dict(preset.options) if preset else {}))
     return list(_described(arguments.name, task)), 0
 
 
