@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -115,16 +114,21 @@ def check_facts(task: Task) -> Task:
     """Return a task that says of itself what its contract promises; else raise ComponentError."""
     actions, budget, versions = task.actions, task.budget, task.versions
     period = task.control_period
-    is_whole = isinstance(budget, Real) and float(budget).is_integer()
+    is_whole = _is_number(budget) and float(budget).is_integer()
     for name, value, is_kept, wanted in (
         ("actions", actions, isinstance(actions, ActionSpace), "FiniteActions or BoxActions"),
         ("budget", budget, is_whole and budget >= 1, "a whole number of at least 1"),
-        ("control_period", period, isinstance(period, Real), "a number of seconds"),
+        ("control_period", period, _is_number(period), "a number of seconds"),
         ("versions", versions, isinstance(versions, Mapping), "a dict, package to version"),
     ):
         if not is_kept:
             raise ComponentError(f"task {task.name!r}: {name}: need {wanted}, got {value!r}")
     return task
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether a value is one number, which numpy and JAX may have in an array []."""
+    return hasattr(value, "__float__") and np.ndim(value) == 0
 
 
 class LeastReturn(Protocol):

@@ -83,6 +83,7 @@ class ArmRun:
         count, task, seed = len(starts.episodes), design.task, design.seed
         self._name, self._task = name, task
         self._episodes, self._level = starts.episodes, design.level
+        self._budget = int(task.budget)
         self._least_return = task.least_return if has(task, LeastReturn) else None
         self._to_the_end = design.metric == "return" or self._least_return is not None
         self._progress, self._on_step, self._on_plan = progress, on_step, on_plan
@@ -91,7 +92,7 @@ class ArmRun:
         self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
         self._solved_at = np.zeros(count, dtype=np.int64)
         # Memory is taken only for what is written.
-        self._actions = np.zeros((count, int(task.budget), task.actions.size))
+        self._actions = np.zeros((count, self._budget, task.actions.size))
         self._disturbance = Disturbance(design.perturbation, task, starts.episodes, seed=seed)
         self._planning = Planning(name, design, model, starts.episodes)
         self._seconds, self._done = 0.0, 0
@@ -122,10 +123,9 @@ class ArmRun:
 
     def _tell(self, active: IntArray, until: int) -> None:
         if self._progress:
-            budget = int(self._task.budget)
-            step = int(self._steps[active].min()) if active.size else budget
+            step = int(self._steps[active].min()) if active.size else self._budget
             solved = int(self._successes[:until].sum())
-            self._progress(Stage(step, budget, "step", solved, until))
+            self._progress(Stage(step, self._budget, "step", solved, until))
 
     @property
     def states(self) -> FloatArray:
@@ -209,7 +209,7 @@ class ArmRun:
             solved = rows[self._has_succeeded(rows, states, actions, rewards)]
             self._successes[solved], self._solved_at[solved] = True, self._steps[solved]
             # A goal that ends an episode is one that could be kept.
-            left = np.where(self._is_over(rows), task.budget - self._steps[rows], 0)
+            left = np.where(self._is_over(rows), self._budget - self._steps[rows], 0)
             self._returns[rows] += rewards * (1 + left)
             # As little as the planner is a model told what became of its action.
             going = ~self._is_over(rows)
@@ -222,12 +222,13 @@ class ArmRun:
     ) -> BoolArray:
         """Say which of these rows have just succeeded, by a step that was rewarded like this."""
         if self._least_return is None:
-            return np.asarray(self._task.success(states, actions) & ~self._successes[rows])
+            has_solved: BoolArray = np.asarray(self._task.success(states, actions))
+            return has_solved & ~self._successes[rows]
         is_enough: BoolArray = self._returns[rows] + rewards >= self._least_return
-        return np.asarray(is_enough & (self._steps[rows] == self._task.budget))
+        return np.asarray(is_enough & (self._steps[rows] == self._budget))
 
     def _is_over(self, rows: IntArray) -> BoolArray:
-        spent = self._steps[rows] >= self._task.budget
+        spent = self._steps[rows] >= self._budget
         return spent if self._to_the_end else spent | self._successes[rows]
 
     def _check_step(self, rows: IntArray, states: FloatArray, rewards: FloatArray) -> None:

@@ -116,7 +116,7 @@ class Disturbance:
         From states [B, S], as planned [B, A], after so many steps [B]; ``counts`` as of `seen`.
         """
         if self._perturbation is None:
-            return planned, self._task.step(states, planned)
+            return planned, np.asarray(self._task.step(states, planned))
         actions = self._executed(rows, planned, steps)
         after = self._world.step(states, actions)
         changed = (actions != planned).any(axis=1)

@@ -58,7 +58,7 @@ class Planning:
     def plan(self, active: IntArray, steps: IntArray, see: Sight) -> Plans:
         """Plan for these rows, timed and checked; episodes have taken so many steps [N]."""
         wall_start, cpu_start = time.perf_counter(), time.process_time()
-        remaining, imagined = self._task.budget - steps[active], self._imagination.steps
+        remaining, imagined = int(self._task.budget) - steps[active], self._imagination.steps
         latents = self._latents_of(active, steps, see)
         noise = [self._noise[row] for row in active] if self._noise else []
         self._imagination.plans_for(self._episodes[active], steps[active], noise)

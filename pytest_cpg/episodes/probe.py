@@ -65,7 +65,7 @@ def probe_of(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatAr
     states = starts.states[np.arange(_PROBES) % len(starts.states)]
     actions = task.actions.sample(rngs, (3,))
     for step in range(2):
-        states = task.step(states, actions[:, step])
+        states = np.asarray(task.step(states, actions[:, step]))
     return states, actions[:, 2]
 
 

@@ -145,10 +145,10 @@ def _trace(
         predicted = imagination.score(imagination.rollout(latents, plans))
     else:
         # The cost of the whole plan, at each of its steps.
-        lengths = np.minimum(plans.shape[1], task.budget - at)
+        lengths = np.minimum(plans.shape[1], int(task.budget) - at)
         costs = imagination.plan_costs(latents, plans[:, None], lengths)
         predicted = np.repeat(costs, plans.shape[1], axis=1)
-    within = np.arange(plans.shape[1]) < (task.budget - at)[:, None]
+    within = np.arange(plans.shape[1]) < (int(task.budget) - at)[:, None]
     truth = OracleDynamics(task)
     reached = truth.rollout(begun, plans)
     actual = truth.score(reached)

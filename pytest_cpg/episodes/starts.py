@@ -98,4 +98,4 @@ def _is_solved(task: Task, states: FloatArray) -> BoolArray:
     if has(task, LeastReturn):
         return np.zeros(len(states), dtype=bool)
     idle = np.broadcast_to(task.actions.idle, (len(states), task.actions.size))
-    return task.success(task.step(states, idle), idle)
+    return np.asarray(task.success(np.asarray(task.step(states, idle)), idle))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def _numbers(
 ) -> FloatArray:
     """Return an answer as numbers; raise TaskError unless it has this shape, None for any size."""
     try:
-        numbers = np.array(given, dtype=np.float64)
+        numbers = np.asarray(given, dtype=np.float64).copy()
     except (TypeError, ValueError):
         raise _error(task, method, given, wanted) from None
     fits = (size in (None, found) for size, found in zip(shape, numbers.shape, strict=False))
@@ -64,5 +65,5 @@ def _numbers(
 
 def _error(task: Task, method: str, given: Any, wanted: str) -> TaskError:
     is_array = isinstance(given, np.ndarray) and given.ndim
-    what = f"{given.dtype} of shape {list(given.shape)}" if is_array else repr(given)
+    what = f"{given.dtype} of shape {list(given.shape)}" if is_array else reprlib.repr(given)
     return TaskError(f"{task.name}: {method} returned {what}. Return {wanted}.")
