@@ -46,8 +46,8 @@ def together(
     if is_corrected and known > family_size:
         found.append(
             Finding(
-                f"the family is said to have {family_size} gates, and there are {known}: each was "
-                f"judged as if the others were fewer. Set cpg_family_size = {known}",
+                f"cpg_family_size is {family_size}, and there are {known} gates: each was judged "
+                f"as if the others were fewer. Set cpg_family_size = {known}",
                 fails=True,
             )
         )

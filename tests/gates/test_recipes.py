@@ -160,7 +160,7 @@ def test_a_test_with_two_comparisons_counts_twice_in_its_family():
     ledger.expect(["one", "two"])
     good = judged(result_of(SOLVED, SOLVED))
     ledger.note("one", Entry(outcome="passed", judgements=(good, good)))
-    text = f"the family is said to have 2 gates, and there are 3: {JUDGED}"
+    text = f"cpg_family_size is 2, and there are 3 gates: {JUDGED}"
     assert said(ledger, is_corrected=True, family_size=2) == {text: True}
     (line,) = said(ledger, is_corrected=True, family_size=3)
     assert "one of 3 gates would still fail in about 2.5 % of runs, by Holm" in line
