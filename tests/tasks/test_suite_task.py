@@ -91,7 +91,7 @@ def test_a_model_must_bring_a_score_and_the_oracle_need_not(task):
     probe = {"probe_states": states, "probe_actions": actions}
     bound = bind(OracleDynamics(task), task, **probe)
     assert np.isfinite(bound.score(task.rollout(states, actions[:, None]))).all()
-    with pytest.raises(WorldModelError, match=r"rated by its reward.*Give the model a score"):
+    with pytest.raises(WorldModelError, match=r"rated by its reward.*or give the model rollout"):
         bind(lambda observations, actions: observations, task, **probe)
     rated = replace(task, score_of=lambda observations: observations[..., 0])
     bind(lambda observations, actions: observations + actions[:, :1], rated, **probe)
