@@ -34,7 +34,7 @@ def completed(marked: dict[str, Any]) -> dict[str, Any]:
         return marked
     task = marked["task"]
     if not isinstance(task, str):
-        name = getattr(task, "name", None)
+        name = str(getattr(task, "name", ""))
         fix = f"task={name!r}" if name in PRESETS else 'planner="icem"'
         raise ComponentError(
             f"planner: presets are for built-in tasks by name, got {task!r}. Write {fix}, or a "

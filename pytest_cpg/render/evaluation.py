@@ -235,7 +235,7 @@ def evaluate(
         )
     if cache is not None and not isinstance(cache, str | os.PathLike):
         raise ValueError(f"cache: need a folder or None, got {cache!r}. Write cache=None for none.")
-    first = found.arguments[0].name
+    first = (*found.arguments, *COMMON)[0].name
     if subject is REQUIRED:
         subject = asked.pop(first, REQUIRED)
     for name, value in ((first, subject), ("model", model)):

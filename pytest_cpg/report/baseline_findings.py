@@ -173,7 +173,8 @@ def accept(
             text = f"baseline: {_many(new)} accepted{where} into {shown}"
             found.append(Finding(text, answers=True))
         if old:
-            text = f"baseline: {_many(old)} stands in {shown} with this result already"
+            stand = "stands" if len(old) == 1 else "stand"
+            text = f"baseline: {_many(old)} {stand} in {shown} with the same result already"
             found.append(Finding(text, answers=True))
         for marker, mine in entries.items():
             if has(kinds[marker], Unprovable):

@@ -43,6 +43,27 @@ def test_answers_in_lists_and_tensors_are_those_in_arrays(given):
     assert measured(answering(given)) == measured(Track())
 
 
+def test_starts_that_differ_by_rounding_between_batches_are_the_same():
+    class Rounded(Track):
+        def reset(self, seeds):
+            return super().reset(seeds) * (1 + 1e-16 * len(seeds))
+
+    task = Rounded()
+    assert not np.array_equal(task.reset(np.arange(50))[:2], task.reset(np.arange(2)))
+    assert sample_starts(task, 50, seed=0).states.shape == (50, task.reset(np.arange(2)).shape[1])
+
+
+def test_a_reset_may_write_to_its_seeds():
+    class Writing(Track):
+        def reset(self, seeds):
+            states = super().reset(seeds)
+            seeds += 1
+            return states
+
+    found, wanted = (sample_starts(task, 5, seed=0) for task in (Writing(), Track()))
+    np.testing.assert_array_equal(found.seeds, wanted.seeds)
+
+
 @pytest.mark.parametrize("kind", [float, np.float32, np.array, tensor])
 def test_facts_may_be_numbers_of_any_library(kind):
     assert measured(Track(budget=kind(30), control_period=kind(0.1))) == measured(Track())

@@ -68,8 +68,9 @@ def test_a_task_given_as_an_object_is_asked_for_by_its_name():
     task = TASKS["two-room"]()
     with pytest.raises(ComponentError, match=r"by name, got .*two-room.* Write task='two-room', "):
         spec_of({"task": task, "planner": "preset"})
-    with pytest.raises(ComponentError, match=r'by name, got .*own.* Write planner="icem", or'):
-        spec_of({"task": replace(task, name="own"), "planner": "preset"})
+    for name in ("own", ["own"]):
+        with pytest.raises(ComponentError, match=r'by name, got .*own.* Write planner="icem", or'):
+            spec_of({"task": replace(task, name=name), "planner": "preset"})
 
 
 def test_a_mistyped_preset_is_suggested():

@@ -229,7 +229,7 @@ def test_accept_writes_what_the_session_would_have_accepted(folder, said):
     folder.runpytest("--cpg-model=right", "--cpg-json=later.json")
     code, text = said("accept", "later.json")
     assert code == 0
-    assert "test_broken stands in .cpg/baseline.json with this result already" in " ".join(
+    assert "test_broken stand in .cpg/baseline.json with the same result already" in " ".join(
         text.split()
     )
     assert baseline.read_text(encoding="utf-8") == measured
