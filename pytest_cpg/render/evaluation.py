@@ -236,9 +236,10 @@ def evaluate(
     if cache is not None and not isinstance(cache, str | os.PathLike):
         raise ValueError(f"cache: need a folder or None, got {cache!r}. Write cache=None for none.")
     first = (*found.arguments, *COMMON)[0].name
-    if subject is REQUIRED:
-        subject = asked.pop(first, REQUIRED)
-    for name, value in ((first, subject), ("model", model)):
+    if subject is not REQUIRED and first in asked:
+        raise ValueError(f"evaluate() takes {first} as its first argument. Leave {first}= out.")
+    asked.setdefault(first, subject)
+    for name, value in ((first, asked[first]), ("model", model)):
         if value is REQUIRED:
             raise ValueError(f"evaluate() needs {name}. Write evaluate({first}, model, ...).")
     fixtures = tuple(found.fixtures) if has(found, Fixtures) else ()
@@ -246,7 +247,7 @@ def evaluate(
     is_named = isinstance(model, str | os.PathLike)
     if is_named:
         asked["model"] = os.fspath(model)
-    read = _read(found, subject, asked, fixtures)
+    read = _read(found, asked, fixtures)
     named = partial(factory_of, asked.get("model", ""), WORLD_MODELS, trusted=read.options["trust"])
     spec, max_verdict, make = checked_by(found, read, named if is_named else lambda: None)
     task = _built(spec.task) if has(spec, OfTask) else None
@@ -292,28 +293,22 @@ def _kind_of(given: str | GateKind[Any, Any]) -> GateKind[Any, Any]:
     return GATES[given]
 
 
-def _read(
-    kind: GateKind[Any, Any], subject: Any, asked: Mapping[str, Any], fixtures: tuple[str, ...]
-) -> Asked:
+def _read(kind: GateKind[Any, Any], asked: Mapping[str, Any], fixtures: tuple[str, ...]) -> Asked:
     """Return what is asked, every argument parsed, or raise ValueError."""
     arguments = (*kind.arguments, *COMMON)
-    first = arguments[0].name
     kinds = {**GATES, kind.marker: kind}.values()
     own = (option for one in kinds if has(one, Options) for option in one.options)
     options = {option.name: option for option in (*OF_ALL_GATES, *own)}
     beside = _beside(kind)
-    if first in asked:
-        raise ValueError(f"evaluate() takes {first} as its first argument. Leave {first}= out.")
-    own_arguments = (one.name for one in arguments[1:] if not one.is_of_session)
-    known = {*own_arguments, *beside, *fixtures} - {"model"}
-    unknown = [name for name in asked if name not in {*known, "model"}]
+    known = {*(one.name for one in arguments if not one.is_of_session), *beside, *fixtures}
+    unknown = [name for name in asked if name not in known]
     project = {name: option.default for name, option in options.items()}
     project |= {name: _parsed(options[name], asked[name]) for name in beside if name in asked}
     said = {name: asked[name] for name in asked if name not in (*beside, *unknown)}
     return all_answers(  # type: ignore[no-any-return]  # what `asked_of` returns
         *(partial(refuse_name, name, known, "evaluate()") for name in unknown),
         lambda: asked_of(
-            [{first: subject, **said}],
+            [said],
             arguments,
             _Defaults(options=options, project=project, typed={}),
             Components(tasks=TASKS, planners=PLANNERS, world_models=WORLD_MODELS),
