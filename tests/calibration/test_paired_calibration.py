@@ -7,6 +7,7 @@ import pytest
 
 from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.pairing import Pairs
 
 pytestmark = pytest.mark.slow
 
@@ -14,9 +15,9 @@ SIZES = (10, 20, 50, 100, 150)
 SHARES = np.linspace(0, 1, 201)
 
 
-def agresti_caffo_of_the_margins(*, both, oracle_only, learned_only, neither):
-    n = both + oracle_only + learned_only + neither
-    return agresti_caffo_interval(both + oracle_only, n, both + learned_only, n)
+def agresti_caffo_of_the_margins(pairs):
+    n, both = pairs.count, pairs.both
+    return agresti_caffo_interval(both + pairs.oracle_only, n, both + pairs.learned_only, n)
 
 
 METHODS = {
@@ -48,13 +49,13 @@ def alarms(method, n):
         # Only a positive estimate can have a positive lower bound.
         for wins in range(disagreed // 2 + 1, disagreed + 1):
             for both in range(1 if method in PAIRED_METHODS else agreed + 1):
-                interval = METHODS[method](
+                pairs = Pairs(
                     both=both,
                     oracle_only=wins,
                     learned_only=disagreed - wins,
                     neither=agreed - both,
                 )
-                flags[wins, both] = interval.low > 0
+                flags[wins, both] = METHODS[method](pairs).low > 0
         if method in PAIRED_METHODS:
             # How agreement divides into both and neither changes nothing.
             flags[:, 1:] = flags[:, :1]
