@@ -12,6 +12,8 @@ INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 FOR_DEMO := $(firstword $(wildcard $(INSTALLED)) $(VENV)/.installed-control-safetensors)
 # Which tests make test runs, as pytest's -m.
 TESTS ?= not slow and not docs
+# Which files make calibrate runs; all of them by default.
+CALIBRATED ?=
 # Small matrices are slower on two threads than on one.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
@@ -82,7 +84,7 @@ bench-gpu: $(INSTALLED) ## Measure latent planning on a graphics processor, wher
 	$(BIN)/python -m benchmarks.gpu
 
 calibrate: $(INSTALLED) ## Run the slow calibration tests and print their tables
-	$(BIN)/python -m pytest -m slow -s
+	$(BIN)/python -m pytest -m slow -s $(CALIBRATED)
 
 wheel: $(INSTALLED) ## Build the wheel and run the maze example on it, without any extra
 	rm -rf build/wheel
