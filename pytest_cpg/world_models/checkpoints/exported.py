@@ -1,7 +1,7 @@
 """Exported: models stored as programs, TorchScript or torch.export, called as dynamics.
 
-TorchScript may write files and start what it likes as it is opened; of a program of torch.export,
-what it may do is checked. Either is let run where its bytes are trusted.
+Opening either can run code of the file (TorchScript its own, torch.export what is pickled or
+evaluated in it), so a program is opened only where its bytes are trusted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import IO, Any, Literal
 from pytest_cpg.contracts import CpgError, WorldModelError
 from pytest_cpg.world_models.binding.conventions import is_refusal
 from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
-from pytest_cpg.world_models.checkpoints.archive import checked_archive
 from pytest_cpg.world_models.checkpoints.trust import digest_of, how_to_trust, is_trusted
 from pytest_cpg.world_models.checkpoints.weights import check_torch
 
 Kind = Literal["torchscript", "export"]
+_WRITERS = {"torchscript": "TorchScript", "export": "a program of torch.export"}
 
 
 def kind_of(file: str | os.PathLike[str] | IO[bytes]) -> Kind | None:
@@ -52,7 +52,7 @@ class Program(torch.nn.Module):
     content : bytes
         Of the file; it is what travels to other processes.
     trusted : str
-        Digests of files that may run code of their own, as in ``--cpg-trust``.
+        Digests of the files that may be opened, as in ``--cpg-trust``.
     """
 
     def __init__(self, content: bytes, name: str = "the file", *, trusted: str = "") -> None:
@@ -130,21 +130,20 @@ def _opened(content: bytes, name: str, trusted: str) -> tuple[Any, int]:
     if kind is None:
         raise WorldModelError(f"{name} is no program of torch.export.save or torch.jit.save.")
     check_torch()
-    may_run = is_trusted(content, trusted)
+    if not is_trusted(content, trusted):
+        raise WorldModelError(
+            f"{name} is {_WRITERS[kind]}, and opening it can run code of the file. Save the "
+            f"weights alone, torch.save(model.state_dict(), path), or export to ONNX; or, "
+            f"{how_to_trust(content, trusted)}"
+        )
     if kind == "export":
-        checked = content if may_run else checked_archive(content, name, trusted=trusted)
-        program = torch.export.load(io.BytesIO(checked))
+        program = torch.export.load(io.BytesIO(content))
         _check_batch(program, name)
         module = program.module()
         # Its mode was fixed when it was exported, and it raises when asked to change it.
         object.__setattr__(module, "train", lambda mode=True: module)  # noqa: ARG005
         object.__setattr__(module, "eval", lambda: module)
         return module, len(program.graph_signature.user_inputs)
-    if not may_run:
-        raise WorldModelError(
-            f"{name} is TorchScript, which can run code of the file as it is opened. Export the "
-            f"model by torch.export.save, which is checked; or, {how_to_trust(content, trusted)}"
-        )
     with warnings.catch_warnings():
         # torch deprecates the format, which is for whoever writes such files to know.
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -70,8 +70,8 @@ def read_content(path: str | os.PathLike[str]) -> Any:
     except pickle.UnpicklingError as error:
         raise WorldModelError(
             f"{os.fspath(path)!r} holds pickled objects, and to read those is to run code of the "
-            f"file. Save the weights alone, torch.save(model.state_dict(), path), or the model as "
-            f"a program: torch.export.save.{_named_in(error)}"
+            f"file. Save the weights alone: torch.save(model.state_dict(), path)."
+            f"{_named_in(error)}"
         ) from None
     except ComponentError:
         raise
