@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.episodes.arms import Execution
     from pytest_cpg.episodes.stage import Stage
+    from pytest_cpg.world_models.checkpoints.readers import CheckpointReader
 
 Spec = TypeVar("Spec")
 Result = TypeVar("Result")
@@ -31,6 +32,7 @@ class Components:
     tasks: Mapping[str, TaskFactory]
     planners: Mapping[str, PlannerFactory]
     world_models: Mapping[str, WorldModelFactory]
+    checkpoint_readers: Mapping[str, CheckpointReader] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.live import LiveWorkers
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.render.line import Line
+    from pytest_cpg.world_models import CheckpointReader
 
 _CHANNEL = "pytest_cpg_channel"
 # Tests that users run their components through, and where a failure without a traceback is raised.
@@ -297,6 +298,13 @@ class GateHooks:
         from pytest_cpg.world_models import WORLD_MODELS
 
         return WORLD_MODELS
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_cpg_checkpoint_readers(self) -> Mapping[str, CheckpointReader]:
+        """Contribute the built-in readers through the public hook, behind those of users."""
+        from pytest_cpg.world_models.checkpoints.readers import READERS
+
+        return READERS
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.kind import GateKind
+    from pytest_cpg.world_models import CheckpointReader
 
 
 @pytest.hookspec
@@ -43,4 +44,13 @@ def pytest_cpg_world_models() -> Mapping[str, WorldModelFactory] | None:
 
     A factory is called with the task, and returns what a `learned_dynamics` fixture may return.
     For a gate without a task it is called without, if it can be.
+    """
+
+
+@pytest.hookspec
+def pytest_cpg_checkpoint_readers() -> Mapping[str, CheckpointReader] | None:
+    """Return the readers of model files you contribute, by a name of yours.
+
+    A reader is called with a `Checkpoint`, and returns the model in it, or None for a file that
+    it does not read. Yours are asked before the built-in ones.
     """

@@ -194,6 +194,7 @@ def _components(node: pytest.Item) -> Components:
         tasks=merge("task", node.ihook.pytest_cpg_tasks()),
         planners=merge("planner", node.ihook.pytest_cpg_planners()),
         world_models=merge("world model", node.ihook.pytest_cpg_world_models()),
+        checkpoint_readers=merge("checkpoint reader", node.ihook.pytest_cpg_checkpoint_readers()),
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.options import Option
     from pytest_cpg.plugin.options import DeclaredOptions
 
-_COMPONENTS = ("tasks", "planners", "world_models")
+_COMPONENTS = ("tasks", "planners", "world_models", "checkpoint_readers")
 # What the hook of each name returns a dict of.
 EXTENSION_POINTS = {
     "pytest_cpg_gates": "from markers to kinds of gate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,12 +87,19 @@ def gate_of(
         usage=example(kind),
         family_size=family_size,
     )
-    values, trusted = asked.values, asked.options["trust"]
+    values = asked.values
     model = values["model"]
+    named = partial(
+        factory_of,
+        model,
+        components.world_models,
+        trusted=asked.options["trust"],
+        checkpoint_readers=components.checkpoint_readers,
+    )
     spec, max_verdict, make_model = checked_by(
         kind,
         asked,
-        lambda: factory_of(model, components.world_models, trusted=trusted) if model else None,
+        named if model else lambda: None,
     )
     return Gate(
         kind=kind,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
     from pytest_cpg.world_models.checkpoints.exported import Program
     from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
+    from pytest_cpg.world_models.checkpoints.readers import Checkpoint, CheckpointReader
     from pytest_cpg.world_models.checkpoints.stable_worldmodel import StableWorldModel
     from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
     from pytest_cpg.world_models.checkpoints.torchrl import TorchRLModel
@@ -39,6 +40,8 @@ __all__ = [
     "TDMPC2",
     "WORLD_MODELS",
     "BoundModel",
+    "Checkpoint",
+    "CheckpointReader",
     "ClipBounds",
     "Decoded",
     "DreamerV3",
@@ -94,6 +97,8 @@ WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
 
 # What needs an extra, or few ask for, and the module it is in.
 _OPTIONAL = {
+    "Checkpoint": "checkpoints.readers",
+    "CheckpointReader": "checkpoints.readers",
     "ClipBounds": "ensembles.rollout",
     "EnsembleNetwork": "ensembles.model",
     "bind_ensemble": "ensembles.binding",

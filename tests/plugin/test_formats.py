@@ -130,7 +130,7 @@ def files(tmp_path_factory):
 def gate(repository, files):
     """Gate files of these names, in another folder than pytest is started in."""
     repository.makepyfile(networks=NETWORKS, test_gates=TRACK.format(swapped=("dynamics",)))
-    (repository.path / "run").mkdir()
+    (repository.path / "run").mkdir(exist_ok=True)
 
     def run(*names, options=(), **outcomes):
         for name in names:
@@ -178,6 +178,27 @@ def test_a_program_of_another_task_says_what_fails_without_frames_of_torch(gate,
     said = flat(gate(name, options=trusted, errors=1))
     assert re.search(rf"is not usable: the program in '\S*{name}' fails: [A-Z]\w*Error: ", said)
     assert "site-packages" not in said
+
+
+def test_a_file_that_a_contributed_reader_reads_and_other_files_beside_it(gate, repository):
+    (repository.path / "run").mkdir(exist_ok=True)
+    (repository.path / "run" / "gain.txt").write_text("1.0")
+    repository.makeconftest(
+        (repository.path / "conftest.py").read_text()
+        + """
+
+def pytest_cpg_checkpoint_readers():
+    def scaled(checkpoint):
+        if checkpoint.path.suffix == ".txt":
+            gain = float(checkpoint.path.read_text())
+            return lambda observations, actions: observations + gain * actions
+
+    return {"scaled": scaled}
+"""
+    )
+    gate("weights.pt", "weights.toml")
+    result = repository.runpytest("--cpg-model=run/gain.txt")
+    result.assert_outcomes(passed=1)
 
 
 def test_a_state_dict_and_its_class(gate):

@@ -8,7 +8,7 @@ from official_weights import dreamer, tdmpc2
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import Decoded, bind, fit_decoder
-from pytest_cpg.world_models.checkpoints import kinds
+from pytest_cpg.world_models.checkpoints import readers
 from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
 
@@ -54,6 +54,6 @@ def test_a_recurrent_model_keeps_its_memory_when_its_observations_are_decoded():
 def test_what_rates_a_checkpoints_plans_is_chosen_beside_it(tmp_path):
     torch.save(tdmpc2(observation=2, action=2, bins=11), tmp_path / "model.pt")
     with pytest.raises(WorldModelError, match="fits one on observations of a task"):
-        kinds.load(tmp_path / "model.pt", rate_by="observations", **SETTINGS)
+        readers.load(tmp_path / "model.pt", rate_by="observations", **SETTINGS)
     with pytest.raises(WorldModelError, match='need "reward" or "observations", got 3'):
-        kinds.load(tmp_path / "model.pt", rate_by=3)
+        readers.load(tmp_path / "model.pt", rate_by=3)

@@ -17,7 +17,7 @@ from pytest_cpg.world_models import (
     show_progress,
     train_ensemble,
 )
-from pytest_cpg.world_models.checkpoints import kinds
+from pytest_cpg.world_models.checkpoints import readers
 from pytest_cpg.world_models.checkpoints.safetensors import read_safetensors, write_safetensors
 from pytest_cpg.world_models.ensembles.networks import fitted
 from pytest_cpg.world_models.mlp import float32
@@ -335,7 +335,7 @@ def test_a_file_is_a_model_for_either_gate(tmp_path):
     transitions = collect_transitions(task, count=400, seed=0, with_rewards=True)
     model = trained(transitions, members=2, updates=5)
     model.save(tmp_path / "ensemble.safetensors")
-    loaded = kinds.load(tmp_path / "ensemble.safetensors", task)
+    loaded = readers.load(tmp_path / "ensemble.safetensors", task)
     assert (
         repr(loaded) == "EnsembleNetwork(2 members, feed-forward, deterministic, 16x16, 5 updates)"
     )

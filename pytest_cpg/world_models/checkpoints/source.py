@@ -13,12 +13,17 @@ from pathlib import Path
 
 from pytest_cpg.contracts import ComponentError, WorldModelFactory
 from pytest_cpg.contracts.lookup import did_you_mean
-from pytest_cpg.world_models.checkpoints import kinds
+from pytest_cpg.world_models.checkpoints import readers
 from pytest_cpg.world_models.checkpoints.factories import check_factory, named, returned
+from pytest_cpg.world_models.checkpoints.readers import CheckpointReader
 
 
 def factory_of(
-    text: str, registered: Mapping[str, WorldModelFactory], *, trusted: str = ""
+    text: str,
+    registered: Mapping[str, WorldModelFactory],
+    *,
+    trusted: str = "",
+    checkpoint_readers: Mapping[str, CheckpointReader] | None = None,
 ) -> WorldModelFactory:
     """Return what makes the model of this name for a task.
 
@@ -28,13 +33,13 @@ def factory_of(
         return registered[text]
     _check_no_code(text)
     path = Path(text)
-    if path.suffix in kinds.SUFFIXES or os.sep in text or path.is_file():
+    if path.suffix in readers.SUFFIXES or os.sep in text or path.is_file():
         if not path.is_file():
             raise ComponentError(
                 f"there is no model file {text!r}. {_near(path)}It was looked for from "
                 f"{Path.cwd()}."
             )
-        return partial(kinds.load, path.absolute(), trusted=trusted)
+        return partial(readers.load, path.absolute(), trusted=trusted, readers=checkpoint_readers)
     if ":" in text:
         factory = named(text)
         check_factory(text, factory)
@@ -64,7 +69,7 @@ def _check_no_code(text: str) -> None:
 def _near(path: Path) -> str:
     """Return a sentence that names the checkpoint of nearly this path; empty if there is none."""
     found = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
-    names = [file.name for file in found if file.suffix in kinds.SUFFIXES and file.is_file()]
+    names = [file.name for file in found if file.suffix in readers.SUFFIXES and file.is_file()]
     wanted = path.name.lower()
     close = [name for name in names if wanted in (name.lower(), Path(name).stem.lower())]
     close += get_close_matches(path.name, names, n=1)

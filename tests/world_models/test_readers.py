@@ -12,7 +12,7 @@ from official_weights import dreamer, tdmpc2
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models.checkpoints import dreamer as dreamer_module
-from pytest_cpg.world_models.checkpoints import kinds
+from pytest_cpg.world_models.checkpoints import readers
 from pytest_cpg.world_models.checkpoints import tdmpc2 as tdmpc2_module
 from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
@@ -62,22 +62,22 @@ def test_an_official_checkpoint_is_known_by_its_names_and_completed_by_the_file_
     file = tmp_path / "model.pt"
     torch.save({"model": tdmpc2(observation=2, action=2, bins=11)}, file)
     with pytest.raises(WorldModelError, match=r"simnorm_dim = 8"):
-        kinds.load(file, maze())
+        readers.load(file, maze())
     (tmp_path / "model.toml").write_text(SETTINGS)
-    model = kinds.load(file, maze())
+    model = readers.load(file, maze())
     assert isinstance(model, TDMPC2)
     assert (model.discount, model.conditions.obs_keys) == (0.99, ("position",))
-    assert kinds.load(file, discount=0.9).discount == 0.9
+    assert readers.load(file, discount=0.9).discount == 0.9
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(WorldModelError, match=r"two side files, model\.toml and model\.json"):
-        kinds.load(file)
+        readers.load(file)
 
 
 def test_the_example_of_a_setting_is_of_the_task_at_hand(tmp_path):
     torch.save({"model": tdmpc2(observation=2, action=2, bins=11)}, tmp_path / "model.pt")
     task = SimpleNamespace(name="cart", observation_keys={"place": 1, "speed": 1})
     with pytest.raises(WorldModelError) as said:
-        kinds.load(tmp_path / "model.pt", task)
+        readers.load(tmp_path / "model.pt", task)
     assert '    obs_keys = ["place", "speed"]  # of cart; in the order of training' in str(
         said.value
     )
@@ -103,7 +103,7 @@ def test_settings_of_an_official_checkpoint_say_what_to_write(tmp_path, change, 
     lines = [f"{name} = {value}\n" for name, value in (said | change).items()]
     (tmp_path / "model.toml").write_text("".join(lines))
     with pytest.raises(WorldModelError, match=message):
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
 
 
 def test_the_observation_keys_of_a_task_may_be_given_as_they_are():
@@ -125,7 +125,7 @@ def test_a_misspelt_name_is_shown_beside_the_one_it_is_meant_to_be(tmp_path):
     state["_encoder.state.0.weigth"] = state.pop("_encoder.state.0.weight")
     torch.save({"model": state}, tmp_path / "model.pt")
     with pytest.raises(WorldModelError) as caught:
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
     found = [line.strip() for line in str(caught.value).splitlines()[1:-1]]
     assert found == [
         "_encoder.state.0.weight: missing; is '_encoder.state.0.weigth', shape [256, 2], meant to "
@@ -134,7 +134,7 @@ def test_a_misspelt_name_is_shown_beside_the_one_it_is_meant_to_be(tmp_path):
     state["_encoder.state.0.weights"] = state.pop("_encoder.state.0.weigth")
     torch.save({"model": state}, tmp_path / "model.pt")
     with pytest.raises(WorldModelError, match=r"missing; is '_encoder\.state\.0\.weights'"):
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_checkpoint_is_known_by_most_of_its_names(tmp_path, name, problem):
     with pytest.raises(
         WorldModelError, match="weights of a TD-MPC2 on state observations"
     ) as caught:
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
     assert f"\n  {problem}\n" in str(caught.value)
 
 
@@ -165,10 +165,10 @@ def test_a_dreamer_is_known_by_most_of_its_names_and_by_those_below_a_prefix(tmp
     with pytest.raises(
         WorldModelError, match=r"DreamerV3(.|\n)*GRU_linear\.weight: missing, .* \[1536, 1024\]\n"
     ):
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
     torch.save({f"agent.{k}": v for k, v in own.items()}, tmp_path / "model.pt")
     with pytest.raises(WorldModelError, match=r"DreamerV3 .* begin with 'agent\._wm\.' in this"):
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
 
 
 @pytest.mark.parametrize(("prefix", "hint"), [("module.", r" .DataParallel"), ("agent.", " in")])
@@ -179,24 +179,24 @@ def test_a_prefix_of_an_official_checkpoint_is_named_with_what_to_save(tmp_path,
     with pytest.raises(
         WorldModelError, match=rf"TD-MPC2 .* begin with '{prefix}'{hint}.*network\.{prefix}state_d"
     ):
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
 
 
 def test_weights_and_the_path_of_their_class_give_the_network(tmp_path, networks):
     own = networks.Network(hidden=5)
     torch.save({"state_dict": own.state_dict(), "epoch": 3}, tmp_path / "model.ckpt")
     with pytest.raises(WorldModelError, match=r"class = \"package\.module:Network\""):
-        kinds.load("model.ckpt")
+        readers.load("model.ckpt")
     side = {"class": "networks:Network", "arguments": {"hidden": 5}}
     (tmp_path / "model.json").write_text(json.dumps(side))
     given = torch.rand(3, 2), torch.rand(3, 2)
-    assert torch.equal(kinds.load("model.ckpt")(*given), own(*given))
+    assert torch.equal(readers.load("model.ckpt")(*given), own(*given))
     (tmp_path / "model.json").write_text(json.dumps({**side, "arguments": {}}))
     with pytest.raises(WorldModelError, match=r"inner\.weight: shape \[5, 4\], expected \[3, 4\]"):
-        kinds.load("model.ckpt")
+        readers.load("model.ckpt")
     (tmp_path / "model.json").write_text(json.dumps({"class": "networks:Netwrk"}))
     with pytest.raises(ComponentError, match=r"'networks' has no 'Netwrk'"):
-        kinds.load("model.ckpt")
+        readers.load("model.ckpt")
 
 
 def test_safetensors_and_the_path_of_a_class_give_the_network(tmp_path, networks):
@@ -205,7 +205,7 @@ def test_safetensors_and_the_path_of_a_class_give_the_network(tmp_path, networks
     stored.save_file(own.state_dict(), tmp_path / "model.safetensors")
     (tmp_path / "model.toml").write_text('class = "networks:Network"\n')
     observations, actions = np.random.default_rng(0).normal(size=(2, 3, 2))
-    model = kinds.load("model.safetensors")
+    model = readers.load("model.safetensors")
     w = {name: value.numpy() for name, value in own.state_dict().items()}
     joined = np.concatenate([observations, actions], -1)
     inner = np.tanh(joined @ w["inner.weight"].T + w["inner.bias"])
@@ -224,9 +224,9 @@ def test_sparse_weights_are_read(tmp_path):
 def test_a_file_without_weights_is_refused(tmp_path):
     (tmp_path / "model.pt").write_bytes(b"no model")
     with pytest.raises(WorldModelError, match=r"model\.pt' .*"):
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
     with pytest.raises(WorldModelError, match="there is no model file"):
-        kinds.load(tmp_path / "other.pt")
+        readers.load(tmp_path / "other.pt")
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def stored(tmp_path, networks):
 
     def load(side, task=None):
         (tmp_path / "model.toml").write_text(side)
-        return kinds.load("model.pt", task)
+        return readers.load("model.pt", task)
 
     return load
 
@@ -313,7 +313,7 @@ def test_a_side_file_without_a_class_to_make_is_told_what_to_write(stored, side,
 def test_a_file_that_torch_did_not_write_is_described(tmp_path, content, message):
     (tmp_path / "model.pt").write_bytes(content)
     with pytest.raises(WorldModelError, match=message):
-        kinds.load(tmp_path / "model.pt")
+        readers.load(tmp_path / "model.pt")
 
 
 def test_names_of_a_wrapped_network_are_told_by_their_prefix(tmp_path, networks):
@@ -321,4 +321,4 @@ def test_names_of_a_wrapped_network_are_told_by_their_prefix(tmp_path, networks)
     torch.save({f"module.{name}": value for name, value in weights.items()}, tmp_path / "model.pt")
     (tmp_path / "model.toml").write_text('class = "networks:Network"')
     with pytest.raises(WorldModelError, match=r"'module\.' .DataParallel adds it.*module\.state"):
-        kinds.load("model.pt")
+        readers.load("model.pt")

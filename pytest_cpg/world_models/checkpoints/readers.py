@@ -1,4 +1,4 @@
-"""Kinds: which kind of model a file holds, and the world model made of it.
+"""Readers: functions that make a world model of a file, each of one kind of file.
 
 What a file does not say stands in a .toml or .json file of the same name beside it. Nothing is
 unpickled, and the only code that runs is a class of the user's that the side file names, and that
@@ -11,10 +11,13 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.contracts.lookup import did_you_mean
@@ -35,8 +38,78 @@ which class they belong to {where}:
 or write --cpg-model=module:factory with a function of yours that loads it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A model file, as a reader is given it.
+
+    Attributes
+    ----------
+    path : Path
+    settings : mapping
+        Of the side file and of whoever loads it, but for those that hold for every file
+        (``rate_by``, ``planner``).
+    task : Task or None
+        What the model is to be asked about, where that is known.
+    trusted : str
+        Digests of files that may be opened though that runs their code, as in ``--cpg-trust``.
+    """
+
+    path: Path
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    task: Task | None = None
+    trusted: str = ""
+
+    @cached_property
+    def is_program(self) -> bool:
+        """Whether the file is ONNX, TorchScript or a program of torch.export."""
+        if self.path.suffix == ".onnx":
+            return True
+        from pytest_cpg.world_models.checkpoints.exported import kind_of
+
+        return bool(kind_of(self.path))
+
+    @cached_property
+    def content(self) -> Any:
+        """What `torch.save` wrote, tensors and plain containers only; None of another file."""
+        from pytest_cpg.world_models.checkpoints.weights import read_content
+
+        is_of_torch = self.path.suffix != ".safetensors" and not self.is_program
+        return read_content(self.path) if is_of_torch else None
+
+    @cached_property
+    def weights(self) -> dict[str, Any]:
+        """Tensors by name, read without running anything of the file; empty for a program.
+
+        Raises WorldModelError when the file holds no named tensors.
+        """
+        from pytest_cpg.world_models.checkpoints.weights import read_weights, weights_in
+
+        if self.is_program:
+            return {}
+        if self.content is None:
+            return read_weights(self.path)
+        return weights_in(self.content, self.path)
+
+    def refuse_settings(self) -> None:
+        """Raise WorldModelError for settings: the file says all that is needed."""
+        if self.settings:
+            raise WorldModelError(
+                f"{os.fspath(self.path)!r} says all that is needed, and "
+                f"{', '.join(sorted(self.settings))} would change nothing. Leave that out."
+            )
+
+
+# Returns the model in a file; None where it holds something else than this one reads.
+CheckpointReader: TypeAlias = Callable[[Checkpoint], Any]
+
+
 def load(
-    path: str | os.PathLike[str], task: Task | None = None, *, trusted: str = "", **settings: Any
+    path: str | os.PathLike[str],
+    task: Task | None = None,
+    *,
+    trusted: str = "",
+    readers: Mapping[str, CheckpointReader] | None = None,
+    **settings: Any,
 ) -> Any:
     """Return the world model in a file, checked against a task where one is given.
 
@@ -47,6 +120,8 @@ def load(
     ----------
     trusted : str
         Digests of files that may run code of their own, as in ``--cpg-trust``.
+    readers : mapping, optional
+        Asked in this order, in place of `READERS`.
     **settings
         Win over those of the side file.
     """
@@ -62,7 +137,8 @@ def load(
         raise WorldModelError(
             f'planner: got {planner!r}. Write planner = {{ name = "icem", horizon = 20 }}'
         )
-    model = _opened(file, settings, task, trusted)
+    checkpoint = Checkpoint(path=file, settings=settings, task=task, trusted=trusted)
+    model = _read(checkpoint, READERS if readers is None else readers)
     if task is not None and hasattr(model, "for_task"):
         model = model.for_task(task)
     own = getattr(model, "trained_planner", {})
@@ -73,6 +149,23 @@ def load(
         known = own if planner.get("name", own.get("name")) == own.get("name") else {}
         model.trained_planner = {**known, **planner}
     return model
+
+
+def _read(checkpoint: Checkpoint, readers: Mapping[str, CheckpointReader]) -> Any:
+    """Return the model that the first reader makes of a file, or raise WorldModelError."""
+    models = (reader(checkpoint) for reader in readers.values())
+    model = next((model for model in models if model is not None), None)
+    if model is not None:
+        return model
+    weights = checkpoint.weights
+    raise WorldModelError(
+        _CLASS.format(
+            path=os.fspath(checkpoint.path),
+            count=len(weights),
+            names=", ".join(list(weights)[:3]),
+            where=_where_to_say(checkpoint.path, checkpoint.settings),
+        )
+    )
 
 
 def _decoded(model: Any, task: Task | None) -> Any:
@@ -93,75 +186,89 @@ def _decoded(model: Any, task: Task | None) -> Any:
     return Decoded(model, fit_decoder(model, seen, seed=0))
 
 
-def _opened(file: Path, settings: dict[str, Any], task: Task | None, trusted: str) -> Any:
-    if file.suffix == ".onnx":
-        _refuse(file, settings)
-        from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
+def _onnx(checkpoint: Checkpoint) -> Any:
+    if checkpoint.path.suffix != ".onnx":
+        return None
+    checkpoint.refuse_settings()
+    from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
 
-        return OnnxDynamics.load(file)
-    from pytest_cpg.world_models.checkpoints import exported
-
-    if exported.kind_of(file):
-        _refuse(file, settings)
-        return exported.Program.load(file, trusted=trusted)
-    return _of_weights(file, settings, task)
+    return OnnxDynamics.load(checkpoint.path)
 
 
-def _of_weights(file: Path, settings: dict[str, Any], task: Task | None) -> Any:
-    """Return the network whose weights a file holds."""
-    from pytest_cpg.world_models.checkpoints import dreamer, tdmpc2
-    from pytest_cpg.world_models.checkpoints.dreamer_layout import is_dreamer
+def _program(checkpoint: Checkpoint) -> Any:
+    if not checkpoint.is_program:
+        return None
+    checkpoint.refuse_settings()
+    from pytest_cpg.world_models.checkpoints.exported import Program
+
+    return Program.load(checkpoint.path, trusted=checkpoint.trusted)
+
+
+def _ensemble(checkpoint: Checkpoint) -> Any:
+    if checkpoint.path.suffix != ".safetensors":
+        return None
+    from pytest_cpg.world_models.ensembles.model import EnsembleNetwork, is_ensemble
+
+    if not is_ensemble(checkpoint.path):
+        return None
+    checkpoint.refuse_settings()
+    return EnsembleNetwork.load(checkpoint.path)
+
+
+def _mlp(checkpoint: Checkpoint) -> Any:
+    from pytest_cpg.world_models.mlp import FORMAT, MLP
+
+    content = checkpoint.content
+    if not (isinstance(content, dict) and content.get("format") == FORMAT):
+        return None
+    checkpoint.refuse_settings()
+    return MLP.load(checkpoint.path)
+
+
+def _tdmpc2(checkpoint: Checkpoint) -> Any:
+    from pytest_cpg.world_models.checkpoints import tdmpc2
     from pytest_cpg.world_models.checkpoints.tdmpc2_layout import is_tdmpc2
+
+    if not is_tdmpc2(checkpoint.weights):
+        return None
+    return _of_known_layout(checkpoint, tdmpc2.TDMPC2, tdmpc2.NEEDED, tdmpc2.OTHERS)
+
+
+def _dreamer(checkpoint: Checkpoint) -> Any:
+    from pytest_cpg.world_models.checkpoints import dreamer
+    from pytest_cpg.world_models.checkpoints.dreamer_layout import is_dreamer
+
+    if not is_dreamer(checkpoint.weights):
+        return None
+    return _of_known_layout(checkpoint, dreamer.DreamerV3, dreamer.NEEDED, dreamer.OTHERS)
+
+
+def _of_known_layout(
+    checkpoint: Checkpoint, kind: Any, needed: Mapping[str, str], others: Mapping[str, str]
+) -> Any:
+    """Return a network of official weights, whose settings are named if any is missing."""
     from pytest_cpg.world_models.checkpoints.training_conditions import (
         check_known,
         examples_of,
         require,
     )
-    from pytest_cpg.world_models.checkpoints.weights import read_content, read_weights, weights_in
-    from pytest_cpg.world_models.mlp import FORMAT, MLP
 
-    if file.suffix == ".safetensors":
-        from pytest_cpg.world_models.ensembles.model import EnsembleNetwork, is_ensemble
-
-        if is_ensemble(file):
-            _refuse(file, settings)
-            return EnsembleNetwork.load(file)
-        weights = read_weights(file)
-    else:
-        content = read_content(file)
-        if isinstance(content, dict) and content.get("format") == FORMAT:
-            _refuse(file, settings)
-            return MLP.load(file)
-        weights = weights_in(content, file)
-    if "class" in settings:
-        return _of_class(file, settings, weights, task)
-    for module, kind, is_kind in (
-        (tdmpc2, tdmpc2.TDMPC2, is_tdmpc2),
-        (dreamer, dreamer.DreamerV3, is_dreamer),
-    ):
-        if is_kind(weights):
-            known = [*module.NEEDED, *module.OTHERS, "rate_by", "planner"]
-            check_known(settings, known, model=kind.__name__)
-            if task is not None:
-                own = {name: settings[name] for name in known[:-2] if name in settings}
-                needed = examples_of(task, module.NEEDED)
-                require(own, needed, module.OTHERS, model=kind.__name__)
-            return kind.of(weights, **settings)
-    raise WorldModelError(
-        _CLASS.format(
-            path=os.fspath(file),
-            count=len(weights),
-            names=", ".join(list(weights)[:3]),
-            where=_where_to_say(file, settings),
-        )
-    )
+    settings, names = checkpoint.settings, [*needed, *others]
+    check_known(settings, [*names, "rate_by", "planner"], model=kind.__name__)
+    if checkpoint.task is not None:
+        own = {name: settings[name] for name in names if name in settings}
+        require(own, examples_of(checkpoint.task, needed), others, model=kind.__name__)
+    return kind.of(checkpoint.weights, **settings)
 
 
-def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | None) -> Any:
+def _of_class(checkpoint: Checkpoint) -> Any:
     """Return a network of the user's own class with these weights, all of them and no others."""
     from pytest_cpg.world_models.checkpoints.training_conditions import check_same
     from pytest_cpg.world_models.checkpoints.weights import check
 
+    file, settings, task = checkpoint.path, checkpoint.settings, checkpoint.task
+    if "class" not in settings:
+        return None
     for one in sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS}):
         fix = did_you_mean(one, [*_OF_CLASS, *_CONDITIONS, "rate_by", "planner"])
         raise WorldModelError(
@@ -173,7 +280,7 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
     state = network.state_dict()
     _check_has_shapes(file, name, state)
     check(
-        weights,
+        checkpoint.weights,
         {key: tuple(value.shape) for key, value in state.items()},
         model=f"{name} with arguments {arguments}",
         version=(
@@ -184,7 +291,7 @@ def _of_class(file: Path, settings: dict[str, Any], weights: Any, task: Task | N
     if task is not None:
         given = {key: settings[key] for key in _CONDITIONS if key in settings}
         check_same(given, task, model=f"network of {name}")
-    network.load_state_dict(weights)
+    network.load_state_dict(checkpoint.weights)
     return network.eval()
 
 
@@ -251,7 +358,7 @@ def _constructed(file: Path, name: Any, arguments: Any) -> Any:
     return kind(**arguments)
 
 
-def _where_to_say(file: Path, settings: dict[str, Any]) -> str:
+def _where_to_say(file: Path, settings: Mapping[str, Any]) -> str:
     """Return where the class is to be named: in the side file, if there is one."""
     for side in _sides(file):
         found = f"it has {', '.join(sorted(settings))}" if settings else "it is empty"
@@ -285,10 +392,15 @@ def _side_settings(file: Path) -> dict[str, Any]:
     return said
 
 
-def _refuse(file: Path, settings: dict[str, Any]) -> None:
-    """Raise WorldModelError for settings that this kind of file has no use for."""
-    if settings:
-        raise WorldModelError(
-            f"{os.fspath(file)!r} says all that is needed, and {', '.join(sorted(settings))} would "
-            f"change nothing. Leave that out."
-        )
+# In the order in which they are asked: what a file itself says first.
+READERS: Mapping[str, CheckpointReader] = MappingProxyType(
+    {
+        "onnx": _onnx,
+        "program": _program,
+        "ensemble": _ensemble,
+        "mlp": _mlp,
+        "class": _of_class,
+        "tdmpc2": _tdmpc2,
+        "dreamer": _dreamer,
+    }
+)
