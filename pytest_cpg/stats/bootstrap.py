@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,10 @@ def sampled_metrics(
     percentiles are kept for the metrics that jump only. With few wrong answers they are far too
     narrow: at level 0.95 they held an AUROC of 0.949 in 78.5 % of samples of 200 answers, ten wrong
     or more, and Student's in 92.6 %. The lower end of ``coverage_at_risk`` is too high where hardly
-    any coverage is safe (docs/statistics.md).
+    any coverage is safe (docs/statistics.md): judge ``risk_at_coverage`` in its place.
 
-    - ``loss`` and ``risk_at_coverage``: Wilson's interval at the effective number of answers.
+    - ``loss`` and ``risk_at_coverage``: Wilson's interval and Jeffreys', at the effective number of
+      answers, by Student's t where that is estimated from groups.
     - ``auroc``: Student's on the logit scale, with one degree of freedom less than groups that hold
       a wrong answer, or than those that hold a right one. Where resamples do not differ: Wilson's.
     - ``aurc``, ``excess``, ``aurcc``, ``rpp``, ``regret``: Student's on the log scale, likewise.
@@ -52,7 +54,9 @@ def sampled_metrics(
     once = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
     size = _Sizes(answers)
     found = {
-        name: _sampled(name, float(once[name][0]), drawn[name], size=size, points=points)
+        name: _sampled(
+            name, float(once[name][0]), drawn[name], answers=answers, size=size, points=points
+        )
         for name in once
     }
     return {name: sampled for name, sampled in found.items() if sampled is not None}
@@ -108,14 +112,6 @@ class _Sizes:
         )
         self.wrong = len(np.unique(answers.groups[answers.wrong]))
 
-    def effective(self, share: float, error: float, *, coverage: float = 1.0) -> float:
-        """Return how many independent answers would vary as much as the surest of these do."""
-        if self.groups == self.answers and coverage == 1:
-            return float(self.answers)
-        if error == 0 or not 0 < share < 1:
-            return coverage * self.groups
-        return min(coverage * self.answers, share * (1 - share) / error**2)
-
 
 def _resampled(
     tables: Sequence[GradedAnswers],
@@ -148,6 +144,7 @@ def _sampled(
     estimate: float,
     drawn: NDArray[np.float64],
     *,
+    answers: GradedAnswers,
     size: _Sizes,
     points: OperatingPoints,
 ) -> Sampled | None:
@@ -157,9 +154,10 @@ def _sampled(
         return Percentile(estimate=estimate, resamples=drawn)
     error = float(np.nanstd(drawn))
     if name in ("loss", "risk_at_coverage"):
-        coverage = 1.0 if name == "loss" else points.coverage
-        size_of_share = size.effective(estimate, error, coverage=coverage)
-        return Share(estimate=estimate, size=size_of_share)
+        counted = answers if name == "loss" else answers.surest(points.coverage)
+        # That of as many independent answers is known; a threshold among them is chance, too.
+        is_known = name == "loss" and size.groups == len(answers)
+        return _share(estimate, 0.0 if is_known else error, counted, is_rare=name != "loss")
     groups = size.contrasted if name == "auroc" else size.wrong
     if groups < 2 or (error == 0 and name != "auroc"):
         return None
@@ -170,6 +168,30 @@ def _sampled(
     return Scaled(
         estimate=estimate, error=error, freedom=groups - 1, scale=scale, low=0.0, high=high
     )
+
+
+def _share(estimate: float, error: float, answers: GradedAnswers, *, is_rare: bool) -> Share:
+    """Return the share of wrong ones among answers, by the narrower of two intervals.
+
+    The one takes as many answers as vary so much, and Student's t; the other as many as there would
+    be if those of a group were all alike, and is the only one where answers do not vary.
+    """
+    alike = Share(estimate=estimate, size=_alike(answers), is_rare=is_rare)
+    if error == 0 or not 0 < estimate < 1:
+        return alike
+    size = min(float(len(answers)), estimate * (1 - estimate) / error**2)
+    if alike.size == len(answers):
+        return replace(alike, size=size)
+    freedom = _Sizes(answers).contrasted - 1
+    if freedom < 1:
+        return alike
+    varying = replace(alike, size=size, freedom=freedom)
+    return min(alike, varying, key=lambda one: one.interval().high - one.interval().low)
+
+
+def _alike(answers: GradedAnswers) -> float:
+    """Return how many answers there are if those of a group count as one (Kish 1965)."""
+    return float(len(answers) ** 2 / (np.bincount(answers.groups) ** 2).sum())
 
 
 def _difference(
@@ -199,11 +221,17 @@ def _change_of_loss(
     n = len(now)
     more, fewer = int((now.wrong & ~before.wrong).sum()), int((before.wrong & ~now.wrong).sum())
     change, moved = (more - fewer) / n, (more + fewer) / n
-    size, error, naive = _Sizes(now), float(drawn.std()), (moved - change**2) / n
-    # Answers of one group change together: as many fewer of them are independent.
-    inflation = 1.0 if size.groups == n else n / size.groups
-    if size.groups < n and naive > 0 and error > 0:
-        inflation = max(1.0, error**2 / naive)
-    p, q, m = (more / inflation + 1), (fewer / inflation + 1), n / inflation + 2
-    spread = np.sqrt(((p + q) / m - ((p - q) / m) ** 2) / m)
-    return Adjusted(estimate=change, centre=(p - q) / m, error=float(spread))
+    error, naive = float(drawn.std()), (moved - change**2) / n
+
+    def inflated(inflation: float, freedom: int | None = None) -> Adjusted:
+        """Return the change if answers of one group change together: fewer are independent."""
+        p, q, m = (more / inflation + 1), (fewer / inflation + 1), n / inflation + 2
+        spread = np.sqrt(((p + q) / m - ((p - q) / m) ** 2) / m)
+        return Adjusted(estimate=change, centre=(p - q) / m, error=float(spread), freedom=freedom)
+
+    alike = inflated(n / _alike(now))
+    freedom = len(np.unique(now.groups[now.wrong != before.wrong])) - 1
+    if int(now.groups.max()) + 1 == n or naive <= 0 or error == 0 or freedom < 1:
+        return alike
+    varying = inflated(max(1.0, error**2 / naive), freedom)
+    return min(alike, varying, key=lambda one: one.interval().high - one.interval().low)

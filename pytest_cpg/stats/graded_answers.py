@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from pytest_cpg.stats.coverage_curves import SAME_CONFIDENCE
 
 
 class GradedAnswers:
@@ -68,6 +72,12 @@ class GradedAnswers:
             stakes=self.stakes[which],
             groups=self.groups[which],
         )
+
+    def surest(self, coverage: float) -> GradedAnswers:
+        """Return a share of the answers, in (0, 1], those of the last confidence all."""
+        counted = math.ceil(coverage * len(self) - SAME_CONFIDENCE)
+        last = np.sort(self.confidences)[-max(1, counted)]
+        return self.take(self.confidences >= last - SAME_CONFIDENCE)
 
 
 def _finite(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:

@@ -43,42 +43,74 @@ class Sampled(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A share by Wilson's score interval (JASA 22:209-212, 1927).
+    """A share by Wilson's score interval (JASA 22:209-212, 1927), or by Jeffreys'.
 
     Attributes
     ----------
     size : float
         Effective sample size, above 0: of that many independent ones, it would vary as much.
+    freedom : int, optional
+        Degrees of freedom of an effective size that is itself estimated: Student's t stands in
+        place of z. None where the size is known.
+    is_rare : bool
+        Jeffreys' bounds: each by itself is nearer to its nominal error where a share is near 0,
+        which Wilson's upper ends are too far above (Cai, J. Stat. Plan. Inference 131:63-88, 2005).
     """
 
     estimate: float
     size: float
+    freedom: int | None = None
+    is_rare: bool = False
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Return Wilson's interval."""
-        z, p, n = critical_value(level), self.estimate, self.size
-        centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z * math.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2) / (1 + z**2 / n)
+        """Return Wilson's interval, or Jeffreys'."""
+        z, p = _quantile(level, self.freedom), self.estimate
+        low, high = self._jeffreys(z) if self.is_rare else self._wilson(z)
         return Interval(
             estimate=p,
             # As in `wilson_interval`, which rounds the edges no better.
-            low=0.0 if p == 0 else max(0.0, centre - half),
-            high=1.0 if p == 1 else min(1.0, centre + half),
+            low=0.0 if p == 0 else max(0.0, low),
+            high=1.0 if p == 1 else min(1.0, high),
             level=float(level),
-            method="Wilson 1927, effective size",
+            method=f"{'Jeffreys' if self.is_rare else 'Wilson 1927'}, effective size",
         )
 
     def p_above(self, bound: float) -> float:
-        """Return that of the score test, which Wilson's interval holds the other side of."""
-        return self._p(self.estimate - bound, bound)
+        """Return that of the test that the interval holds the other side of."""
+        return self._p(above=True, bound=bound)
 
     def p_below(self, bound: float) -> float:
-        """Return that of the score test."""
-        return self._p(bound - self.estimate, bound)
+        """Return that of the test that the interval holds the other side of."""
+        return self._p(above=False, bound=bound)
 
-    def _p(self, lead: float, bound: float) -> float:
+    def _wilson(self, z: float) -> tuple[float, float]:
+        p, n = self.estimate, self.size
+        centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z * math.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2) / (1 + z**2 / n)
+        return centre - half, centre + half
+
+    def _jeffreys(self, z: float) -> tuple[float, float]:
+        from scipy.special import betaincinv
+
+        tail = upper_tail(z)
+        low, high = (float(betaincinv(*self._posterior, one)) for one in (tail, 1 - tail))
+        return low, high
+
+    @property
+    def _posterior(self) -> tuple[float, float]:
+        """The parameters of the beta distribution that Jeffreys' prior becomes."""
+        return self.estimate * self.size + 0.5, (1 - self.estimate) * self.size + 0.5
+
+    def _p(self, *, above: bool, bound: float) -> float:
+        if self.is_rare:
+            from scipy.special import betainc, ndtri
+
+            a, b = self._posterior
+            tail = betainc(a, b, bound) if above else betainc(b, a, 1 - bound)
+            return _tail(-float(ndtri(tail)), self.freedom)
+        lead = self.estimate - bound if above else bound - self.estimate
         spread = math.sqrt(max(0.0, bound * (1 - bound)) / self.size)
-        return upper_tail(_ratio(lead, spread))
+        return _tail(_ratio(lead, spread), self.freedom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +157,7 @@ class Scaled:
         return self._p(self._to(bound) - self._to(self.estimate))
 
     def _p(self, lead: float) -> float:
-        from scipy.special import stdtr
-
-        return float(stdtr(self.freedom, -_ratio(lead, self._scaled_error)))
+        return _tail(_ratio(lead, self._scaled_error), self.freedom)
 
     @property
     def _scaled_error(self) -> float:
@@ -161,15 +191,18 @@ class Adjusted:
         Where the interval is centred, nearer to 0.
     error : float
         Standard error, above 0.
+    freedom : int, optional
+        As of `Share`.
     """
 
     estimate: float
     centre: float
     error: float
+    freedom: int | None = None
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return the interval about the centre."""
-        half = critical_value(level) * self.error
+        half = _quantile(level, self.freedom) * self.error
         return Interval(
             estimate=self.estimate,
             low=max(-1.0, self.centre - half),
@@ -179,12 +212,12 @@ class Adjusted:
         )
 
     def p_above(self, bound: float) -> float:
-        """Return the normal p-value."""
-        return upper_tail((self.centre - bound) / self.error)
+        """Return the normal p-value, or Student's."""
+        return _tail((self.centre - bound) / self.error, self.freedom)
 
     def p_below(self, bound: float) -> float:
-        """Return the normal p-value."""
-        return upper_tail((bound - self.centre) / self.error)
+        """Return the normal p-value, or Student's."""
+        return _tail((bound - self.centre) / self.error, self.freedom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -230,6 +263,22 @@ class Percentile:
 
     def _share(self, contrary: NDArray[np.bool_]) -> float:
         return (1 + int(contrary.sum())) / (1 + len(contrary))
+
+
+def _quantile(level: float, freedom: int | None) -> float:
+    """Return the two-sided normal quantile, or Student's."""
+    return (
+        critical_value(level) if freedom is None else student_critical_value(level, freedom=freedom)
+    )
+
+
+def _tail(ratio: float, freedom: int | None) -> float:
+    """Return the normal tail above a ratio, or Student's."""
+    if freedom is None:
+        return upper_tail(ratio)
+    from scipy.special import stdtr
+
+    return float(stdtr(freedom, -ratio))
 
 
 def _ratio(lead: float, error: float) -> float:

@@ -208,6 +208,9 @@ def test_only_wrong_answers_count_against_a_confidence_that_does_not_vary():
     assert saturated_fault(good, "ev") == ""
     bad = GradedAnswers(wrong=np.arange(1000) < 20, confidences=sure)
     assert 'or write confidence="pci"' in saturated_fault(bad, "ev")
+    # Three members that vote have two confidences, and these may tell all that there is to tell.
+    votes = GradedAnswers(wrong=np.arange(1000) >= 900, confidences=(sure == 1) * 2 / 3 + 1 / 3)
+    assert saturated_fault(votes, "ev") == ""
     few = GradedAnswers(wrong=np.arange(1000) < 9, confidences=sure)
     assert saturated_fault(few, "pci") == ""
 

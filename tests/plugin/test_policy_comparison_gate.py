@@ -134,7 +134,7 @@ def test_a_failing_section_says_what_is_wrong_and_what_to_do(carts, how):
             r"UNINFORMED: the model is wrong on \d+ of 240 queries, the best answer without",
             r"one on 79\.|\d+ wrong, .*\. Accepted here: INCONCLUSIVE or better\.",
             r"  loss .*█.* < 0\.329 +no$",
-            r"  sure at 5 % .* >= 0\.50 +no$",
+            r"  surest 50 % .* <=0\.050 +no$",
             r"  horizon  loss at 10: 0.* 30: 0",
             r"  mistake  #\d+ true .*; imagined .*; sure ",
             r"  Why      The model's answers are no better than what a world pays in which",

@@ -10,6 +10,7 @@ from pytest_cpg.stats.bootstrap import (
 )
 from pytest_cpg.stats.graded_answers import GradedAnswers
 from pytest_cpg.stats.risk_coverage import ANSWER_METRICS, answer_metrics
+from pytest_cpg.stats.sampled import Share
 from pytest_cpg.stats.wilson import wilson_interval
 
 RESAMPLES = 150
@@ -125,6 +126,30 @@ def test_copies_of_every_answer_in_its_group_make_nothing_surer():
     assert narrow.high - narrow.low < 0.6 * width
 
 
+def test_a_loss_of_few_starts_is_bounded_by_student_and_not_by_z():
+    # 30 starts of 50 answers, of which five starts have all the wrong ones.
+    wrong = np.zeros((30, 50), dtype=bool)
+    wrong[:5, ::3] = True
+    groups = np.repeat(np.arange(30), 50)
+    given = {"wrong": wrong.ravel(), "confidences": np.arange(1500)}
+    found = intervals(GradedAnswers(**given, groups=groups))["loss"]
+    shares = wrong.mean(axis=1)
+    error = shares.std() / np.sqrt(30)
+    size = shares.mean() * (1 - shares.mean()) / error**2
+    by_t = Share(estimate=shares.mean(), size=size, freedom=4).interval()
+    assert (found.low, found.high) == pytest.approx((by_t.low, by_t.high), rel=0.1)
+    by_z = Share(estimate=shares.mean(), size=size).interval()
+    assert found.high - found.low > 1.2 * (by_z.high - by_z.low)
+
+
+def test_answers_of_few_starts_that_are_all_alike_count_once_each():
+    # Two answers a start hardly hang together: Student's t of so few wrong ones would say less.
+    wrong = np.arange(200) == 7
+    answers = GradedAnswers(wrong=wrong, confidences=np.arange(200), groups=np.arange(200) // 2)
+    found, expected = intervals(answers)["loss"], Share(estimate=1 / 200, size=100).interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
 def test_copies_of_every_answer_in_its_group_make_no_change_surer():
     now, before, copies = table(n=100), table(n=100, seed=1), np.repeat(np.arange(100), 5)
     single = intervals(now, before)["loss"]
@@ -157,7 +182,7 @@ def test_no_wrong_answer_leaves_a_loss_that_may_be_above_0():
     assert set(found) == {"loss", "cr", "risk_at_coverage", "coverage_at_risk"}
     assert found["loss"].low == 0
     assert found["loss"].high == pytest.approx(wilson_interval(0, 200).high)
-    assert found["risk_at_coverage"].high == pytest.approx(wilson_interval(0, 100).high)
+    assert found["risk_at_coverage"].high == pytest.approx(stats.beta.isf(0.025, 0.5, 100.5))
 
 
 def test_wrong_answers_that_are_all_least_sure_do_not_prove_perfection():

@@ -13,7 +13,11 @@ KINDS = {
     "plain": (Scaled(estimate=0.2, error=0.05, freedom=9, scale="plain"), 0.1, 0.3),
     "log": (Scaled(estimate=0.2, error=0.05, freedom=9, scale="log"), 0.1, 0.4),
     "logit": (Scaled(estimate=0.9, error=0.05, freedom=9, scale="logit"), 0.6, 0.96),
+    "share, Student's": (Share(estimate=0.2, size=73.5, freedom=7), 0.1, 0.35),
+    "rare share": (Share(estimate=0.02, size=73.5, is_rare=True), 0.004, 0.06),
+    "rare share, Student's": (Share(estimate=0.02, size=50, freedom=7, is_rare=True), 0.004, 0.08),
     "adjusted": (Adjusted(estimate=0.2, centre=0.19, error=0.05), 0.1, 0.3),
+    "adjusted, Student's": (Adjusted(estimate=0.2, centre=0.19, error=0.05, freedom=5), 0.1, 0.3),
     "percentile": (Percentile(estimate=0.4, resamples=RESAMPLES), 0.25, 0.55),
 }
 
@@ -40,6 +44,25 @@ def test_a_share_of_independent_answers_has_the_interval_of_wilson(successes):
         assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
+@pytest.mark.parametrize("successes", [0, 1, 7, 49, 50])
+def test_a_rare_share_of_independent_answers_has_the_interval_of_jeffreys(successes):
+    proportion = pytest.importorskip("statsmodels.stats.proportion")
+    expected = proportion.proportion_confint(successes, 50, method="jeffreys")
+    found = Share(estimate=successes / 50, size=50, is_rare=True).interval()
+    # An end that is itself observed is not left out.
+    low, high = (0, expected[1]) if successes == 0 else expected
+    assert (found.low, found.high) == pytest.approx((low, 1 if successes == 50 else high))
+
+
+def test_an_estimated_size_widens_a_share_as_a_level_beyond_its_own_would():
+    t = stats.t.isf(0.025, 4)
+    for is_rare in (False, True):
+        known = Share(estimate=0.1, size=40, is_rare=is_rare)
+        wider = Share(estimate=0.1, size=40, freedom=4, is_rare=is_rare).interval()
+        expected = known.interval(1 - 2 * stats.norm.sf(t))
+        assert (wider.low, wider.high) == pytest.approx((expected.low, expected.high))
+
+
 def test_intervals_agree_with_scipy_on_their_scales():
     t = stats.t.isf(0.025, 9)
     plain = KINDS["plain"][0].interval()
@@ -56,7 +79,8 @@ def test_intervals_agree_with_scipy_on_their_scales():
 
 def test_bounds_at_the_edges_have_p_values_of_0_and_1():
     logit, log, share = (KINDS[name][0] for name in ("logit", "log", "share"))
-    for sampled, edges in ((logit, (0, 1)), (log, (0,)), (share, (0, 1))):
+    rare = KINDS["rare share"][0]
+    for sampled, edges in ((logit, (0, 1)), (log, (0,)), (share, (0, 1)), (rare, (0, 1))):
         for bound in edges:
             assert sampled.p_above(bound) == pytest.approx(1.0 * (bound == 1))
             assert sampled.p_below(bound) == pytest.approx(1.0 * (bound == 0))

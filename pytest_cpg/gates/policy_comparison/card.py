@@ -104,10 +104,11 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
     design, asked, metrics = result.design, result.criteria, result.grades.metrics
     excess = "" if metrics.excess is None else f"; excess AURC {metrics.excess:.2f}"
     yield "AURCC", f"{metrics.aurcc:.3f}, of a constant confidence {metrics.loss / 2:.3f}{excess}"
+    answered = f"{100 * metrics.coverage_at_risk:.0f} % answered"
     yield (
         "beside it",
         f"RPP {metrics.rpp:.3f}, CR10 {metrics.cr:.1f}, regret {metrics.regret:.3g}, "
-        f"risk at half {metrics.risk_at_coverage:.3f}",
+        f"{answered} at a risk of {100 * asked.max_risk:.3g} %",
     )
     reliability = result.grades.reliability
     yield (

@@ -65,7 +65,8 @@ def grade(
     horizons: IntArray,
 ) -> Grades:
     """Return what answers are worth; ``trivial`` are wrong ones [N] of what needs no model."""
-    points, level = OperatingPoints(risk=criteria.max_risk), criteria.level
+    points = OperatingPoints(coverage=criteria.min_coverage, risk=criteria.max_risk)
+    level = criteria.level
     best = GradedAnswers(
         wrong=min(trivial, key=np.count_nonzero),
         confidences=np.zeros(len(answers)),
@@ -86,7 +87,7 @@ def grade(
     )["loss"]
     p_values = {
         "loss": behind.p_above(0.0),
-        "coverage_at_risk": found["coverage_at_risk"].p_below(criteria.min_coverage),
+        "coverage_at_risk": found["risk_at_coverage"].p_above(criteria.max_risk),
     }
     if "auroc" in found:
         p_values["auroc"] = found["auroc"].p_below(criteria.min_auroc)

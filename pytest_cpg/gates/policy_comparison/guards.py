@@ -35,7 +35,7 @@ _LEAST_FELT = 0.01
 _ALIKE = 1e-6
 # Returns that are nearly equal, and noise that a model draws for each row, turn fewer.
 _MOST_UNFLIPPED = 0.25
-_FEWEST_VALUES, _MOST_AT_TOP = 3, 0.9
+_MOST_AT_TOP = 0.9
 # Of numbers that no bounds would leave out.
 _ANYTHING = 1e6
 
@@ -148,25 +148,19 @@ def clip_fault(ensemble: BoundEnsemble, queries: PolicyQueries) -> str:
 
 
 def saturated_fault(answers: GradedAnswers, method: str) -> str:
-    """Say that confidence cannot tell wrong answers from right ones, as it hardly varies.
+    """Say that confidence cannot tell wrong answers from right ones: they all have the highest.
 
     A good model is sure of nearly all its answers, and may be: only the wrong ones count here.
     """
     sure = answers.confidences[answers.wrong]
     if len(sure) < FEWEST_ERRORS:
         return ""
-    values = len(np.unique(answers.confidences.round(9)))
     at_top = float((sure >= answers.confidences.max() - 1e-9).mean())
-    if values >= _FEWEST_VALUES and at_top <= _MOST_AT_TOP:
+    if at_top <= _MOST_AT_TOP:
         return ""
-    how = (
-        f"Confidence has {values} value{'s'[: values != 1]} only"
-        if values < _FEWEST_VALUES
-        else f"{100 * at_top:.0f} % of the wrong answers have the highest confidence"
-    )
     return (
-        f"{how}, so that no threshold leaves mistakes out. Give each member its own seed and its "
-        f"own resampled data"
+        f"{100 * at_top:.0f} % of the wrong answers have the highest confidence, so that no "
+        f"threshold leaves mistakes out. Give each member its own seed and its own resampled data"
         + ', take more of them, or write confidence="pci"' * (method == "ev")
         + "."
     )

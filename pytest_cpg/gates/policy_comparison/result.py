@@ -156,8 +156,16 @@ class ComparisonResult:
 
     @property
     def coverage_at_risk(self) -> Interval:
-        """Share of queries that may be answered with at most ``max_risk`` wrong among them."""
+        """Share of queries that may be answered with at most ``max_risk`` wrong among them.
+
+        As it is in these queries: it jumps, and its interval is of the percentiles of resamples.
+        """
         return self.grades.intervals["coverage_at_risk"]
+
+    @property
+    def surest_loss(self) -> Interval:
+        """Share of wrong answers among the surest ``min_coverage`` of all."""
+        return self.grades.intervals["risk_at_coverage"]
 
     @property
     def trivial_loss(self) -> float:

@@ -7,7 +7,6 @@ from pytest_cpg.gates.card import Ruling, Severity
 from pytest_cpg.gates.criterion import Criterion, Standing
 from pytest_cpg.gates.kind import Alarm, MaxVerdict
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-from pytest_cpg.stats import Interval
 
 LABELS = {
     "KNOWS ITS LIMITS": Severity.GOOD,
@@ -51,23 +50,38 @@ def criteria_of(result: ComparisonResult) -> list[Criterion]:
                 p_value=p_values["max_loss"],
             )
         )
-    if result.auroc is not None:
-        criteria.append(_at_least("AUROC", result.auroc, asked.min_auroc, p_values["auroc"]))
-    title = f"sure at {100 * asked.max_risk:.3g} %"
-    p_value = p_values["coverage_at_risk"]
-    return [*criteria, _at_least(title, result.coverage_at_risk, asked.min_coverage, p_value)]
-
-
-def _at_least(title: str, found: Interval, least: float, p_value: float) -> Criterion:
-    return Criterion(
-        title=title,
-        bound=least,
-        needed=f">= {least:.2f}",
-        found=found,
-        standing=Standing.of(is_met=found.low >= least, is_missed=found.high < least),
-        label="OVERCONFIDENT",
-        p_value=p_value,
+    auroc = result.auroc
+    if auroc is not None:
+        criteria.append(
+            Criterion(
+                title="AUROC",
+                bound=asked.min_auroc,
+                needed=f">= {asked.min_auroc:.2f}",
+                found=auroc,
+                standing=Standing.of(
+                    is_met=auroc.low >= asked.min_auroc, is_missed=auroc.high < asked.min_auroc
+                ),
+                label="OVERCONFIDENT",
+                p_value=p_values["auroc"],
+            )
+        )
+    # The share that may be answered at max_risk is a maximum over thresholds, which jumps: what is
+    # judged is the risk of the share that is asked for, which is no larger where that one is.
+    surest = result.surest_loss
+    criteria.append(
+        Criterion(
+            title=f"surest {100 * asked.min_coverage:.3g} %",
+            bound=asked.max_risk,
+            needed=f"<={asked.max_risk:.3f}",
+            found=surest,
+            standing=Standing.of(
+                is_met=surest.high <= asked.max_risk, is_missed=surest.low > asked.max_risk
+            ),
+            label="OVERCONFIDENT",
+            p_value=p_values["coverage_at_risk"],
+        )
     )
+    return criteria
 
 
 def label_of(result: ComparisonResult) -> str:
