@@ -99,12 +99,12 @@ OF_PLANNING_GAP = (
     ),
     Option(
         "stop",
-        parser("one_of", "fixed", "sequential", "anytime"),
+        parser("one_of", "fixed", "sequential"),
         "string",
         "fixed",
         "RULE",
-        "run all episodes (fixed, default), or stop as soon as the verdict is settled: at a few "
-        "looks with an exact boundary (sequential), or nearly anywhere (anytime)",
+        "run all episodes (fixed, default), or stop as soon as the verdict is settled, at a few "
+        "looks with an exact boundary (sequential)",
         overruled=_SIZES,
     ),
     Option(
@@ -189,7 +189,7 @@ OF_ALL_GATES = (
         "",
         "DIGESTS",
         "model files that may run code of their own, by sha256:DIGEST, commas between several "
-        "(default: none; TorchScript is refused, and so is torch.export with foreign operators)",
+        "(default: none; programs of torch.export and TorchScript are refused)",
         is_for_one_gate=False,
     ),
 )

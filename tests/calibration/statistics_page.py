@@ -12,7 +12,7 @@ In plain words; every figure is from a table below, at the defaults (level 0.95,
 **What a gate promises.** A model as good as the oracle reads MODEL BOTTLENECK in at most 3.26 % of
 runs, whatever its success rate and the number of episodes from 10 to 200, and in fewer where the
 arms win and lose the same starts. With `margin=`, a model that loses the margin passes in at most
-2.50 % of runs. `stop="sequential"` and `"anytime"` keep 2.5 % over all looks together. A model that
+2.50 % of runs. `stop="sequential"` keeps 2.5 % over all looks together. A model that
 did not change reads REGRESSED in at most 2.2 % of runs.
 
 A comparison of policies passes a model that is just at one of its limits in at most 5.5 % of gates

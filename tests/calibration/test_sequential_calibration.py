@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import agresti_caffo_interval, sequential
-from pytest_cpg.stats.betting import (
-    _log_wealth,
-    anytime_look_sizes,
-    betting_characteristics,
-    betting_wealth,
-)
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
 from pytest_cpg.stats.pairing import pair_rates
-from pytest_cpg.stats.paths import paired_paths
 from pytest_cpg.stats.power import gap_power
 from pytest_cpg.stats.sequential import look_sizes, operating_characteristics, wang_tsiatis_boundary
 from pytest_cpg.stats.tango import TANGO
@@ -155,64 +148,6 @@ def test_a_margin_takes_another_interval_than_no_margin(statistics_page):
     )
 
 
-def anytime_error(most, shares):
-    return max(
-        betting_characteristics(most, oracle_only=share / 2, learned_only=share / 2).above
-        for share in shares
-    )
-
-
-def anytime_margin_error(most, margin):
-    """Return the chance of betting to prove a margin that is the gap, at the worst share."""
-    sizes = anytime_look_sizes(most)
-    proves = {}
-    for pairs in sizes:
-        flags = np.zeros((pairs + 1, pairs + 1), dtype=bool)
-        for losses in range(pairs + 1):
-            # A loss instead of a win proves no less.
-            for wins in range(pairs + 1 - losses):
-                ties = pairs - wins - losses
-                if _log_wealth(-margin, losses, wins, ties) < math.log(2 / (1 - 0.95)):
-                    break
-                flags[wins, losses] = True
-        proves[pairs] = flags
-    worst = 0.0
-    for share in np.linspace(margin, 1, 41):
-        error = 0.0
-        chances = (share + margin) / 2, (share - margin) / 2, 1 - share
-        for pairs, mass, _, _ in paired_paths(sizes, chances):
-            error += mass[proves[pairs]].sum()
-            mass[proves[pairs]] = 0
-        worst = max(worst, float(error))
-    return worst
-
-
-def test_a_bet_holds_its_error_however_often_it_is_looked_at(statistics_page):
-    shares = np.linspace(0, 1, 41)[1:]
-    rows = []
-    for most in (50, 150, 300):
-        error = anytime_error(most, shares)
-        cells = [most, len(anytime_look_sizes(most)), f"{100 * error:.3f} %"]
-        assert error <= ALPHA
-        for margin in (0.1, 0.2):
-            error = anytime_margin_error(most, margin)
-            cells.append(f"{100 * error:.3f} %")
-            assert error <= ALPHA
-        rows.append(cells)
-    statistics_page.table(
-        "Bets",
-        [
-            "most episodes",
-            "looks",
-            "worst error without a gap",
-            "at a margin of 0.1",
-            "at a margin of 0.2",
-        ],
-        rows,
-        note='One-sided error of `stop="anytime"` at level 0.95 (nominal 2.5 %).',
-    )
-
-
 def test_stopping_early_saves_episodes_and_keeps_power(statistics_page):
     boundary = wang_tsiatis_boundary(150)
     rows, by_key = [], {}
@@ -221,8 +156,7 @@ def test_stopping_early_saves_episodes_and_keeps_power(statistics_page):
             rates = pair_rates(oracle, learned, share=share)
             chances = {"oracle_only": rates.oracle_only, "learned_only": rates.learned_only}
             group = operating_characteristics(boundary, **chances)
-            bet = betting_characteristics(150, **chances)
-            by_key[oracle, learned, share] = group, bet
+            by_key[oracle, learned, share] = group
             fixed = gap_power(oracle, learned, episodes=150, method="bonett-price", share=share)
             rows.append(
                 [
@@ -231,8 +165,6 @@ def test_stopping_early_saves_episodes_and_keeps_power(statistics_page):
                     f"{fixed:.3f}",
                     f"{group.above:.3f}",
                     f"{group.mean_pairs:.1f}",
-                    f"{bet.above:.3f}",
-                    f"{bet.mean_pairs:.1f}",
                 ]
             )
     statistics_page.table(
@@ -243,18 +175,14 @@ def test_stopping_early_saves_episodes_and_keeps_power(statistics_page):
             "power at 150, Bonett-Price",
             "power, sequential",
             "episodes, sequential",
-            "power, anytime",
-            "episodes, anytime",
         ],
         rows,
         note="Chance of MODEL BOTTLENECK and mean episodes per arm, at level 0.95.",
     )
     for share in PAIRINGS.values():
-        assert by_key[0.95, 0.05, share][0].mean_pairs <= 20
-        assert by_key[0.95, 0.05, share][1].mean_pairs <= 10
-        assert by_key[0.9, 0.6, share][0].mean_pairs <= 56
-        assert by_key[0.9, 0.6, share][1].mean_pairs <= 40
-    assert by_key[0.9, 0.8, 0.5][0].above >= 0.77
+        assert by_key[0.95, 0.05, share].mean_pairs <= 20
+        assert by_key[0.9, 0.6, share].mean_pairs <= 56
+    assert by_key[0.9, 0.8, 0.5].above >= 0.77
 
 
 def peeking_error(step, most, rate):
@@ -317,4 +245,3 @@ def test_a_simulated_sequence_agrees_with_the_enumeration():
     exact = operating_characteristics(boundary, oracle_only=chances[0], learned_only=chances[1])
     assert above / 20_000 == pytest.approx(exact.above, abs=4 * 0.5 / np.sqrt(20_000))
     assert np.mean(used) == pytest.approx(exact.mean_pairs, abs=4 * np.std(used) / np.sqrt(20_000))
-    assert betting_wealth(wins=0, losses=0) == 1

@@ -20,7 +20,6 @@ def test_gates_of_a_family_share_the_error_of_one():
         ("fixed", 0.1, 1, "agresti-caffo"),
         ("sequential", None, 3, "bonett-price"),
         ("sequential", 0.2, 3, "tango"),
-        ("anytime", None, 30, "bonett-price"),
     ],
 )
 def test_a_rule_that_may_stop_early_brings_its_own_method(stop, margin, looks, method):

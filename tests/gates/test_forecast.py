@@ -10,7 +10,6 @@ from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.stopping import StoppingRule
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.betting import betting_characteristics
 from pytest_cpg.stats.pairing import pair_rates
 from pytest_cpg.stats.sequential import operating_characteristics, wang_tsiatis_boundary
 from pytest_cpg.stats.verdicts import weigh_gap
@@ -89,15 +88,6 @@ def test_the_drop_fails_four_of_five_gates_that_look_early(solved, margin, stopp
         for r in (pair_rates(rate, rate - d, share=0) for d in (drop, drop - 0.03))
     ]
     assert found[0].above >= 0.8 > found[1].above
-
-
-@pytest.mark.parametrize("most", [50, 400])
-def test_the_drop_fails_four_of_five_bets(most):
-    result = replace(result_of(first(48, 50), first(48, 50)), stop="anytime", max_episodes=most)
-    drop = surely_failed_drop(result, USUAL)
-    rates = pair_rates(0.96, 0.96 - drop, share=0)
-    chances = {"oracle_only": rates.oracle_only, "learned_only": rates.learned_only}
-    assert betting_characteristics(min(most, 200), **chances).above >= 0.8
 
 
 def test_nothing_is_promised_where_nothing_could_be_seen():

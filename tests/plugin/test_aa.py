@@ -41,7 +41,7 @@ def test_gate(cpg, place):
     for what in ("indices", "successes", "steps", "returns"):
         assert getattr(cpg.oracle, what).tobytes() == getattr(cpg.learned, what).tobytes()
 """
-STOPS = "fixed", "sequential", "anytime"
+STOPS = "fixed", "sequential"
 GRIDS = "maze", "two-room"
 CONTROL = "acrobot-swingup", "cartpole-swingup", "reacher-easy", "dmc:walker-walk"
 

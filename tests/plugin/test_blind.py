@@ -103,7 +103,6 @@ def doors(repository):
 
 PROOF = ', max_verdict="MODEL AS GOOD AS ORACLE"'
 EARLY = ', stop="sequential", max_episodes=100'
-ANYTIME = ', stop="anytime", max_episodes=100'
 RETURN = ', metric="return"'
 SAID = "random actions would have passed this gate"
 
@@ -118,9 +117,7 @@ BLIND = [
     ("left-open", "mirrored", ", margin=0.1", "LEARNED OUTPERFORMS ORACLE", "-1.00"),
     ("left-open", "mirrored", EARLY, "LEARNED OUTPERFORMS ORACLE", "-1.00"),
     ("left-open", "mirrored", EARLY + ", margin=0.1", "LEARNED OUTPERFORMS ORACLE", ""),
-    ("left-open", "mirrored", ANYTIME, "LEARNED OUTPERFORMS ORACLE", "-1.00"),
     ("right-ajar", "right", EARLY, "INCONCLUSIVE", "0.00"),
-    ("right-ajar", "right", ANYTIME, "INCONCLUSIVE", "0.00"),
     ("left-ajar", "mirrored", RETURN, "LEARNED OUTPERFORMS ORACLE", "-0.8"),
     ("right-ajar", "mirrored", RETURN, "INCONCLUSIVE", "0.6"),
     ("left-open", "mirrored", RETURN + PROOF, "LEARNED OUTPERFORMS ORACLE", "-10"),

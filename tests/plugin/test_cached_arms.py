@@ -50,7 +50,7 @@ def measured(project, name, *options):
     ("more", "workers"),
     [
         ("", ("-n", "1")),
-        (', stop="anytime", max_episodes=60', ()),
+        (', stop="sequential", max_episodes=60', ()),
         (", oracle_episodes=40", ()),
     ],
 )

@@ -46,8 +46,8 @@ MARKER_MISTAKES = {
     'task="track", min_oracle=2': "min_oracle: need a number between 0 and 1",
     'task="track", id=3': "id: need a name, got 3",
     'task="track", stop="sequential", episodes=30': "Write max_episodes=30.",
-    'task="track", stop="anytime", oracle_episodes=90': 'or write stop="fixed".',
-    'task="track", stop="anytime", interval="tango"': "has an interval of its own",
+    'task="track", stop="sequential", oracle_episodes=90': 'or write stop="fixed".',
+    'task="track", stop="sequential", interval="tango"': "has an interval of its own",
     'task="track", stop="fixed", max_episodes=30': 'Use episodes=30, or add stop="sequential"',
     'task="track", id="walker::v2"': "id: need a name without '::'",
     'task="track", id="g #2"': "that does not end in ' #2', got 'g #2'",
@@ -58,7 +58,7 @@ MARKER_MISTAKES = {
     'task="track", metric="return", interval="tango"': "Leave interval= out",
     'task="track", metric="returns"': "metric: need one of success, return",
     'task="track", interval="wald"': "interval: need one of auto, agresti-caffo",
-    'task="track", stop="early"': "stop: need one of fixed, sequential, anytime",
+    'task="track", stop="early"': "stop: need one of fixed, sequential",
     'task="track", group=3': "group: need a name, got 3",
 }
 

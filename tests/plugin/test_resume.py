@@ -91,10 +91,10 @@ def uninterrupted(project, *options):
     return gates(project), int((project.path / "rows").read_text())
 
 
-@pytest.mark.parametrize("more", ["", ', stop="anytime"', ", oracle_episodes=70"])
+@pytest.mark.parametrize("more", ["", ', stop="sequential"', ", oracle_episodes=70"])
 def test_an_interrupted_gate_goes_on_where_it_was(project, more):
     project.gate(more=more)
-    (project.path / "limit").write_text("20000" if "anytime" in more else "300000")
+    (project.path / "limit").write_text("20000" if "sequential" in more else "300000")
     expected, rows = uninterrupted(project, "--cpg-episodes=60")
     broken_off = run(project, "--cpg-episodes=60")
     assert broken_off.ret == 2
@@ -107,7 +107,7 @@ def test_an_interrupted_gate_goes_on_where_it_was(project, more):
     resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
     assert gates(project) == expected
     # Interrupted after 300 000 rows; two episodes are run again.
-    if "anytime" not in more:
+    if "sequential" not in more:
         assert int((project.path / "rows").read_text()) < rows - 200_000
 
 

@@ -48,22 +48,9 @@ def test_a_sequential_gate_stops_as_soon_as_its_verdict_is_settled(repository, w
     )
 
 
-def test_a_bet_stops_at_the_first_size_that_can_win_it(repository):
-    gates(repository, bad=("mirrored", ', stop="anytime"'))
-    result = repository.runpytest("-v")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "MODEL BOTTLENECK: the model solves 0 of 8 starts, *",
-            "  gap *1.00 [[]0.*, 1.00[]]  (betting, any time 95%;",
-            "  looks *at 8: won 56.78, boundary 40.00; 95 % of 150 saved",
-        ]
-    )
-
-
 def test_an_episode_ends_the_same_whether_the_gate_could_stop_or_not(repository, tmp_path):
     files = []
-    for stop in ("fixed", "sequential", "anytime"):
+    for stop in ("fixed", "sequential"):
         gates(repository, one=("right", ""))
         repository.makeconftest(
             (repository.path / "conftest.py").read_text(encoding="utf-8")
@@ -79,7 +66,7 @@ def pytest_runtest_logreport(report):
         )
         files.append(json.loads((tmp_path / stop).read_text()))
     arms = [(one["oracle"]["steps"], one["learned"]["steps"], one["start_seeds"]) for one in files]
-    assert arms[0] == arms[1] == arms[2]
+    assert arms[0] == arms[1]
 
 
 def test_a_margin_asks_for_proof_and_what_is_not_proven_fails(repository):
@@ -161,7 +148,6 @@ def test_a_margin_is_judged_by_an_interval_that_holds_it(repository):
         (", episodes=50, margin=0.2", "0.20"),
         (', episodes=50, margin=0.2, max_verdict="INCONCLUSIVE"', "0.20"),
         (', stop="sequential", max_episodes=50', "0.16"),
-        (', stop="anytime", max_episodes=50', "0.20"),
     ],
 )
 def test_a_gate_that_passes_says_which_drops_it_could_not_have_seen(repository, more, drop):
@@ -222,7 +208,7 @@ def test_a_plan_says_what_gates_could_find_and_runs_nothing(repository):
 
 
 def test_a_plan_gives_no_fixed_size_to_a_gate_that_may_stop_early(repository):
-    gates(repository, early=("right", ', stop="anytime"'), whole=("right", ""))
+    gates(repository, early=("right", ', stop="sequential"'), whole=("right", ""))
     result = repository.runpytest("--cpg-plan")
     result.stdout.re_match_lines(
         [
@@ -243,7 +229,6 @@ def test_a_plan_needs_no_workers(repository):
     ("options", "message"),
     [
         (("--cpg-stop=sequential", "--cpg-max-episodes=9"), "need at least 10 episodes"),
-        (("--cpg-stop=anytime", "--cpg-max-episodes=5"), "need at least 8 episodes"),
         (("--cpg-stop=sequential", "--cpg-episodes=50"), "Write --cpg-max-episodes=50."),
         (("--cpg-stop=sequential", "--cpg-oracle-episodes=90"), "or write --cpg-stop=fixed"),
         (("--cpg-stop=sequential", "--cpg-interval=tango"), "has an interval of its own"),

@@ -229,10 +229,6 @@ def test_a_gate_that_may_stop_early_is_resolved_by_its_own_rule():
     group = replace(fixed, stop="sequential", looks=(Look(50, 1.0, boundary),))
     assert settling(group) == {"max_episodes": 100, "seed": 5}
     assert "Run 100 starts of another seed." in resolve_hint(group)
-    # Eight wins are what a bet needs: 7.5 are rounded to that.
-    bet = replace(fixed, stop="anytime", looks=(Look(50, 1.0, 40.0),))
-    assert settling(bet) == {"max_episodes": 75, "seed": 5}
-    assert "A larger --cpg-max-episodes" in resolve_hint(replace(bet, margin=0.1))
 
 
 def test_a_margin_that_waits_for_its_oracle_alone_says_so():

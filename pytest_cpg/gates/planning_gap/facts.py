@@ -57,10 +57,9 @@ def _looks(result: GateResult) -> str:
     """Return what was found at each look, the boundary there, and what stopping saved."""
     if not result.looks:
         return ""
-    what = "won" if result.stop == "anytime" else "z"
     shown = result.looks if len(result.looks) <= _MOST_LOOKS else result.looks[-1:]
     looks = " | ".join(
-        f"at {look.episodes}: {what} {look.statistic:.2f}, boundary {look.boundary:.2f}"
+        f"at {look.episodes}: z {look.statistic:.2f}, boundary {look.boundary:.2f}"
         for look in shown
     )
     most, done = result.max_episodes or 0, result.learned.episodes

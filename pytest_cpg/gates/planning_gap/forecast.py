@@ -6,7 +6,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from pytest_cpg.episodes.design import Design
@@ -18,7 +17,6 @@ from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look, level_of_size
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.betting import betting_characteristics
 from pytest_cpg.stats.pairing import pair_rates
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap
 from pytest_cpg.stats.sequential import operating_characteristics, wang_tsiatis_boundary
@@ -31,8 +29,6 @@ _UNKNOWN_RATE = 0.5
 # Half of the starts decide for both arms at once: equal arms then correlate by one half.
 _USUAL_SHARE = 0.5
 _GAP_STEPS, _FINE_STEPS = 100, 1000
-# Of a bet on more starts, the power of its first ones is taken: it only grows.
-_MOST_BETS = 150
 
 
 def forecast(
@@ -122,19 +118,15 @@ def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None
         return _seen_by_raw_rates(rate, result.learned.episodes, result.tolerance)
     # A gap within the margin may be as sure as one above 0, and is then no bottleneck.
     power = POWER + (0.0 if result.margin is None else (1 - result.interval.level) / 2)
-    if result.stop == "anytime":
-        most = min(result.max_episodes or result.learned.episodes, _MOST_BETS)
-        found = _found_by_bet(rate, most, result.interval.level, power)
-    else:
-        found = detectable_gap(
-            rate,
-            result.max_episodes or result.learned.episodes,
-            power=power,
-            oracle_episodes=result.oracle.episodes if result.stop == "fixed" else None,
-            method=result.method,
-            # Of a boundary this is the last look alone, which finds nearly what all of them do.
-            level=level_of_last_look(result),
-        )
+    found = detectable_gap(
+        rate,
+        result.max_episodes or result.learned.episodes,
+        power=power,
+        oracle_episodes=result.oracle.episodes if result.stop == "fixed" else None,
+        method=result.method,
+        # Of a boundary this is the last look alone, which finds nearly what all of them do.
+        level=level_of_last_look(result),
+    )
     return found if found is None else max(found, result.margin or 0.0)
 
 
@@ -150,18 +142,6 @@ def _seen_by_raw_rates(rate: float, episodes: int, tolerance: float) -> float | 
         key=lambda drop: bool(bdtr(most, episodes, rate - drop / _FINE_STEPS) >= POWER),
     )
     return max(steps, 1) / _FINE_STEPS if steps < int(rate * _FINE_STEPS) else None
-
-
-@cache
-def _found_by_bet(
-    rate: float, episodes: int, level: float, power: float, *, share: float = 0.0
-) -> float | None:
-    """Return the smallest gap in hundredths that a bet finds with this power."""
-    return _least_gap(
-        rate,
-        share,
-        lambda chances: betting_characteristics(episodes, level=level, **chances).above >= power,
-    )
 
 
 def _oracle_rate(cost: Cost | None, accepted: BaselineGate | None) -> float | None:
@@ -223,8 +203,6 @@ def _detectable(
 def _found_in_time(design: Design, criteria: Criteria, rate: float, share: float) -> float | None:
     """Return the smallest gap in hundredths that a gate which may stop early finds."""
     level = criteria.gap_level(design)
-    if criteria.stop == "anytime":
-        return _found_by_bet(rate, design.episodes, level, POWER, share=share)
     boundary = wang_tsiatis_boundary(design.episodes, level=level, margin=criteria.margin)
     return _least_gap(
         rate, share, lambda chances: operating_characteristics(boundary, **chances).above >= POWER

@@ -10,7 +10,6 @@ from pytest_cpg.gates.planning_gap.sizes import MOST_SEQUENTIAL
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.agresti_caffo import episodes_to_settle
-from pytest_cpg.stats.betting import anytime_episodes_to_settle
 from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 from pytest_cpg.stats.wilson import wilson_episodes_above
@@ -46,8 +45,6 @@ def resolve_hint(result: GateResult) -> str:
             f"proof that the model loses less than that."
         )
     wanted = "prove the margin" if result.margin is not None else "tell them apart"
-    if result.stop == "anytime" and result.margin is not None:
-        return f"A larger --cpg-{option}, or a rule that looks less often, may {wanted}."
     return f"At these rates no {_most(result)} starts per arm would {wanted}."
 
 
@@ -64,7 +61,7 @@ def settling(result: GateResult) -> dict[str, int]:
     other = {"seed": result.seed + 1}
     if _are_few(result):
         return {option: 50, **other}
-    if _is_equal(result) or (result.stop == "anytime" and result.margin is not None):
+    if _is_equal(result):
         return {}
     needed, bounded = _episodes_needed(result), _episodes_to_bound_oracle(result)
     if needed is None or bounded is None or max(needed, bounded) > _most(result):
@@ -121,8 +118,6 @@ def _episodes_needed(result: GateResult) -> int | None:
         return _starts_needed(result)
     if margin is not None and result.gap >= margin:
         margin = None
-    if result.stop == "anytime":
-        return anytime_episodes_to_settle(result.pairs, level=level, limit=_MOST_EPISODES)
     # It hardly changes with the number of episodes.
     level = level_of_last_look(result)
     if result.method != "agresti-caffo":

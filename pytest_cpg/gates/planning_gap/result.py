@@ -67,7 +67,7 @@ class GateResult:
     margin : float or None
         The largest gap that is no loss; with it a verdict has to be proven.
     stop : str
-        ``"fixed"``, ``"sequential"`` or ``"anytime"``.
+        ``"fixed"`` or ``"sequential"``; ``"anytime"`` of earlier versions.
     max_episodes : int or None
         Episodes per arm if no look had settled the verdict; None in results of schema 1.
     method : str

@@ -8,7 +8,6 @@ from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.gates.kind import Asked
 from pytest_cpg.gates.planning_gap.stopping import StopMode
 from pytest_cpg.stats.agresti_caffo import smallest_decisive_episodes
-from pytest_cpg.stats.betting import anytime_look_sizes
 from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.sequential import look_sizes, paired_statistic, wang_tsiatis_boundary
 
@@ -65,7 +64,7 @@ def sizes_of(
             f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
             f'out, or use stop="fixed".'
         )
-    _check_first_look(asked, stop, level)
+    _check_first_look(asked, level)
     return Sizes(values["max_episodes"])
 
 
@@ -121,17 +120,14 @@ def _check_oracle_episodes(asked: Asked, interval: str, *, has_margin: bool) -> 
         )
 
 
-def _check_first_look(asked: Asked, stop: StopMode, level: float) -> None:
+def _check_first_look(asked: Asked, level: float) -> None:
     most = asked.values["max_episodes"]
     try:
-        if stop == "anytime":
-            anytime_look_sizes(most, level=level)
-            return
         look_sizes(most)
         if most > MOST_SEQUENTIAL:
             raise ValueError(
                 f"the boundary of more than {MOST_SEQUENTIAL} episodes takes too long to "
-                f'calibrate, got {most}; stop="anytime" needs none'
+                f"calibrate, got {most}"
             )
         # Any boundary that takes long to calibrate can be reached.
         boundary = wang_tsiatis_boundary(most, level=level) if most <= _QUICK else None

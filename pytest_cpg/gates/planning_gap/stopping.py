@@ -14,7 +14,6 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, pairs_of
 from pytest_cpg.stats import Interval, agresti_caffo_interval
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value
-from pytest_cpg.stats.betting import anytime_interval, anytime_look_sizes, betting_wealth
 from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.returns import paired_mean_p_value
@@ -27,7 +26,7 @@ from pytest_cpg.stats.sequential import (
     wang_tsiatis_boundary,
 )
 
-StopMode: TypeAlias = Literal["fixed", "sequential", "anytime"]
+StopMode: TypeAlias = Literal["fixed", "sequential"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +34,7 @@ class StoppingRule:
     """When a gate may look, and what it may conclude there; looks count from 0.
 
     A "fixed" gate looks once, at the end. A "sequential" one looks at a few sizes, with a boundary
-    whose error over all of them is exact; an "anytime" one as often as it likes, with a bet whose
-    winnings bound the error at all times.
+    whose error over all of them is exact.
 
     Attributes
     ----------
@@ -57,8 +55,6 @@ class StoppingRule:
         """At how many episodes it looks, rising."""
         if self.stop == "sequential":
             return self._boundary.looks
-        if self.stop == "anytime":
-            return anytime_look_sizes(self.episodes, level=self.level)
         return (self.episodes,)
 
     def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:
@@ -66,30 +62,22 @@ class StoppingRule:
         pairs = pairs_of(oracle, learned)
         if self.stop == "sequential":
             return repeated_interval(self._boundary, number, pairs)
-        if self.stop == "anytime":
-            return anytime_interval(pairs, level=self.level)
         if self.method == "tango" and self.margin is not None:
             return margin_interval(pairs, margin=self.margin, level=self.level)
         return gap_interval(self.method, oracle, learned, level=self.level)
 
     def look(self, number: int, oracle: Arm, learned: Arm) -> Look | None:
-        """Return what is found beside what it has to exceed; None where nothing is found early.
-
-        That is a paired statistic, or what the better of two bets has won, negative if it is that
-        on the model.
-        """
+        """Return the paired statistic beside what it has to exceed; None of a fixed gate."""
         if self.stop == "fixed":
             return None
         pairs, episodes = pairs_of(oracle, learned), learned.episodes
-        wins, losses = pairs.oracle_only, pairs.learned_only
-        if self.stop == "sequential":
-            statistic = paired_statistic(
-                wins=wins, losses=losses, pairs=episodes, margin=self._boundary.margin
-            )
-            return Look(episodes, statistic, self._boundary.critical_values[number])
-        won = betting_wealth(wins=wins, losses=losses)
-        lost = betting_wealth(wins=losses, losses=wins)
-        return Look(episodes, won if won >= lost else -lost, 2 / (1 - self.level))
+        statistic = paired_statistic(
+            wins=pairs.oracle_only,
+            losses=pairs.learned_only,
+            pairs=episodes,
+            margin=self._boundary.margin,
+        )
+        return Look(episodes, statistic, self._boundary.critical_values[number])
 
     @property
     def _boundary(self) -> Boundary:
@@ -138,9 +126,6 @@ def gap_p_value_of(result: GateResult) -> float:
     pairs = result.pairs
     if result.design.metric == "return":
         return paired_mean_p_value(oracle.returns[: learned.episodes], learned.returns)
-    if result.stop == "anytime":
-        # Never won is a p-value of 1, and what a bet on the model won is no evidence against it.
-        return 1 / max(1.0, *(look.statistic for look in result.looks))
     if result.stop == "sequential" and result.max_episodes:
         return boundary_p_value(
             result.max_episodes,
