@@ -106,6 +106,8 @@ def _family_findings(
     measured: Sequence[Reported], *, is_corrected: bool, size: int, recipes: int
 ) -> list[Finding]:
     found: list[Finding] = []
+    # Others may stand in the baseline, or in files that were not run.
+    gates = f"{size} gates" if len(measured) == size else f"the {size} gates of the project"
     asked: dict[str, Alarm | None] = {
         one.name: ask_at_end(found, one.judgement.kind, "alarm", one.judgement.result)
         for one in measured
@@ -130,7 +132,7 @@ def _family_findings(
             math.prod(1 - one for one in alphas.values())
             * (1 - alpha) ** (size - len(alarms) + drifts + recipes)
         )
-        tests = " and ".join([f"{size} gates", *besides])
+        tests = " and ".join([gates, *besides])
         text = (
             f"If all models were good, at least one of {tests} would still fail in about "
             f"{100 * chance:.2g} % of runs ({percent}{' for the gates alone' * bool(besides)} with "
@@ -140,7 +142,7 @@ def _family_findings(
         return [*found, Finding(text, warns=chance > 0.5)]
     left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
     text = (
-        f"If all models were good, at least one of {size} gates would still fail in about "
+        f"If all models were good, at least one of {gates} would still fail in about "
         f"{percent} of runs, by Holm's correction{left_out}."
     )
     found.append(Finding(text))
