@@ -101,8 +101,7 @@ def result_of(
         starts,
         **arms,
         weighed={
-            name: weigh_arm(design, criteria, 0, arms["oracle"], arms[name])
-            for name in ("learned", "chance")
+            name: weigh_arm(design, criteria, 0, arms, name) for name in ("learned", "chance")
         },
     )
 

@@ -156,27 +156,47 @@ def weigh_gap(
     )
 
 
-def weigh_returns(interval: Interval, *, margin: float | None = None) -> Weighed:
+def weigh_returns(
+    interval: Interval, *, starts: int, possible: float, margin: float | None = None
+) -> Weighed:
     """Return the verdict on a gap of mean returns: the first of these that holds.
 
-    - MODEL AS GOOD AS ORACLE: with a margin, the interval ends below it.
+    - MODEL AS GOOD AS ORACLE: with a margin, the interval and ``possible`` are below it, and there
+      are at least 10 starts.
+    - INCONCLUSIVE: with a margin, the interval is below it, and that is all.
     - MODEL BOTTLENECK: the interval lies above 0.
     - LEARNED OUTPERFORMS ORACLE: it lies below 0.
     - INCONCLUSIVE: otherwise.
 
     Parameters
     ----------
+    possible : float
+        The largest gap that starts like none of those that were run leave open: an interval of
+        equal differences has no width, and knows nothing of them.
     margin : float, optional
         The largest gap that is no loss, above 0, in units of return.
     """
-    if margin is not None and not real_or_nan(margin) > 0:
-        raise ValueError(f"need a margin above 0, in units of return, got {margin!r}")
-    if margin is not None and interval.high < margin:
+    if margin is None or not interval.high < _check_return_margin(margin):
+        return _sided(interval) or Weighed(Verdict.INCONCLUSIVE, "the interval, which contains 0")
+    if starts < FEWEST_EPISODES_TO_CALL_ALIKE:
+        fewest = FEWEST_EPISODES_TO_CALL_ALIKE
+        return Weighed(Verdict.INCONCLUSIVE, f"nothing: below {fewest} starts no margin is proven")
+    if possible >= margin:
         return Weighed(
-            Verdict.MODEL_AS_GOOD_AS_ORACLE,
-            f"the interval, which ends at {interval.high:.4g}, below the margin {margin:g}",
+            Verdict.INCONCLUSIVE,
+            f"what starts like none of these could lose, {possible:.4g} in the mean: the margin is "
+            f"{margin:g}",
         )
-    return _sided(interval) or Weighed(Verdict.INCONCLUSIVE, "the interval, which contains 0")
+    return Weighed(
+        Verdict.MODEL_AS_GOOD_AS_ORACLE,
+        f"the interval, which ends at {interval.high:.4g}, below the margin {margin:g}",
+    )
+
+
+def _check_return_margin(margin: float) -> float:
+    if not real_or_nan(margin) > 0:
+        raise ValueError(f"need a margin above 0, in units of return, got {margin!r}")
+    return margin
 
 
 def _at_most(count: int, episodes: int, share: float) -> bool:

@@ -1,4 +1,4 @@
-"""Wilson's score interval on one success rate (JASA 22:209-212, 1927)."""
+"""Bounds of one success rate: Wilson's score interval, and the exact upper end."""
 
 from __future__ import annotations
 
@@ -27,6 +27,22 @@ def wilson_interval(successes: int, episodes: int, *, level: float = 0.95) -> In
         level=float(level),
         method="Wilson 1927",
     )
+
+
+def highest_rate(successes: int, episodes: int, *, level: float = 0.95) -> float:
+    """Return the upper end of Clopper's and Pearson's interval (Biometrika 26:404-413, 1934).
+
+    It lies below the true rate in at most ``(1 - level) / 2`` of runs, whatever rate and number of
+    episodes; Wilson's does so in up to 17 % (docs/statistics.md).
+
+    >>> round(highest_rate(7, 50), 4)
+    0.2674
+    """
+    from scipy.special import betaincinv
+
+    s, n = check_arm(successes, episodes)
+    critical_value(level)  # refuses an impossible level
+    return 1.0 if s == n else float(betaincinv(s + 1, n - s, (1 + level) / 2))
 
 
 def wilson_episodes_above(bound: float, *, rate: float, level: float) -> int | None:

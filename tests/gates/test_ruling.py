@@ -7,6 +7,8 @@ from fakes import first, result_of
 
 from pytest_cpg import Verdict
 from pytest_cpg.gates.card import Severity
+from pytest_cpg.gates.diagnosis import Cause, Diagnosis
+from pytest_cpg.gates.planning_gap.explanation import advice, meaning
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
@@ -47,6 +49,35 @@ def test_how_bad_a_result_is(result, label, severity):
 def test_a_test_passes_where_nothing_is_worse_than_it_accepts(result, accepts):
     ruling = ruling_of(result, accepts)
     assert (ruling.reason is None) == (ruling.severity <= Severity(accepts.severity))
+
+
+def test_only_a_gate_in_which_random_actions_look_the_same_says_so_of_its_planner():
+    # At this tolerance 23 of 50 are near none, and a model that solves none would be told.
+    sees = result_of(first(23, 50), first(18, 50), first(0, 50), tolerance=0.49)
+    assert meaning(sees, Verdict.INCONCLUSIVE) == [
+        "The gate is at fault, not the model: with the true dynamics this planner solves 23/50 "
+        "starts, near none by the tolerance of 0.49."
+    ]
+    (blind,) = meaning(HOPELESS, Verdict.INCONCLUSIVE)
+    assert blind.endswith("by the tolerance of 0.05. Random actions look the same.")
+
+
+@pytest.mark.parametrize(
+    ("cause", "advises_search"), [(None, True), (Cause.PLANNER, True), (Cause.NONE, False)]
+)
+def test_a_wider_search_is_advised_unless_it_was_tried_in_vain(cause, advises_search):
+    diagnosis = None if cause is None else Diagnosis(cause=cause, summary="", recommendation="")
+    (told,) = advice(replace(HOPELESS, diagnosis=diagnosis), Verdict.INCONCLUSIVE)
+    assert ("search wider" in told) is advises_search
+    assert told.startswith("Look farther ahead (horizon, now ")
+
+
+def test_a_margin_above_all_that_a_strong_oracle_solves_asks_for_a_smaller_one():
+    wide = result_of(first(40, 50), first(40, 50), first(10, 50), margin=0.95, interval="tango")
+    assert wide.verdict is Verdict.PLANNER_BOTTLENECK
+    (told,) = advice(wide, Verdict.MODEL_AS_GOOD_AS_ORACLE)
+    assert told.startswith("The margin of 0.95 is as wide as all that the oracle adds to random ")
+    assert "search" not in told
 
 
 def test_no_marker_accepts_an_oracle_below_what_it_asks_for_itself():

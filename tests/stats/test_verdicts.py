@@ -192,10 +192,28 @@ def gap_of(low, high):
     ],
 )
 def test_returns_are_ruled_by_their_interval(gap, margin, verdict):
-    assert weigh_returns(gap_of(*gap), margin=margin).verdict is verdict
+    ruled = weigh_returns(gap_of(*gap), starts=10, possible=gap[1] + 1, margin=margin)
+    assert ruled.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("gap", "starts", "possible", "evidence"),
+    [
+        ((-3, 5), 9, 6, "nothing: below 10 starts no margin is proven"),
+        ((1, 5), 10, 20, "what starts like none of these could lose, 20 in the mean: the margin"),
+        ((-9, -5), 10, 21, "what starts like none of these could lose, 21 in the mean: the margin"),
+        ((0, 0), 50, 20, "what starts like none of these could lose, 20 in the mean: the margin"),
+    ],
+)
+def test_a_margin_of_returns_is_not_proven_by_starts_that_were_not_seen(
+    gap, starts, possible, evidence
+):
+    ruled = weigh_returns(gap_of(*gap), starts=starts, possible=possible, margin=20.0)
+    assert ruled.verdict is Verdict.INCONCLUSIVE
+    assert ruled.evidence.startswith(evidence)
 
 
 @pytest.mark.parametrize("margin", [0, -1.0, math.nan, "5"])
 def test_an_impossible_margin_of_returns_is_refused(margin):
     with pytest.raises(ValueError, match="need a margin above 0"):
-        weigh_returns(gap_of(0, 1), margin=margin)
+        weigh_returns(gap_of(0, 1), starts=10, possible=1, margin=margin)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.wilson import wilson_episodes_above, wilson_interval
+from pytest_cpg.stats.wilson import highest_rate, wilson_episodes_above, wilson_interval
 
 levels = st.floats(0.5, 0.999)
 
@@ -24,6 +24,13 @@ def test_wilson_agrees_with_scipy(arm, level):
     ci = wilson_interval(*arm, level=level)
     assert (ci.low, ci.high) == pytest.approx((reference.low, reference.high), abs=1e-12, rel=0)
     assert ci.estimate == arm[0] / arm[1]
+
+
+@given(arm=arms(), level=levels)
+def test_the_highest_rate_is_the_upper_end_of_scipys_exact_interval(arm, level):
+    stats = pytest.importorskip("scipy.stats")
+    reference = stats.binomtest(*arm).proportion_ci(level, method="exact")
+    assert highest_rate(*arm, level=level) == pytest.approx(reference.high, abs=1e-9)
 
 
 def test_wilson_ends_exactly_at_zero_and_one():

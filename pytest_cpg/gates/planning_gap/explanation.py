@@ -9,7 +9,7 @@ from pytest_cpg.gates.diagnosis.advice import advice_on_score
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.notation import arm_name, reached
 from pytest_cpg.gates.planning_gap.resolving import episodes_to_see, is_strong, resolve_hint
-from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.result import GateResult, highest_rate_of, worst_of_chance
 from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason
 from pytest_cpg.gates.presets import PRESETS
 from pytest_cpg.stats import Verdict
@@ -41,7 +41,8 @@ def advice(result: GateResult, accepts: Verdict) -> list[str]:
     if result.is_aa or failure_reason(result, accepts) in result.faults:
         return []
     if result.verdict is Verdict.PLANNER_BOTTLENECK:
-        return [_mend_planner(result) + _how_to_accept(accepts)]
+        mend = _mend_margin(result) if is_strong(result) else ""
+        return [(mend or _mend_planner(result)) + _how_to_accept(accepts)]
     if result.verdict is Verdict.MODEL_BOTTLENECK:
         return [_advice(result)]
     return [resolve_hint(result)] if result.label == Verdict.INCONCLUSIVE else []
@@ -79,17 +80,46 @@ def loss_split(result: GateResult) -> str:
 
 
 def _mend_blindness(result: GateResult) -> str:
+    """Say what would make a gate see, by what blinds it."""
+    if result.design.metric == "return" and _is_flat(result):
+        return _MEND_FLAT.format(**_numbers(result))
+    too_wide = _mend_margin(result)
+    if too_wide:
+        return too_wide
     mend = _MEND_TASK if is_strong(result) else _mend_planner(result)
     needed = episodes_to_see(result)
     if needed is not None:
         option = "episodes" if result.stop == "fixed" else "max-episodes"
         mend += _MEND_SIZE.format(needed=needed, option=option, seed=result.seed + 1)
-    return mend.format(**_numbers(result))
+    return mend
+
+
+def _is_flat(result: GateResult) -> bool:
+    """Say whether random actions earned at every start what the planner did."""
+    shared = min(result.oracle.episodes, result.chance.episodes)
+    return bool((result.oracle.returns[:shared] == result.chance.returns[:shared]).all())
+
+
+def _mend_margin(result: GateResult) -> str:
+    """Say what margin would be small enough; empty where random actions lose more than it."""
+    adds = result.oracle_over_chance
+    if result.margin is None or not 0 < adds <= result.margin:
+        return ""
+    # A fifth takes some twenty starts to prove.
+    return _MEND_MARGIN.format(
+        margin=f"{result.margin:g}",
+        adds=number(adds, result.design.metric),
+        smaller=f"{adds / 5:.2g}",
+    )
 
 
 def _mend_planner(result: GateResult) -> str:
     """Say what would make a planner that solves the task; first what is known to solve it."""
-    mend, preset = _MEND.format(**_numbers(result)), PRESETS.get(result.design.task)
+    diagnosis, preset = result.diagnosis, PRESETS.get(result.design.task)
+    # A diagnosis tries four times the search, and names it where that helps.
+    may_search = diagnosis is None or Cause.PLANNER in (diagnosis.cause, diagnosis.second)
+    search = _MEND_SEARCH if may_search else ""
+    mend = _MEND.format(search=search, **_numbers(result))
     if preset is None:
         return mend
     known = _PRESET.format(solved=preset.solved, task=result.design.task)
@@ -104,9 +134,11 @@ def _how_to_accept(accepts: Verdict) -> str:
 
 def _meaning(result: GateResult) -> str:
     if result.design.metric == "return":
+        if result.verdict is Verdict.INCONCLUSIVE and _is_within_margin(result):
+            return _MEANING_OF_UNSEEN
         return _MEANING_OF_RETURNS.get(result.verdict, _MEANING[result.verdict])
     if result.margin is not None and result.verdict in _MEANING_WITH_MARGIN:
-        if result.verdict is Verdict.INCONCLUSIVE and result.interval.high < result.margin:
+        if result.verdict is Verdict.INCONCLUSIVE and _is_within_margin(result):
             return _MEANING_OF_OPEN_ORACLE
         return _MEANING_WITH_MARGIN[result.verdict]
     if result.verdict is Verdict.INCONCLUSIVE and result.gap == 0:
@@ -114,8 +146,13 @@ def _meaning(result: GateResult) -> str:
     return _MEANING[result.verdict]
 
 
+def _is_within_margin(result: GateResult) -> bool:
+    return result.margin is not None and result.interval.high < result.margin
+
+
 def _numbers(result: GateResult) -> dict[str, str]:
     oracle, learned, chance = result.oracle, result.learned, result.chance
+    is_as_chance = result.chance_verdict is Verdict.PLANNER_BOTTLENECK
     return {
         "oracle": f"{oracle.success_count}/{oracle.episodes}",
         "learned": f"{learned.success_count}/{learned.episodes}",
@@ -126,11 +163,15 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "lost": str(result.pairs.oracle_only),
         "horizon": str(result.design.horizon),
         "budget": str(result.design.budget),
-        "bound": f"{oracle.interval.high:.3f}",
+        "bound": f"{highest_rate_of(oracle):.3f}",
         "least": f"{oracle.interval.low:.2f}",
         "wanted": f"{result.min_oracle:g}" if result.min_oracle is not None else "",
         "margin": f"{result.margin:g}" if result.margin is not None else "",
         "high": number(result.interval.high, result.design.metric),
+        "tolerance": f"{result.tolerance:g}",
+        "as_chance": " Random actions look the same." if is_as_chance else "",
+        "worst": f"{worst_of_chance(oracle, chance):.4g}",
+        "starts": str(learned.episodes),
         "same": _same_in_both(result),
     }
 
@@ -182,8 +223,18 @@ _PRESET = (
     "{task}."
 )
 _MEND = (
-    "Look farther ahead (horizon, now {horizon}), search wider (more candidates, or "
-    'planner="icem"), give more steps (budget, now {budget}), or choose an easier task.'
+    "Look farther ahead (horizon, now {horizon}), {search}give more steps (budget, now {budget}), "
+    "or choose an easier task."
+)
+_MEND_SEARCH = 'search wider (more candidates, or planner="icem"), '
+_MEND_MARGIN = (
+    "The margin of {margin} is as wide as all that the oracle adds to random actions ({adds}), and "
+    "no planner mends that. Write a smaller one, such as margin={smaller}."
+)
+_MEND_FLAT = (
+    "Random actions earn at every start what the planner earns: as long as nothing that is done "
+    "changes the return, no model can be judged by it. Choose a reward that actions change, more "
+    'steps (budget, now {budget}) if it comes later, or metric="success".'
 )
 _MEND_TASK = (
     "Choose a task, starts or a goal that random actions fail (fewer steps by "
@@ -228,8 +279,8 @@ _MEANING = {
         "same, so the loss is the model's."
     ),
     Verdict.PLANNER_BOTTLENECK: (
-        "The gate is at fault, not the model: the search is too weak for this task, and a broken "
-        "model would look the same."
+        "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "
+        "starts, near none by the tolerance of {tolerance}.{as_chance}"
     ),
     Verdict.INCONCLUSIVE: (
         "Chance could explain the difference between {learned} starts solved with the model and "
@@ -250,8 +301,8 @@ _MEANING_WITH_MARGIN = {
         "is still possible (oracle {oracle}, learned {learned})."
     ),
     Verdict.PLANNER_BOTTLENECK: (
-        "The gate is at fault, not the model: even with the true dynamics this planner solves only "
-        "{oracle} starts, so that losing all of them would stay within the margin of {margin}."
+        "The gate is at fault, not the model: with the true dynamics this planner solves {oracle} "
+        "starts, so that losing all of them would stay within the margin of {margin}."
     ),
 }
 _MEANING_OF_OPEN_ORACLE = (
@@ -277,3 +328,8 @@ _MEANING_OF_RETURNS = {
         "{oracle_return} a start); a smoother or more optimistic model can do that."
     ),
 }
+_MEANING_OF_UNSEEN = (
+    "These {starts} starts lose at most {high} in the mean, less than the margin of {margin}. But "
+    "they are too few to rule out others that lose {worst}, as random actions do at worst, so "
+    "often that the margin is lost."
+)

@@ -135,7 +135,8 @@ def _run_arms(
             done["oracle"] = runs["oracle"].advance(max(size, design.oracle_episodes or 0))
             for name in open_arms:
                 done[name] = runs[name].advance(size)
-                weighed[name] = weigh_arm(design, criteria, number, done["oracle"], done[name])
+            for name in open_arms:
+                weighed[name] = weigh_arm(design, criteria, number, done, name)
             if "learned" in open_arms:
                 look = rule.look(number, done["oracle"], done["learned"])
                 looks += [look] if look else []

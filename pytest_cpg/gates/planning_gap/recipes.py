@@ -75,7 +75,9 @@ def _weighed(result: GateResult, interval: Interval) -> Weighed:
     """Weigh one checkpoint's arms by the interval of the whole recipe."""
     oracle, learned, margin = result.oracle, result.learned, result.margin
     if result.design.metric == "return":
-        return weigh_returns(interval, margin=margin)
+        possible = max(interval.high, result.possible_return_gap)
+        starts = learned.episodes
+        return weigh_returns(interval, starts=starts, possible=possible, margin=margin)
     return weigh_gap(
         interval,
         (oracle.success_count, oracle.episodes),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.result import GateResult, return_gap, worst_of_chance
 from pytest_cpg.gates.planning_gap.sizes import MOST_SEQUENTIAL
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
 from pytest_cpg.stats import Verdict
@@ -23,7 +23,9 @@ def resolve_hint(result: GateResult) -> str:
     option = "episodes" if result.stop == "fixed" else "max-episodes"
     settled = settling(result)
     if settled:
-        few = f"Below {FEWEST_EPISODES_TO_CALL_ALIKE} starts no two rates are called alike. "
+        by_return = result.design.metric == "return"
+        proof = "no margin is proven" if by_return else "no two rates are called alike"
+        few = f"Below {FEWEST_EPISODES_TO_CALL_ALIKE} starts {proof}. "
         return (
             f"{few * _are_few(result)}Run {settled[option.replace('-', '_')]} starts of another "
             f"seed. Do not add to these starts until they tell the arms apart: that finds gaps "
@@ -70,8 +72,8 @@ def settling(result: GateResult) -> dict[str, int]:
 
 
 def _are_few(result: GateResult) -> bool:
-    is_success = result.design.metric == "success"
-    return is_success and result.learned.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
+    is_proof = result.design.metric == "success" or result.margin is not None
+    return is_proof and result.learned.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
 
 
 def _sees_nothing(result: GateResult) -> bool:
@@ -95,16 +97,21 @@ def is_strong(result: GateResult) -> bool:
 
 
 def episodes_to_see(result: GateResult) -> int | None:
-    """Return the episodes per arm that tell a strong oracle from chance at these rates.
+    """Return the episodes per arm that tell an oracle from chance at these rates or returns.
 
     None where they are no cure: what is to be mended of a weak oracle is its planner.
     """
-    # Where a gate stops early, chance runs on until it is known to see.
-    common = min(result.oracle.episodes, result.chance.episodes)
-    beside = replace(result, learned=result.chance.first(common), margin=None)
+    by_return = result.design.metric == "return"
     is_open = result.margin is None or result.chance_verdict is Verdict.INCONCLUSIVE
-    if not is_open or not is_strong(result) or beside.gap <= 0:
+    is_weak = not by_return and not is_strong(result)
+    if not is_open or is_weak or result.oracle_over_chance <= 0:
         return None
+    # Where a gate stops early, chance runs on until it is known to see.
+    chance = result.chance.first(min(result.oracle.episodes, result.chance.episodes))
+    beside = replace(result, learned=chance, margin=None)
+    if by_return:
+        gap = return_gap(result.oracle, chance, level=result.interval.level)
+        beside = replace(beside, interval=gap)
     # If these rates were true, half of the runs of the size returned would still be blind, and one
     # in five of twice that: ((1.96 + 0.84) / 1.96)^2 is 2.04.
     needed = 2 * (_episodes_needed(beside) or _MOST_EPISODES)
@@ -148,11 +155,20 @@ def _episodes_to_bound_oracle(result: GateResult) -> int | None:
 
 
 def _starts_needed(result: GateResult) -> int | None:
-    """Return at how many starts an interval of returns would be narrow enough, as 1 / sqrt(n)."""
+    """Return at how many starts an interval of returns would be narrow enough.
+
+    As 1 / sqrt(n); what starts like none of these could hide of a margin goes as 1 / n.
+    """
     interval, margin = result.interval, result.margin
-    goal = abs(interval.estimate)
+    goal, unseen = abs(interval.estimate), 0.0
     if margin is not None and interval.estimate < margin:
         goal = margin - interval.estimate
-    half = (interval.high - interval.low) / 2
-    needed = result.learned.episodes * (half / goal) ** 2 if goal else math.inf
+        # Of n equal scores and one of another size, Gaffke's bound is that share of the size.
+        share = -math.log((1 - interval.level) / 2)
+        unseen = share * max(0.0, worst_of_chance(result.oracle, result.chance) - interval.estimate)
+    if not goal:
+        return None
+    width = (interval.high - interval.low) / 2 * math.sqrt(result.learned.episodes)
+    # The goal is the sum of width over the root of n, and of unseen over n.
+    needed = ((width + math.sqrt(width**2 + 4 * unseen * goal)) / (2 * goal)) ** 2
     return math.ceil(needed) if needed <= _MOST_EPISODES else None

@@ -17,6 +17,8 @@ from pytest_cpg.gates.diagnosis import Diagnosis
 from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
 from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.returns import fieller_return_interval, paired_mean_interval
+from pytest_cpg.stats.unseen import mean_interval
+from pytest_cpg.stats.wilson import highest_rate
 
 SCHEMA = 2
 # Schema 1 had one interval, one stopping rule and one metric: the defaults of what came after.
@@ -176,6 +178,15 @@ class GateResult:
         return self.gap / headroom if headroom > 0 else None
 
     @property
+    def oracle_over_chance(self) -> float:
+        """What the oracle adds to random actions, in what the gate judges: rates or returns."""
+        oracle, chance = self.oracle, self.chance
+        if self.design.metric == "success":
+            return oracle.success_rate - chance.success_rate
+        shared = min(oracle.episodes, chance.episodes)
+        return float(oracle.returns[:shared].mean() - chance.returns[:shared].mean())
+
+    @property
     def arms(self) -> tuple[Arm, ...]:
         """All arms that were run."""
         return (self.oracle, *([self.rescored] if self.rescored else []), self.learned, self.chance)
@@ -202,7 +213,7 @@ class GateResult:
     def is_oracle_too_weak(self) -> bool:
         """Whether the oracle surely solves less than ``min_oracle`` asks for.
 
-        Its Wilson interval ends below that: raw rates would fail a good oracle in every other run.
+        Its `highest_rate` is below that: raw rates would fail a good oracle in every other run.
         """
         return is_too_weak(self.oracle, self.min_oracle)
 
@@ -218,6 +229,12 @@ class GateResult:
         if self.learned.episodes == 1:
             return None
         return return_gap(self.oracle, self.learned, level=self.level)
+
+    @property
+    def possible_return_gap(self) -> float:
+        """The largest gap in mean returns that starts like none of these leave open."""
+        arms, level = (self.oracle, self.learned, self.chance), self.interval.level
+        return possible_return_gap(*arms, level=level)
 
     @property
     def normalised_return_interval(self) -> Interval | None:
@@ -323,13 +340,37 @@ def without_effect(results: Sequence[GateResult]) -> dict[str, str]:
 
 
 def is_too_weak(oracle: Arm, min_oracle: float | None) -> bool:
-    """Say whether the Wilson interval of an oracle's success rate ends below what is asked for."""
-    return min_oracle is not None and oracle.interval.high < min_oracle
+    """Say whether an oracle's success rate is surely below what is asked for."""
+    return min_oracle is not None and highest_rate_of(oracle) < min_oracle
+
+
+def highest_rate_of(arm: Arm) -> float:
+    """Return the exact upper end of an arm's success rate."""
+    return highest_rate(arm.success_count, arm.episodes, level=arm.level)
 
 
 def return_gap(oracle: Arm, learned: Arm, *, level: float) -> Interval:
     """Bound the difference of two arms' mean returns on the starts that both began at."""
     return paired_mean_interval(oracle.returns[: learned.episodes], learned.returns, level=level)
+
+
+def possible_return_gap(oracle: Arm, learned: Arm, chance: Arm, *, level: float) -> float:
+    """Return the largest gap in mean returns that starts like none of these leave open.
+
+    A start that was not seen may lose what `worst_of_chance` is; one that loses more is not guarded
+    against (docs/statistics.md).
+    """
+    lost, unseen = (
+        oracle.returns[: learned.episodes] - learned.returns,
+        worst_of_chance(oracle, chance),
+    )
+    return mean_interval(lost, unseen=unseen, level=level).high
+
+
+def worst_of_chance(oracle: Arm, chance: Arm) -> float:
+    """Return the most that random actions lose against the oracle's return of one start."""
+    shared = min(oracle.episodes, chance.episodes)
+    return float((oracle.returns[:shared] - chance.returns[:shared]).max())
 
 
 def _ends(indices: IntArray) -> str:

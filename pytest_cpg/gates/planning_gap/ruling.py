@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pytest_cpg.episodes.arm import Arm
@@ -9,7 +10,12 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notation import reached
-from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
+from pytest_cpg.gates.planning_gap.result import (
+    GateResult,
+    highest_rate_of,
+    possible_return_gap,
+    return_gap,
+)
 from pytest_cpg.stats import Interval, Verdict
 from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
@@ -21,11 +27,23 @@ class WeighedArm(NamedTuple):
     weighed: Weighed
 
 
-def weigh_arm(design: Design, criteria: Criteria, number: int, oracle: Arm, arm: Arm) -> WeighedArm:
+def weigh_arm(
+    design: Design, criteria: Criteria, number: int, done: Mapping[str, Arm], name: str
+) -> WeighedArm:
     """Return what look ``number`` says of an arm: the learned one, or chance in its place."""
+    oracle, arm = done["oracle"], done[name]
     if design.metric == "return":
-        interval = return_gap(oracle, arm, level=criteria.gap_level(design))
-        return WeighedArm(interval, weigh_returns(interval, margin=criteria.margin))
+        level = criteria.gap_level(design)
+        interval = return_gap(oracle, arm, level=level)
+        weighed = weigh_returns(
+            interval,
+            starts=arm.episodes,
+            possible=interval.high
+            if criteria.margin is None
+            else possible_return_gap(oracle, arm, done["chance"], level=level),
+            margin=criteria.margin,
+        )
+        return WeighedArm(interval, weighed)
     interval = criteria.rule(design).interval(number, oracle, arm)
     weighed = weigh_gap(
         interval,
@@ -79,7 +97,7 @@ def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
     if result.is_oracle_too_weak:
         return (
             f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, a rate of "
-            f"at most {result.oracle.interval.high:.3f}, and min_oracle asks for "
+            f"at most {highest_rate_of(result.oracle):.3f}, and min_oracle asks for "
             f"{result.min_oracle:g}"
         )
     if not result.is_aa and result.verdict.severity > max_verdict.severity:
