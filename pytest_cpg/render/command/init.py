@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Iterator
 from importlib.resources import files
@@ -43,12 +44,14 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     # Those that a pytest.ini would hide.
     settings = project_in(folder).settings_file
     wanted = {**_FILES, **({} if settings else {_INI: "the plugin is required"})}
-    taken = [name for name in wanted if (folder / name).exists()]
-    if taken:
-        raise FileError(
-            f"{folder / taken[0]} is there already, and no file is replaced. Type: pytest-cpg init "
-            f"FOLDER, and take from FOLDER what you need"
-        )
+    for name in wanted:
+        is_inside = Path(os.path.realpath(folder / name)).is_relative_to(os.path.realpath(folder))
+        if os.path.lexists(folder / name) or not is_inside:
+            why = "is there already" if is_inside else "is behind a link out of this folder"
+            raise FileError(
+                f"{folder / name} {why}, and no file is replaced. Type: pytest-cpg init "
+                f"FOLDER, and take from FOLDER what you need"
+            )
     for name in wanted:
         source = files(__package__) / "repository" / f"{Path(name).name}.txt"
         write_text(folder / name, source.read_text(encoding="utf-8"), what="the file")

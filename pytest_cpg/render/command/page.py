@@ -15,6 +15,8 @@ from pytest_cpg.report.document import judgement_of, read
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
 
+_PAGE = b"<!doctype html>"
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -35,8 +37,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
     output: Path = arguments.output
-    if output.exists() and any(output.samefile(one) for one in arguments.reports if one.exists()):
-        raise FileError(f"the page would replace the report {output}. Type: -o cpg.html")
+    if output.suffix == ".py" or not _is_free(output):
+        raise FileError(f"the page would take the place of {output}. Type: -o cpg.html")
     kinds = kinds_of(arguments)
     last = read(arguments.reports[-1], kinds)
     history, faults = read_history(arguments.reports, kinds)
@@ -48,6 +50,14 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     )
     write_page(output, last, files)
     return [*faults, f"written: {output}"], UNUSABLE if faults else 0
+
+
+def _is_free(output: Path) -> bool:
+    """Say whether a page may be written there: it replaces nothing but a page or an empty file."""
+    if not output.is_file():
+        return True
+    with output.open("rb") as file:
+        return file.read(len(_PAGE)).lower() in (_PAGE, b"")
 
 
 def _without_repetition(history: History) -> History:
